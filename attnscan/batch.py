@@ -1,0 +1,175 @@
+"""Tokenized inputs, one by one and side by side: what the patterns and the model read.
+
+A *token* is what the model sees; a *unit* is what is scored: a token, or with `unit="word"` a whole
+word with its pieces merged. Every special token is a unit of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from attnscan.tokens import bare, join
+
+if TYPE_CHECKING:
+    from attnscan.related import Relatedness
+
+SPECIAL, PADDING = -1, -2  # in place of a sentence's number
+
+
+@dataclass(frozen=True)
+class EncodedInput:
+    """One input, tokenized: plain lists, one entry a token."""
+
+    tokens: tuple[str, ...]
+    """Token texts as the tokenizer writes them, byte-level ones decoded."""
+    sentence: tuple[int, ...]
+    """0 for sentence A, 1 for B, SPECIAL, or PADDING (only in saved weights)."""
+    unit: tuple[int, ...]
+    """The unit that each token belongs to, counted from zero; a unit's tokens stand together."""
+    punctuation: tuple[bool, ...]
+    """Whether the token's surface has neither letter nor digit."""
+    model_inputs: dict[str, list[int]] = field(default_factory=dict)
+    """`input_ids` and whatever else the tokenizer gives the model; empty for saved weights."""
+    truncated: bool = False
+    """Whether the input was cut to the model's longest."""
+
+    @property
+    def first_tokens(self) -> list[int]:
+        """The index of each unit's first token."""
+        return [i for i, unit in enumerate(self.unit) if i == 0 or self.unit[i - 1] != unit]
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The text of each unit, its pieces joined."""
+        starts = self.first_tokens
+        return tuple(join(self.tokens[a:b]) for a, b in zip(starts, [*starts[1:], None], strict=True))
+
+    @property
+    def unit_sentence(self) -> tuple[int, ...]:
+        """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
+        return tuple(self.sentence[i] for i in self.first_tokens)
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """0 or 1 for every token, special ones too: a sentence's closing delimiter goes with it."""
+        result: list[int] = []
+        for i, sentence in enumerate(self.sentence):
+            closes = i > 0 and self.sentence[i - 1] >= 0
+            later = [s for s in self.sentence[i:] if s >= 0]
+            result.append(sentence if sentence >= 0 else later[0] if later and not closes else (result or [0])[-1])
+        return tuple(result)
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """Several inputs side by side, padded at the end to the longest. Masks are per unit.
+
+    Shape: the masks are [batch, unit]; `query` and `key` below both run over units.
+    """
+
+    word: Tensor
+    """Bool: tokens of the sentences, neither special nor padding."""
+    special: Tensor
+    """Bool: tokens that the tokenizer inserted."""
+    punctuation: Tensor
+    """Bool: words without a letter or digit."""
+    sentence: Tensor
+    """0 for A, 1 for B, SPECIAL or PADDING."""
+    text_id: Tensor
+    """Equal numbers in one input mean identical words, by their bare text."""
+    related: Tensor | None = None
+    """Bool [batch, query, key]: near in the model's embeddings; None if that was not asked for."""
+    unit: Tensor | None = None
+    """[batch, token]: the unit of each token, -1 for padding; None where every token is a unit."""
+    model_inputs: dict[str, Tensor] = field(default_factory=dict)
+    """What the model's forward takes; each [batch, token]."""
+
+    def __len__(self) -> int:
+        return len(self.word)
+
+    @property
+    def offset(self) -> Tensor:
+        """How far the key stands after the query. Shape: [1, query, key]."""
+        place = torch.arange(self.word.shape[1], device=self.word.device)
+        return (place[None, :] - place[:, None])[None]
+
+    @property
+    def same_sentence(self) -> Tensor:
+        """Both are words, of one sentence. Shape: [batch, query, key], bool."""
+        return _both(self.word) & (self.sentence[:, :, None] == self.sentence[:, None, :])
+
+    @property
+    def alike(self) -> Tensor:
+        """Both are words with a letter or digit, identical or related. Shape: [batch, query, key], bool."""
+        alike = self.text_id[:, :, None] == self.text_id[:, None, :]
+        if self.related is not None:
+            alike = alike | self.related
+        return alike & _both(self.word & ~self.punctuation)
+
+    def to(self, device: torch.device) -> EncodedBatch:
+        """The same batch on another device."""
+        moved: dict[str, Any] = {
+            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
+        }
+        inputs = {name: value.to(device) for name, value in self.model_inputs.items()}
+        return replace(self, **moved, model_inputs=inputs)
+
+
+def _both(mask: Tensor) -> Tensor:
+    return mask[:, :, None] & mask[:, None, :]
+
+
+def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relatedness: Relatedness | None = None) -> EncodedBatch:
+    """Put inputs side by side, padded at the end; units that the words share become their texts' numbers."""
+    merged = any(len(one.units) != len(one.tokens) for one in inputs)
+    sentence = _padded([one.unit_sentence for one in inputs], PADDING)
+    unit = _padded([one.unit for one in inputs], -1)
+    return EncodedBatch(
+        word=sentence >= 0,
+        special=sentence == SPECIAL,
+        punctuation=_padded([_unit_punctuation(one) for one in inputs], 0).bool() & (sentence >= 0),
+        sentence=sentence,
+        text_id=_text_ids(inputs),
+        related=None if relatedness is None else _related(inputs, relatedness, sentence.shape[1]),
+        unit=unit if merged else None,
+        model_inputs=_model_inputs(inputs, pad_id),
+    )
+
+
+def _unit_punctuation(one: EncodedInput) -> list[int]:
+    """A unit is punctuation if all of its tokens are."""
+    result = [1] * (one.unit[-1] + 1)
+    for unit, punctuation in zip(one.unit, one.punctuation, strict=True):
+        result[unit] &= punctuation
+    return result
+
+
+def _padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
+
+
+def _text_ids(inputs: Sequence[EncodedInput]) -> Tensor:
+    numbers: dict[str, int] = {}
+    return _padded([[numbers.setdefault(bare(text), len(numbers)) for text in one.units] for one in inputs], -1)
+
+
+def _related(inputs: Sequence[EncodedInput], relatedness: Relatedness, width: int) -> Tensor:
+    related = torch.zeros(len(inputs), width, width, dtype=torch.bool)
+    for row, one in zip(related, inputs, strict=True):
+        ids, unit = torch.tensor(one.model_inputs["input_ids"]), torch.tensor(one.unit)
+        pairs = relatedness.related(ids, unit)
+        row[: len(pairs), : len(pairs)] = pairs
+    return related
+
+
+def _model_inputs(inputs: Sequence[EncodedInput], pad_id: int) -> dict[str, Tensor]:
+    pad = {"input_ids": pad_id}
+    return {
+        name: _padded([one.model_inputs[name] for one in inputs], pad.get(name, 0)) for name in inputs[0].model_inputs
+    }

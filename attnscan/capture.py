@@ -1,0 +1,243 @@
+"""Attention as the model computes it, layer by layer, handed to a consumer. Only this module knows how.
+
+The tap is an attention implementation of our own, registered with transformers for as long as a
+`Tap` is open. It computes what eager attention computes, in blocks that stay in the processor's
+cache, shows each block to the consumer and forgets it, so that no more than one layer's weights ever
+exist. After the last layer's weights there is nothing left to learn, and the forward pass ends there.
+
+Some architectures (DeBERTa, MPNet, XLNet, ...) never call the registered function. They are run with
+`output_attentions=True` instead, which keeps the weights of all layers in memory at once.
+"""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import eager_mask
+
+from attnscan.errors import CaptureError
+
+_BLOCK = 1 << 18  # weights in a block on a CPU: 1 MiB of float32, which the second-level cache holds
+_MODIFIERS = ("s_aux", "softcap", "position_bias")  # what eager attention can add that the tap does not
+_names = (f"attnscan_tap_{number}" for number in itertools.count())
+
+
+@dataclass(frozen=True)
+class AttentionBlock:
+    """A part of one layer's attention: some inputs of the batch, some heads, all queries and keys."""
+
+    layer: int
+    inputs: slice
+    heads: slice
+    weights: Tensor
+    """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0."""
+    visible: Tensor
+    """Which keys each query may see, for the whole batch. Shape: [batch, query, key], bool. Layers with
+    the same mask carry the same object, so that what follows from it need be worked out only once."""
+    query: Tensor | None
+    """After any rotation, before scaling. Shape: [batch, head, query, dimension]; None without the tap."""
+    key: Tensor | None
+    """Likewise; grouped keys are repeated for each head. Shape: [batch, head, key, dimension]."""
+
+
+Consumer = Callable[[AttentionBlock], None]
+"""Takes blocks; layers come in order. If a model turns out not to call the tap in every layer, all
+blocks come once more from layer 0 on, so a consumer must overwrite what it has of a block, not add to it."""
+
+
+class Tap:
+    """Reads the attention of one model while it is open; the model is as before once it is closed.
+
+    >>> with Tap(model) as tap:                                              # doctest: +SKIP
+    ...     tap.run(batch.model_inputs, consumer)
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.layers: int = model.config.num_hidden_layers
+        self.works = True
+        """Whether the model calls the tap in every layer; known after the first run."""
+        self._name = next(_names)
+        self._run: _Run | None = None
+
+    def __enter__(self) -> Tap:
+        # Without a mask function of the same name transformers passes no mask at all, and padding
+        # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
+        AttentionInterface.register(self._name, self._attend)
+        AttentionMaskInterface.register(self._name, eager_mask)
+        self._before = self.model.config._attn_implementation
+        self.model.set_attn_implementation(self._name)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.model.set_attn_implementation(self._before)
+        AttentionInterface._global_mapping.pop(self._name)  # `register` has no public opposite
+        AttentionMaskInterface._global_mapping.pop(self._name)
+
+    def run(self, inputs: dict[str, Tensor], consume: Consumer) -> None:
+        """Run the model on one batch as far as its last layer's weights.
+
+        Shape: `inputs` are the model's, each [batch, token].
+        Raises: CaptureError if the architecture shows no attention in any way.
+        """
+        taken = _accepted(self.model, inputs)
+        with torch.inference_mode():
+            if self.works:
+                self.works = self._run_tapped(taken, consume)
+            if not self.works:
+                self._run_eager(taken, consume)
+
+    def _run_tapped(self, inputs: dict[str, Any], consume: Consumer) -> bool:
+        self._run = _Run(consume, self.layers)
+        try:
+            self.model(**inputs)
+        except _Finished:
+            return True
+        except _Untappable:
+            return False
+        finally:
+            self._run = None
+        return False
+
+    def _attend(
+        self,
+        _module: torch.nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        scaling: float | None = None,
+        **rest: Any,
+    ) -> tuple[Tensor, None]:
+        """What transformers calls in place of eager attention, once a layer."""
+        run = self._run
+        if run is None or any(rest.get(name) is not None for name in _MODIFIERS):
+            raise _Untappable
+        groups = query.shape[1] // key.shape[1]
+        key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
+        scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+        bias, visible = run.mask(attention_mask, query, key)
+        output = query.new_empty(*query.shape[:-1], value.shape[-1])
+        # Layers are counted by calls: ALBERT calls one shared module for each, and neither
+        # it nor DistilBERT knows a layer's number.
+        last = run.layer == run.layers - 1
+        for inputs, heads in _blocks(query):
+            part = (inputs, heads)
+            # The order of operations is that of eager attention, so that the two agree to the last bits.
+            weights = torch.matmul(query[part], key[part].transpose(2, 3)).float().mul_(scaling)
+            if bias is not None:
+                weights += bias[inputs, heads] if bias.shape[1] > 1 else bias[inputs]
+            weights = torch.softmax(weights, dim=-1)
+            run.consume(AttentionBlock(run.layer, inputs, heads, weights, visible, query[part], key[part]))
+            if not last:
+                torch.matmul(weights.to(value.dtype), value[part], out=output[part])
+        if last:
+            raise _Finished
+        run.layer += 1
+        return output.transpose(1, 2), None
+
+    def _run_eager(self, inputs: dict[str, Any], consume: Consumer) -> None:
+        self.model.set_attn_implementation("eager")
+        try:
+            output = self.model(**inputs, output_attentions=True)
+        finally:
+            self.model.set_attn_implementation(self._name)
+        layers = output.get("attentions") or output.get("encoder_attentions") or ()
+        if len(layers) == 0 or any(weights is None for weights in layers):
+            raise CaptureError(
+                f"the architecture {type(self.model).__name__} shows no attention weights",
+                "use a model with softmax attention, such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
+            )
+        present = inputs.get("attention_mask")
+        for layer, weights in enumerate(layers):
+            visible = visible_keys(weights, present)
+            every = slice(None)
+            consume(AttentionBlock(layer, every, every, weights.float(), visible, None, None))
+
+
+@dataclass
+class _Run:
+    """One forward pass under the tap."""
+
+    consume: Consumer
+    layers: int
+    layer: int = 0
+    masks: dict[int, tuple[Tensor | None, Tensor | None, Tensor]] = field(default_factory=dict)
+
+    def mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor]:
+        """`_mask`, worked out once for each mask that the model's layers share."""
+        if id(mask) not in self.masks:
+            self.masks[id(mask)] = (mask, *_mask(mask, query, key))  # kept alive, so that its id stays its own
+        return self.masks[id(mask)][1:]
+
+
+class _Finished(Exception):
+    """The last layer's weights are read: ends the forward pass."""
+
+
+class _Untappable(Exception):
+    """The model adds something to its attention that the tap does not know."""
+
+
+def _accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
+    """The inputs that this model's forward takes, and its cache switched off where it has one."""
+    parameters = inspect.signature(model.forward).parameters
+    taken: dict[str, Any] = {name: value for name, value in inputs.items() if name in parameters}
+    if getattr(model.config, "type_vocab_size", 2) < 2:
+        taken.pop("token_type_ids", None)  # a tokenizer that gives segments to a model that has none
+    if "use_cache" in parameters:
+        taken["use_cache"] = False
+    return taken
+
+
+def _blocks(query: Tensor) -> Iterator[tuple[slice, slice]]:
+    """Cut a layer's weights into blocks that fit the cache; on an accelerator one block is best."""
+    batch, heads, length = query.shape[:3]
+    per_head = length * length
+    if query.device.type != "cpu" or batch * heads * per_head <= _BLOCK:
+        yield slice(0, batch), slice(0, heads)
+        return
+    some_inputs = max(1, _BLOCK // (heads * per_head))
+    some_heads = heads if some_inputs > 1 else max(1, min(heads, _BLOCK // per_head))
+    for i in range(0, batch, some_inputs):
+        for h in range(0, heads, some_heads):
+            yield slice(i, min(i + some_inputs, batch)), slice(h, min(h + some_heads, heads))
+
+
+def _mask(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor]:
+    """What to add to the scores, and the keys that it leaves visible.
+
+    Shape: additive or bool [batch or 1, head or 1, query, key], or None -> the same as float32, and
+    [batch, query, key], bool.
+    """
+    shape = (query.shape[0], query.shape[2], key.shape[2])
+    if mask is None:
+        return None, torch.ones(1, 1, 1, dtype=torch.bool, device=query.device).expand(shape)
+    if mask.dtype == torch.bool:
+        mask = torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, torch.finfo(torch.float32).min)
+    visible = (mask > torch.finfo(mask.dtype).min / 2).any(1)
+    return mask.float().expand(shape[0], -1, -1, -1), visible.expand(shape)
+
+
+def visible_keys(weights: Tensor, present: Tensor | None) -> Tensor:
+    """Which keys each query may see, judged by the weights: without the tap there is no mask to read.
+
+    Hidden are padding, and keys at a distance that no head of the layer ever attends to.
+
+    Shape: `weights` [batch, head, query, key], `present` [batch, key] -> [batch, query, key], bool.
+    """
+    batch, _, length, keys = weights.shape
+    place = torch.arange(length, device=weights.device)[:, None] - torch.arange(keys, device=weights.device)[None]
+    used = (weights != 0).any(1)
+    offsets = torch.zeros(length + keys, dtype=torch.bool, device=weights.device)
+    offsets[(place[None].expand(batch, -1, -1) + keys)[used]] = True
+    visible = offsets[place + keys].expand(batch, length, keys)
+    return visible if present is None else visible & present.bool()[:, None, :]

@@ -1,0 +1,134 @@
+"""From sentences to tokens, words and masks. Only this module talks to tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attnscan.batch import PADDING, SPECIAL, EncodedInput
+from attnscan.errors import InputError
+from attnscan.options import Unit
+from attnscan.pairs import Pair
+from attnscan.tokens import continues_word, is_punctuation, marks_word_starts, splits_words
+
+
+def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
+    """Tokenize one input for a model that reads at most `limit` tokens.
+
+    Raises: InputError if a sentence has no token, or if the input is too long and not to be cut.
+    """
+    encoding = _tokenize(tokenizer, pair, limit if truncate else None)
+    ids = encoding["input_ids"]
+    if len(ids) > limit:
+        raise InputError(
+            f"the input is {len(ids)} tokens long and the model reads at most {limit}",
+            "shorten it, or pass --truncate to cut it",
+        )
+    sentence = _sentences(tokenizer, encoding, pair)
+    for number, (name, text) in enumerate(zip("AB", pair.sentences, strict=False)):
+        if number not in sentence:
+            raise InputError(f"the tokenizer finds no word in sentence {name} ({text[:40]!r})", "write it in words")
+    tokens = _texts(tokenizer, ids)
+    continues = _continues(encoding, tokens, sentence) if unit == "word" else [False] * len(ids)
+    return EncodedInput(
+        tokens=tokens,
+        sentence=tuple(sentence),
+        unit=_numbered(continues),
+        punctuation=_punctuation(encoding, tokens, sentence, pair),
+        model_inputs={name: list(encoding[name]) for name in encoding},
+        truncated=truncate and len(ids) == limit and len(_tokenize(tokenizer, pair, None)["input_ids"]) > limit,
+    )
+
+
+def encode_tokens(
+    tokens: Sequence[str], segments: Sequence[int], special: Sequence[bool], padding: Sequence[bool], unit: Unit
+) -> EncodedInput:
+    """An input whose tokens are known and whose tokenizer is not: saved weights."""
+    sentence = [
+        PADDING if pad else SPECIAL if extra else int(segment)
+        for segment, extra, pad in zip(segments, special, padding, strict=True)
+    ]
+    return EncodedInput(
+        tokens=tuple(tokens),
+        sentence=tuple(sentence),
+        unit=_numbered(_spelled_continues(tokens, sentence) if unit == "word" else [False] * len(tokens)),
+        punctuation=tuple(is_punctuation(token) for token in tokens),
+    )
+
+
+def _tokenize(tokenizer: Any, pair: Pair, max_length: int | None) -> Any:
+    """One input's encoding; a cut takes from the longer sentence first."""
+    return tokenizer(pair.a, pair.b, truncation="longest_first" if max_length else False, max_length=max_length)
+
+
+def _sentences(tokenizer: Any, encoding: Any, pair: Pair) -> list[int]:
+    """Each token's sentence. Never by token_type_ids, which RoBERTa does not have."""
+    if encoding.is_fast:
+        return [SPECIAL if sequence is None else sequence for sequence in encoding.sequence_ids(0)]
+    # A tokenizer written in Python knows no sequence ids: count sentence A's own tokens instead.
+    special = tokenizer.get_special_tokens_mask(encoding["input_ids"], already_has_special_tokens=True)
+    length_of_a = len(tokenizer(pair.a, add_special_tokens=False)["input_ids"])
+    sentence, seen = [], 0
+    for is_special in special:
+        sentence.append(SPECIAL if is_special else int(seen >= length_of_a))
+        seen += not is_special
+    return sentence
+
+
+def _texts(tokenizer: Any, ids: list[int]) -> tuple[str, ...]:
+    """What each token says: byte-level tokens decoded, unless they end inside a character."""
+    written: list[str] = tokenizer.convert_ids_to_tokens(ids)
+    decode = _byte_level_decoder(tokenizer)
+    if decode is None:
+        return tuple(written)
+    decoded = [decode([token]) for token in written]
+    return tuple(w if "\ufffd" in d or not d else d for w, d in zip(written, decoded, strict=True))
+
+
+def _byte_level_decoder(tokenizer: Any) -> Callable[[list[str]], str] | None:
+    decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+    if decoder is None or b'"ByteLevel"' not in decoder.__getstate__():
+        return None
+    decode: Callable[[list[str]], str] = decoder.decode
+    return decode
+
+
+def _punctuation(encoding: Any, tokens: Sequence[str], sentence: Sequence[int], pair: Pair) -> tuple[bool, ...]:
+    """By the text that a token stands for, where that is known: an unknown `☃` is written `[UNK]`."""
+    if not encoding.is_fast:
+        return tuple(map(is_punctuation, tokens))
+    spans = encoding.encodings[0].offsets
+    surfaces = ["" if s < 0 else pair.sentences[s][a:b] for s, (a, b) in zip(sentence, spans, strict=True)]
+    return tuple(is_punctuation(surface or token) for surface, token in zip(surfaces, tokens, strict=True))
+
+
+def _continues(encoding: Any, tokens: Sequence[str], sentence: Sequence[int]) -> list[bool]:
+    """Whether each token goes on with the word of the token before it."""
+    if not encoding.is_fast:
+        return _spelled_continues(tokens, sentence)
+    words = encoding.word_ids(0)
+    return [
+        i > 0
+        and sentence[i] >= 0
+        and (sentence[i], words[i]) == (sentence[i - 1], words[i - 1])
+        and not splits_words(tokens[i - 1], tokens[i])
+        for i in range(len(tokens))
+    ]
+
+
+def _spelled_continues(tokens: Sequence[str], sentence: Sequence[int]) -> list[bool]:
+    marks_starts = marks_word_starts(tokens)
+    return [
+        i > 0
+        and sentence[i] >= 0
+        and sentence[i - 1] == sentence[i]
+        and continues_word(tokens[i - 1], tokens[i], marks_starts)
+        for i in range(len(tokens))
+    ]
+
+
+def _numbered(continues: Sequence[bool]) -> tuple[int, ...]:
+    numbers: list[int] = []
+    for goes_on in continues:
+        numbers.append(numbers[-1] + (not goes_on) if numbers else 0)
+    return tuple(numbers)

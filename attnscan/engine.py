@@ -1,0 +1,223 @@
+"""The one-machine engine: pairs in, scores out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property, reduce
+from operator import add
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+import torch
+
+import attnscan
+from attnscan.batch import EncodedBatch, EncodedInput, collate
+from attnscan.capture import AttentionBlock, Tap, visible_keys
+from attnscan.encode import encode_pair, encode_tokens
+from attnscan.models import load
+from attnscan.options import ScanOptions
+from attnscan.pairs import Pair
+from attnscan.patterns import PATTERN_SET_VERSION, Pattern
+from attnscan.related import Relatedness
+from attnscan.results import Classification, Signature
+from attnscan.score import Scorer, ScoreSums, Target
+from attnscan.sources import Source, choose
+from attnscan.weights import SavedWeights
+
+
+class Scanner:
+    """A loaded model, tapped, and ready for any number of pairs. Close it, or use it in a `with`.
+
+    Raises: ModelError, DeviceError if the model cannot be had on the device.
+    """
+
+    def __init__(self, options: ScanOptions, source: Source | None = None) -> None:
+        self.options = options
+        self.loaded = load(source or choose(options.model), options.device, options.dtype)
+        self._tap = Tap(self.loaded.model)
+
+    def __enter__(self) -> Scanner:
+        self._tap.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._tap.__exit__(kind, error, at)
+
+    def encode(self, pair: Pair) -> EncodedInput:
+        """Tokenize one pair.
+
+        Raises: InputError, ModelError if the model cannot read it.
+        """
+        loaded, options = self.loaded, self.options
+        encoded = encode_pair(loaded.tokenizer, pair, options.unit, loaded.limit, options.truncate)
+        loaded.check_ids(encoded.model_inputs["input_ids"])
+        return encoded
+
+    def score(self, inputs: Sequence[EncodedInput], keeper: WeightKeeper | None = None) -> ScoreSums:
+        """Run one batch and score every head on it."""
+        batch = collate(inputs, self.loaded.pad_id, self._relatedness).to(self.loaded.device)
+        scorer = Scorer(batch, targets_of(batch, self.options.patterns), self.loaded.layers, self.loaded.heads)
+
+        def consume(block: AttentionBlock) -> None:
+            scorer(block)
+            if keeper is not None:
+                keeper(block)
+
+        self._tap.run(batch.model_inputs, consume)
+        return scorer.sums()
+
+    def scan(self, pairs: Iterable[Pair]) -> ScoreSums:
+        """Score every head on any number of pairs."""
+        batches = _filled(map(self.encode, pairs), self.options.batch_tokens)
+        return reduce(add, (self.score(inputs) for inputs in batches))
+
+    @cached_property
+    def _relatedness(self) -> Relatedness | None:
+        return Relatedness.of(self.loaded.embedding, self.options.seed) if self.options.related else None
+
+
+class WeightKeeper:
+    """A consumer that keeps the weights of a single input.
+
+    Shape: `attention` is [layer, head, query, key], float32.
+    """
+
+    def __init__(self, layers: int, heads: int, tokens: int) -> None:
+        self.attention = np.empty((layers, heads, tokens, tokens), dtype=np.float32)
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block."""
+        self.attention[block.layer, block.heads] = block.weights[0].cpu().numpy()
+
+
+def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
+    """Load the model, score every head on `pairs`, and return the sums, which add to other shards'."""
+    with Scanner(options) as scanner:
+        return scanner.scan(pairs)
+
+
+def classify(pair: Pair, options: ScanOptions, source: Source | None = None) -> Classification:
+    """What every head of the model does on one input. `source` is the model, if it is chosen already."""
+    return _classify(pair, options, source, keep=False)[0]
+
+
+def classify_and_keep(
+    pair: Pair, options: ScanOptions, source: Source | None = None
+) -> tuple[Classification, SavedWeights]:
+    """The same, and the attention weights themselves, token by token whatever the unit."""
+    result, saved = _classify(pair, options, source, keep=True)
+    assert saved is not None
+    return result, saved
+
+
+def _classify(
+    pair: Pair, options: ScanOptions, source: Source | None, keep: bool
+) -> tuple[Classification, SavedWeights | None]:
+    with Scanner(options, source) as scanner:
+        loaded, encoded = scanner.loaded, scanner.encode(pair)
+        keeper = WeightKeeper(loaded.layers, loaded.heads, len(encoded.tokens)) if keep else None
+        sums = scanner.score([encoded], keeper)
+    signature = _signature(
+        options,
+        model=loaded.source.name,
+        revision=loaded.revision,
+        transformers=_transformers_version(),
+        dtype=str(loaded.dtype).removeprefix("torch."),
+        device=loaded.device.type,
+        input_hash=_hash(*(sentence.encode() for sentence in pair.sentences)),
+        truncated=encoded.truncated,
+    )
+    saved = None if keeper is None else _saved(encoded, keeper)
+    return _classification(encoded, sums, signature, options), saved
+
+
+def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Classification:
+    """What every head does by its saved weights alone. Without a model no words count as related.
+
+    `name` stands for the model in the result.
+    """
+    encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
+    batch = collate([encoded])
+    layers, heads = saved.attention.shape[:2]
+    scorer = Scorer(batch, targets_of(batch, options.patterns), layers, heads)
+    everything = slice(None)
+    seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
+    for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
+        visible = visible_keys(weights, seen)
+        scorer(AttentionBlock(layer, everything, everything, weights, visible, None, None))
+    signature = _signature(
+        options,
+        model=name,
+        revision=None,
+        transformers=None,
+        dtype=str(saved.attention.dtype),
+        device="cpu",
+        input_hash=_hash(saved.attention.tobytes(), *(token.encode(errors="replace") for token in saved.tokens)),
+        truncated=False,
+    )
+    return _classification(encoded, scorer.sums(), signature, options)
+
+
+def targets_of(batch: EncodedBatch, patterns: Sequence[Pattern]) -> list[Target]:
+    """The targets of one batch. A pattern that only the model can tell has none: no query is eligible."""
+    nothing = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
+    return [Target(p.id, nothing if p.target is None else p.target(batch).float(), p.even, p.part_of) for p in patterns]
+
+
+def _classification(
+    encoded: EncodedInput, sums: ScoreSums, signature: Signature, options: ScanOptions
+) -> Classification:
+    return Classification(
+        units=encoded.units,
+        sentence=encoded.unit_sentence,
+        scores=sums.finish(),
+        signature=signature,
+        not_measured=tuple(pattern.id for pattern in options.patterns if pattern.target is None),
+        threshold=options.threshold,
+    )
+
+
+def _saved(encoded: EncodedInput, keeper: WeightKeeper) -> SavedWeights:
+    special = tuple(sentence < 0 for sentence in encoded.sentence)
+    return SavedWeights(keeper.attention, encoded.tokens, encoded.segments, special, (False,) * len(special))
+
+
+def _filled(inputs: Iterable[EncodedInput], batch_tokens: int) -> Iterator[list[EncodedInput]]:
+    """Batches, filled by tokens rather than by count."""
+    batch: list[EncodedInput] = []
+    longest = 0
+    for one in inputs:
+        longest = max(longest, len(one.tokens))
+        if batch and longest * (len(batch) + 1) > batch_tokens:
+            yield batch
+            batch, longest = [], len(one.tokens)
+        batch.append(one)
+    if batch:
+        yield batch
+
+
+def _signature(options: ScanOptions, *, truncated: bool, **about: Any) -> Signature:
+    return Signature(
+        **about,
+        attnscan=attnscan.__version__,
+        torch=torch.__version__,
+        unit=options.unit,
+        pattern_set=PATTERN_SET_VERSION,
+        pairs_read=1,
+        pairs_truncated=int(truncated),
+    )
+
+
+def _transformers_version() -> str:
+    import transformers
+
+    return str(transformers.__version__)
+
+
+def _hash(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()

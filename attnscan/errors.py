@@ -1,0 +1,54 @@
+"""What can go wrong for a user, as a tree.
+
+    AttnscanError
+    ├── InputError       a sentence that cannot be read: empty, too long, not Unicode
+    ├── ModelError       a model that cannot be found, trusted or loaded
+    │   └── CaptureError a loaded model whose attention cannot be read
+    ├── DeviceError      a device or number format that this machine does not have
+    ├── WeightsError     a file of saved weights that is malformed or hostile
+    └── OutputError      a result that cannot be written where it should go
+
+Each says what is wrong, where, and what to do about it, in one line. The command line prints that
+line and exits with 1; a traceback means a bug of ours.
+"""
+
+from attnscan.plain import plain
+
+
+class AttnscanError(Exception):
+    """An error that a user can cause, and can mend.
+
+    Shape: `what` is wrong, and the `remedy`; `str()` joins them to one line that a terminal can show.
+    """
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(what, remedy)
+        self.what = what
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return plain(f"{self.what}; {self.remedy}" if self.remedy else self.what)
+
+
+class InputError(AttnscanError):
+    """A sentence that cannot be read."""
+
+
+class ModelError(AttnscanError):
+    """A model that cannot be found, trusted or loaded."""
+
+
+class CaptureError(ModelError):
+    """A loaded model whose attention cannot be read."""
+
+
+class DeviceError(AttnscanError):
+    """A device or number format that this machine does not have."""
+
+
+class WeightsError(AttnscanError):
+    """A file of saved weights that is malformed or hostile."""
+
+
+class OutputError(AttnscanError):
+    """A result that cannot be written where it should go."""

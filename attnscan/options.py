@@ -1,0 +1,39 @@
+"""What a scan is asked to compute: one object, built by the command line and by the Python API alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from attnscan.patterns import PATTERNS, Pattern
+
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Dtype = Literal["auto", "float32", "float16", "bfloat16"]
+Unit = Literal["token", "word"]
+Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet"]
+
+THRESHOLD = 0.25
+"""A head whose best pattern is less far above chance than this is `mixed`."""
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """Everything that decides what a scan computes."""
+
+    model: str | None = None
+    """A hub id, a directory or `bundled`; None for the default."""
+    device: Device = "auto"
+    dtype: Dtype = "auto"
+    unit: Unit = "token"
+    """Score tokens, or words with their pieces merged."""
+    related: bool = True
+    """Whether related words count as identical ones do."""
+    truncate: bool = False
+    """Whether to cut an input that is longer than the model reads."""
+    threshold: float = THRESHOLD
+    """How far above chance a pattern must be to give a head its label, in [0, 1]."""
+    batch_tokens: int = 4096
+    """The most tokens in a batch, padding included."""
+    seed: int = 0
+    """For everything that is drawn at random."""
+    patterns: tuple[Pattern, ...] = PATTERNS

@@ -1,0 +1,153 @@
+"""Where a result goes: standard output or a file, in the format that was asked for, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
+
+from attnscan.errors import OutputError
+from attnscan.options import Format
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+SUFFIXES: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".md": "markdown",
+    ".parquet": "parquet",
+    ".txt": "table",
+}
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A format and a place. Without a path, standard output.
+
+    Raises: OutputError at once, not after the work, if nothing can be written there.
+    """
+
+    format: Format
+    path: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.path is not None:
+            check_writable(self.path)
+        elif self.format == "parquet" and sys.stdout.isatty():
+            raise OutputError("Parquet is not for a terminal", "name a file: -o heads.parquet")
+
+    def emit(self, frame: Callable[[], pd.DataFrame], view: Callable[[int], RenderableType]) -> None:
+        """Write the result: as a screen of some width if the format is `table`, else as a data frame.
+
+        Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
+        """
+        content = self._screen(view) if self.format == "table" else _render_frame(frame(), self.format)
+        if self.path is None:
+            write_stdout(content)
+        else:
+            write_file(self.path, content)
+
+    def _screen(self, view: Callable[[int], RenderableType]) -> bytes:
+        from rich.console import Console
+
+        from attnscan.views.terminal import render
+
+        console = Console()  # knows the terminal's size and colours, COLUMNS and NO_COLOR
+        width = max(console.width, 40)
+        if self.path is not None:
+            return render(view(width), width).encode("utf-8")
+        color = console.color_system if console.is_terminal else None
+        text = render(view(width), width, color, console.no_color)
+        return text.encode(sys.stdout.encoding or "utf-8", errors="backslashreplace")
+
+
+def _render_frame(frame: pd.DataFrame, format: Format) -> bytes:
+    from attnscan.writers import render
+
+    return render(frame, format)
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's suffix stands for.
+
+    Raises: OutputError if it stands for none.
+    """
+    try:
+        return SUFFIXES[path.suffix.lower()]
+    except KeyError:
+        raise OutputError(
+            f"cannot tell the format of {path} by its suffix", f"use one of {' '.join(SUFFIXES)}, or pass --format"
+        ) from None
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: beside its place first, then renamed.
+
+    Raises: OutputError if that cannot be done; an older file of that name is then as it was.
+    """
+    check_writable(path)
+    try:
+        if path.exists() and not stat.S_ISREG(path.stat().st_mode):
+            path.write_bytes(content)  # a pipe or a device: renaming over it would replace it
+            return
+        target = path.resolve()  # through a link, to the file that it means
+        handle, beside = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(beside).chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask())
+            Path(beside).replace(target)
+        except BaseException:
+            Path(beside).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise OutputError(f"cannot write {path}: {error.strerror or error}", "choose another place with -o") from None
+
+
+def check_writable(path: Path) -> None:
+    """Find out before a long run whether its result could be written.
+
+    Raises: OutputError.
+    """
+    parent = path.resolve().parent
+    if path.is_dir():
+        raise OutputError(f"{path} is a directory", "name a file in it")
+    if not parent.is_dir():
+        raise OutputError(f"cannot write {path}: there is no directory {parent}", "make it first, or choose another")
+    if not path.exists() and not os.access(parent, os.W_OK | os.X_OK):
+        raise OutputError(f"cannot write {path}: no permission to write in {parent}", "choose another place")
+    if path.exists() and not os.access(path, os.W_OK):
+        raise OutputError(f"cannot write {path}: it is write-protected", "choose another name")
+
+
+def write_stdout(content: bytes) -> None:
+    """Write bytes to standard output as they are.
+
+    Raises: OutputError if it cannot take them; BrokenPipeError if its reader has gone.
+    """
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write the result: {error.strerror or error}", "free some space") from None
+
+
+def _umask() -> int:
+    mask = os.umask(0)  # there is no other way to read it
+    os.umask(mask)
+    return mask

@@ -1,0 +1,162 @@
+"""The seven patterns that a head is scored against, after Vig, "Deconstructing BERT" (2018/19).
+
+A pattern is a pure function from a batch of inputs to its *target*: for every query the keys that a
+head following the pattern would look at. The drawings below are those functions run on one toy pair,
+"the cat sat." / "a cat ran": rows are queries, columns are keys, a dot is 0.
+
+    Shape: EncodedBatch -> [batch, query, key], bool or float in [0, 1]. A query whose row is all zero
+    is not eligible: it is left out of the score.
+
+This module imports no tensor library; its functions work on whatever the batch is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from attnscan.batch import EncodedBatch
+
+PATTERN_SET_VERSION = "1"
+"""Rises whenever a pattern's meaning changes, so that old and new results are not compared."""
+
+
+def next_word(batch: EncodedBatch) -> Tensor:
+    """Each word looks at the word after it in its sentence.
+
+    >>> print(draw(next_word))
+          [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
+      the     ·     ·     1     ·     ·     ·     ·     ·     ·     ·
+      cat     ·     ·     ·     1     ·     ·     ·     ·     ·     ·
+      sat     ·     ·     ·     ·     1     ·     ·     ·     ·     ·
+        .     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+        a     ·     ·     ·     ·     ·     ·     ·     1     ·     ·
+      cat     ·     ·     ·     ·     ·     ·     ·     ·     1     ·
+      ran     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+    """
+    return batch.same_sentence & (batch.offset == 1)
+
+
+def previous_word(batch: EncodedBatch) -> Tensor:
+    """Each word looks at the word before it in its sentence.
+
+    >>> print(draw(previous_word))
+          [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
+      the     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     ·     1     ·     ·     ·     ·     ·     ·     ·     ·
+      sat     ·     ·     1     ·     ·     ·     ·     ·     ·     ·
+        .     ·     ·     ·     1     ·     ·     ·     ·     ·     ·
+        a     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     ·     ·     ·     ·     ·     ·     1     ·     ·     ·
+      ran     ·     ·     ·     ·     ·     ·     ·     1     ·     ·
+    """
+    return batch.same_sentence & (batch.offset == -1)
+
+
+def identical(batch: EncodedBatch) -> Tensor:
+    """A word that occurs again, itself or a related word, looks at all of those and at itself.
+
+    >>> print(draw(identical))
+          [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
+      the     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     ·     ·     1     ·     ·     ·     ·     1     ·     ·
+      sat     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+        .     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+        a     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     ·     ·     1     ·     ·     ·     ·     1     ·     ·
+      ran     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+    """
+    return batch.alike & (batch.alike & (batch.offset != 0)).any(-1)[..., None]
+
+
+def cross_sentence(batch: EncodedBatch) -> Tensor:
+    """A word looks at the same or a related word in the other sentence.
+
+    >>> print(draw(cross_sentence))
+          [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
+      the     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     ·     ·     ·     ·     ·     ·     ·     1     ·     ·
+      sat     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+        .     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+        a     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+      cat     ·     ·     1     ·     ·     ·     ·     ·     ·     ·
+      ran     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
+    """
+    return batch.alike & ~batch.same_sentence
+
+
+def delimiter(batch: EncodedBatch) -> Tensor:
+    """Each word looks at the special tokens that the tokenizer inserted.
+
+    >>> print(draw(delimiter))
+          [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
+      the     1     ·     ·     ·     ·     1     ·     ·     ·     1
+      cat     1     ·     ·     ·     ·     1     ·     ·     ·     1
+      sat     1     ·     ·     ·     ·     1     ·     ·     ·     1
+        .     1     ·     ·     ·     ·     1     ·     ·     ·     1
+        a     1     ·     ·     ·     ·     1     ·     ·     ·     1
+      cat     1     ·     ·     ·     ·     1     ·     ·     ·     1
+      ran     1     ·     ·     ·     ·     1     ·     ·     ·     1
+    """
+    return batch.word[:, :, None] & batch.special[:, None, :]
+
+
+def bag_of_words(batch: EncodedBatch) -> Tensor:
+    """Each word looks evenly at all words of its sentence, itself included.
+
+    >>> print(draw(bag_of_words))
+          [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
+      the     ·   .25   .25   .25   .25     ·     ·     ·     ·     ·
+      cat     ·   .25   .25   .25   .25     ·     ·     ·     ·     ·
+      sat     ·   .25   .25   .25   .25     ·     ·     ·     ·     ·
+        .     ·   .25   .25   .25   .25     ·     ·     ·     ·     ·
+        a     ·     ·     ·     ·     ·     ·   .33   .33   .33     ·
+      cat     ·     ·     ·     ·     ·     ·   .33   .33   .33     ·
+      ran     ·     ·     ·     ·     ·     ·   .33   .33   .33     ·
+    """
+    inside = batch.same_sentence
+    return inside / inside.sum(-1)[..., None].clip(1)
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One pattern: its name, its target, and how weights are measured against it."""
+
+    id: str
+    """The name on the command line and in every table, such as `next-word`."""
+    target: Callable[[EncodedBatch], Tensor] | None
+    """The function that gives the target; None if only the model itself can tell (`predictive`)."""
+    counts: str
+    """What the score counts, in a few words."""
+    even: bool = False
+    """Whether the spread matters: weight above the target's share of a key does not count."""
+    part_of: str | None = None
+    """The wider pattern that this is a part of. It takes no label of its own but from that one's heads."""
+
+    @property
+    def drawing(self) -> str:
+        """The target on the toy pair, as its docstring draws it; empty if it has none."""
+        _, drawn, matrix = ((self.target and self.target.__doc__) or "").partition(">>> print(draw(")
+        lines = matrix.rstrip().splitlines()[1:] if drawn else []
+        return "\n".join(line.removeprefix("    ") for line in lines)
+
+
+PATTERNS: tuple[Pattern, ...] = (
+    Pattern("next-word", next_word, "weight on the next word of the sentence"),
+    Pattern("previous-word", previous_word, "weight on the previous word of the sentence"),
+    Pattern("identical", identical, "weight on identical or related words, the word itself included"),
+    Pattern(
+        "cross-sentence",
+        cross_sentence,
+        "weight on identical or related words of the other sentence",
+        part_of="identical",
+    ),
+    Pattern("predictive", None, "weight on the words that help to predict the word"),
+    Pattern("delimiter", delimiter, "weight on special tokens such as [CLS] and [SEP]"),
+    Pattern("bag-of-words", bag_of_words, "how evenly weight spreads over the words of the sentence", even=True),
+)
+"""The seven patterns, in the order of every table."""

@@ -1,0 +1,171 @@
+"""What attnscan finds, as frozen tables: numpy and pandas, no torch.
+
+Everything that shows or writes results depends on this module alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.options import THRESHOLD
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MIXED = "mixed"
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class ScoreTable:
+    """Every head's score on every pattern. Shape: each [layer, head, pattern]; NaN if no query was eligible."""
+
+    score: FloatArray
+    """Mean weight on target over all eligible queries, in [0, 1]."""
+    chance: FloatArray
+    """The same mean, had every query spread its weight evenly over the keys it may see."""
+    se: FloatArray
+    """Standard error of the score, clustered by pair; NaN below two pairs."""
+    n: IntArray
+    """Eligible queries."""
+    pairs: IntArray
+    """Pairs that had any."""
+    share: FloatArray
+    """For a pattern that is a part of a wider one: its part of that one's weight, on the same queries."""
+
+    @cached_property
+    def above_chance(self) -> FloatArray:
+        """(score - chance) / (1 - chance): 0 at chance, 1 at perfect; NaN where chance is 1."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            above = (self.score - self.chance) / (1 - self.chance)
+        return np.where(self.chance < 1 - 1e-9, above, np.nan)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """The scores of every head of a model."""
+
+    patterns: tuple[str, ...]
+    part_of: tuple[str | None, ...]
+    every_key: ScoreTable
+    """With the weights as they are."""
+    words_only: ScoreTable
+    """What each head does otherwise: weights on special tokens removed, rows renormalised over words."""
+    entropy: FloatArray
+    """Mean row entropy of all words' weights, in nats. Shape: [layer, head]."""
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Layers and heads."""
+        layers, heads = self.entropy.shape
+        return layers, heads
+
+    def ranked_labels(self, table: ScoreTable, rank: int, threshold: float) -> NDArray[np.str_]:
+        """The pattern that each head follows most (rank 0) or next (rank 1), or `mixed`.
+
+        Patterns compete by how far they are above chance. A part of a wider pattern does not compete: it
+        takes the wider one's heads where two thirds of their weight lie on it.
+
+        Shape: [layer, head].
+        """
+        above = np.where(np.isnan(table.above_chance), -np.inf, table.above_chance)
+        competing = [p for p, whole in enumerate(self.part_of) if whole not in self.patterns]
+        if rank >= len(competing):
+            return np.full(self.grid, MIXED)
+        order = np.argsort(-above[..., competing], axis=-1, kind="stable")[..., rank]
+        winner = np.take(competing, order)
+        best = np.take_along_axis(above, winner[..., None], axis=-1)[..., 0]
+        labels: NDArray[np.str_] = np.where(best >= threshold, np.asarray(self.patterns)[winner], MIXED)
+        for p, whole in enumerate(self.part_of):
+            if whole in self.patterns:
+                labels = np.where((labels == whole) & (table.share[..., p] >= 2 / 3), self.patterns[p], labels)
+        return labels
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Where a result comes from: what has to be equal for two results to be compared."""
+
+    model: str
+    revision: str | None
+    attnscan: str
+    torch: str
+    transformers: str | None
+    dtype: str
+    device: str
+    unit: str
+    pattern_set: str
+    input_hash: str
+    pairs_read: int = 0
+    pairs_truncated: int = 0
+    pairs_skipped: int = 0
+
+
+@dataclass(frozen=True)
+class Classification:
+    """What every head does on one input."""
+
+    units: tuple[str, ...]
+    """The tokens, or the words, that were scored."""
+    sentence: tuple[int, ...]
+    """0 for sentence A, 1 for B, -1 for a special token, -2 for padding."""
+    scores: Scores
+    signature: Signature
+    not_measured: tuple[str, ...] = ()
+    """Patterns that were not looked for, as against those that no word of the input was eligible for."""
+    threshold: float = THRESHOLD
+    """How far above chance a label's pattern must be."""
+
+    @cached_property
+    def label(self) -> NDArray[np.str_]:
+        """The pattern that each head follows. Shape: [layer, head]."""
+        return self.scores.ranked_labels(self.scores.every_key, 0, self.threshold)
+
+    @cached_property
+    def runner_up(self) -> NDArray[np.str_]:
+        """The second one. Shape: [layer, head]."""
+        return self.scores.ranked_labels(self.scores.every_key, 1, self.threshold)
+
+    @cached_property
+    def content_label(self) -> NDArray[np.str_]:
+        """What each head does when it does not attend to special tokens. Shape: [layer, head]."""
+        return self.scores.ranked_labels(self.scores.words_only, 0, self.threshold)
+
+    def ranking(self, pattern: str | None = None, *, without_delimiters: bool = False) -> IntArray:
+        """All heads, best first: by score on `pattern`, or without one by how far their label is above chance.
+
+        Shape: [layer x head], heads counted layer by layer.
+        """
+        table = self.scores.words_only if without_delimiters else self.scores.every_key
+        if pattern is None:
+            strength = np.nan_to_num(table.above_chance, nan=-np.inf).max(-1)
+        else:
+            strength = np.nan_to_num(table.score[..., self.scores.patterns.index(pattern)], nan=-np.inf)
+        return np.argsort(-strength.ravel(), kind="stable")
+
+    def to_frame(self, patterns: Sequence[str] | None = None, *, without_delimiters: bool = False) -> pd.DataFrame:
+        """One row a head: names, labels, scores of `patterns` (default: all), entropy."""
+        import pandas as pd
+
+        layers, heads = self.scores.grid
+        table = self.scores.words_only if without_delimiters else self.scores.every_key
+        layer, head = np.divmod(np.arange(layers * heads), heads)
+        columns: dict[str, Any] = {"model": self.signature.model, "layer": layer, "head": head}
+        columns |= {name: getattr(self, name).ravel() for name in ("label", "runner_up", "content_label")}
+        for pattern in patterns or self.scores.patterns:
+            columns[pattern] = table.score[..., self.scores.patterns.index(pattern)].ravel()
+        frame = pd.DataFrame(columns | {"entropy": self.scores.entropy.ravel()})
+        frame.attrs = {
+            "signature": asdict(self.signature),
+            "units": list(self.units),
+            "sentence": list(self.sentence),
+            "not_measured": list(self.not_measured),
+        }
+        return frame

@@ -1,0 +1,261 @@
+"""Weights x targets -> sums that add, and the table that they finish into.
+
+What travels between batches, processes and machines is sums, never averages: of each pair's weight on
+target S, its number of eligible queries n, and their squares and product. Adding is all it takes to
+combine them, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from attnscan.batch import EncodedBatch
+from attnscan.capture import AttentionBlock
+from attnscan.errors import CaptureError
+from attnscan.results import Scores, ScoreTable
+
+FloatArray = NDArray[np.float64]
+
+_LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing but park
+
+
+@dataclass(frozen=True)
+class Target:
+    """A pattern's target for one batch, and how to measure weights against it."""
+
+    id: str
+    matrix: Tensor
+    """Shape: [batch, query, key], float in [0, 1]; a query with a zero row is not eligible."""
+    even: bool = False
+    """Score min(weight, target) instead of weight x target."""
+    part_of: str | None = None
+    """The id of the wider target that this is a part of."""
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Sums over pairs. Shape: each [layer, head, pattern], float64."""
+
+    weight: FloatArray
+    """Of S: a pair's weight on target, summed over its eligible queries."""
+    weight2: FloatArray
+    """Of S squared."""
+    weight_n: FloatArray
+    """Of S x n."""
+    n: FloatArray
+    """Of n: a pair's number of eligible queries."""
+    n2: FloatArray
+    """Of n squared."""
+    chance: FloatArray
+    """Of S, had every query spread its weight evenly over the keys it may see."""
+    whole: FloatArray
+    """Of the weight, on the same queries, on the wider target that this one is a part of."""
+    pairs: FloatArray
+    """Pairs with at least one eligible query."""
+
+    @classmethod
+    def of(cls, weight: FloatArray, n: FloatArray, chance: FloatArray, whole: FloatArray) -> Sums:
+        """Shape: each [pair, layer, head, pattern]."""
+        each = (weight, weight**2, weight * n, n, n**2, chance, whole, (n > 0).astype(float))
+        return cls(*(values.sum(0) for values in each))
+
+    def __add__(self, other: Sums) -> Sums:
+        return Sums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def finish(self) -> ScoreTable:
+        """The means and their standard errors, clustered by pair."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            score = self.weight / self.n
+            spread = self.weight2 - 2 * score * self.weight_n + score**2 * self.n2
+            se = np.where(self.pairs > 1, np.sqrt(np.maximum(spread, 0)) / self.n, np.nan)
+            return ScoreTable(
+                score=score,
+                chance=self.chance / self.n,
+                se=se,
+                n=self.n.astype(np.int64),
+                pairs=self.pairs.astype(np.int64),
+                share=self.weight / self.whole,
+            )
+
+
+@dataclass(frozen=True)
+class ScoreSums:
+    """All that a scan has to remember of the pairs it has seen."""
+
+    patterns: tuple[str, ...]
+    part_of: tuple[str | None, ...]
+    every_key: Sums
+    """With the weights as they are."""
+    words_only: Sums
+    """With weights on special tokens removed and each row renormalised over words."""
+    entropy: FloatArray
+    """Of all words' row entropies, in nats. Shape: [layer, head]."""
+    words: float
+    """How many words that were."""
+
+    def __add__(self, other: ScoreSums) -> ScoreSums:
+        return ScoreSums(
+            patterns=self.patterns,
+            part_of=self.part_of,
+            every_key=self.every_key + other.every_key,
+            words_only=self.words_only + other.words_only,
+            entropy=self.entropy + other.entropy,
+            words=self.words + other.words,
+        )
+
+    def finish(self) -> Scores:
+        """The scores of every head and pattern."""
+        return Scores(
+            patterns=self.patterns,
+            part_of=self.part_of,
+            every_key=self.every_key.finish(),
+            words_only=self.words_only.finish(),
+            entropy=self.entropy / self.words if self.words else np.full_like(self.entropy, np.nan),
+        )
+
+
+class Scorer:
+    """A consumer of attention blocks that scores one batch against its targets.
+
+    Shape: `layers` x `heads` is the model's grid.
+    """
+
+    def __init__(self, batch: EncodedBatch, targets: Sequence[Target], layers: int, heads: int) -> None:
+        self._targets = targets
+        self._words = batch.word.float()
+        words_only = [Target(t.id, t.matrix * self._words[:, None, :], even=t.even, part_of=t.part_of) for t in targets]
+        self._every_key, self._words_only = _Measure(targets), _Measure(words_only)
+        self._merge = None if batch.unit is None else _Merge(batch.unit, batch.word.shape[1])
+        self._chance: tuple[Tensor, Tensor, Tensor] | None = None
+        grid = (len(batch), layers, heads)
+        self._entropy = self._words.new_zeros(grid)
+        self._kept = {
+            name: self._words.new_zeros(*grid, len(targets))
+            for kind in ("every_key", "words_only")
+            for name in (f"{kind}.weight", f"{kind}.whole", f"{kind}.n", f"{kind}.chance")
+        }
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block; a block that comes again replaces what it said before."""
+        inputs, weights = block.inputs, block.weights
+        if self._merge is not None:
+            weights = self._merge(weights, inputs)
+        chance, chance_words = self._chances(block.visible)
+        place = (inputs, block.layer, block.heads)
+
+        # sums over eligible queries, first with every key ...
+        eligible = self._every_key.eligible[inputs]
+        n = eligible.sum(1, keepdim=True)
+        self._keep("every_key", place, *self._every_key(weights, inputs), n, chance[inputs].sum(1, keepdim=True))
+        entropy = torch.special.entr(weights).sum(-1) * self._words[inputs, None]
+        self._entropy[place] = entropy.sum(-1)
+
+        # ... then over words alone, each row renormalised
+        on_words = weights * self._words[inputs, None, None]
+        left = on_words.sum(-1)
+        counts = (left >= _LEAST_LEFT).float()
+        on_words *= (counts / left.clip(_LEAST_LEFT))[..., None]
+        n = counts @ self._words_only.eligible[inputs]
+        self._keep("words_only", place, *self._words_only(on_words, inputs), n, counts @ chance_words[inputs])
+
+    def _keep(self, kind: str, place: tuple[slice, int, slice], *values: Tensor) -> None:
+        for name, value in zip(("weight", "whole", "n", "chance"), values, strict=True):
+            self._kept[f"{kind}.{name}"][place] = value
+
+    def _chances(self, visible: Tensor) -> tuple[Tensor, Tensor]:
+        """Each eligible query's weight on target by chance, over every key and over words.
+
+        Shape: [batch, query, key] -> two of [batch, query, pattern].
+        """
+        if self._chance is None or self._chance[0] is not visible:
+            even = visible / visible.sum(-1, keepdim=True).clip(1)
+            if self._merge is not None:
+                even = self._merge(even[:, None], slice(None))[:, 0]
+            on_words = even * self._words[:, None]
+            on_words = on_words / on_words.sum(-1, keepdim=True).clip(_LEAST_LEFT)
+            self._chance = (visible, self._every_key.by_query(even), self._words_only.by_query(on_words))
+        return self._chance[1:]
+
+    def sums(self) -> ScoreSums:
+        """The batch's sums, once every block has come.
+
+        Raises: CaptureError if the model's attention is not finite.
+        """
+        every_key, words_only = (
+            Sums.of(*(self._numbers(f"{kind}.{name}") for name in ("weight", "n", "chance", "whole")))
+            for kind in ("every_key", "words_only")
+        )
+        entropy = self._entropy.cpu().numpy().astype(np.float64)
+        if not np.isfinite(entropy).all():
+            layer = int(np.argwhere(~np.isfinite(entropy))[:, 1].min())
+            raise CaptureError(
+                f"the attention weights are not finite from layer {layer} on",
+                "the checkpoint's weights hold NaN or infinity, or --dtype float16 overflows: try float32",
+            )
+        return ScoreSums(
+            patterns=tuple(target.id for target in self._targets),
+            part_of=tuple(target.part_of for target in self._targets),
+            every_key=every_key,
+            words_only=words_only,
+            entropy=entropy.sum(0),
+            words=float(self._words.sum()),
+        )
+
+    def _numbers(self, name: str) -> FloatArray:
+        return self._kept[name].cpu().numpy().astype(np.float64)
+
+
+class _Measure:
+    """Targets over a given set of keys, laid out so that one matrix product measures a block."""
+
+    def __init__(self, targets: Sequence[Target]) -> None:
+        self._targets = targets
+        self.eligible = torch.stack([target.matrix.any(-1) for target in targets], -1).float()
+        """Shape: [batch, query, pattern]."""
+        by_id = {target.id: target.matrix for target in targets}
+        self._parts = {p: by_id[t.part_of] for p, t in enumerate(targets) if t.part_of in by_id}
+        wholes = [whole * self.eligible[..., p, None] for p, whole in self._parts.items()]
+        self._matrix = torch.stack([*(target.matrix for target in targets), *wholes], -1).flatten(1, 2)
+        """Shape: [batch, query x key, pattern, and behind those the wholes of the parts among them]."""
+
+    def __call__(self, weights: Tensor, inputs: slice) -> tuple[Tensor, Tensor]:
+        """Weight on target, and on the whole that the target is a part of, summed over queries.
+
+        Shape: [batch, head, query, key] -> two of [batch, head, pattern].
+        """
+        both = torch.bmm(weights.flatten(2), self._matrix[inputs])
+        on_target = both[..., : len(self._targets)]
+        for p, target in enumerate(self._targets):
+            if target.even:
+                on_target[..., p] = torch.minimum(weights, target.matrix[inputs, None]).sum((-1, -2))
+        on_whole = on_target.clone()
+        if self._parts:
+            on_whole[..., list(self._parts)] = both[..., len(self._targets) :]
+        return on_target, on_whole
+
+    def by_query(self, weights: Tensor) -> Tensor:
+        """Weight on target of each eligible query. Shape: [batch, query, key] -> [batch, query, pattern]."""
+        measured = [
+            (torch.minimum(weights, target.matrix) if target.even else weights * target.matrix).sum(-1)
+            for target in self._targets
+        ]
+        return torch.stack(measured, -1)
+
+
+class _Merge:
+    """Merges the pieces of words: attention to a word is the sum over its pieces, from it the mean."""
+
+    def __init__(self, unit: Tensor, units: int) -> None:
+        numbers = torch.arange(units, device=unit.device)
+        self._sum = (unit[..., None] == numbers).float()  # [batch, token, unit]
+        self._mean = (self._sum / self._sum.sum(1, keepdim=True).clip(1)).transpose(1, 2)
+
+    def __call__(self, weights: Tensor, inputs: slice) -> Tensor:
+        """Shape: [batch, head, token, token] -> [batch, head, unit, unit]."""
+        return self._mean[inputs, None] @ weights @ self._sum[inputs, None]

@@ -1,0 +1,1 @@
+"""Results as something to look at: text or bytes, never written anywhere from here."""

@@ -1,0 +1,258 @@
+"""Results for a terminal. Everything is readable without colour: letters carry what colours carry."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from attnscan.patterns import PATTERNS
+from attnscan.plain import plain
+from attnscan.results import MIXED, Classification, ScoreTable
+
+if TYPE_CHECKING:
+    from attnscan.catalog import Catalog
+
+# Colours after Okabe and Ito, told apart by colour-blind readers, on dark and on light ground.
+_MARKS = {
+    "next-word": ("N", "#3d8fd6"),
+    "previous-word": ("P", "#e69f00"),
+    "identical": ("I", "#009e73"),
+    "cross-sentence": ("X", "#cc79a7"),
+    "predictive": ("W", "#a6761d"),
+    "delimiter": ("D", "#8a8a8a"),
+    "bag-of-words": ("B", "#d55e00"),
+    MIXED: ("·", "default"),
+}
+_PARKS = 0.5  # from this score on `delimiter`, a head is shown as one that rests there
+_TOKEN_LINES = 6  # of each sentence, at most
+NO_BREAK = "\u00a0"
+_ENTRY = len("11-11 0.00") + 2
+
+
+def render(content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False) -> str:
+    """What a terminal of that width would get, as text."""
+    file = io.StringIO()
+    console = Console(
+        file=file,
+        width=width,
+        color_system=color_system,  # type: ignore[arg-type]
+        force_terminal=color_system is not None,
+        no_color=no_color,
+        legacy_windows=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    console.print(content)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+
+
+def classification_view(
+    result: Classification,
+    patterns: Sequence[str],
+    width: int,
+    top: int | None = None,
+    without_delimiters: bool = False,
+) -> RenderableType:
+    """One input at a glance: its tokens, the heads of each pattern, the map of all heads."""
+    table = result.scores.words_only if without_delimiters else result.scores.every_key
+    fitting = max(3, (width - 38) // _ENTRY)
+    return Group(
+        _title(result),
+        "",
+        *_tokens(result, width),
+        "",
+        _pattern_table(result, table, patterns, fitting if top is None else top, without_delimiters),
+        "",
+        *_map(result, width),
+    )
+
+
+def all_heads_view(
+    result: Classification, patterns: Sequence[str], order: Iterable[int], width: int, without_delimiters: bool
+) -> RenderableType:
+    """Every head with its labels and scores, in the given order of heads counted layer by layer."""
+    scores = result.scores
+    table = scores.words_only if without_delimiters else scores.every_key
+    roomy = width >= 84 + 6 * max(0, len(patterns) - 7) + 15
+    grid = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
+    for name in ("head", "label", *(["runner-up"] if roomy else []), "on words"):
+        grid.add_column(name, no_wrap=True)
+    for pattern in patterns:
+        grid.add_column(_short(pattern), justify="right", no_wrap=True)
+    grid.add_column("nats", justify="right", no_wrap=True)
+    for flat in order:
+        layer, head = divmod(int(flat), scores.grid[1])
+        labels = [result.label, *([result.runner_up] if roomy else []), result.content_label]
+        grid.add_row(
+            f"{layer}-{head}",
+            *(_named(str(label[layer, head])) for label in labels),
+            *(_number(table.score[layer, head, scores.patterns.index(pattern)]) for pattern in patterns),
+            _number(scores.entropy[layer, head]),
+        )
+    columns = "  ".join(f"{_short(p)} {p}" for p in patterns)
+    notes = f"Columns: {columns}  nats entropy of a row"
+    return Group(_title(result), "", grid, "", Text(notes, style="dim"), *_table_notes(result, without_delimiters))
+
+
+def patterns_view() -> RenderableType:
+    """The seven patterns, each with what it counts and its matrix on a toy pair."""
+    blocks: list[RenderableType] = [
+        Text('Seven patterns, from Jesse Vig, "Deconstructing BERT". Rows are queries, columns are keys; a dot is 0.'),
+    ]
+    for pattern in PATTERNS:
+        title = _named(pattern.id)
+        title.append(f"  {pattern.counts}", style="not bold default")
+        drawing = (
+            pattern.drawing or "(no fixed matrix: the model is asked how much each word helps to predict each other)"
+        )
+        blocks += ["", title, Padding(Text(drawing), (0, 0, 0, 2))]
+    return Group(*blocks)
+
+
+def models_view(catalog: Catalog) -> RenderableType:
+    """A line for each model that can run now, and what a run without --model takes."""
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    for name in ("--model", "family", "heads", "state", "where"):
+        grid.add_column(name)
+    for entry in catalog.entries:
+        size = f"{entry.layers or '?'} × {entry.heads or '?'}"
+        cells = (entry.model, entry.family, size, entry.state, entry.where)
+        grid.add_row(*(Text(plain(cell)) for cell in cells))
+    hub = (
+        "answers: --model can be any id of it"
+        if catalog.hub
+        else "does not answer: only the models above, and directories"
+    )
+    return Group(grid, "", Text(plain(f"Without --model: {catalog.default}")), Text(f"The model hub {hub}"))
+
+
+def _title(result: Classification) -> Text:
+    layers, heads = result.scores.grid
+    signature = result.signature
+    title = Text(plain(signature.model), style="bold")
+    title.append(f" · {layers} layers × {heads} heads = {layers * heads} heads", style="not bold")
+    title.append(f" · {signature.device} {signature.dtype}", style="not bold dim")
+    return title
+
+
+def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:
+    """The units of each sentence on lines of their own; a sentence's closing delimiter goes with it."""
+    lines: dict[int, list[Text]] = {}
+    current = 0
+    for text, sentence in zip(result.units, result.sentence, strict=True):
+        current = max(current, sentence)
+        lines.setdefault(current, []).append(Text(plain(text.strip()) or "␣", style="dim" if sentence < 0 else ""))
+    for number, texts in lines.items():
+        line = Text(" ").join(texts)
+        wrapped = line.wrap(Console(width=width), width - 4)
+        shown = wrapped[:_TOKEN_LINES]
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_row(Text("AB"[number], style="bold"), Text("\n").join(shown))
+        yield grid
+        if len(wrapped) > len(shown):
+            yield Text(f"  … {len(texts)} tokens in all", style="dim")
+
+
+def _pattern_table(
+    result: Classification, table: ScoreTable, patterns: Sequence[str], top: int, without_delimiters: bool
+) -> RenderableType:
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    grid.add_column("pattern", no_wrap=True)
+    grid.add_column("heads", justify="right", no_wrap=True)
+    grid.add_column("on words", justify="right", no_wrap=True)
+    grid.add_column("strongest heads" + (", on words" if without_delimiters else ""))
+    for pattern in (*patterns, MIXED):
+        counts = [str(int((labels == pattern).sum())) for labels in (result.label, result.content_label)]
+        if pattern in result.not_measured:
+            counts = ["", ""]
+        elif pattern == "delimiter":
+            counts[1] = "–"
+        grid.add_row(_named(pattern), *counts, _strongest(result, table, pattern, top))
+    return Group(grid, *_table_notes(result, without_delimiters))
+
+
+def _strongest(result: Classification, table: ScoreTable, pattern: str, top: int) -> Text:
+    if pattern == MIXED:
+        return Text("no pattern is far enough above chance", style="dim")
+    if pattern in result.not_measured:
+        return Text("not measured", style="dim")
+    p = result.scores.patterns.index(pattern)
+    score = table.score[..., p]
+    if np.isnan(score).all():
+        return Text("no word of this input is eligible", style="dim")
+    best = np.argsort(-np.nan_to_num(score, nan=-1).ravel(), kind="stable")[:top]
+    entries = []
+    for flat in best:
+        layer, head = divmod(int(flat), score.shape[1])
+        own = result.label[layer, head] == pattern
+        # a no-break space keeps a head and its score on one line
+        entries.append(
+            Text(f"{layer}-{head}{NO_BREAK}{score[layer, head]:.2f}".ljust(_ENTRY - 2), style="bold" if own else "")
+        )
+    return Text("  ").join(entries)
+
+
+def _table_notes(result: Classification, without_delimiters: bool) -> Iterator[Text]:
+    if without_delimiters:
+        yield Text("Scores with weights on delimiters removed and rows renormalised over words.", style="dim")
+    yield Text(
+        f"heads: whose label it is ({result.threshold:g} above chance). on words: the same with delimiters left out.",
+        style="dim",
+    )
+
+
+def _map(result: Classification, width: int) -> Iterator[RenderableType]:
+    """The layer x head grid of what each head does on words, subdued where it mostly rests on delimiters."""
+    layers, heads = result.scores.grid
+    parking = _parking(result)
+    cell = next((size for size in (3, 2) if 7 + size * heads <= width), 1)
+    yield Text("Map: what each head does on words; layers down, heads across", style="bold")
+    every = 1 if cell == 3 else 5
+    ruler = "".join(str(head).rjust(cell) if head % every == 0 else " " * cell for head in range(heads))
+    yield Text(f"       {ruler if cell > 1 else f'0 to {heads - 1}'}", style="dim")
+    for layer in range(layers):
+        line = Text(f"{layer:>5}  ", style="dim")
+        for head in range(heads):
+            mark = _mark(str(result.content_label[layer, head]), float(parking[layer, head]))
+            line.append(" " * (cell - 1)).append_text(mark)
+        yield line
+    shown = [name for name in (*result.scores.patterns, MIXED) if (result.content_label == name).any()]
+    yield Text("  ").join(_named(name, unbroken=True) for name in shown)
+    yield Text("Small letter: half of the head's weight or more rests on delimiters.", style="dim")
+
+
+def _parking(result: Classification) -> NDArray[np.float64]:
+    """How much each head rests on delimiters. Shape: [layer, head]; 0 where the input has none."""
+    scores = result.scores
+    if "delimiter" not in scores.patterns:
+        return np.zeros(scores.grid)
+    return np.nan_to_num(scores.every_key.score[..., scores.patterns.index("delimiter")])
+
+
+def _mark(label: str, parking: float) -> Text:
+    letter, color = _MARKS.get(label, (label[:1].upper(), "default"))
+    if parking >= _PARKS:
+        return Text(letter.lower(), style=f"{color} dim" if parking >= 0.9 else color)
+    return Text(letter, style=f"bold {color}")
+
+
+def _named(pattern: str, unbroken: bool = False) -> Text:
+    letter, color = _MARKS.get(pattern, (pattern[:1].upper(), "default"))
+    return Text(f"{letter}{NO_BREAK if unbroken else ' '}{plain(pattern)}", style=color)
+
+
+def _short(pattern: str) -> str:
+    return _MARKS.get(pattern, (pattern[:1].upper(), ""))[0]
+
+
+def _number(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.2f}"
