@@ -16,7 +16,7 @@ import typer
 import attnscan
 from attnscan.errors import AttnscanError
 from attnscan.options import THRESHOLD, Device, Dtype, ScanOptions, Unit
-from attnscan.output import FORMATS, Destination, check_writable, format_of, write_file
+from attnscan.output import FORMATS, Destination, check_writable, format_of, write_file, write_stdout
 from attnscan.patterns import PATTERNS
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def main() -> None:
     app(prog_name="attnscan")
 
 
-def _version(wanted: bool) -> None:
+def _version(wanted: bool | None) -> None:
     if wanted:
         typer.echo(f"attnscan {attnscan.__version__}")
         raise typer.Exit
@@ -51,9 +51,10 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _common(
+    # None, not False: a value to check would make Typer import pydantic, which takes longer than `patterns` itself
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = False,
+        bool | None, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = None,
 ) -> None:
     pass
 
@@ -166,17 +167,12 @@ def classify(
 
 
 @app.command()
-def patterns(format: FormatOption = None, csv: Csv = False, output: Output = None) -> None:
+def patterns() -> None:
     """Show the seven patterns and what each counts. No model is needed."""
     with _reported():
-        from attnscan.views.terminal import patterns_view
+        from attnscan.views.text import patterns_text
 
-        def frame() -> pd.DataFrame:
-            import pandas as pd
-
-            return pd.DataFrame([{"pattern": p.id, "counts": p.counts, "part_of": p.part_of} for p in PATTERNS])
-
-        _destination(format, csv, output).emit(frame, lambda _: patterns_view())
+        write_stdout(patterns_text().encode(sys.stdout.encoding or "utf-8", errors="backslashreplace"))
 
 
 @app.command()

@@ -128,6 +128,8 @@ class Pattern:
 
     id: str
     """The name on the command line and in every table, such as `next-word`."""
+    letter: str
+    """Its mark in maps and narrow tables."""
     target: Callable[[EncodedBatch], Tensor] | None
     """The function that gives the target; None if only the model itself can tell (`predictive`)."""
     counts: str
@@ -146,17 +148,18 @@ class Pattern:
 
 
 PATTERNS: tuple[Pattern, ...] = (
-    Pattern("next-word", next_word, "weight on the next word of the sentence"),
-    Pattern("previous-word", previous_word, "weight on the previous word of the sentence"),
-    Pattern("identical", identical, "weight on identical or related words, the word itself included"),
+    Pattern("next-word", "N", next_word, "weight on the next word of the sentence"),
+    Pattern("previous-word", "P", previous_word, "weight on the previous word of the sentence"),
+    Pattern("identical", "I", identical, "weight on identical or related words, the word itself included"),
     Pattern(
         "cross-sentence",
+        "X",
         cross_sentence,
         "weight on identical or related words of the other sentence",
         part_of="identical",
     ),
-    Pattern("predictive", None, "weight on the words that help to predict the word"),
-    Pattern("delimiter", delimiter, "weight on special tokens such as [CLS] and [SEP]"),
-    Pattern("bag-of-words", bag_of_words, "how evenly weight spreads over the words of the sentence", even=True),
+    Pattern("predictive", "W", None, "weight on the words that help to predict the word"),
+    Pattern("delimiter", "D", delimiter, "weight on special tokens such as [CLS] and [SEP]"),
+    Pattern("bag-of-words", "B", bag_of_words, "how evenly weight spreads over the words of the sentence", even=True),
 )
 """The seven patterns, in the order of every table."""

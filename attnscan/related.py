@@ -6,6 +6,7 @@ every model brings its own measure of "near" (raw cosines of different models do
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from torch.nn.functional import normalize
 
 _SAMPLE = 1024  # tokens on each side of the random pairs: about a million cosines
-_PERCENTILE = 0.999
+_TOP_SHARE = 0.001  # above the 99.9th percentile
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,8 @@ class Relatedness:
         cosine = cosine[left[:, None] != right[None, :]]  # a token beside itself says nothing
         if not len(cosine):
             return cls(embedding, float("inf"))
-        high = cosine.kthvalue(min(len(cosine), int(_PERCENTILE * len(cosine)) + 1)).values.item()
-        stands_out = high > cosine.median().item() + 1e-6
+        high = cosine.topk(math.ceil(len(cosine) * _TOP_SHARE)).values[-1].item()
+        stands_out = high > cosine.mean().item() + 1e-6
         return cls(embedding, high if stands_out else float("inf"))
 
     def related(self, ids: Tensor, unit: Tensor) -> Tensor:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console, Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -21,16 +20,16 @@ if TYPE_CHECKING:
     from attnscan.catalog import Catalog
 
 # Colours after Okabe and Ito, told apart by colour-blind readers, on dark and on light ground.
-_MARKS = {
-    "next-word": ("N", "#3d8fd6"),
-    "previous-word": ("P", "#e69f00"),
-    "identical": ("I", "#009e73"),
-    "cross-sentence": ("X", "#cc79a7"),
-    "predictive": ("W", "#a6761d"),
-    "delimiter": ("D", "#8a8a8a"),
-    "bag-of-words": ("B", "#d55e00"),
-    MIXED: ("·", "default"),
+_COLORS = {
+    "next-word": "#3d8fd6",
+    "previous-word": "#e69f00",
+    "identical": "#009e73",
+    "cross-sentence": "#cc79a7",
+    "predictive": "#a6761d",
+    "delimiter": "#8a8a8a",
+    "bag-of-words": "#d55e00",
 }
+_LETTERS = {pattern.id: pattern.letter for pattern in PATTERNS} | {MIXED: "·"}
 _PARKS = 0.5  # from this score on `delimiter`, a head is shown as one that rests there
 _TOKEN_LINES = 6  # of each sentence, at most
 NO_BREAK = "\u00a0"
@@ -87,7 +86,7 @@ def all_heads_view(
     for name in ("head", "label", *(["runner-up"] if roomy else []), "on words"):
         grid.add_column(name, no_wrap=True)
     for pattern in patterns:
-        grid.add_column(_short(pattern), justify="right", no_wrap=True)
+        grid.add_column(_letter(pattern), justify="right", no_wrap=True)
     grid.add_column("nats", justify="right", no_wrap=True)
     for flat in order:
         layer, head = divmod(int(flat), scores.grid[1])
@@ -98,24 +97,9 @@ def all_heads_view(
             *(_number(table.score[layer, head, scores.patterns.index(pattern)]) for pattern in patterns),
             _number(scores.entropy[layer, head]),
         )
-    columns = "  ".join(f"{_short(p)} {p}" for p in patterns)
+    columns = "  ".join(f"{_letter(p)} {p}" for p in patterns)
     notes = f"Columns: {columns}  nats entropy of a row"
     return Group(_title(result), "", grid, "", Text(notes, style="dim"), *_table_notes(result, without_delimiters))
-
-
-def patterns_view() -> RenderableType:
-    """The seven patterns, each with what it counts and its matrix on a toy pair."""
-    blocks: list[RenderableType] = [
-        Text('Seven patterns, from Jesse Vig, "Deconstructing BERT". Rows are queries, columns are keys; a dot is 0.'),
-    ]
-    for pattern in PATTERNS:
-        title = _named(pattern.id)
-        title.append(f"  {pattern.counts}", style="not bold default")
-        drawing = (
-            pattern.drawing or "(no fixed matrix: the model is asked how much each word helps to predict each other)"
-        )
-        blocks += ["", title, Padding(Text(drawing), (0, 0, 0, 2))]
-    return Group(*blocks)
 
 
 def models_view(catalog: Catalog) -> RenderableType:
@@ -239,19 +223,20 @@ def _parking(result: Classification) -> NDArray[np.float64]:
 
 
 def _mark(label: str, parking: float) -> Text:
-    letter, color = _MARKS.get(label, (label[:1].upper(), "default"))
+    letter, color = _letter(label), _COLORS.get(label, "default")
     if parking >= _PARKS:
         return Text(letter.lower(), style=f"{color} dim" if parking >= 0.9 else color)
     return Text(letter, style=f"bold {color}")
 
 
 def _named(pattern: str, unbroken: bool = False) -> Text:
-    letter, color = _MARKS.get(pattern, (pattern[:1].upper(), "default"))
-    return Text(f"{letter}{NO_BREAK if unbroken else ' '}{plain(pattern)}", style=color)
+    return Text(
+        f"{_letter(pattern)}{NO_BREAK if unbroken else ' '}{plain(pattern)}", style=_COLORS.get(pattern, "default")
+    )
 
 
-def _short(pattern: str) -> str:
-    return _MARKS.get(pattern, (pattern[:1].upper(), ""))[0]
+def _letter(pattern: str) -> str:
+    return _LETTERS.get(pattern) or pattern[:1].upper()  # a user's own pattern
 
 
 def _number(value: float) -> str:

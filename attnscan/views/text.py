@@ -1,9 +1,11 @@
-"""A target matrix drawn in plain text, as in the docstrings of `attnscan.patterns`."""
+"""Plain text: what needs neither colour nor a library."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from attnscan.patterns import PATTERNS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -11,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]) -> str:
-    """The chosen rows of a matrix: queries downwards, keys across, a dot for 0.
+    """A target as in the docstrings of `attnscan.patterns`: chosen queries downwards, keys across, a dot for 0.
 
     Shape: `matrix` is [query, key]; `labels` has one text for each.
 
@@ -29,6 +31,18 @@ def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]
 
     body = [line(labels[row], [_cell(float(value)) for value in matrix[row]]) for row in rows]
     return "\n".join([line("", labels), *body])
+
+
+def patterns_text() -> str:
+    """The seven patterns, each with what it counts and its target on a toy pair. Fits 80 columns."""
+    blocks = [
+        'The patterns of Jesse Vig, "Deconstructing BERT" (2018/19), on a toy pair.\n'
+        "Rows are queries, columns are keys; a dot is 0."
+    ]
+    for pattern in PATTERNS:
+        drawing = pattern.drawing or "    No fixed matrix: the model is asked which words help to predict which."
+        blocks.append(f"{pattern.letter} {pattern.id}: {pattern.counts}\n{drawing}")
+    return "\n\n".join(blocks) + "\n"
 
 
 def _cell(value: float) -> str:
