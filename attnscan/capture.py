@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -34,6 +34,8 @@ _names = (f"attnscan_tap_{number}" for number in itertools.count())
 class AttentionBlock:
     """A part of one layer's attention: some inputs of the batch, some heads, all queries and keys."""
 
+    grid: tuple[int, int]
+    """How many layers and heads there are in all, by what the model does rather than what its config says."""
     layer: int
     inputs: slice
     heads: slice
@@ -86,7 +88,7 @@ class Tap:
         """Run the model on one batch as far as its last layer's weights.
 
         Shape: `inputs` are the model's, each [batch, token].
-        Raises: CaptureError if the architecture shows no attention in any way.
+        Raises: CaptureError if the architecture shows no attention in any way, or fails on this input.
         """
         taken = _accepted(self.model, inputs)
         with torch.inference_mode():
@@ -96,13 +98,17 @@ class Tap:
                 self._run_eager(taken, consume)
 
     def _run_tapped(self, inputs: dict[str, Any], consume: Consumer) -> bool:
-        self._run = _Run(consume, self.layers)
+        self._run = run = _Run(consume, self.layers)
         try:
             self.model(**inputs)
         except _Finished:
             return True
         except _Untappable:
             return False
+        except Exception as error:
+            if run.consumer_failed:
+                raise
+            raise _failed(self.model, error) from error
         finally:
             self._run = None
         return False
@@ -124,7 +130,8 @@ class Tap:
         groups = query.shape[1] // key.shape[1]
         key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-        bias, visible = run.mask(attention_mask, query, key)
+        bias, visible = run.bias_of(attention_mask, query, key)
+        grid = (run.layers, query.shape[1])
         output = query.new_empty(*query.shape[:-1], value.shape[-1])
         # Layers are counted by calls: ALBERT calls one shared module for each, and neither
         # it nor DistilBERT knows a layer's number.
@@ -136,7 +143,8 @@ class Tap:
             if bias is not None:
                 weights += bias[inputs, heads] if bias.shape[1] > 1 else bias[inputs]
             weights = torch.softmax(weights, dim=-1)
-            run.consume(AttentionBlock(run.layer, inputs, heads, weights, visible, query[part], key[part]))
+            block = AttentionBlock(grid, run.layer, inputs, heads, weights, visible, query[part], key[part])
+            run.show(block)
             if not last:
                 torch.matmul(weights.to(value.dtype), value[part], out=output[part])
         if last:
@@ -148,19 +156,30 @@ class Tap:
         self.model.set_attn_implementation("eager")
         try:
             output = self.model(**inputs, output_attentions=True)
+        except Exception as error:
+            raise _failed(self.model, error) from error
         finally:
             self.model.set_attn_implementation(self._name)
-        layers = output.get("attentions") or output.get("encoder_attentions") or ()
-        if len(layers) == 0 or any(weights is None for weights in layers):
+        layers: Sequence[Tensor | None] = output.get("attentions") or output.get("encoder_attentions") or ()
+        every_layer = [weights for weights in layers if weights is not None]
+        if not every_layer or len(every_layer) < len(layers):
             raise CaptureError(
                 f"the architecture {type(self.model).__name__} shows no attention weights",
                 "use a model with softmax attention, such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
             )
         present = inputs.get("attention_mask")
-        for layer, weights in enumerate(layers):
-            visible = visible_keys(weights, present)
+        batch, length = inputs["input_ids"].shape
+        grid = (len(every_layer), every_layer[0].shape[1])
+        for layer, weights in enumerate(every_layer):
+            if weights.shape != (batch, grid[1], length, length):
+                raise CaptureError(
+                    f"layer {layer} of {type(self.model).__name__} has weights of shape {list(weights.shape)} "
+                    f"for {length} tokens",
+                    "attnscan needs every layer's weights from each token to each token",
+                )
             every = slice(None)
-            consume(AttentionBlock(layer, every, every, weights.float(), visible, None, None))
+            visible = visible_keys(weights, present)
+            consume(AttentionBlock(grid, layer, every, every, weights.float(), visible, None, None))
 
 
 @dataclass
@@ -170,13 +189,32 @@ class _Run:
     consume: Consumer
     layers: int
     layer: int = 0
+    consumer_failed: bool = False
     masks: dict[int, tuple[Tensor | None, Tensor | None, Tensor]] = field(default_factory=dict)
 
-    def mask(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor]:
+    def show(self, block: AttentionBlock) -> None:
+        """Hand a block over, and remember whose fault it is if that fails."""
+        try:
+            self.consume(block)
+        except Exception:
+            self.consumer_failed = True
+            raise
+
+    def bias_of(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor]:
         """`_mask`, worked out once for each mask that the model's layers share."""
         if id(mask) not in self.masks:
             self.masks[id(mask)] = (mask, *_mask(mask, query, key))  # kept alive, so that its id stays its own
-        return self.masks[id(mask)][1:]
+        _, bias, visible = self.masks[id(mask)]
+        return bias, visible
+
+
+def _failed(model: Any, error: Exception) -> CaptureError:
+    """What went wrong inside somebody else's model."""
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return CaptureError(
+        f"the model {type(model).__name__} fails on this input: {reason[:200]}",
+        "see that its config.json, weights and tokenizer belong together, or try --device cpu",
+    )
 
 
 class _Finished(Exception):
@@ -237,6 +275,8 @@ def visible_keys(weights: Tensor, present: Tensor | None) -> Tensor:
     batch, _, length, keys = weights.shape
     place = torch.arange(length, device=weights.device)[:, None] - torch.arange(keys, device=weights.device)[None]
     used = (weights != 0).any(1)
+    if present is not None:
+        used &= present.bool()[:, :, None]  # a query of padding sees nothing, which softmax spreads evenly
     offsets = torch.zeros(length + keys, dtype=torch.bool, device=weights.device)
     offsets[(place[None].expand(batch, -1, -1) + keys)[used]] = True
     visible = offsets[place + keys].expand(batch, length, keys)

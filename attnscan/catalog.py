@@ -74,7 +74,7 @@ def _cached() -> list[Entry]:
 def _entry(name: str, directory: Path, where: str) -> Entry:
     try:
         config = json.loads((directory / "config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         config = {}
     config = config if isinstance(config, dict) else {}
     state = "ready" if has_safetensors(directory) else "cannot run: no safetensors weights"

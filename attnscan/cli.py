@@ -215,6 +215,8 @@ def _score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | Non
     result, saved = classify_and_keep(pair, options, source)
     if result.signature.pairs_truncated:
         _say(f"the input was cut to the {len(saved.tokens)} tokens that the model reads")
+    if result.signature.read_by == "output_attentions":
+        _say("this architecture has no tap: read by output_attentions, with the weights of all layers in memory")
     if save_to is not None:
         from attnscan.weights import write_weights
 

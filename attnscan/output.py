@@ -6,7 +6,8 @@ import os
 import stat
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
@@ -96,12 +97,12 @@ def write_file(path: Path, content: bytes) -> None:
     Raises: OutputError if that cannot be done; an older file of that name is then as it was.
     """
     check_writable(path)
-    try:
+    with _explained(path):
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             path.write_bytes(content)  # a pipe or a device: renaming over it would replace it
             return
         target = path.resolve()  # through a link, to the file that it means
-        handle, beside = tempfile.mkstemp(prefix=f".{target.name[:100]}.", dir=target.parent)
+        handle, beside = tempfile.mkstemp(prefix=f".{target.name[:50]}.", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
@@ -112,8 +113,6 @@ def write_file(path: Path, content: bytes) -> None:
         except BaseException:
             Path(beside).unlink(missing_ok=True)
             raise
-    except OSError as error:
-        raise OutputError(f"cannot write {path}: {error.strerror or error}", "choose another place with -o") from None
 
 
 def check_writable(path: Path) -> None:
@@ -121,15 +120,16 @@ def check_writable(path: Path) -> None:
 
     Raises: OutputError.
     """
-    parent = path.resolve().parent
-    if path.is_dir():
-        raise OutputError(f"{path} is a directory", "name a file in it")
-    if not parent.is_dir():
-        raise OutputError(f"cannot write {path}: there is no directory {parent}", "make it first, or choose another")
-    if not path.exists() and not os.access(parent, os.W_OK | os.X_OK):
-        raise OutputError(f"cannot write {path}: no permission to write in {parent}", "choose another place")
-    if path.exists() and not os.access(path, os.W_OK):
-        raise OutputError(f"cannot write {path}: it is write-protected", "choose another name")
+    with _explained(path):
+        parent = path.resolve().parent
+        if path.is_dir():
+            raise OutputError(f"{path} is a directory", "name a file in it")
+        if not parent.is_dir():
+            raise OutputError(f"cannot write {path}: there is no directory {parent}", "make it, or choose another")
+        if not path.exists() and not os.access(parent, os.W_OK | os.X_OK):
+            raise OutputError(f"cannot write {path}: no permission to write in {parent}", "choose another place")
+        if path.exists() and not os.access(path, os.W_OK):
+            raise OutputError(f"cannot write {path}: it is write-protected", "choose another name")
 
 
 def write_stdout(content: bytes) -> None:
@@ -145,6 +145,16 @@ def write_stdout(content: bytes) -> None:
         raise
     except OSError as error:
         raise OutputError(f"cannot write the result: {error.strerror or error}", "free some space") from None
+
+
+@contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What the system refuses becomes an OutputError; a loop of links is a RuntimeError before Python 3.13."""
+    try:
+        yield
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise OutputError(f"cannot write {path}: {why}", "choose another place with -o") from None
 
 
 def _umask() -> int:

@@ -28,7 +28,7 @@ PATTERN_SET_VERSION = "1"
 def next_word(batch: EncodedBatch) -> Tensor:
     """Each word looks at the word after it in its sentence.
 
-    >>> print(draw(next_word))
+    >>> show(next_word)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
       the     ·     ·     1     ·     ·     ·     ·     ·     ·     ·
       cat     ·     ·     ·     1     ·     ·     ·     ·     ·     ·
@@ -44,7 +44,7 @@ def next_word(batch: EncodedBatch) -> Tensor:
 def previous_word(batch: EncodedBatch) -> Tensor:
     """Each word looks at the word before it in its sentence.
 
-    >>> print(draw(previous_word))
+    >>> show(previous_word)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
       the     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
       cat     ·     1     ·     ·     ·     ·     ·     ·     ·     ·
@@ -60,7 +60,7 @@ def previous_word(batch: EncodedBatch) -> Tensor:
 def identical(batch: EncodedBatch) -> Tensor:
     """A word that occurs again, itself or a related word, looks at all of those and at itself.
 
-    >>> print(draw(identical))
+    >>> show(identical)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
       the     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
       cat     ·     ·     1     ·     ·     ·     ·     1     ·     ·
@@ -76,7 +76,7 @@ def identical(batch: EncodedBatch) -> Tensor:
 def cross_sentence(batch: EncodedBatch) -> Tensor:
     """A word looks at the same or a related word in the other sentence.
 
-    >>> print(draw(cross_sentence))
+    >>> show(cross_sentence)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
       the     ·     ·     ·     ·     ·     ·     ·     ·     ·     ·
       cat     ·     ·     ·     ·     ·     ·     ·     1     ·     ·
@@ -92,7 +92,7 @@ def cross_sentence(batch: EncodedBatch) -> Tensor:
 def delimiter(batch: EncodedBatch) -> Tensor:
     """Each word looks at the special tokens that the tokenizer inserted.
 
-    >>> print(draw(delimiter))
+    >>> show(delimiter)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
       the     1     ·     ·     ·     ·     1     ·     ·     ·     1
       cat     1     ·     ·     ·     ·     1     ·     ·     ·     1
@@ -108,7 +108,7 @@ def delimiter(batch: EncodedBatch) -> Tensor:
 def bag_of_words(batch: EncodedBatch) -> Tensor:
     """Each word looks evenly at all words of its sentence, itself included.
 
-    >>> print(draw(bag_of_words))
+    >>> show(bag_of_words)
           [CLS]   the   cat   sat     . [SEP]     a   cat   ran [SEP]
       the     ·   .25   .25   .25   .25     ·     ·     ·     ·     ·
       cat     ·   .25   .25   .25   .25     ·     ·     ·     ·     ·
@@ -142,7 +142,7 @@ class Pattern:
     @property
     def drawing(self) -> str:
         """The target on the toy pair, as its docstring draws it; empty if it has none."""
-        _, drawn, matrix = ((self.target and self.target.__doc__) or "").partition(">>> print(draw(")
+        _, drawn, matrix = ((self.target and self.target.__doc__) or "").partition(">>> show(")
         lines = matrix.rstrip().splitlines()[1:] if drawn else []
         return "\n".join(line.removeprefix("    ") for line in lines)
 

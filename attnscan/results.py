@@ -103,6 +103,8 @@ class Signature:
     unit: str
     pattern_set: str
     input_hash: str
+    read_by: str
+    """How the weights were had: `tap`, `output_attentions` or `file`."""
     pairs_read: int = 0
     pairs_truncated: int = 0
     pairs_skipped: int = 0

@@ -121,29 +121,33 @@ class ScoreSums:
 
 
 class Scorer:
-    """A consumer of attention blocks that scores one batch against its targets.
+    """A consumer of attention blocks that scores one batch against its targets."""
 
-    Shape: `layers` x `heads` is the model's grid.
-    """
-
-    def __init__(self, batch: EncodedBatch, targets: Sequence[Target], layers: int, heads: int) -> None:
+    def __init__(self, batch: EncodedBatch, targets: Sequence[Target]) -> None:
         self._targets = targets
         self._words = batch.word.float()
         words_only = [Target(t.id, t.matrix * self._words[:, None, :], even=t.even, part_of=t.part_of) for t in targets]
         self._every_key, self._words_only = _Measure(targets), _Measure(words_only)
         self._merge = None if batch.unit is None else _Merge(batch.unit, batch.word.shape[1])
         self._chance: tuple[Tensor, Tensor, Tensor] | None = None
-        grid = (len(batch), layers, heads)
-        self._entropy = self._words.new_zeros(grid)
+        self._grid = (0, 0)
+
+    def _start(self, grid: tuple[int, int]) -> None:
+        """Make room for every layer and head."""
+        self._grid = grid
+        shape = (len(self._words), *grid)
+        self._entropy = self._words.new_full(shape, torch.nan)
         self._kept = {
-            name: self._words.new_zeros(*grid, len(targets))
+            f"{kind}.{name}": self._words.new_zeros(*shape, len(self._targets))
             for kind in ("every_key", "words_only")
-            for name in (f"{kind}.weight", f"{kind}.whole", f"{kind}.n", f"{kind}.chance")
+            for name in ("weight", "whole", "n", "chance")
         }
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
         inputs, weights = block.inputs, block.weights
+        if block.grid != self._grid:
+            self._start(block.grid)
         if self._merge is not None:
             weights = self._merge(weights, inputs)
         chance, chance_words = self._chances(block.visible)

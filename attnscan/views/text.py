@@ -19,9 +19,9 @@ def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]
 
     >>> import numpy as np
     >>> print(draw(np.array([[0, 1], [0.25, 0]]), ["a", "cat"], [0, 1]))
-            a  cat
-      a     ·    1
-    cat   .25    ·
+          a cat
+      a   ·   1
+    cat .25   ·
     """
     width = max(map(len, labels))
     cell = max(width, 3) + 1

@@ -1,0 +1,32 @@
+"""Fixtures that many tests share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+os.environ.update(HF_HUB_OFFLINE="1", COLUMNS="80")  # no test asks a hub, and screens have one width
+for name in ("ATTNSCAN_MODEL", "NO_COLOR", "FORCE_COLOR"):
+    os.environ.pop(name, None)
+
+import pytest
+
+from attnscan.sources import bundled_directory
+
+SHARED = Path(__file__).parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def bundled_dir() -> Path:
+    """The bundled model's directory; every test environment has it."""
+    directory = bundled_directory()
+    assert directory is not None, "run the tests with `make test`, which installs the bundled model"
+    return directory
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """Golden files and models beside the project, where they are."""
+    if not SHARED.is_dir():
+        pytest.skip("no shared data beside this checkout")
+    return SHARED

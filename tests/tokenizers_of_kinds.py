@@ -1,0 +1,69 @@
+"""A small tokenizer of each kind in use, trained on the spot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tokenizers import (
+    Tokenizer,
+    decoders,
+    models,
+    normalizers,
+    pre_tokenizers,
+    processors,
+    trainers,
+)
+from transformers import PreTrainedTokenizerFast
+
+CORPUS = [
+    "the cat sat on the mat .",
+    "a cat ran to the store , and i bought fresh strawberries !",
+    "The dog sat too; it's the cat's mat .",
+    "strawberries and mats and stores and dogs",
+] * 4
+
+
+def wordpiece() -> PreTrainedTokenizerFast:
+    """As BERT's: lower case, `##` before pieces, [CLS] A [SEP] B [SEP]."""
+    tokenizer = Tokenizer(models.WordPiece(unk_token="[UNK]"))
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokenizer.train_from_iterator(CORPUS, trainers.WordPieceTrainer(vocab_size=80, special_tokens=special))
+    return _wrapped(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", special)
+
+
+def byte_level() -> PreTrainedTokenizerFast:
+    """As RoBERTa's: cased, `Ġ` before words, <s> A </s></s> B </s>, no segments."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    special = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=special, initial_alphabet=alphabet)
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    return _wrapped(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>", special)
+
+
+def unigram() -> PreTrainedTokenizerFast:
+    """As XLM-R's or XLNet's: SentencePiece, `▁` before words, delimiters at the end."""
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    special = ["<pad>", "<unk>", "<sep>", "<cls>", "<mask>"]
+    trainer = trainers.UnigramTrainer(vocab_size=90, special_tokens=special, unk_token="<unk>")
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    return _wrapped(tokenizer, "$A <sep> <cls>", "$A <sep> $B:1 <sep>:1 <cls>:2", special)
+
+
+KINDS = {"wordpiece": wordpiece, "byte-level": byte_level, "unigram": unigram}
+
+
+def _wrapped(tokenizer: Tokenizer, single: str, pair: str, special: list[str]) -> PreTrainedTokenizerFast:
+    numbers = [(token, tokenizer.token_to_id(token)) for token in special]
+    tokenizer.post_processor = processors.TemplateProcessing(single=single, pair=pair, special_tokens=numbers)
+    names: dict[str, Any] = dict(
+        zip(("pad_token", "unk_token", "cls_token", "sep_token", "mask_token"), special, strict=True)
+    )
+    inputs = ["input_ids", "attention_mask"]
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=inputs, **names)
