@@ -191,8 +191,8 @@ def hub_answers(patience: float = HUB_PATIENCE) -> bool:
     answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
 
     def ask() -> None:
-        request = urllib.request.Request(constants.ENDPOINT, method="HEAD")
         try:
+            request = urllib.request.Request(constants.ENDPOINT, method="HEAD")
             urllib.request.urlopen(request, timeout=patience).close()
             answers.put(True)
         except urllib.error.HTTPError:

@@ -32,8 +32,8 @@ _COLORS = {
 _LETTERS = {pattern.id: pattern.letter for pattern in PATTERNS} | {MIXED: "·"}
 _PARKS = 0.5  # from this score on `delimiter`, a head is shown as one that rests there
 _TOKEN_LINES = 6  # of each sentence, at most
-NO_BREAK = "\u00a0"
 _ENTRY = len("11-11 0.00") + 2
+_BESIDE = 38  # columns of the pattern table that stand before its list of heads
 
 
 def render(content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False) -> str:
@@ -63,13 +63,15 @@ def classification_view(
 ) -> RenderableType:
     """One input at a glance: its tokens, the heads of each pattern, the map of all heads."""
     table = result.scores.words_only if without_delimiters else result.scores.every_key
-    fitting = max(3, (width - 38) // _ENTRY)
+    beside = width - _BESIDE
+    shown = top or max(3, (beside + 2) // _ENTRY)
     return Group(
         _title(result),
         "",
         *_tokens(result, width),
         "",
-        _pattern_table(result, table, patterns, fitting if top is None else top, without_delimiters),
+        _pattern_table(result, table, patterns, shown, beside),
+        *_table_notes(result, without_delimiters),
         "",
         *_map(result, width),
     )
@@ -122,10 +124,8 @@ def models_view(catalog: Catalog) -> RenderableType:
 def _title(result: Classification) -> Text:
     layers, heads = result.scores.grid
     signature = result.signature
-    title = Text(plain(signature.model), style="bold")
-    title.append(f" · {layers} layers × {heads} heads = {layers * heads} heads", style="not bold")
-    title.append(f" · {signature.device} {signature.dtype}", style="not bold dim")
-    return title
+    title = Text.assemble((plain(signature.model), "bold"), f"  {layers} × {heads} = {layers * heads} heads")
+    return title.append(f"  {signature.device} {signature.dtype}", style="dim")
 
 
 def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:
@@ -147,24 +147,25 @@ def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:
 
 
 def _pattern_table(
-    result: Classification, table: ScoreTable, patterns: Sequence[str], top: int, without_delimiters: bool
+    result: Classification, table: ScoreTable, patterns: Sequence[str], top: int, beside: int
 ) -> RenderableType:
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
     grid.add_column("pattern", no_wrap=True)
     grid.add_column("heads", justify="right", no_wrap=True)
     grid.add_column("on words", justify="right", no_wrap=True)
-    grid.add_column("strongest heads" + (", on words" if without_delimiters else ""))
+    grid.add_column("strongest heads", no_wrap=True)
     for pattern in (*patterns, MIXED):
         counts = [str(int((labels == pattern).sum())) for labels in (result.label, result.content_label)]
         if pattern in result.not_measured:
             counts = ["", ""]
         elif pattern == "delimiter":
             counts[1] = "–"
-        grid.add_row(_named(pattern), *counts, _strongest(result, table, pattern, top))
-    return Group(grid, *_table_notes(result, without_delimiters))
+        grid.add_row(_named(pattern), *counts, _strongest(result, table, pattern, top, beside))
+    return grid
 
 
-def _strongest(result: Classification, table: ScoreTable, pattern: str, top: int) -> Text:
+def _strongest(result: Classification, table: ScoreTable, pattern: str, top: int, width: int) -> Text:
+    """The best heads of a pattern, bold where that is their label."""
     if pattern == MIXED:
         return Text("no pattern is far enough above chance", style="dim")
     if pattern in result.not_measured:
@@ -173,23 +174,31 @@ def _strongest(result: Classification, table: ScoreTable, pattern: str, top: int
     score = table.score[..., p]
     if np.isnan(score).all():
         return Text("no word of this input is eligible", style="dim")
-    best = np.argsort(-np.nan_to_num(score, nan=-1).ravel(), kind="stable")[:top]
     entries = []
-    for flat in best:
+    for flat in result.ranking(pattern, without_delimiters=table is result.scores.words_only)[:top]:
         layer, head = divmod(int(flat), score.shape[1])
         own = result.label[layer, head] == pattern
-        # a no-break space keeps a head and its score on one line
-        entries.append(
-            Text(f"{layer}-{head}{NO_BREAK}{score[layer, head]:.2f}".ljust(_ENTRY - 2), style="bold" if own else "")
-        )
-    return Text("  ").join(entries)
+        entry = f"{layer}-{head} {score[layer, head]:.2f}".ljust(_ENTRY - 2)
+        entries.append(Text(entry, style="bold" if own else ""))
+    return Text("\n").join(_flowed(entries, width))
+
+
+def _flowed(entries: Iterable[Text], width: int) -> Iterator[Text]:
+    """Lines of entries two spaces apart; no entry is broken, as a text wrapped by words would be."""
+    line = Text()
+    for entry in entries:
+        if line and line.cell_len + 2 + entry.cell_len > width:
+            yield line
+            line = Text()
+        line = Text("  ").join([line, entry]) if line else entry.copy()
+    yield line
 
 
 def _table_notes(result: Classification, without_delimiters: bool) -> Iterator[Text]:
     if without_delimiters:
-        yield Text("Scores with weights on delimiters removed and rows renormalised over words.", style="dim")
+        yield Text("Scores on words: weights on delimiters removed, rows renormalised.", style="dim")
     yield Text(
-        f"heads: whose label it is ({result.threshold:g} above chance). on words: the same with delimiters left out.",
+        f"heads: by label, {result.threshold:g} above chance or more. on words: delimiters left out.",
         style="dim",
     )
 
@@ -204,13 +213,13 @@ def _map(result: Classification, width: int) -> Iterator[RenderableType]:
     ruler = "".join(str(head).rjust(cell) if head % every == 0 else " " * cell for head in range(heads))
     yield Text(f"       {ruler if cell > 1 else f'0 to {heads - 1}'}", style="dim")
     for layer in range(layers):
-        line = Text(f"{layer:>5}  ", style="dim")
+        line = Text.assemble((f"{layer:>5}  ", "dim"))
         for head in range(heads):
             mark = _mark(str(result.content_label[layer, head]), float(parking[layer, head]))
             line.append(" " * (cell - 1)).append_text(mark)
         yield line
     shown = [name for name in (*result.scores.patterns, MIXED) if (result.content_label == name).any()]
-    yield Text("  ").join(_named(name, unbroken=True) for name in shown)
+    yield from _flowed((_named(name) for name in shown), width)
     yield Text("Small letter: half of the head's weight or more rests on delimiters.", style="dim")
 
 
@@ -229,10 +238,8 @@ def _mark(label: str, parking: float) -> Text:
     return Text(letter, style=f"bold {color}")
 
 
-def _named(pattern: str, unbroken: bool = False) -> Text:
-    return Text(
-        f"{_letter(pattern)}{NO_BREAK if unbroken else ' '}{plain(pattern)}", style=_COLORS.get(pattern, "default")
-    )
+def _named(pattern: str) -> Text:
+    return Text(f"{_letter(pattern)} {plain(pattern)}", style=_COLORS.get(pattern, "default"))
 
 
 def _letter(pattern: str) -> str:

@@ -1,0 +1,49 @@
+# Set-up, tests and checks. Needs Python 3.11 or newer, make and pip; everything else comes into .venv.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# Constraints, not requirements: pip takes these versions of whatever is needed, torch as a CPU build where one is at hand.
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
+
+.PHONY: demo test lint types check bench readme lock clean
+
+demo: $(VENV)/demo.stamp  ## set up, then classify the heads of the bundled model on the article's pair
+	@ATTNSCAN_MODEL=bundled $(BIN)/attnscan classify "I went to the store." "At the store, I bought fresh strawberries."
+
+test: $(VENV)/dev.stamp  ## set up, then run the tests
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/dev.stamp
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/dev.stamp
+	$(BIN)/mypy
+
+check: test lint types  ## all that CI checks but the wheel
+
+bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
+	$(BIN)/python benchmarks/startup.py
+
+readme: $(VENV)/dev.stamp  ## paste real output into the README
+	$(BIN)/python tests/readme.py
+
+lock: $(VENV)/dev.stamp  ## write the installed versions down as the new lock
+	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
+
+clean:
+	rm -rf $(VENV) dist
+
+$(VENV)/python.stamp:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "attnscan needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+$(VENV)/demo.stamp: $(VENV)/python.stamp pyproject.toml requirements.lock
+	$(INSTALL) --editable '.[bundled]'
+	touch $@
+
+$(VENV)/dev.stamp: $(VENV)/demo.stamp
+	$(INSTALL) --editable '.[bundled,parquet,dev]'
+	touch $@

@@ -1,0 +1,47 @@
+"""Pastes real output into the README, so that it cannot go stale; `test_readme.py` holds the two together.
+
+    python tests/readme.py
+
+A command to run stands in a comment, `<!-- $ attnscan ... -->`, above the block that shows it and its output.
+The patterns' table and drawings come from `attnscan.patterns` itself.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from attnscan.cli import app
+from attnscan.patterns import PATTERNS
+
+README = Path(__file__).parents[1] / "README.md"
+_COMMAND = re.compile(r"(<!-- \$ (?P<command>attnscan .*?) -->\n)```text\n.*?```\n", re.DOTALL)
+_PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
+
+
+def updated(text: str) -> str:
+    """The README with everything generated made anew."""
+    text = _COMMAND.sub(lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{_output(m['command'])}```\n", text)
+    return _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
+
+
+def _output(command: str) -> str:
+    program, *arguments = shlex.split(command)
+    assert program == "attnscan"
+    result = CliRunner(env={"COLUMNS": "80", "ATTNSCAN_MODEL": "bundled"}).invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    return result.stdout
+
+
+def _patterns() -> str:
+    rows = [f"| {p.letter} | `{p.id}` | {p.counts} |\n" for p in PATTERNS]
+    table = "| | pattern | what the score counts |\n| --- | --- | --- |\n" + "".join(rows)
+    drawings = [f"{p.id}\n{p.drawing}\n" for p in PATTERNS if p.drawing]
+    return table + "\n```text\n" + "\n".join(drawings) + "```\n"
+
+
+if __name__ == "__main__":
+    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")

@@ -1,0 +1,166 @@
+"""The command line, by what it prints."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from io import BytesIO, StringIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner, Result
+
+import attnscan
+from attnscan.cli import app
+
+A, B = "I went to the store.", "At the store, I bought fresh strawberries."
+COLUMNS = (
+    "model,layer,head,label,runner_up,content_label,next-word,previous-word,identical,cross-sentence,predictive,"
+    "delimiter,bag-of-words,entropy"
+)
+
+
+def run(*arguments: str) -> Result:
+    """Run a command that must succeed."""
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def classify(*options: str) -> Result:
+    return run("classify", A, B, "--model", "bundled", *options)
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"attnscan {attnscan.__version__}\n"
+
+
+def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
+    commands = re.findall(r"^  (\w+)  ", run("--help").stdout.split("Commands:")[1], re.MULTILINE)
+    assert commands == ["classify", "patterns", "models"]
+    lines = run("classify", "--help").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+def test_csv_is_the_contracts_to_the_letter() -> None:
+    lines = classify("--csv").stdout.splitlines()
+    assert lines[0] == COLUMNS
+    assert len(lines) == 1 + 72
+    first = lines[1].split(",")
+    assert first[:3] == ["bundled", "0", "0"]
+    assert first[10] == ""  # predictive is not measured
+    assert all(re.fullmatch(r"\d\.\d{6}", cell) for cell in first[6:10] + first[11:])
+
+
+@pytest.mark.parametrize("format", ["csv", "tsv", "json", "jsonl", "markdown", "parquet"])
+def test_every_format_carries_the_same_table(format: str, tmp_path: Path) -> None:
+    expected = pd.read_csv(StringIO(classify("--csv").stdout))
+    suffix = {"markdown": "md"}.get(format, format)
+    path = tmp_path / f"heads.{suffix}"
+    assert classify("-o", str(path)).stdout == ""
+    content = path.read_bytes()
+    if format == "parquet":
+        found = pd.read_parquet(BytesIO(content)).round(6)
+    elif format == "json":
+        found = pd.DataFrame(json.loads(content)["heads"])
+    elif format == "jsonl":
+        found = pd.read_json(BytesIO(content), lines=True)
+    elif format == "markdown":
+        rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in StringIO(content.decode())]
+        found = pd.read_csv(StringIO("\n".join(",".join(row) for row in [rows[0], *rows[2:]])))
+    else:
+        found = pd.read_csv(BytesIO(content), sep="\t" if format == "tsv" else ",")
+    found["predictive"] = found["predictive"].astype(float)
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False, atol=1e-6)
+    if format != "parquet":
+        assert classify("--format", format).stdout == content.decode()
+
+
+def test_json_carries_the_signature_and_the_tokens() -> None:
+    data = json.loads(classify("--format", "json").stdout)
+    assert data["signature"]["model"] == "bundled" and data["signature"]["device"] == "cpu"
+    assert data["units"][:3] == ["[CLS]", "i", "went"]
+    assert data["not_measured"] == ["predictive"]
+
+
+def test_chosen_patterns_rank_the_rows_and_top_cuts_them() -> None:
+    table = pd.read_csv(StringIO(classify("--csv", "--pattern", "delimiter", "-p", "next-word", "--top", "5").stdout))
+    assert table.columns[6:].tolist() == ["delimiter", "next-word", "entropy"]
+    assert len(table) == 5 and table["delimiter"].is_monotonic_decreasing
+    whole = pd.read_csv(StringIO(classify("--csv").stdout))
+    assert table["delimiter"].max() == whole["delimiter"].max()
+
+
+def test_all_ranks_every_head() -> None:
+    rows = re.findall(r"^\d+-\d+ ", classify("--all").stdout, re.MULTILINE)
+    assert len(rows) == len(set(rows)) == 72
+
+
+def test_threshold_makes_more_heads_mixed() -> None:
+    loose, strict = (pd.read_csv(StringIO(classify("--csv", "--threshold", x).stdout)) for x in ("0", "0.9"))
+    assert (loose["label"] == "mixed").sum() < (strict["label"] == "mixed").sum()
+    assert set(strict["label"]) == {"mixed", "previous-word"}
+
+
+def test_saved_weights_come_back_as_the_same_table(tmp_path: Path) -> None:
+    path = tmp_path / "weights.npz"
+    before = pd.read_csv(StringIO(classify("--csv", "--no-related", "--save-weights", str(path)).stdout))
+    with np.load(path) as arrays:
+        assert sorted(arrays) == ["attention", "segments", "special", "tokens"]
+        assert arrays["attention"].shape == (6, 12, 19, 19)
+    after = pd.read_csv(StringIO(run("classify", "--weights", str(path), "--csv").stdout))
+    assert set(after["model"]) == {"weights.npz"}
+    pd.testing.assert_frame_equal(before.drop(columns="model"), after.drop(columns="model"), atol=2e-6)
+
+
+def test_a_single_sentence_has_no_cross_sentence() -> None:
+    table = pd.read_csv(StringIO(run("classify", A, "--model", "bundled", "--csv").stdout))
+    assert table["cross-sentence"].isna().all() and table["next-word"].notna().all()
+
+
+def test_the_default_model_without_a_hub_is_the_bundled_one_and_says_so() -> None:
+    result = run("classify", A, B, "--csv")
+    assert result.stderr.count("\n") == 1 and "using the bundled all-MiniLM-L6-v2" in result.stderr
+    assert result.stdout == classify("--csv").stdout
+
+
+def test_a_model_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNSCAN_MODEL", "bundled")
+    result = run("classify", A, B, "--csv")
+    assert result.stderr == "" and result.stdout == classify("--csv").stdout
+
+
+def test_a_real_process_prints_data_alone_on_stdout_and_stops_at_a_closed_pipe(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    command = f"{sys.executable} -m attnscan classify '{A}' '{B}' --model bundled --csv"
+    script = f"set -o pipefail; {command} | head -1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, COLUMNS + "\n", "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_terminal_of_any_encoding_gets_every_line(encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    for arguments in (["patterns"], ["classify", "שלום 😀", "--model", "bundled"]):
+        command = [sys.executable, "-m", "attnscan", *arguments]
+        done = subprocess.run(command, capture_output=True, env=environment)
+        assert done.returncode == 0 and b"Traceback" not in done.stderr
+        assert len(done.stdout.decode(encoding).splitlines()) > 20
+
+
+def test_models_lists_what_can_run() -> None:
+    text = run("models").stdout
+    assert re.search(r"bundled +bert +6 × 12 +ready", text)
+    table = pd.read_csv(StringIO(run("models", "--csv").stdout))
+    assert table.loc[table["model"] == "bundled", ["layers", "heads"]].to_numpy().tolist() == [[6, 12]]
+
+
+def test_patterns_prints_all_seven() -> None:
+    text = run("patterns").stdout
+    for pattern in COLUMNS.split(",")[6:13]:
+        assert re.search(rf"^[A-Z] {pattern}: ", text, re.MULTILINE)

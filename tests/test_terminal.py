@@ -1,0 +1,161 @@
+"""What a person sees: at 80 and 120 columns, with and without colour, for any model and any text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnscan.catalog import Catalog, Entry
+from attnscan.engine import classify, classify_weights
+from attnscan.options import ScanOptions
+from attnscan.pairs import Pair
+from attnscan.results import Classification
+from attnscan.views.terminal import all_heads_view, classification_view, models_view, render
+from attnscan.views.text import patterns_text
+from attnscan.weights import SavedWeights
+
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.fixture(scope="module")
+def article() -> Classification:
+    pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
+    return classify(pair, ScanOptions(model="bundled"))
+
+
+def _random(layers: int, heads: int, tokens: int = 6) -> Classification:
+    rng = np.random.default_rng(0)
+    weights = rng.random((layers, heads, tokens, tokens), dtype=np.float32) ** 8 + 1e-6
+    weights /= weights.sum(-1, keepdims=True)
+    names = ("[CLS]", *["word"] * (tokens - 2), "[SEP]")
+    special = (True, *[False] * (tokens - 2), True)
+    saved = SavedWeights(weights, names, (0,) * tokens, special, (False,) * tokens)
+    return classify_weights(saved, "random", ScanOptions())
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize(("layers", "heads"), [(6, 12), (12, 12), (24, 16), (2, 1), (32, 32), (48, 64)])
+def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -> None:
+    result = _random(layers, heads)
+    patterns = result.scores.patterns
+    for view in (
+        classification_view(result, patterns, width),
+        *([all_heads_view(result, patterns, range(2), width, False)] if width >= 80 else []),
+    ):
+        text = render(view, width)
+        assert max(map(len, text.splitlines())) <= width
+    if width >= 80:  # every head has its mark on the map
+        rows = [line.split(None, 1)[1] for line in text_of_map(result, width)]
+        assert [len(row.replace(" ", "")) for row in rows] == [heads] * layers
+
+
+def text_of_map(result: Classification, width: int) -> list[str]:
+    """The map's rows, without its title, ruler and legend."""
+    lines = render(classification_view(result, result.scores.patterns, width), width).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("Map")) + 2
+    return lines[start : start + result.scores.grid[0]]
+
+
+def test_colour_adds_nothing_but_colour(article: Classification) -> None:
+    view = classification_view(article, article.scores.patterns, 80)
+    plain, coloured = render(view, 80), render(view, 80, "truecolor")
+    assert "\x1b[" not in plain and "\x1b[" in coloured
+    assert [line.rstrip() for line in ESCAPES.sub("", coloured).splitlines()] == plain.splitlines()
+
+
+def test_the_map_shows_content_labels_small_where_the_head_parks(article: Classification) -> None:
+    letters = {
+        "next-word": "N",
+        "previous-word": "P",
+        "identical": "I",
+        "cross-sentence": "X",
+        "bag-of-words": "B",
+        "mixed": "·",
+    }
+    parking = article.scores.every_key.score[..., article.scores.patterns.index("delimiter")]
+    for layer, line in enumerate(text_of_map(article, 80)):
+        number, *marks = line.split()
+        assert int(number) == layer
+        for head, mark in enumerate(marks):
+            expected = letters[str(article.content_label[layer, head])]
+            assert mark == (expected.lower() if parking[layer, head] >= 0.5 else expected)
+
+
+def test_the_pattern_table_counts_labels_and_names_the_best_heads(article: Classification) -> None:
+    text = render(classification_view(article, article.scores.patterns, 80), 80)
+    table = text[text.index("pattern") : text.index("heads: by label")]
+    rows = {line.split()[1]: line.split() for line in table.splitlines()[1:]}
+    for pattern in ("next-word", "previous-word", "delimiter", "mixed"):
+        assert int(rows[pattern][2]) == (article.label == pattern).sum()
+    assert rows["previous-word"][4:6] == ["0-2", "1.00"]
+    assert "not measured" in " ".join(rows["predictive"])
+
+
+def test_chosen_patterns_alone_and_as_many_heads_as_asked(article: Classification) -> None:
+    text = render(classification_view(article, ["delimiter"], 80, top=7), 80)
+    table = text[text.index("pattern") : text.index("heads: by label")]
+    assert "next-word" not in table
+    assert len(re.findall(r"\d+-\d+ \d\.\d\d", table)) == 7
+
+
+def test_no_eligible_word_is_told_apart_from_not_measured() -> None:
+    one = classify(Pair("strawberries"), ScanOptions(model="bundled"))
+    text = render(classification_view(one, one.scores.patterns, 80), 80)
+    assert re.search(r"X cross-sentence .* no word of this input is eligible", text)
+    assert re.search(r"W predictive .* not measured", text)
+
+
+def test_all_heads_in_the_order_given(article: Classification) -> None:
+    text = render(all_heads_view(article, article.scores.patterns, article.ranking("next-word"), 80, False), 80)
+    rows = re.findall(r"^(\d+)-(\d+) ", text, re.MULTILINE)
+    assert len(rows) == 72
+    column = article.scores.every_key.score[..., 0]
+    ranked = [column[int(layer), int(head)] for layer, head in rows]
+    assert ranked == sorted(ranked, reverse=True)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=20))
+def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(token: str, model: str) -> None:
+    result = _random(2, 2)
+    units = (result.units[0], token, *result.units[2:])
+    hostile = replace(result, units=units, signature=replace(result.signature, model=model))
+    text = render(classification_view(hostile, hostile.scores.patterns, 80), 80)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
+    assert text.encode("utf-8")
+
+
+def test_markup_in_a_sentence_is_text() -> None:
+    result = _random(1, 1)
+    shown = replace(result, units=("[CLS]", "[bold]", "[/bold]", ":smile:", "[red]x", "[SEP]"))
+    text = render(classification_view(shown, shown.scores.patterns, 80), 80)
+    assert "[CLS] [bold] [/bold] :smile: [red]x [SEP]" in text
+
+
+def test_a_long_input_is_cut_on_screen_and_says_so() -> None:
+    result = _random(1, 1, tokens=400)
+    text = render(classification_view(result, result.scores.patterns, 80), 80)
+    assert "400 tokens in all" in text
+    assert len(text.splitlines()) < 40
+
+
+def test_the_models_screen(tmp_path: Path) -> None:
+    entries = (
+        Entry("bundled", "bert", 6, 12, "ready", "package"),
+        Entry("org/x\x1b[31m", "odd", None, None, "cannot run: no safetensors weights", str(tmp_path)),
+    )
+    text = render(models_view(Catalog(entries, "bundled", hub=False)), 120)
+    assert "6 × 12" in text and "? × ?" in text and "\x1b" not in text
+    assert "Without --model: bundled" in text and "does not answer" in text
+
+
+def test_the_patterns_page_fits_eighty_columns_and_draws_six() -> None:
+    text = patterns_text()
+    assert max(map(len, text.splitlines())) <= 80
+    assert text.count("[CLS]   the   cat   sat") == 6
