@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-os.environ.update(HF_HUB_OFFLINE="1", COLUMNS="80")  # no test asks a hub, and screens have one width
-for name in ("ATTNSCAN_MODEL", "NO_COLOR", "FORCE_COLOR"):
-    os.environ.pop(name, None)
-
 import pytest
 
 from attnscan.sources import bundled_directory
+
+# No test asks a hub, and screens have one width.
+os.environ.update(HF_HUB_OFFLINE="1", COLUMNS="80")
+for name in ("ATTNSCAN_MODEL", "NO_COLOR", "FORCE_COLOR"):
+    os.environ.pop(name, None)
 
 SHARED = Path(__file__).parents[2] / "shared"
 

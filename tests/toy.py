@@ -14,7 +14,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 
 SPECIALS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-WORDS = "the a cat dog sat ran on mat store went to i bought . , straw ##berries".split()
+ARTICLES, NOUNS, VERBS = ["the", "a", "i"], ["cat", "dog", "mat", "store"], ["sat", "ran", "went", "bought"]
+WORDS = [*ARTICLES, *NOUNS, *VERBS, "on", "to", ".", ",", "straw", "##berries"]
 VOCABULARY = [*SPECIALS, *WORDS]
 POSITIONS = 28
 HEAD_SIZE = 32
