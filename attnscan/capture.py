@@ -14,6 +14,7 @@ from __future__ import annotations
 import inspect
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
@@ -56,7 +57,7 @@ blocks come once more from layer 0 on, so a consumer must overwrite what it has 
 
 
 class Tap:
-    """Reads the attention of one model while it is open; the model is as before once it is closed.
+    """Reads the attention of one model. Between runs the model is as it was; once closed, transformers is too.
 
     >>> with Tap(model) as tap:                                              # doctest: +SKIP
     ...     tap.run(batch.model_inputs, consumer)
@@ -75,12 +76,9 @@ class Tap:
         # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
         AttentionInterface.register(self._name, self._attend)
         AttentionMaskInterface.register(self._name, eager_mask)
-        self._before = self.model.config._attn_implementation
-        self.model.set_attn_implementation(self._name)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self.model.set_attn_implementation(self._before)
         AttentionInterface._global_mapping.pop(self._name)  # `register` has no public opposite
         AttentionMaskInterface._global_mapping.pop(self._name)
 
@@ -97,10 +95,21 @@ class Tap:
             if not self.works:
                 self._run_eager(taken, consume)
 
+    @contextmanager
+    def _implementation(self, name: str) -> Iterator[None]:
+        """Run the model with that attention, and put its own back."""
+        before = self.model.config._attn_implementation
+        self.model.set_attn_implementation(name)
+        try:
+            yield
+        finally:
+            self.model.set_attn_implementation(before)
+
     def _run_tapped(self, inputs: dict[str, Any], consume: Consumer) -> bool:
         self._run = run = _Run(consume, self.layers)
         try:
-            self.model(**inputs)
+            with self._implementation(self._name):
+                self.model(**inputs)
         except _Finished:
             return True
         except _Untappable:
@@ -125,7 +134,8 @@ class Tap:
     ) -> tuple[Tensor, None]:
         """What transformers calls in place of eager attention, once a layer."""
         run = self._run
-        if run is None or any(rest.get(name) is not None for name in _MODIFIERS):
+        assert run is not None  # the model is under the tap's implementation during a run alone
+        if any(rest.get(name) is not None for name in _MODIFIERS):
             raise _Untappable
         groups = query.shape[1] // key.shape[1]
         key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
@@ -153,13 +163,11 @@ class Tap:
         return output.transpose(1, 2), None
 
     def _run_eager(self, inputs: dict[str, Any], consume: Consumer) -> None:
-        self.model.set_attn_implementation("eager")
         try:
-            output = self.model(**inputs, output_attentions=True)
+            with self._implementation("eager"):
+                output = self.model(**inputs, output_attentions=True)
         except Exception as error:
             raise _failed(self.model, error) from error
-        finally:
-            self.model.set_attn_implementation(self._name)
         layers: Sequence[Tensor | None] = output.get("attentions") or output.get("encoder_attentions") or ()
         every_layer = [weights for weights in layers if weights is not None]
         if not every_layer or len(every_layer) < len(layers):
@@ -206,6 +214,18 @@ class _Run:
             self.masks[id(mask)] = (mask, *_mask(mask, query, key))  # kept alive, so that its id stays its own
         _, bias, visible = self.masks[id(mask)]
         return bias, visible
+
+
+@torch.inference_mode()
+def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
+    """Run a model as it is, without a tap.
+
+    Raises: CaptureError if it fails on this input.
+    """
+    try:
+        return model(**_accepted(model, inputs))
+    except Exception as error:
+        raise _failed(model, error) from error
 
 
 def _failed(model: Any, error: Exception) -> CaptureError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from difflib import get_close_matches
@@ -15,15 +15,16 @@ import typer
 
 import attnscan
 from attnscan.errors import AttnscanError
-from attnscan.options import THRESHOLD, Device, Dtype, ScanOptions, Unit
+from attnscan.options import THRESHOLD, Device, Dtype, Predictive, ScanOptions, Unit
 from attnscan.output import FORMATS, Destination, check_writable, format_of, write_file, write_stdout
 from attnscan.patterns import PATTERNS
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
+    from rich.progress import TaskID
 
-    from attnscan.results import Classification
+    from attnscan.results import Classification, Signature
 
 app = typer.Typer(
     name="attnscan",
@@ -89,6 +90,20 @@ FormatOption = Annotated[
     str | None,
     typer.Option("--format", "-f", metavar="FORMAT", help="table, csv, tsv, json, jsonl, markdown or parquet."),
 ]
+SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
+SentenceB = Annotated[str | None, typer.Argument(metavar="[B]", help="Sentence B.", show_default=False)]
+UnitOption = Annotated[Unit, typer.Option("--unit", help="Score tokens, or words with their pieces merged.")]
+Truncate = Annotated[bool, typer.Option("--truncate", help="Cut an input that is too long for the model.")]
+DeviceOption = Annotated[Device, typer.Option("--device", help="Where to run the model.")]
+DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="Number format of the model; float32 on a CPU.")]
+PredictiveOption = Annotated[
+    Predictive,
+    typer.Option("--predictive", help="How to ask which words predict a word: as best the model allows."),
+]
+PredictiveWords = Annotated[
+    int, typer.Option("--predictive-words", metavar="N", min=2, help="How many words to ask it about, at most.")
+]
+BatchTokens = Annotated[int, typer.Option("--batch-tokens", metavar="N", min=1, help="How many tokens to run at once.")]
 Csv = Annotated[bool, typer.Option("--csv", help="Short for --format csv.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix.")
@@ -97,8 +112,8 @@ Output = Annotated[
 
 @app.command(epilog='Example: attnscan classify "The cat sat on the mat." "The cat lay on the rug." --csv > heads.csv')
 def classify(
-    a: Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)] = None,
-    b: Annotated[str | None, typer.Argument(metavar="[B]", help="Sentence B.", show_default=False)] = None,
+    a: SentenceA = None,
+    b: SentenceB = None,
     model: Model = None,
     weights: Annotated[
         Path | None,
@@ -116,13 +131,16 @@ def classify(
     without_delimiters: Annotated[
         bool, typer.Option("--without-delimiters", help="Leave weights on special tokens out of the scores.")
     ] = False,
-    unit: Annotated[Unit, typer.Option(help="Score tokens, or words with their pieces merged.")] = "token",
+    unit: UnitOption = "token",
     no_related: Annotated[
         bool, typer.Option("--no-related", help="Count identical words only, not related ones.")
     ] = False,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut an input that is too long for the model.")] = False,
-    device: Annotated[Device, typer.Option(help="Where to run the model.")] = "auto",
-    dtype: Annotated[Dtype, typer.Option(help="Number format of the model; float32 on a CPU.")] = "auto",
+    truncate: Truncate = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    predictive: PredictiveOption = "auto",
+    predictive_words: PredictiveWords = 32,
+    batch_tokens: BatchTokens = 4096,
     seed: Annotated[int, typer.Option(metavar="N", min=0, help="For everything drawn at random.")] = 0,
     format: FormatOption = None,
     csv: Csv = False,
@@ -146,6 +164,9 @@ def classify(
             related=not no_related,
             truncate=truncate,
             threshold=threshold,
+            predictive=predictive,
+            predictive_words=predictive_words,
+            batch_tokens=batch_tokens,
             seed=seed,
         )
         result = _score_file(weights, options) if weights else _score_pair(str(a), b, options, save_weights)
@@ -164,6 +185,49 @@ def classify(
             return terminal.classification_view(result, chosen, width, top, without_delimiters)
 
         destination.emit(frame, view)
+
+
+@app.command(epilog='Example: attnscan predictive "I went to the store." --csv > predictive.csv')
+def predictive(
+    a: Annotated[str, typer.Argument(metavar="A", help="Sentence A.")],
+    b: SentenceB = None,
+    model: Model = None,
+    unit: UnitOption = "token",
+    truncate: Truncate = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    measure: PredictiveOption = "auto",
+    words: PredictiveWords = 32,
+    batch_tokens: BatchTokens = 4096,
+    format: FormatOption = None,
+    csv: Csv = False,
+    output: Output = None,
+) -> None:
+    """Say which words of one input help the model to predict which."""
+    with _reported():
+        from attnscan.pairs import Pair
+        from attnscan.sources import choose
+
+        destination = _destination(format, csv, output)
+        options = ScanOptions(
+            model=model,
+            unit=unit,
+            truncate=truncate,
+            device=device,
+            dtype=dtype,
+            predictive=measure,
+            predictive_words=words,
+            batch_tokens=batch_tokens,
+        )
+        pair, source = Pair(a, b), choose(model)
+        _say(source.note)
+        from attnscan.engine import dependencies
+        from attnscan.views.terminal import dependencies_view
+
+        with _progress("hidden sequences") as report:
+            result = dependencies(pair, options, source, report)
+        _say_if_cut(result.signature, len(result.units))
+        destination.emit(result.to_frame, lambda width: dependencies_view(result, width))
 
 
 @app.command()
@@ -212,9 +276,9 @@ def _score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | Non
     _say(source.note)
     from attnscan.engine import classify_and_keep
 
-    result, saved = classify_and_keep(pair, options, source)
-    if result.signature.pairs_truncated:
-        _say(f"the input was cut to the {len(saved.tokens)} tokens that the model reads")
+    with _progress("hidden sequences") as report:
+        result, saved = classify_and_keep(pair, options, source, report)
+    _say_if_cut(result.signature, len(saved.tokens))
     if result.signature.read_by == "output_attentions":
         _say("this architecture has no tap: read by output_attentions, with the weights of all layers in memory")
     if save_to is not None:
@@ -222,6 +286,11 @@ def _score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | Non
 
         write_file(save_to, write_weights(saved))
     return result
+
+
+def _say_if_cut(signature: Signature, length: int) -> None:
+    if signature.pairs_truncated:
+        _say(f"the input was cut to the {length} tokens that the model reads")
 
 
 def _destination(format: str | None, csv: bool, output: Path | None) -> Destination:
@@ -248,6 +317,26 @@ def _reported() -> Iterator[None]:
     except KeyboardInterrupt:
         _say("interrupted")
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def _progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error if that is a terminal; it comes with the first report, which says how much there is."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        tasks: list[TaskID] = []
+
+        def report(done: int, total: int) -> None:
+            if not tasks:
+                tasks.append(bar.add_task(f"{total} {what}", total=total))
+            bar.update(tasks[0], completed=done)
+
+        yield report
 
 
 def _say(line: str) -> None:

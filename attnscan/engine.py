@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, reduce
 from operator import add
@@ -17,12 +18,14 @@ import attnscan
 from attnscan.batch import EncodedBatch, EncodedInput, collate
 from attnscan.capture import AttentionBlock, Tap, visible_keys
 from attnscan.encode import encode_pair, encode_tokens
+from attnscan.errors import ModelError
 from attnscan.models import load
-from attnscan.options import ScanOptions
+from attnscan.options import Measure, ScanOptions
 from attnscan.pairs import Pair
 from attnscan.patterns import PATTERN_SET_VERSION, Pattern
+from attnscan.predictive import Report, help_between_words, measure_of
 from attnscan.related import Relatedness
-from attnscan.results import Classification, Signature
+from attnscan.results import Classification, Dependencies, Help, Signature
 from attnscan.score import Scorer, ScoreSums, Target
 from attnscan.sources import Source, choose
 from attnscan.weights import SavedWeights
@@ -37,6 +40,16 @@ class Scanner:
     def __init__(self, options: ScanOptions, source: Source | None = None) -> None:
         self.options = options
         self.loaded = load(source or choose(options.model), options.device, options.dtype)
+        self.measure: Measure | None
+        self.measure, self.why_no_measure = measure_of(self.loaded, options.predictive)
+        if all(pattern.target is not None for pattern in options.patterns):
+            self.measure, self.why_no_measure = None, "not asked for"
+        elif self.measure is None and options.predictive not in ("auto", "off"):
+            raise ModelError(
+                f"--predictive {options.predictive} cannot be measured with {self.loaded.source.name}: "
+                f"{self.why_no_measure}",
+                "leave the option out",
+            )
         self._tap = Tap(self.loaded.model)
 
     def __enter__(self) -> Scanner:
@@ -56,10 +69,25 @@ class Scanner:
         loaded.check_ids(encoded.model_inputs["input_ids"])
         return encoded
 
-    def score(self, inputs: Sequence[EncodedInput], keeper: WeightKeeper | None = None) -> ScoreSums:
-        """Run one batch and score every head on it."""
+    def help(self, encoded: EncodedInput, report: Report | None = None) -> Help | None:
+        """Which words of an input help to predict which; None if that is not measured."""
+        if self.measure is None:
+            return None
+        return help_between_words(
+            self.loaded,
+            encoded,
+            self.measure,
+            most_words=self.options.predictive_words,
+            batch_tokens=self.options.batch_tokens,
+            report=report,
+        )
+
+    def score(
+        self, inputs: Sequence[EncodedInput], helps: Sequence[Help] = (), keeper: WeightKeeper | None = None
+    ) -> ScoreSums:
+        """Run one batch and score every head on it; on `predictive` too, given each input's help."""
         batch = collate(inputs, self.loaded.pad_id, self._relatedness).to(self.loaded.device)
-        scorer = Scorer(batch, targets_of(batch, self.options.patterns))
+        scorer = Scorer(batch, targets_of(batch, self.options.patterns, helps))
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)
@@ -70,9 +98,30 @@ class Scanner:
         return scorer.sums()
 
     def scan(self, pairs: Iterable[Pair]) -> ScoreSums:
-        """Score every head on any number of pairs."""
-        batches = _filled(map(self.encode, pairs), self.options.batch_tokens)
-        return reduce(add, (self.score(inputs) for inputs in batches))
+        """Score every head on any number of pairs; on `predictive`, on a sample of them drawn with the seed."""
+        sample = _Sample(self.options.predictive_pairs if self.measure else 0, self.options.seed)
+        batches = _filled(sample.watched(map(self.encode, pairs)), self.options.batch_tokens)
+        sums = reduce(add, (self.score(inputs) for inputs in batches))
+        for encoded in sample.kept:
+            found = self.help(encoded)
+            assert found is not None
+            sums += self.score([encoded], [found]).of_patterns(["predictive"])
+        return sums
+
+    def signature(self, pair: Pair, encoded: EncodedInput) -> Signature:
+        """What a result on one pair has to say of where it comes from."""
+        return _signature(
+            self.options,
+            model=self.loaded.source.name,
+            revision=self.loaded.revision,
+            transformers=_transformers_version(),
+            dtype=str(self.loaded.dtype).removeprefix("torch."),
+            device=self.loaded.device.type,
+            input_hash=_hash(*(sentence.encode() for sentence in pair.sentences)),
+            truncated=encoded.truncated,
+            read_by=self.read_by,
+            predictive=self.measure or "off",
+        )
 
     @property
     def read_by(self) -> str:
@@ -82,6 +131,24 @@ class Scanner:
     @cached_property
     def _relatedness(self) -> Relatedness | None:
         return Relatedness.of(self.loaded.embedding, self.options.seed) if self.options.related else None
+
+
+class _Sample:
+    """A uniform sample of a stream of unknown length (reservoir sampling)."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self.kept: list[EncodedInput] = []
+        self._size = size
+        self._random = random.Random(seed)
+
+    def watched(self, inputs: Iterable[EncodedInput]) -> Iterator[EncodedInput]:
+        """The same stream, sampled as it passes."""
+        for count, one in enumerate(inputs):
+            if len(self.kept) < self._size:
+                self.kept.append(one)
+            elif (place := self._random.randrange(count + 1)) < self._size:
+                self.kept[place] = one
+            yield one
 
 
 class WeightKeeper:
@@ -103,41 +170,54 @@ def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
         return scanner.scan(pairs)
 
 
-def classify(pair: Pair, options: ScanOptions, source: Source | None = None) -> Classification:
-    """What every head of the model does on one input. `source` is the model, if it is chosen already."""
-    return _classify(pair, options, source, keep=False)[0]
+def classify(
+    pair: Pair, options: ScanOptions, source: Source | None = None, report: Report | None = None
+) -> Classification:
+    """What every head of the model does on one input.
+
+    `source` is the model, if it is chosen already; `report` is told how far `predictive` is.
+    """
+    return _classify(pair, options, source, report, keep=False)[0]
 
 
 def classify_and_keep(
-    pair: Pair, options: ScanOptions, source: Source | None = None
+    pair: Pair, options: ScanOptions, source: Source | None = None, report: Report | None = None
 ) -> tuple[Classification, SavedWeights]:
     """The same, and the attention weights themselves, token by token whatever the unit."""
-    result, saved = _classify(pair, options, source, keep=True)
+    result, saved = _classify(pair, options, source, report, keep=True)
     assert saved is not None
     return result, saved
 
 
 def _classify(
-    pair: Pair, options: ScanOptions, source: Source | None, keep: bool
+    pair: Pair, options: ScanOptions, source: Source | None, report: Report | None, keep: bool
 ) -> tuple[Classification, SavedWeights | None]:
     with Scanner(options, source) as scanner:
-        loaded, encoded = scanner.loaded, scanner.encode(pair)
+        encoded = scanner.encode(pair)
         keeper = WeightKeeper() if keep else None
-        sums = scanner.score([encoded], keeper)
-        read_by = scanner.read_by
-    signature = _signature(
-        options,
-        model=loaded.source.name,
-        revision=loaded.revision,
-        transformers=_transformers_version(),
-        dtype=str(loaded.dtype).removeprefix("torch."),
-        device=loaded.device.type,
-        input_hash=_hash(*(sentence.encode() for sentence in pair.sentences)),
-        truncated=encoded.truncated,
-        read_by=read_by,
-    )
+        found = scanner.help(encoded, report)
+        sums = scanner.score([encoded], [] if found is None else [found], keeper)
+        signature = scanner.signature(pair, encoded)
     saved = None if keeper is None else _saved(encoded, keeper)
-    return _classification(encoded, sums, signature, options), saved
+    return _classification(encoded, sums, signature, options, scanner.why_no_measure, found), saved
+
+
+def dependencies(
+    pair: Pair, options: ScanOptions, source: Source | None = None, report: Report | None = None
+) -> Dependencies:
+    """Which words of one input help to predict which, without looking at any head.
+
+    Raises: ModelError if the model cannot be asked.
+    """
+    with Scanner(options, source) as scanner:
+        encoded = scanner.encode(pair)
+        found = scanner.help(encoded, report)
+        if found is None:
+            raise ModelError(
+                f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}",
+                "use a model that was trained with a mask token, such as BERT or RoBERTa",
+            )
+        return Dependencies(encoded.units, encoded.unit_sentence, found, scanner.signature(pair, encoded))
 
 
 def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Classification:
@@ -164,25 +244,36 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Cl
         input_hash=_hash(saved.attention.tobytes(), *(token.encode(errors="replace") for token in saved.tokens)),
         truncated=False,
         read_by="file",
+        predictive="off",
     )
-    return _classification(encoded, scorer.sums(), signature, options)
+    return _classification(encoded, scorer.sums(), signature, options, "there is no model to ask")
 
 
-def targets_of(batch: EncodedBatch, patterns: Sequence[Pattern]) -> list[Target]:
-    """The targets of one batch. A pattern that only the model can tell has none: no query is eligible."""
-    nothing = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
-    return [Target(p.id, nothing if p.target is None else p.target(batch).float(), p.even, p.part_of) for p in patterns]
+def targets_of(batch: EncodedBatch, patterns: Sequence[Pattern], helps: Sequence[Help] = ()) -> list[Target]:
+    """The targets of one batch. For the pattern that only the model can tell, no query is eligible without `helps`."""
+    asked = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
+    for row, found in zip(asked, helps, strict=False):
+        target = torch.from_numpy(found.target).to(row)
+        row[: len(target), : len(target)] = target
+    return [Target(p.id, asked if p.target is None else p.target(batch).float(), p.even, p.part_of) for p in patterns]
 
 
 def _classification(
-    encoded: EncodedInput, sums: ScoreSums, signature: Signature, options: ScanOptions
+    encoded: EncodedInput,
+    sums: ScoreSums,
+    signature: Signature,
+    options: ScanOptions,
+    why_no_measure: str,
+    found: Help | None = None,
 ) -> Classification:
+    unmeasured = [pattern.id for pattern in options.patterns if pattern.target is None and found is None]
     return Classification(
         units=encoded.units,
         sentence=encoded.unit_sentence,
         scores=sums.finish(),
         signature=signature,
-        not_measured=tuple(pattern.id for pattern in options.patterns if pattern.target is None),
+        not_measured=dict.fromkeys(unmeasured, why_no_measure),
+        notes=() if found is None else (found.description,),
         threshold=options.threshold,
     )
 

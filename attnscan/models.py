@@ -28,6 +28,8 @@ class LoadedModel:
     source: Source
     model: Any
     """The encoder (or decoder) without task heads, a transformers PreTrainedModel in evaluation mode."""
+    masked_lm: Any | None
+    """The same encoder inside a model with a trained masked-LM head; None if the checkpoint has none."""
     tokenizer: Any
     device: torch.device
     dtype: torch.dtype
@@ -69,35 +71,62 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
     if source.sha256:
         _check_sha256(source)
     with _quiet_transformers():
-        from transformers import AutoModel, AutoTokenizer
+        from transformers import AutoTokenizer
 
         try:
             tokenizer = AutoTokenizer.from_pretrained(source.location, trust_remote_code=False)
-            model, info = AutoModel.from_pretrained(
-                source.location,
-                dtype=number,
-                use_safetensors=True,
-                trust_remote_code=False,
-                ignore_mismatched_sizes=True,  # `_check_complete` says which
-                output_loading_info=True,
-            )
+            if not isinstance(tokenizer.model_max_length, int | float):
+                raise ValueError(f"its tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number")
+            whole, missing = _load_weights(source, number)
         except Exception as error:  # from_pretrained raises whatever its many parts raise
             raise ModelError(f"cannot load the model {source.name}: {_first_line(error)}", _remedy(source)) from error
-    _check_complete(source, info)
-    if not isinstance(tokenizer.model_max_length, int | float):
+    whole = whole.to(place).eval()
+    encoder = whole.get_encoder() if whole.config.is_encoder_decoder else whole.base_model
+    if lacking := [name for name in missing if _is_encoders(name, whole)]:
         raise ModelError(
-            f"the tokenizer of {source.name} has the model_max_length {tokenizer.model_max_length!r}",
-            "write a number in its tokenizer_config.json",
+            f"the checkpoint {source.name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
+            "its config.json and its weights do not belong together: save the model again",
         )
-    encoder = model.get_encoder() if model.config.is_encoder_decoder else model
     return LoadedModel(
         source=source,
-        model=encoder.to(place).eval(),
+        model=encoder,
+        masked_lm=whole if whole.base_model is not whole and not missing else None,
         tokenizer=tokenizer,
         device=place,
         dtype=number,
-        revision=source.revision or getattr(model.config, "_commit_hash", None),
+        revision=source.revision or getattr(whole.config, "_commit_hash", None),
     )
+
+
+def _load_weights(source: Source, dtype: torch.dtype) -> tuple[Any, list[str]]:
+    """The model with its masked-LM head where the family has one, and the weights that the checkpoint lacks.
+
+    A head that the checkpoint lacks is filled with random numbers; so is a pooler, which is never run here.
+    """
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModel, AutoModelForMaskedLM
+
+    config = AutoConfig.from_pretrained(source.location, trust_remote_code=False)
+    has_head = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
+    model, info = (AutoModelForMaskedLM if has_head else AutoModel).from_pretrained(
+        source.location,
+        config=config,
+        dtype=dtype,
+        use_safetensors=True,
+        trust_remote_code=False,
+        ignore_mismatched_sizes=True,  # transformers itself names them in its log only
+        output_loading_info=True,
+    )
+    for name, saved, expected in sorted(info["mismatched_keys"]):
+        if "pooler" not in name:
+            raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")
+    return model, sorted(name for name in info["missing_keys"] if "pooler" not in name)
+
+
+def _is_encoders(name: str, whole: Any) -> bool:
+    """Whether a weight is one that attention depends on, not a task head's or a decoder's beside an encoder."""
+    if whole.config.is_encoder_decoder:
+        return not name.startswith("decoder.")
+    return whole.base_model is whole or name.startswith(f"{whole.base_model_prefix}.")
 
 
 def _device(name: Device) -> torch.device:
@@ -152,23 +181,6 @@ def _quiet_transformers() -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
-
-
-def _check_complete(source: Source, info: dict[str, Any]) -> None:
-    """Weights that the file lacks are filled with random numbers; only a pooler's do not matter here."""
-    for name, saved, expected in sorted(info["mismatched_keys"]):
-        if "pooler" not in name:
-            raise ModelError(
-                f"the checkpoint {source.name} has {name} of shape {list(saved)}, "
-                f"and its config asks for {list(expected)}",
-                "its config.json and its weights do not belong together: save the model again",
-            )
-    missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
-    if missing:
-        raise ModelError(
-            f"the checkpoint {source.name} lacks {len(missing)} of the model's weights, among them {missing[0]}",
-            "its config.json and its weights do not belong together: save the model again",
-        )
 
 
 def _positions(model: Any) -> int | None:

@@ -10,6 +10,8 @@ from attnscan.patterns import PATTERNS, Pattern
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 Unit = Literal["token", "word"]
+Measure = Literal["cpmi", "distance"]
+Predictive = Literal["auto", "cpmi", "distance", "off"]
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet"]
 
 THRESHOLD = 0.25
@@ -34,6 +36,13 @@ class ScanOptions:
     """How far above chance a pattern must be to give a head its label, in [0, 1]."""
     batch_tokens: int = 4096
     """The most tokens in a batch, padding included."""
+    predictive: Predictive = "auto"
+    """How to find the words that predict a word: by the masked-LM head (`cpmi`), by how far the last hidden
+    state moves (`distance`), not at all (`off`), or the first of these that the checkpoint allows."""
+    predictive_words: int = 32
+    """The most words of an input that are hidden for `predictive`."""
+    predictive_pairs: int = 16
+    """Of many inputs, how many are asked for `predictive`: a sample drawn with `seed`."""
     seed: int = 0
     """For everything that is drawn at random."""
     patterns: tuple[Pattern, ...] = PATTERNS

@@ -44,6 +44,8 @@ class Destination:
     def __post_init__(self) -> None:
         if self.path is not None:
             check_writable(self.path)
+        elif sys.stdout is None:  # the shell's `>&-`
+            raise OutputError("standard output is closed", "name a file with -o")
         elif self.format == "parquet" and sys.stdout.isatty():
             raise OutputError("Parquet is not for a terminal", "name a file: -o heads.parquet")
 

@@ -109,6 +109,14 @@ class ScoreSums:
             words=self.words + other.words,
         )
 
+    def of_patterns(self, names: Sequence[str]) -> ScoreSums:
+        """What these sums say of the named patterns alone; adding it adds nothing to the others."""
+        keep = np.array([pattern in names for pattern in self.patterns])
+        every_key, words_only = (
+            Sums(*(getattr(sums, f.name) * keep for f in fields(Sums))) for sums in (self.every_key, self.words_only)
+        )
+        return ScoreSums(self.patterns, self.part_of, every_key, words_only, self.entropy * 0, 0.0)
+
     def finish(self) -> Scores:
         """The scores of every head and pattern."""
         return Scores(

@@ -77,9 +77,10 @@ def _number(value: Any) -> Any:
 def _json(frame: pd.DataFrame) -> str:
     """What `attrs` say of the result, then a record for each head, on a line of its own."""
     about = json.dumps(frame.attrs, ensure_ascii=False, indent=2).removesuffix("}").rstrip()
-    heads = ",\n".join(f"    {json.dumps(record, ensure_ascii=False)}" for record in _records(frame))
+    name = "heads" if "head" in frame.columns else "rows"
+    rows = ",\n".join(f"    {json.dumps(record, ensure_ascii=False)}" for record in _records(frame))
     comma = "," if frame.attrs else ""
-    return json_plain(f'{about}{comma}\n  "heads": [\n{heads}\n  ]\n}}\n')
+    return json_plain(f'{about}{comma}\n  "{name}": [\n{rows}\n  ]\n}}\n')
 
 
 def _jsonl(frame: pd.DataFrame) -> str:

@@ -28,7 +28,7 @@ TAPPED: dict[str, dict[str, Any]] = {
     "distilbert": {**_OWN, "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 37, "max_position_embeddings": 64},
     "electra": {**_SMALL, "embedding_size": 16},
     "ernie": _SMALL,
-    "mobilebert": {**_SMALL, "embedding_size": 32, "intra_bottleneck_size": 32, "true_hidden_size": 32},
+    "mobilebert": {**_SMALL, "embedding_size": 16, "intra_bottleneck_size": 32, "true_hidden_size": 32},
     "layoutlm": _SMALL,
     "modernbert": {**_SMALL, **_IDS, "local_attention": 4, "global_attn_every_n_layers": 2},
     "eurobert": {**_SMALL, **_IDS, "mask_token_id": 4, "num_key_value_heads": 2},

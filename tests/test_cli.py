@@ -42,7 +42,7 @@ def test_version() -> None:
 
 def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
     commands = re.findall(r"^  (\w+)  ", run("--help").stdout.split("Commands:")[1], re.MULTILINE)
-    assert commands == ["classify", "patterns", "models"]
+    assert commands == ["classify", "predictive", "patterns", "models"]
     lines = run("classify", "--help").stdout.splitlines()
     assert max(map(len, lines)) <= 80
 
@@ -53,8 +53,9 @@ def test_csv_is_the_contracts_to_the_letter() -> None:
     assert len(lines) == 1 + 72
     first = lines[1].split(",")
     assert first[:3] == ["bundled", "0", "0"]
-    assert first[10] == ""  # predictive is not measured
-    assert all(re.fullmatch(r"\d\.\d{6}", cell) for cell in first[6:10] + first[11:])
+    assert all(re.fullmatch(r"\d\.\d{6}", cell) for cell in first[6:])
+    without = classify("--csv", "--predictive", "off").stdout.splitlines()
+    assert without[1].split(",")[10] == ""  # not measured
 
 
 @pytest.mark.parametrize("format", ["csv", "tsv", "json", "jsonl", "markdown", "parquet"])
@@ -85,7 +86,7 @@ def test_json_carries_the_signature_and_the_tokens() -> None:
     data = json.loads(classify("--format", "json").stdout)
     assert data["signature"]["model"] == "bundled" and data["signature"]["device"] == "cpu"
     assert data["units"][:3] == ["[CLS]", "i", "went"]
-    assert data["not_measured"] == ["predictive"]
+    assert data["not_measured"] == {} and "130 hidden sequences" in data["notes"][0]
 
 
 def test_chosen_patterns_rank_the_rows_and_top_cuts_them() -> None:
@@ -109,7 +110,8 @@ def test_threshold_makes_more_heads_mixed() -> None:
 
 def test_saved_weights_come_back_as_the_same_table(tmp_path: Path) -> None:
     path = tmp_path / "weights.npz"
-    before = pd.read_csv(StringIO(classify("--csv", "--no-related", "--save-weights", str(path)).stdout))
+    options = ("--csv", "--no-related", "--predictive", "off", "--save-weights", str(path))
+    before = pd.read_csv(StringIO(classify(*options).stdout))
     with np.load(path) as arrays:
         assert sorted(arrays) == ["attention", "segments", "special", "tokens"]
         assert arrays["attention"].shape == (6, 12, 19, 19)
@@ -151,6 +153,17 @@ def test_a_terminal_of_any_encoding_gets_every_line(encoding: str) -> None:
         done = subprocess.run(command, capture_output=True, env=environment)
         assert done.returncode == 0 and b"Traceback" not in done.stderr
         assert len(done.stdout.decode(encoding).splitlines()) > 20
+
+
+def test_predictive_prints_which_words_predict_which() -> None:
+    text = run("predictive", A, B, "--model", "bundled").stdout
+    row = next(line for line in text.splitlines() if line.startswith(" 16 ##berries"))
+    assert row.rstrip().endswith("straw#15 0.67") and "██" in row
+    table = pd.read_csv(StringIO(run("predictive", A, B, "--model", "bundled", "--csv").stdout))
+    assert table.columns.tolist() == ["model", "query", "query_token", "key", "key_token", "help", "target"]
+    assert len(table) == 13 * 15  # words that are asked about x other words
+    best = table.loc[table["query_token"] == "straw"].sort_values("help").iloc[-1]
+    assert (best["key_token"], best["target"]) == ("##berries", 1)
 
 
 def test_models_lists_what_can_run() -> None:

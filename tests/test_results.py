@@ -21,6 +21,7 @@ SIGNATURE = Signature(
     pattern_set="1",
     input_hash="0",
     read_by="tap",
+    predictive="off",
 )
 
 

@@ -76,6 +76,7 @@ def test_the_map_shows_content_labels_small_where_the_head_parks(article: Classi
         "identical": "I",
         "cross-sentence": "X",
         "bag-of-words": "B",
+        "predictive": "W",
         "mixed": "·",
     }
     parking = article.scores.every_key.score[..., article.scores.patterns.index("delimiter")]
@@ -94,7 +95,7 @@ def test_the_pattern_table_counts_labels_and_names_the_best_heads(article: Class
     for pattern in ("next-word", "previous-word", "delimiter", "mixed"):
         assert int(rows[pattern][2]) == (article.label == pattern).sum()
     assert rows["previous-word"][4:6] == ["0-2", "1.00"]
-    assert "not measured" in " ".join(rows["predictive"])
+    assert int(rows["predictive"][2]) == (article.label == "predictive").sum()
 
 
 def test_chosen_patterns_alone_and_as_many_heads_as_asked(article: Classification) -> None:
@@ -108,7 +109,9 @@ def test_no_eligible_word_is_told_apart_from_not_measured() -> None:
     one = classify(Pair("strawberries"), ScanOptions(model="bundled"))
     text = render(classification_view(one, one.scores.patterns, 80), 80)
     assert re.search(r"X cross-sentence .* no word of this input is eligible", text)
-    assert re.search(r"W predictive .* not measured", text)
+    off = classify(Pair("strawberries"), ScanOptions(model="bundled", predictive="off"))
+    text = render(classification_view(off, off.scores.patterns, 80), 80)
+    assert re.search(r"W predictive .* not measured: switched off", text)
 
 
 def test_all_heads_in_the_order_given(article: Classification) -> None:

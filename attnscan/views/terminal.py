@@ -14,7 +14,7 @@ from rich.text import Text
 
 from attnscan.patterns import PATTERNS
 from attnscan.plain import plain
-from attnscan.results import MIXED, Classification, ScoreTable
+from attnscan.results import MIXED, Classification, Dependencies, ScoreTable, Signature
 
 if TYPE_CHECKING:
     from attnscan.catalog import Catalog
@@ -33,6 +33,9 @@ _LETTERS = {pattern.id: pattern.letter for pattern in PATTERNS} | {MIXED: "·"}
 _PARKS = 0.5  # from this score on `delimiter`, a head is shown as one that rests there
 _TOKEN_LINES = 6  # of each sentence, at most
 _ENTRY = len("11-11 0.00") + 2
+_SHADES = " ░▒▓█"
+_SHADE_WIDTH = 3
+_HELPER_WIDTH = 19
 _BESIDE = 38  # columns of the pattern table that stand before its list of heads
 
 
@@ -104,6 +107,52 @@ def all_heads_view(
     return Group(_title(result), "", grid, "", Text(notes, style="dim"), *_table_notes(result, without_delimiters))
 
 
+def dependencies_view(result: Dependencies, width: int) -> RenderableType:
+    """Which words help to predict which: a row for each word, shaded where it is helped, its best helpers beside it."""
+    measured, target = ~np.isnan(result.help.matrix), result.help.target
+    queries, keys = np.flatnonzero(measured.any(axis=1)), np.flatnonzero(measured.any(axis=0))
+    label = min(14, max(len(plain(unit)) for unit in result.units))
+    left = 4 + label
+    shaded = left + _SHADE_WIDTH * len(keys) + _HELPER_WIDTH <= width
+    if shaded:
+        left += _SHADE_WIDTH * len(keys)
+    lines = [Text("".join(str(key).rjust(_SHADE_WIDTH) for key in keys).rjust(left), style="dim")] if shaded else []
+    for query in queries:
+        line = Text.assemble((f"{query:>3} ", "dim"), plain(result.units[query]).strip()[:label].ljust(label))
+        if shaded:
+            cells = (_shade(float(target[query, key]), known=bool(measured[query, key])) for key in keys)
+            line.append_text(Text("").join(cells))
+        lines.append(line.append("  ").append_text(_helpers(result, int(query), width - left - 2)))
+    unit = "nats" if result.help.measure == "cpmi" else "distance"
+    return Group(
+        _model_line(result.signature),
+        "",
+        Text(f"How much each other word helps to predict the word of the row, in {unit}", style="bold"),
+        *lines,
+        Text(result.help.description, style="dim"),
+    )
+
+
+def _shade(share: float, known: bool) -> Text:
+    """A cell of the matrix. Shape: `share` of the row's best, in [0, 1]."""
+    if not known:
+        return Text(" " * _SHADE_WIDTH)
+    level = int(np.ceil(share * (len(_SHADES) - 1)))
+    return Text("  ·", style="dim") if level == 0 else Text(f" {_SHADES[level] * 2}", style=_COLORS["next-word"])
+
+
+def _helpers(result: Dependencies, query: int, width: int) -> Text:
+    """The best helpers of a word, as many as fit."""
+    if not result.help.target[query].any():
+        return Text("nothing helps enough"[:width], style="dim")
+    row = result.help.matrix[query]
+    best = [int(key) for key in np.argsort(-np.nan_to_num(row, nan=-np.inf))[:5] if row[key] > 0]
+    entries = [Text(f"{plain(result.units[key]).strip()}#{key} {row[key]:.2f}") for key in best]
+    first = next(_flowed(entries, width))
+    first.truncate(width, overflow="ellipsis")
+    return first
+
+
 def models_view(catalog: Catalog) -> RenderableType:
     """A line for each model that can run now, and what a run without --model takes."""
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
@@ -123,9 +172,11 @@ def models_view(catalog: Catalog) -> RenderableType:
 
 def _title(result: Classification) -> Text:
     layers, heads = result.scores.grid
-    signature = result.signature
-    title = Text.assemble((plain(signature.model), "bold"), f"  {layers} × {heads} = {layers * heads} heads")
-    return title.append(f"  {signature.device} {signature.dtype}", style="dim")
+    return _model_line(result.signature, f"  {layers} × {heads} = {layers * heads} heads")
+
+
+def _model_line(signature: Signature, more: str = "") -> Text:
+    return Text.assemble((plain(signature.model), "bold"), more, (f"  {signature.device} {signature.dtype}", "dim"))
 
 
 def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:
@@ -169,7 +220,7 @@ def _strongest(result: Classification, table: ScoreTable, pattern: str, top: int
     if pattern == MIXED:
         return Text("no pattern is far enough above chance", style="dim")
     if pattern in result.not_measured:
-        return Text("not measured", style="dim")
+        return Text(f"not measured: {result.not_measured[pattern]}", style="dim")
     p = result.scores.patterns.index(pattern)
     score = table.score[..., p]
     if np.isnan(score).all():
@@ -201,6 +252,8 @@ def _table_notes(result: Classification, without_delimiters: bool) -> Iterator[T
         f"heads: by label, {result.threshold:g} above chance or more. on words: delimiters left out.",
         style="dim",
     )
+    for note in result.notes:
+        yield Text(note, style="dim")
 
 
 def _map(result: Classification, width: int) -> Iterator[RenderableType]:
