@@ -37,6 +37,8 @@ class EncodedInput:
     """`input_ids` and whatever else the tokenizer gives the model; empty for saved weights."""
     truncated: bool = False
     """Whether the input was cut to the model's longest."""
+    number: int = 0
+    """Its place in a stream of inputs, from 1; 0 if it is alone."""
 
     @property
     def first_tokens(self) -> list[int]:

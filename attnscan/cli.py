@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import asdict
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,8 +16,8 @@ import typer
 
 import attnscan
 from attnscan.errors import AttnscanError
-from attnscan.options import THRESHOLD, Device, Dtype, Predictive, ScanOptions, Unit
-from attnscan.output import FORMATS, Destination, check_writable, format_of, write_file, write_stdout
+from attnscan.options import THRESHOLD, Device, Dtype, OnLong, Predictive, ScanOptions, Unit
+from attnscan.output import FORMATS, Destination, check_writable, encoded, format_of, write_file, write_stdout
 from attnscan.patterns import PATTERNS
 
 if TYPE_CHECKING:
@@ -24,7 +25,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.progress import TaskID
 
-    from attnscan.results import Classification, Signature
+    from attnscan.per_pair import PerPairWriter
+    from attnscan.results import Classification, Ranking, Signature
+
+_SAVE_EVERY = 5.0  # seconds between two states of a scan
+_WITHOUT_TAP = "this architecture has no tap: read by output_attentions, with the weights of all layers in memory"
 
 app = typer.Typer(
     name="attnscan",
@@ -93,6 +98,11 @@ FormatOption = Annotated[
 SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
 SentenceB = Annotated[str | None, typer.Argument(metavar="[B]", help="Sentence B.", show_default=False)]
 UnitOption = Annotated[Unit, typer.Option("--unit", help="Score tokens, or words with their pieces merged.")]
+NoRelated = Annotated[bool, typer.Option("--no-related", help="Count identical words only, not related ones.")]
+WithoutDelimiters = Annotated[
+    bool, typer.Option("--without-delimiters", help="Leave weights on special tokens out of the scores.")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="For everything drawn at random.")]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut an input that is too long for the model.")]
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where to run the model.")]
 DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="Number format of the model; float32 on a CPU.")]
@@ -128,20 +138,16 @@ def classify(
     threshold: Annotated[
         float, typer.Option(metavar="X", min=0, max=1, help="How far above chance a label's pattern must be.")
     ] = THRESHOLD,
-    without_delimiters: Annotated[
-        bool, typer.Option("--without-delimiters", help="Leave weights on special tokens out of the scores.")
-    ] = False,
+    without_delimiters: WithoutDelimiters = False,
     unit: UnitOption = "token",
-    no_related: Annotated[
-        bool, typer.Option("--no-related", help="Count identical words only, not related ones.")
-    ] = False,
+    no_related: NoRelated = False,
     truncate: Truncate = False,
     device: DeviceOption = "auto",
     dtype: DtypeOption = "auto",
     predictive: PredictiveOption = "auto",
     predictive_words: PredictiveWords = 32,
     batch_tokens: BatchTokens = 4096,
-    seed: Annotated[int, typer.Option(metavar="N", min=0, help="For everything drawn at random.")] = 0,
+    seed: Seed = 0,
     format: FormatOption = None,
     csv: Csv = False,
     output: Output = None,
@@ -155,6 +161,8 @@ def classify(
             raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")
         if weights is not None and (save_weights is not None or model is not None):
             raise typer.BadParameter("--weights needs no model and has nothing to save")
+        if output is not None and output == save_weights:
+            raise typer.BadParameter("-o and --save-weights name the same file")
         destination = _destination(format, csv, output)
         options = ScanOptions(
             model=model,
@@ -162,7 +170,7 @@ def classify(
             dtype=dtype,
             unit=unit,
             related=not no_related,
-            truncate=truncate,
+            on_long="truncate" if truncate else "error",
             threshold=threshold,
             predictive=predictive,
             predictive_words=predictive_words,
@@ -185,6 +193,92 @@ def classify(
             return terminal.classification_view(result, chosen, width, top, without_delimiters)
 
         destination.emit(frame, view)
+
+
+@app.command(epilog="Example: attnscan heads --pattern next-word --pairs pairs.tsv --csv > heads.csv")
+def heads(
+    pattern: Patterns = None,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option("--pairs", metavar="FILE", help="CSV, TSV, JSONL or Parquet, '-' for stdin; may be repeated."),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A[,B]", help="The columns that hold the sentences.")
+    ] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count and report bad records, do not stop.")] = False,
+    on_long: Annotated[OnLong, typer.Option("--on-long", help="What to do with inputs too long to read.")] = "truncate",
+    top: Annotated[
+        int | None, typer.Option("--top", metavar="N", min=1, help="How many heads of each pattern. [default: 10 or 5]")
+    ] = None,
+    without_delimiters: WithoutDelimiters = False,
+    model: Model = None,
+    unit: UnitOption = "token",
+    no_related: NoRelated = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    predictive: PredictiveOption = "auto",
+    predictive_words: PredictiveWords = 32,
+    predictive_pairs: Annotated[
+        int, typer.Option("--predictive-pairs", metavar="N", min=1, help="How many pairs to ask it about.")
+    ] = 16,
+    batch_tokens: BatchTokens = 4096,
+    seed: Seed = 0,
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them.")
+    ] = None,
+    per_pair: Annotated[
+        Path | None, typer.Option("--per-pair", metavar="FILE.parquet", help="Write every pair's scores as well.")
+    ] = None,
+    from_file: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote.")
+    ] = None,
+    format: FormatOption = None,
+    csv: Csv = False,
+    output: Output = None,
+) -> None:
+    """Rank heads for patterns over many pairs; without --pairs, over those that come along."""
+    with _reported():
+        if from_file is not None and (pairs or model or state or per_pair):
+            raise typer.BadParameter("--from needs no pairs and no model, and has nothing to keep")
+        if per_pair is not None and state is not None:
+            raise typer.BadParameter("--per-pair is written whole, and so cannot go on from a --state")
+        destination = _destination(format, csv, output)
+        chosen = [each for each in PATTERNS if not pattern or each.id in pattern]
+        options = ScanOptions(
+            model=model,
+            device=device,
+            dtype=dtype,
+            unit=unit,
+            related=not no_related,
+            on_long=on_long,
+            batch_tokens=batch_tokens,
+            predictive=predictive,
+            predictive_words=predictive_words,
+            predictive_pairs=predictive_pairs,
+            seed=seed,
+            patterns=tuple(chosen),
+        )
+        for path in (state, per_pair):
+            if path is not None:
+                check_writable(path)
+        if from_file is not None:
+            from attnscan.per_pair import rank_file
+
+            result, interrupted = rank_file(from_file), False
+        else:
+            files = _Files(pairs or [], columns.split(",") if columns else None, skip_bad, state, per_pair)
+            result, interrupted = _scan(options, files)
+        names = [name for name in pattern or [each.id for each in chosen] if name in result.scores.patterns]
+        shown = top or (10 if pattern else 5)
+
+        def view(width: int) -> RenderableType:
+            from attnscan.views.terminal import ranking_view
+
+            return ranking_view(result, names, shown, width, without_delimiters)
+
+        destination.emit(lambda: result.to_frame(names, top, without_delimiters=without_delimiters), view)
+        if interrupted:
+            raise typer.Exit(130)
 
 
 @app.command(epilog='Example: attnscan predictive "I went to the store." --csv > predictive.csv')
@@ -212,7 +306,7 @@ def predictive(
         options = ScanOptions(
             model=model,
             unit=unit,
-            truncate=truncate,
+            on_long="truncate" if truncate else "error",
             device=device,
             dtype=dtype,
             predictive=measure,
@@ -221,7 +315,7 @@ def predictive(
         )
         pair, source = Pair(a, b), choose(model)
         _say(source.note)
-        from attnscan.engine import dependencies
+        from attnscan.classify import dependencies
         from attnscan.views.terminal import dependencies_view
 
         with _progress("hidden sequences") as report:
@@ -236,7 +330,7 @@ def patterns() -> None:
     with _reported():
         from attnscan.views.text import patterns_text
 
-        write_stdout(patterns_text().encode(sys.stdout.encoding or "utf-8", errors="backslashreplace"))
+        write_stdout(encoded(patterns_text()))
 
 
 @app.command()
@@ -251,16 +345,96 @@ def models(format: FormatOption = None, csv: Csv = False, output: Output = None)
         def frame() -> pd.DataFrame:
             import pandas as pd
 
-            return pd.DataFrame([asdict(entry) for entry in catalog.entries])
+            entries = pd.DataFrame([asdict(entry) for entry in catalog.entries])
+            return entries.astype({"layers": "Int64", "heads": "Int64"})  # whole numbers, even where one is unknown
 
         _destination(format, csv, output).emit(frame, lambda _: models_view(catalog))
+
+
+@dataclass(frozen=True)
+class _Files:
+    """The files of a scan: what to read, and what to keep."""
+
+    pairs: list[str]
+    columns: list[str] | None
+    skip_bad: bool
+    state: Path | None
+    per_pair: Path | None
+
+
+def _scan(options: ScanOptions, files: _Files) -> tuple[Ranking, bool]:
+    """Scan all pairs, or those up to Ctrl-C. Returns the ranking, and whether it was interrupted."""
+    from attnscan.pairs import read_pairs, shipped_pairs
+    from attnscan.sources import choose
+
+    bad = 0
+
+    def note_bad(error: AttnscanError) -> None:
+        nonlocal bad
+        bad += 1
+        if bad <= 3:
+            _say(f"skipped: {error}")
+
+    on_bad = note_bad if files.skip_bad else None
+    records = read_pairs(files.pairs, files.columns, on_bad) if files.pairs else shipped_pairs()
+    source = choose(options.model)
+    _say(source.note)
+    from attnscan.engine import ScanState, scan, unseen
+    from attnscan.scanner import Scanner
+    from attnscan.state import load_state, save_state
+
+    with Scanner(options, source) as scanner, _per_pair(files.per_pair, options) as writer:
+        state, interrupted, saved = ScanState(), False, time.monotonic()
+        on_pairs = None if writer is None else writer.write
+        try:
+            if files.state is not None and files.state.exists():
+                state = load_state(files.state, scanner)
+            rest = unseen(records, state.seen, options)
+            with _counter("pairs") as count:
+                for after in scan(scanner, rest, state, on_bad, on_pairs):
+                    state = after
+                    count(state.seen.read)
+                    if files.state is not None and time.monotonic() - saved > _SAVE_EVERY:
+                        save_state(files.state, state, scanner)
+                        saved = time.monotonic()
+        except KeyboardInterrupt:
+            interrupted = True
+            how = "the same command goes on from there" if files.state else "--state FILE would keep what is done"
+            _say(f"interrupted after {state.seen.read} pairs; {how}")
+        if files.state is not None:
+            save_state(files.state, state, scanner)
+        with _progress("pairs asked for predictive words") as report:
+            result = state.finish(scanner, report, on_pairs, predictive=not interrupted)
+        if writer is not None:
+            writer.finish(result.signature, result.scores.grid)
+        if scanner.read_by == "output_attentions":
+            _say(_WITHOUT_TAP)
+    _report_counts(result.signature, bad)
+    return result, interrupted
+
+
+def _per_pair(path: Path | None, options: ScanOptions) -> AbstractContextManager[PerPairWriter | None]:
+    if path is None:
+        return nullcontext()
+    from attnscan.per_pair import PerPairWriter
+
+    return PerPairWriter(path, [pattern.id for pattern in options.patterns])
+
+
+def _report_counts(signature: Signature, bad: int) -> None:
+    if bad:
+        _say(f"{bad} bad records were skipped")
+    if signature.pairs_truncated:
+        _say(f"{signature.pairs_truncated} of {signature.pairs_read} inputs were cut to what the model reads")
+    if signature.pairs_skipped:
+        _say(f"{signature.pairs_skipped} of {signature.pairs_read} inputs were skipped")
 
 
 def _score_file(path: Path, options: ScanOptions) -> Classification:
     from attnscan.weights import read_weights
 
     saved = read_weights(path)  # before torch: a bad file is answered at once
-    from attnscan.engine import classify_weights
+    from attnscan.classify import classify_weights
 
     return classify_weights(saved, path.name, options)
 
@@ -274,13 +448,13 @@ def _score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | Non
         check_writable(save_to)
     source = choose(options.model)
     _say(source.note)
-    from attnscan.engine import classify_and_keep
+    from attnscan.classify import classify_and_keep
 
     with _progress("hidden sequences") as report:
         result, saved = classify_and_keep(pair, options, source, report)
     _say_if_cut(result.signature, len(saved.tokens))
     if result.signature.read_by == "output_attentions":
-        _say("this architecture has no tap: read by output_attentions, with the weights of all layers in memory")
+        _say(_WITHOUT_TAP)
     if save_to is not None:
         from attnscan.weights import write_weights
 
@@ -317,6 +491,24 @@ def _reported() -> Iterator[None]:
     except KeyboardInterrupt:
         _say("interrupted")
         raise typer.Exit(130) from None
+
+
+@contextmanager
+def _counter(what: str) -> Iterator[Callable[[int], None]]:
+    """How many are done and how fast, on standard error if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.status import Status
+
+    start = time.monotonic()
+    with Status(f"reading {what}", console=Console(stderr=True)) as status:
+
+        def count(done: int) -> None:
+            status.update(f"{done:,} {what}, {done / (time.monotonic() - start):,.1f} a second")
+
+        yield count
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from attnscan.batch import PADDING, SPECIAL, EncodedInput
-from attnscan.errors import InputError
+from attnscan.errors import InputError, TooLongError
 from attnscan.options import Unit
 from attnscan.pairs import Pair
 from attnscan.tokens import continues_word, is_punctuation, marks_word_starts, splits_words
@@ -15,12 +15,12 @@ from attnscan.tokens import continues_word, is_punctuation, marks_word_starts, s
 def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
     """Tokenize one input for a model that reads at most `limit` tokens.
 
-    Raises: InputError if a sentence has no token, or if the input is too long and not to be cut.
+    Raises: InputError if a sentence has no token; TooLongError if the input is too long and not to be cut.
     """
     encoding = _tokenize(tokenizer, pair, limit if truncate else None)
     ids = encoding["input_ids"]
     if len(ids) > limit:
-        raise InputError(
+        raise TooLongError(
             f"the input is {len(ids)} tokens long and the model reads at most {limit}",
             "shorten it, or pass --truncate to cut it",
         )

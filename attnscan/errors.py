@@ -1,11 +1,14 @@
 """What can go wrong for a user, as a tree.
 
     AttnscanError
-    ├── InputError       a sentence that cannot be read: empty, too long, not Unicode
+    ├── InputError       a sentence that cannot be read: empty, without words, not Unicode
+    │   ├── PairsError   a file of pairs with a bad record, or none that can be read
+    │   └── TooLongError an input of more tokens than the model reads
     ├── ModelError       a model that cannot be found, trusted or loaded
     │   └── CaptureError a loaded model whose attention cannot be read
     ├── DeviceError      a device or number format that this machine does not have
     ├── WeightsError     a file of saved weights that is malformed or hostile
+    ├── StateError       a state file of other pairs or options, or a damaged one
     └── OutputError      a result that cannot be written where it should go
 
 Each says what is wrong, where, and what to do about it, in one line. The command line prints that
@@ -34,6 +37,14 @@ class InputError(AttnscanError):
     """A sentence that cannot be read."""
 
 
+class PairsError(InputError):
+    """A file of pairs with a bad record, or one that cannot be read."""
+
+
+class TooLongError(InputError):
+    """An input of more tokens than the model reads."""
+
+
 class ModelError(AttnscanError):
     """A model that cannot be found, trusted or loaded."""
 
@@ -48,6 +59,10 @@ class DeviceError(AttnscanError):
 
 class WeightsError(AttnscanError):
     """A file of saved weights that is malformed or hostile."""
+
+
+class StateError(AttnscanError):
+    """A state file of other pairs or options, or a damaged one."""
 
 
 class OutputError(AttnscanError):

@@ -12,6 +12,7 @@ Dtype = Literal["auto", "float32", "float16", "bfloat16"]
 Unit = Literal["token", "word"]
 Measure = Literal["cpmi", "distance"]
 Predictive = Literal["auto", "cpmi", "distance", "off"]
+OnLong = Literal["truncate", "skip", "error"]
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet"]
 
 THRESHOLD = 0.25
@@ -30,8 +31,8 @@ class ScanOptions:
     """Score tokens, or words with their pieces merged."""
     related: bool = True
     """Whether related words count as identical ones do."""
-    truncate: bool = False
-    """Whether to cut an input that is longer than the model reads."""
+    on_long: OnLong = "error"
+    """What to do with an input that is longer than the model reads: cut it, leave it out, or stop."""
     threshold: float = THRESHOLD
     """How far above chance a pattern must be to give a head its label, in [0, 1]."""
     batch_tokens: int = 4096

@@ -71,7 +71,7 @@ class Destination:
             return render(view(width), width).encode("utf-8")
         color = console.color_system if console.is_terminal else None
         text = render(view(width), width, color, console.no_color)
-        return text.encode(sys.stdout.encoding or "utf-8", errors="backslashreplace")
+        return encoded(text)
 
 
 def _render_frame(frame: pd.DataFrame, format: Format) -> bytes:
@@ -132,6 +132,12 @@ def check_writable(path: Path) -> None:
             raise OutputError(f"cannot write {path}: no permission to write in {parent}", "choose another place")
         if path.exists() and not os.access(path, os.W_OK):
             raise OutputError(f"cannot write {path}: it is write-protected", "choose another name")
+
+
+def encoded(text: str) -> bytes:
+    """Text as standard output takes it; what its encoding does not have becomes an escape."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"  # there may be no standard output at all
+    return text.encode(encoding, errors="backslashreplace")
 
 
 def write_stdout(content: bytes) -> None:

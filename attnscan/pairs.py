@@ -1,10 +1,37 @@
-"""A pair of sentences: what attnscan reads."""
+"""Pairs of sentences: what attnscan reads, and the files that they come from."""
 
 from __future__ import annotations
 
+import gzip
+import stat
+import sys
+import zlib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from importlib import resources
+from pathlib import Path
+from typing import IO, cast
 
-from attnscan.errors import InputError
+from attnscan.errors import InputError, PairsError
+from attnscan.readers import PARQUET, TEXT, Pick, Row, bad_record, rows
+
+COLUMNS = (
+    ("sentence_a", "sentence_b"),
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question1", "question2"),
+    ("question", "sentence"),
+    ("text_a", "text_b"),
+    ("text",),
+    ("sentence",),
+)
+"""The columns that are looked for in a file, ours first, then those of the usual data sets."""
+
+STDIN = "-"
+
+_SEPARATORS = ",;\t|"
+_REMEDY = "name one or two of them with --columns, or say which, counted from 1"
 
 
 @dataclass(frozen=True)
@@ -33,3 +60,168 @@ class Pair:
     def sentences(self) -> tuple[str, ...]:
         """The one or two sentences."""
         return (self.a,) if self.b is None else (self.a, self.b)
+
+
+@dataclass(frozen=True)
+class Record:
+    """A pair and where it was read."""
+
+    pair: Pair
+    where: str
+    """Such as `pairs.tsv:12`, the line where it starts, or `pairs.parquet: row 12`; both counted from 1."""
+
+
+def read_pairs(
+    paths: Sequence[str], columns: Sequence[str] | None = None, on_bad: Callable[[PairsError], None] | None = None
+) -> Iterator[Record]:
+    """The pairs of files, one after another, as a stream; `-` is standard input.
+
+    The files' suffixes tell their formats: `readers.TEXT`, with .gz or without, and `readers.PARQUET`;
+    the first line of standard input does. `columns` names the one or two columns that hold the
+    sentences, or counts them from 1; without it, they are the first of `COLUMNS` that a file has, or
+    the only column it has. A bad record is raised, or handed to `on_bad`, after which reading goes on.
+
+    Raises: PairsError, at once if a file is not there, later for a bad record or a damaged file.
+    """
+    if columns is not None and len(columns) not in (1, 2):
+        raise PairsError(f"{len(columns)} columns were named", "name one, or two for pairs")
+    if list(paths).count(STDIN) > 1:
+        raise PairsError("standard input is named twice", "it can be read only once")
+    for path in paths:
+        _suffix_of(path)
+    return _records(list(paths), partial(_pick, columns), on_bad)
+
+
+def shipped_pairs() -> Iterator[Record]:
+    """The pairs that come with attnscan, about 100."""
+    with resources.files("attnscan").joinpath("data", "pairs.csv").open("rb") as file:
+        for row in rows(file, "pairs.csv", ".csv", partial(_pick, None)):
+            yield _record(row)
+
+
+def _records(
+    paths: Sequence[str],
+    pick: Pick,
+    on_bad: Callable[[PairsError], None] | None,
+) -> Iterator[Record]:
+    for path in paths:
+        for row in _file_rows(path, pick):
+            try:
+                record = _record(row)
+            except PairsError as error:
+                if on_bad is None:
+                    raise
+                on_bad(error)
+            else:
+                yield record
+
+
+def _file_rows(path: str, pick: Pick) -> Iterator[Row | PairsError]:
+    name = "standard input" if path == STDIN else path
+    suffix = _suffix_of(path)
+    try:
+        if path == STDIN:
+            yield from rows(_stdin(), name, suffix, pick)
+            return
+        with Path(path).open("rb") as file:
+            if not path.lower().endswith(".gz"):
+                yield from rows(file, name, suffix, pick)
+            elif not file.peek(1):
+                raise PairsError(f"{name} is empty", "gzip writes some bytes even for an empty file")
+            else:
+                yield from rows(cast(IO[bytes], gzip.GzipFile(fileobj=file)), name, suffix, pick)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise PairsError(f"{name} is not a whole gzip file: {error}", "copy or compress it again") from None
+    except OSError as error:
+        raise PairsError(f"cannot read {name}: {error.strerror or error}", "check the file") from None
+
+
+def _stdin() -> IO[bytes]:
+    if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
+        raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
+    return sys.stdin.buffer
+
+
+def _suffix_of(path: str) -> str:
+    """What tells the format of a path: its suffix without .gz; none for standard input and other pipes.
+
+    Raises: PairsError if there is no such file, or its suffix is not known.
+    """
+    if path == STDIN:
+        return ""
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError:
+        raise PairsError(f"there is no file {path}", "check the path") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise PairsError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", "check the path") from None
+    if stat.S_ISDIR(mode):
+        raise PairsError(f"{path} is a directory", "name a file in it")
+    whole, inner = Path(path.lower()), Path(path.lower().removesuffix(".gz"))
+    if inner.suffix in TEXT or whole.suffix in PARQUET:
+        return inner.suffix
+    if not whole.suffix and not stat.S_ISREG(mode):
+        return ""  # what a shell's <(command) is
+    raise PairsError(
+        f"cannot tell the format of {path} by its suffix",
+        f"use one of {' '.join(TEXT)}, with .gz or without, or {' '.join(PARQUET)}",
+    )
+
+
+def _record(row: Row | PairsError) -> Record:
+    if isinstance(row, PairsError):
+        raise row
+    texts = []
+    for name, cell in zip("AB", row.cells, strict=False):
+        if not isinstance(cell, str):
+            raise bad_record(row.where, f"sentence {name} is {'missing' if cell is None else 'not text'}")
+        if "\0" in cell:
+            raise bad_record(row.where, f"sentence {name} has a NUL character")
+        texts.append(cell)
+    try:
+        return Record(Pair(*texts), row.where)
+    except InputError as error:
+        raise bad_record(row.where, error.what) from None
+
+
+def _pick(wanted: Sequence[str] | None, names: Sequence[str], fixed: bool) -> Sequence[int]:
+    """Which columns hold the sentences.
+
+    Raises: PairsError that lists the columns if there are none.
+    """
+    if wanted is not None:
+        return [_index(names, column) for column in wanted]
+    known = {_folded(name) for name in names}
+    for columns in COLUMNS:
+        if known.issuperset(columns):
+            return [_index(names, column) for column in columns]
+    found = f"the only column is {_listed(names)}" if len(names) == 1 else f"the columns are {_listed(names)}"
+    if len(names) != 1:
+        raise PairsError(f"{found}, and none is known to hold sentences", _REMEDY)
+    if any(separator in names[0] for separator in _SEPARATORS):
+        raise PairsError(f"{found}, as if another separator were used", "save it as CSV or TSV, or pass --columns 1")
+    if not fixed and any(_folded(names[0]) in columns for columns in COLUMNS if len(columns) == 2):
+        raise PairsError(f"{found}, which is half of a pair", "correct it, pass --skip-bad, or name it with --columns")
+    return [0]
+
+
+def _index(names: Sequence[str], column: str) -> int:
+    """The column of just this name, else of this name but for case and spaces, else of this number."""
+    exact = [index for index, name in enumerate(names) if name == column]
+    close = exact or [index for index, name in enumerate(names) if _folded(name) == _folded(column)]
+    if len(close) > 1:
+        raise PairsError(f"{len(close)} columns are called {column!r}", "say which with --columns, counted from 1")
+    if close:
+        return close[0]
+    if column.isascii() and column.isdecimal() and len(column) < 6 and 1 <= int(column) <= len(names):
+        return int(column) - 1
+    raise PairsError(f"there is no column {column!r}; the columns are {_listed(names)}", _REMEDY)
+
+
+def _folded(name: str) -> str:
+    return name.strip("\ufeff \t").casefold()
+
+
+def _listed(names: Sequence[str]) -> str:
+    shown = [repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:20]]
+    return ", ".join([*shown, "…"] if len(names) > 20 else shown) or "none"

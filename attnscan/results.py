@@ -47,6 +47,13 @@ class ScoreTable:
             above = (self.score - self.chance) / (1 - self.chance)
         return np.where(self.chance < 1 - 1e-9, above, np.nan)
 
+    def ranked(self, pattern: int) -> IntArray:
+        """All heads, best first by score on a pattern, those without one last.
+
+        Shape: [layer x head], heads counted layer by layer.
+        """
+        return np.argsort(-np.nan_to_num(self.score[..., pattern], nan=-np.inf).ravel(), kind="stable")
+
 
 @dataclass(frozen=True)
 class Scores:
@@ -150,10 +157,9 @@ class Classification:
         Shape: [layer x head], heads counted layer by layer.
         """
         table = self.scores.words_only if without_delimiters else self.scores.every_key
-        if pattern is None:
-            strength = np.nan_to_num(table.above_chance, nan=-np.inf).max(-1)
-        else:
-            strength = np.nan_to_num(table.score[..., self.scores.patterns.index(pattern)], nan=-np.inf)
+        if pattern is not None:
+            return table.ranked(self.scores.patterns.index(pattern))
+        strength = np.nan_to_num(table.above_chance, nan=-np.inf).max(-1)
         return np.argsort(-strength.ravel(), kind="stable")
 
     def to_frame(self, patterns: Sequence[str] | None = None, *, without_delimiters: bool = False) -> pd.DataFrame:
@@ -175,6 +181,43 @@ class Classification:
             "not_measured": dict(self.not_measured),
             "notes": list(self.notes),
         }
+        return frame
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Heads ranked for patterns, by many pairs."""
+
+    scores: Scores
+    signature: Signature
+
+    def order(self, pattern: str, *, without_delimiters: bool = False) -> IntArray:
+        """All heads, best first by score on `pattern`. Shape: [layer x head], heads counted layer by layer."""
+        return self.table(without_delimiters).ranked(self.scores.patterns.index(pattern))
+
+    def table(self, without_delimiters: bool) -> ScoreTable:
+        """The scores with every key, or with words alone."""
+        return self.scores.words_only if without_delimiters else self.scores.every_key
+
+    def to_frame(
+        self, patterns: Sequence[str] | None = None, top: int | None = None, *, without_delimiters: bool = False
+    ) -> pd.DataFrame:
+        """One row for each head of each pattern, ranked; at most `top` heads a pattern."""
+        import pandas as pd
+
+        table, heads = self.table(without_delimiters), self.scores.grid[1]
+        parts = []
+        for pattern in patterns or self.scores.patterns:
+            order = self.order(pattern, without_delimiters=without_delimiters)[:top]
+            p = self.scores.patterns.index(pattern)
+            layer, head = np.divmod(order, heads)
+            columns = {"model": self.signature.model, "pattern": pattern, "rank": np.arange(1, len(order) + 1)}
+            columns |= {"layer": layer, "head": head}
+            for name in ("score", "chance", "above_chance", "se", "n", "pairs"):
+                columns[name] = getattr(table, name)[layer, head, p]
+            parts.append(pd.DataFrame(columns))
+        frame = pd.concat(parts, ignore_index=True)
+        frame.attrs = {"signature": asdict(self.signature)}
         return frame
 
 

@@ -1,26 +1,18 @@
-"""Weights x targets -> sums that add, and the table that they finish into.
-
-What travels between batches, processes and machines is sums, never averages: of each pair's weight on
-target S, its number of eligible queries n, and their squares and product. Adding is all it takes to
-combine them, in any order.
-"""
+"""Weights x targets: a consumer of attention that measures every head of a batch against its targets."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscan.batch import EncodedBatch
 from attnscan.capture import AttentionBlock
 from attnscan.errors import CaptureError
-from attnscan.results import Scores, ScoreTable
-
-FloatArray = NDArray[np.float64]
+from attnscan.sums import FloatArray, ScoreSums, Sums
 
 _LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing but park
 
@@ -37,95 +29,9 @@ class Target:
     part_of: str | None = None
     """The id of the wider target that this is a part of."""
 
-
-@dataclass(frozen=True)
-class Sums:
-    """Sums over pairs. Shape: each [layer, head, pattern], float64."""
-
-    weight: FloatArray
-    """Of S: a pair's weight on target, summed over its eligible queries."""
-    weight2: FloatArray
-    """Of S squared."""
-    weight_n: FloatArray
-    """Of S x n."""
-    n: FloatArray
-    """Of n: a pair's number of eligible queries."""
-    n2: FloatArray
-    """Of n squared."""
-    chance: FloatArray
-    """Of S, had every query spread its weight evenly over the keys it may see."""
-    whole: FloatArray
-    """Of the weight, on the same queries, on the wider target that this one is a part of."""
-    pairs: FloatArray
-    """Pairs with at least one eligible query."""
-
-    @classmethod
-    def of(cls, weight: FloatArray, n: FloatArray, chance: FloatArray, whole: FloatArray) -> Sums:
-        """Shape: each [pair, layer, head, pattern]."""
-        each = (weight, weight**2, weight * n, n, n**2, chance, whole, (n > 0).astype(float))
-        return cls(*(values.sum(0) for values in each))
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-    def finish(self) -> ScoreTable:
-        """The means and their standard errors, clustered by pair."""
-        with np.errstate(invalid="ignore", divide="ignore"):
-            score = self.weight / self.n
-            spread = self.weight2 - 2 * score * self.weight_n + score**2 * self.n2
-            se = np.where(self.pairs > 1, np.sqrt(np.maximum(spread, 0)) / self.n, np.nan)
-            return ScoreTable(
-                score=score,
-                chance=self.chance / self.n,
-                se=se,
-                n=self.n.astype(np.int64),
-                pairs=self.pairs.astype(np.int64),
-                share=self.weight / self.whole,
-            )
-
-
-@dataclass(frozen=True)
-class ScoreSums:
-    """All that a scan has to remember of the pairs it has seen."""
-
-    patterns: tuple[str, ...]
-    part_of: tuple[str | None, ...]
-    every_key: Sums
-    """With the weights as they are."""
-    words_only: Sums
-    """With weights on special tokens removed and each row renormalised over words."""
-    entropy: FloatArray
-    """Of all words' row entropies, in nats. Shape: [layer, head]."""
-    words: float
-    """How many words that were."""
-
-    def __add__(self, other: ScoreSums) -> ScoreSums:
-        return ScoreSums(
-            patterns=self.patterns,
-            part_of=self.part_of,
-            every_key=self.every_key + other.every_key,
-            words_only=self.words_only + other.words_only,
-            entropy=self.entropy + other.entropy,
-            words=self.words + other.words,
-        )
-
-    def of_patterns(self, names: Sequence[str]) -> ScoreSums:
-        """What these sums say of the named patterns alone; adding it adds nothing to the others."""
-        keep = np.array([pattern in names for pattern in self.patterns])
-        every_key, words_only = (
-            Sums(*(getattr(sums, f.name) * keep for f in fields(Sums))) for sums in (self.every_key, self.words_only)
-        )
-        return ScoreSums(self.patterns, self.part_of, every_key, words_only, self.entropy * 0, 0.0)
-
-    def finish(self) -> Scores:
-        """The scores of every head and pattern."""
-        return Scores(
-            patterns=self.patterns,
-            part_of=self.part_of,
-            every_key=self.every_key.finish(),
-            words_only=self.words_only.finish(),
-            entropy=self.entropy / self.words if self.words else np.full_like(self.entropy, np.nan),
-        )
+    def if_any(self, ids: Sequence[str]) -> Target:
+        """The same if its id is among some; else one that no query is eligible for."""
+        return self if self.id in ids else replace(self, matrix=torch.zeros_like(self.matrix))
 
 
 class Scorer:
@@ -199,8 +105,9 @@ class Scorer:
 
         Raises: CaptureError if the model's attention is not finite.
         """
+        pairs = self.pair_sums()
         every_key, words_only = (
-            Sums.of(*(self._numbers(f"{kind}.{name}") for name in ("weight", "n", "chance", "whole")))
+            Sums.of(*(pairs[f"{kind}.{name}"] for name in ("weight", "n", "chance", "whole")))
             for kind in ("every_key", "words_only")
         )
         entropy = self._entropy.cpu().numpy().astype(np.float64)
@@ -219,8 +126,12 @@ class Scorer:
             words=float(self._words.sum()),
         )
 
-    def _numbers(self, name: str) -> FloatArray:
-        return self._kept[name].cpu().numpy().astype(np.float64)
+    def pair_sums(self) -> dict[str, FloatArray]:
+        """Each pair's own sums: `weight`, `whole`, `n` and `chance`, as `every_key.weight` and `words_only.weight`.
+
+        Shape: each [pair, layer, head, pattern].
+        """
+        return {name: values.cpu().numpy().astype(np.float64) for name, values in self._kept.items()}
 
 
 class _Measure:

@@ -42,7 +42,7 @@ def test_version() -> None:
 
 def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
     commands = re.findall(r"^  (\w+)  ", run("--help").stdout.split("Commands:")[1], re.MULTILINE)
-    assert commands == ["classify", "predictive", "patterns", "models"]
+    assert commands == ["classify", "heads", "predictive", "patterns", "models"]
     lines = run("classify", "--help").stdout.splitlines()
     assert max(map(len, lines)) <= 80
 
@@ -153,6 +153,88 @@ def test_a_terminal_of_any_encoding_gets_every_line(encoding: str) -> None:
         done = subprocess.run(command, capture_output=True, env=environment)
         assert done.returncode == 0 and b"Traceback" not in done.stderr
         assert len(done.stdout.decode(encoding).splitlines()) > 20
+
+
+def test_heads_ranks_the_pairs_that_come_along() -> None:
+    result = run("heads", "--model", "bundled", "--pattern", "previous-word", "-p", "next-word", "--csv")
+    table = pd.read_csv(StringIO(result.stdout))
+    assert result.stdout.splitlines()[0] == "model,pattern,rank,layer,head,score,chance,above_chance,se,n,pairs"
+    assert len(table) == 2 * 72 and table["pairs"].min() > 80
+    best = table.groupby("pattern").first()
+    assert best.loc["previous-word", ["layer", "head"]].tolist() == [0, 2]
+    assert best.loc["next-word", ["layer", "head"]].tolist() == [1, 8]
+
+
+def test_heads_over_the_wikipedia_pairs(shared: Path) -> None:
+    pairs = str(shared / "text" / "wikitext2-pairs.tsv")
+    options = ("heads", "--model", "bundled", "--pairs", pairs, "-p", "previous-word", "-p", "next-word", "--top", "1")
+    table = pd.read_csv(StringIO(run(*options, "--csv").stdout)).set_index("pattern")
+    assert table.loc["previous-word", ["layer", "head"]].tolist() == [0, 2]
+    assert table.loc["previous-word", "score"] >= 0.99
+    assert table.loc["next-word", ["layer", "head"]].tolist() == [1, 8]
+    assert table.loc["next-word", "score"] == pytest.approx(0.62, abs=0.02)
+    assert set(table["pairs"]) == {447}
+    text = run(*options).stdout
+    assert "447 pairs" in text and "0-2" in text
+
+
+PAIRS_CSV = "sentence_a,sentence_b\nthe cat sat on the mat,a cat ran\nhe ran to a store,the store was red\n"
+
+
+def test_heads_from_standard_input_and_with_bad_records() -> None:
+    options = ["heads", "--model", "bundled", "-p", "next-word", "--csv", "--pairs", "-"]
+    good = CliRunner().invoke(app, options, input=PAIRS_CSV)
+    assert good.exit_code == 0, good.output
+    bad = PAIRS_CSV.replace("he ran", '"",b\nhe ran')
+    stopped = CliRunner().invoke(app, options, input=bad)
+    assert stopped.exit_code == 1 and stopped.stdout == "" and ":3" in stopped.stderr
+    skipped = CliRunner().invoke(app, [*options, "--skip-bad"], input=bad)
+    assert skipped.stdout == good.stdout
+    assert "1 bad records were skipped" in skipped.stderr
+
+
+def test_heads_with_a_state_and_from_every_pairs_file(tmp_path: Path) -> None:
+    pairs, state, per_pair = tmp_path / "pairs.csv", tmp_path / "state.json", tmp_path / "every.parquet"
+    pairs.write_text(PAIRS_CSV)
+    options = ("heads", "--model", "bundled", "--pairs", str(pairs), "-p", "next-word", "--csv")
+    expected = run(*options).stdout
+    assert run(*options, "--state", str(state)).stdout == expected
+    assert run(*options, "--state", str(state)).stdout == expected  # nothing is left to do
+    assert run(*options, "--per-pair", str(per_pair)).stdout == expected
+    assert run("heads", "--from", str(per_pair), "--csv").stdout == expected
+    both = CliRunner().invoke(app, [*options, "--state", str(state), "--per-pair", str(per_pair)])
+    assert both.exit_code == 2
+
+
+def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(tmp_path: Path) -> None:
+    """A real process, a real Ctrl-C, in the middle of a long scan."""
+    import signal
+    import time
+
+    pairs, state = tmp_path / "pairs.csv", tmp_path / "state.json"
+    pairs.write_text("text\n" + "the cat sat on the mat and the dog ran to the store\n" * 200_000)
+    command = [
+        sys.executable,
+        "-m",
+        "attnscan",
+        "heads",
+        "--pairs",
+        str(pairs),
+        "--model",
+        "bundled",
+        "-p",
+        "next-word",
+    ]
+    running = subprocess.Popen(
+        [*command, "--state", str(state)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not state.exists() and running.poll() is None:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "1-8" in out and re.search(r"interrupted after \d+ pairs; the same command goes on", err)
+    assert "Traceback" not in err
 
 
 def test_predictive_prints_which_words_predict_which() -> None:

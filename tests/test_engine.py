@@ -13,7 +13,8 @@ from numpy.testing import assert_allclose
 from reference import Written
 from toy import save_toy_bert
 
-from attnscan.engine import classify, classify_and_keep, classify_weights, scan_shard
+from attnscan.classify import classify, classify_and_keep, classify_weights
+from attnscan.engine import scan_shard
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.patterns import PATTERNS, Pattern
@@ -96,7 +97,7 @@ def test_a_pair_and_the_same_words_as_one_sentence_hash_differently() -> None:
 
 def test_truncated_inputs_are_counted() -> None:
     long = Pair("word " * 600, "the end")
-    assert classify(long, replace(BUNDLED, truncate=True, predictive="off")).signature.pairs_truncated == 1
+    assert classify(long, replace(BUNDLED, on_long="truncate", predictive="off")).signature.pairs_truncated == 1
 
 
 def test_related_words_change_identical_alone() -> None:

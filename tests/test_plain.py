@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import unicodedata
 
 import pytest
@@ -33,6 +34,12 @@ def test_nothing_that_a_terminal_obeys_survives(text: str) -> None:
     assert obeyed(shown) == []
     assert len(shown.splitlines()) <= 1
     assert shown.encode().decode() == shown
+
+
+def test_no_character_at_all_is_forgotten() -> None:
+    every = "".join(map(chr, range(sys.maxunicode + 1)))
+    assert obeyed(plain(every)) == []
+    assert obeyed(json_plain(every[0x20:])) == []  # below that, JSON has escaped them
 
 
 @examples

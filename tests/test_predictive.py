@@ -16,14 +16,16 @@ from toy import save_toy_bert
 from transformers import AutoConfig, AutoModelForMaskedLM, BertConfig, BertForMaskedLM, GPT2Config, GPT2Model
 
 from attnscan.batch import EncodedInput
+from attnscan.classify import classify, dependencies
 from attnscan.encode import encode_pair
-from attnscan.engine import Scanner, classify, dependencies, scan_shard
+from attnscan.engine import ScanState, scan
 from attnscan.errors import ModelError
 from attnscan.models import LoadedModel, load
 from attnscan.options import ScanOptions
-from attnscan.pairs import Pair
+from attnscan.pairs import Pair, Record
 from attnscan.predictive import average_product_corrected, help_between_words, spread
-from attnscan.results import Help
+from attnscan.results import Help, Scores
+from attnscan.scanner import Scanner
 from attnscan.sources import Source, choose
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
@@ -319,20 +321,28 @@ def test_a_model_whose_words_do_not_depend_on_each_other_has_no_eligible_word(tm
     assert (result.scores.every_key.n[..., result.scores.patterns.index("predictive")] == 0).all()
 
 
+def _scanned(options: ScanOptions, pairs: list[Pair]) -> Scores:
+    with Scanner(options) as scanner:
+        state = ScanState()
+        for after in scan(scanner, [Record(pair, "") for pair in pairs]):
+            state = after
+        return state.finish(scanner).scores
+
+
 def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -> None:
     pairs = [Pair(f"the cat number {i} sat", "a cat") for i in range(6)]
     options = ScanOptions(model="bundled", predictive_pairs=3)
-    scores = scan_shard(options, pairs).finish()
-    without = scan_shard(replace(options, predictive="off"), pairs).finish()
+    scores = _scanned(options, pairs)
+    without = _scanned(replace(options, predictive="off"), pairs)
     predictive = scores.patterns.index("predictive")
     assert (scores.every_key.pairs[..., predictive] == 3).all()
     assert np.isfinite(scores.every_key.se[..., predictive]).all()
     others = [p for p in range(len(scores.patterns)) if p != predictive]
     assert_allclose(scores.every_key.score[..., others], without.every_key.score[..., others], atol=1e-6)
     assert_allclose(scores.entropy, without.entropy, atol=1e-6)
-    again = scan_shard(options, pairs).finish()
-    assert_allclose(again.every_key.score, scores.every_key.score, atol=1e-6)
-    other = scan_shard(replace(options, seed=5), pairs).finish()
+    backwards = _scanned(options, pairs[::-1])
+    assert_allclose(backwards.every_key.score, scores.every_key.score, atol=1e-6)
+    other = _scanned(replace(options, seed=5), pairs)
     assert not np.allclose(other.every_key.score[..., predictive], scores.every_key.score[..., predictive])
 
 

@@ -90,7 +90,7 @@ def test_scoring_does_not_know_the_patterns() -> None:
 @pytest.mark.parametrize("library", ["tokenizers", "transformers"])
 def test_who_meets_the_libraries(library: str) -> None:
     users = {name for name in SOURCES if any(i.split(".")[0] == library for i in _imports(name, lazy=True))}
-    assert users <= {"attnscan.capture", "attnscan.models", "attnscan.engine"}
+    assert users <= {"attnscan.capture", "attnscan.models", "attnscan.scanner"}
 
 
 def test_rooms_do_not_import_in_circles() -> None:
@@ -101,7 +101,7 @@ def test_the_test_can_fail() -> None:
     """A control: the heavy rooms do reach torch, and the command line imports none of them at its top."""
     assert "torch" in _outside("attnscan.score")
     assert _reached("attnscan.cli", lazy=False) <= LIGHT
-    assert "attnscan.engine" in _reached("attnscan.cli", lazy=True)
+    assert "attnscan.scanner" in _reached("attnscan.cli", lazy=True)
 
 
 @pytest.mark.parametrize(

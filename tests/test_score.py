@@ -17,10 +17,11 @@ from written import input_of
 
 from attnscan.batch import EncodedInput, collate
 from attnscan.capture import AttentionBlock
-from attnscan.engine import targets_of
 from attnscan.errors import CaptureError
 from attnscan.patterns import PATTERNS
-from attnscan.score import Scorer, ScoreSums, Sums
+from attnscan.scanner import targets_of
+from attnscan.score import Scorer
+from attnscan.sums import ScoreSums, Sums
 
 LAYERS, HEADS = 2, 3
 WORDS = ["a", "A", "the", "cat", "##s", ".", ",", "ran", "Ġcat"]

@@ -25,6 +25,12 @@ from attnscan.weights import MAX_BYTES, MAX_HEADS, MAX_TOKENS, SavedWeights, rea
 
 TOKENS = ("[CLS]", "the", "cat", "[SEP]")
 N = len(TOKENS)
+METHODS = {
+    zipfile.ZIP_STORED: "stored",
+    zipfile.ZIP_DEFLATED: "deflated",
+    zipfile.ZIP_BZIP2: "bzip2",
+    zipfile.ZIP_LZMA: "lzma",
+}
 Parts = dict[str, Any]
 
 
@@ -166,11 +172,7 @@ class TestAccepted:
         attention = np.full((1, 1, N, N), 0.25 + 2e-4)
         assert read_weights(saved_at(file, attention=attention)).attention.shape == (1, 1, N, N)
 
-    @pytest.mark.parametrize(
-        "method",
-        [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA],
-        ids=["stored", "deflated", "bzip2", "lzma"],
-    )
+    @pytest.mark.parametrize("method", METHODS, ids=METHODS.get)
     def test_any_compression_of_zipfile_is_read(self, file: Path, method: int) -> None:
         zip_of(file, {name: npy(array) for name, array in GOOD.items()}, method)
         assert np.array_equal(read_weights(file).attention, ATTENTION)
@@ -184,7 +186,7 @@ MALFORMED: dict[str, tuple[Parts, str]] = {
     "not square": ({"attention": ATTENTION[:, :, :3]}, "3 queries and 4 keys"),
     "more tokens than keys": ({"tokens": np.array([*TOKENS, "."])}, "there are 5 tokens"),
     "fewer tokens than keys": ({"tokens": np.array(TOKENS[:3])}, "there are 3 tokens"),
-    "logits": ({"attention": ATTENTION * 3}, "layer 0, head 0, query 0 sums to 3"),
+    "logits": ({"attention": ATTENTION * 3}, "is not softmax weights"),
     "one row off": ({"attention": changed((1, 2, 3), 0.2)}, "layer 1, head 2, query 3 sums to 0.8"),
     "dropout": ({"attention": changed((0, 1, 2, 0), 0.0)}, "layer 0, head 1, query 2 sums to"),
     "NaN": ({"attention": changed((1, 0, 0, 0), np.nan)}, "NaN or infinity in layer 1"),
@@ -255,7 +257,7 @@ class TestPickles:
     def test_a_pickled_array_is_never_loaded(self, file: Path, tmp_path: Path, name: str) -> None:
         marker = tmp_path / "marker"
         np.savez(file, **{**GOOD, name: np.array([Bomb(marker)], dtype=object)})  # type: ignore[arg-type]
-        assert "pickled" in refusal(file)
+        assert "pickled Python objects, which are never loaded" in refusal(file)
         assert not marker.exists()
         np.load(file, allow_pickle=True)[name]
         assert marker.exists(), "the control: whoever unpickles it runs it"
@@ -353,7 +355,7 @@ class TestNoArchive:
 
 
 class TestDamage:
-    @pytest.fixture(params=[zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED], ids=["stored", "deflated"])
+    @pytest.fixture(params=METHODS, ids=METHODS.get)
     def content(self, request: pytest.FixtureRequest, file: Path) -> bytes:
         return zip_of(file, good_members(), request.param).read_bytes()
 
@@ -376,13 +378,6 @@ class TestDamage:
                 refused += 1
                 assert str(file) in str(error)
         assert refused > 100
-
-    @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=["bzip2", "lzma"])
-    def test_a_damaged_stream_is_refused(self, file: Path, method: int) -> None:
-        content = zip_of(file, good_members(), method).read_bytes()
-        for place in range(45, 120):
-            file.write_bytes(content[:place] + bytes([content[place] ^ 0x5A]) + content[place + 1 :])
-            refusal(file)
 
     @pytest.mark.parametrize("method", [1, 9, 97, 99])
     def test_an_unknown_compression_is_refused(self, file: Path, method: int) -> None:
@@ -440,7 +435,7 @@ def _huge_shape(path: Path) -> None:
 
 def _huge_size(path: Path) -> None:
     zip_of(path, good_members())
-    declare(path, {"attention": 0xFFFF_FFF0, "tokens": 0xFFFF_FFF0})
+    declare(path, {"attention": 0xFFFF_FFF0})
 
 
 def _huge_shape_and_size(path: Path) -> None:

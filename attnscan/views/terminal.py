@@ -14,7 +14,7 @@ from rich.text import Text
 
 from attnscan.patterns import PATTERNS
 from attnscan.plain import plain
-from attnscan.results import MIXED, Classification, Dependencies, ScoreTable, Signature
+from attnscan.results import MIXED, Classification, Dependencies, Ranking, ScoreTable, Signature
 
 if TYPE_CHECKING:
     from attnscan.catalog import Catalog
@@ -105,6 +105,45 @@ def all_heads_view(
     columns = "  ".join(f"{_letter(p)} {p}" for p in patterns)
     notes = f"Columns: {columns}  nats entropy of a row"
     return Group(_title(result), "", grid, "", Text(notes, style="dim"), *_table_notes(result, without_delimiters))
+
+
+def ranking_view(
+    result: Ranking, patterns: Sequence[str], top: int, width: int, without_delimiters: bool
+) -> RenderableType:
+    """The best heads of each pattern, with what a score is worth: chance, standard error, how much it rests on."""
+    table = result.table(without_delimiters)
+    signature = result.signature
+    counts = [f"{signature.pairs_read:,} pairs"]
+    counts += [f"{signature.pairs_truncated:,} cut"] if signature.pairs_truncated else []
+    counts += [f"{signature.pairs_skipped:,} skipped"] if signature.pairs_skipped else []
+    blocks: list[RenderableType] = [_model_line(signature, "  " + ", ".join(counts))]
+    for pattern in patterns:
+        p = result.scores.patterns.index(pattern)
+        grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+        for name in ("head", "score", "± se", "chance", "above chance", "n", "pairs"):
+            grid.add_column(name, justify="left" if name == "head" else "right", no_wrap=True)
+        grid.add_column("", no_wrap=True)
+        for flat in result.order(pattern, without_delimiters=without_delimiters)[:top]:
+            place = (*divmod(int(flat), result.scores.grid[1]), p)
+            score = float(table.score[place])
+            grid.add_row(
+                f"{place[0]}-{place[1]}",
+                *(_decimals(getattr(table, name)[place]) for name in ("score", "se", "chance", "above_chance")),
+                f"{table.n[place]:,}",
+                f"{table.pairs[place]:,}",
+                Text("█" * round(max(0, width - 62) * score) if score == score else "", style=_color(pattern)),
+            )
+        measured = bool((table.n[..., p] > 0).any())
+        blocks += [
+            "",
+            _named(pattern),
+            grid if measured else Text("no word was eligible, or none was asked", style="dim"),
+        ]
+    return Group(*blocks, *([Text("Scores on words: weights on delimiters removed.")] if without_delimiters else []))
+
+
+def _decimals(value: float) -> str:
+    return "" if np.isnan(value) else f"{value:.3f}"
 
 
 def dependencies_view(result: Dependencies, width: int) -> RenderableType:
@@ -285,14 +324,18 @@ def _parking(result: Classification) -> NDArray[np.float64]:
 
 
 def _mark(label: str, parking: float) -> Text:
-    letter, color = _letter(label), _COLORS.get(label, "default")
+    letter, color = _letter(label), _color(label)
     if parking >= _PARKS:
         return Text(letter.lower(), style=f"{color} dim" if parking >= 0.9 else color)
     return Text(letter, style=f"bold {color}")
 
 
 def _named(pattern: str) -> Text:
-    return Text(f"{_letter(pattern)} {plain(pattern)}", style=_COLORS.get(pattern, "default"))
+    return Text(f"{_letter(pattern)} {plain(pattern)}", style=_color(pattern))
+
+
+def _color(pattern: str) -> str:
+    return _COLORS.get(pattern, "default")
 
 
 def _letter(pattern: str) -> str:

@@ -1,0 +1,163 @@
+"""Every pair's score of every head and pattern, in a Parquet file, for statistics of one's own; and back to a ranking.
+
+Columns: `pair` (its number in the input, from 1), `layer`, `head`, `pattern`; `score`, `chance` and `n` with every key;
+`words_score`, `words_chance` and `words_n` with words alone. A row is left out where the pair has no eligible query.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnscan.errors import OutputError, PairsError
+from attnscan.results import Ranking, Scores, ScoreTable, Signature
+from attnscan.sums import FloatArray, Sums
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_KINDS = ("", "words_")  # with every key, with words alone
+_MOMENTS = ("weight", "weight2", "weight_n", "n", "n2", "chance", "pairs")
+_MAX_HEADS = 1 << 20  # of a file that is read: layers x heads
+
+
+class PerPairWriter:
+    """Writes the file as the pairs come; it gets its name when it is whole.
+
+    Raises: OutputError if it cannot be written, or pyarrow is not installed.
+    """
+
+    def __init__(self, path: Path, patterns: Sequence[str]) -> None:
+        self._path, self._patterns = path, list(patterns)
+        self._arrow, self._parquet = _pyarrow()
+        handle, beside = tempfile.mkstemp(prefix=".attnscan-", suffix=".parquet", dir=path.resolve().parent)
+        os.close(handle)
+        self._beside = Path(beside)
+        self._writer: Any = None
+
+    def __enter__(self) -> PerPairWriter:
+        return self
+
+    def write(self, pairs: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
+        """Add some pairs. Shape: each of `sums` is [pair, layer, head, pattern]."""
+        n = sums["every_key.n"]
+        place = np.nonzero(n > 0)
+        columns: dict[str, Any] = {
+            "pair": np.asarray(pairs, dtype=np.int64)[place[0]],
+            "layer": place[1].astype(np.int32),
+            "head": place[2].astype(np.int32),
+            "pattern": self._arrow.DictionaryArray.from_arrays(place[3].astype(np.int8), self._patterns),
+        }
+        for prefix, kind in zip(_KINDS, ("every_key", "words_only"), strict=True):
+            count = sums[f"{kind}.n"][place]
+            with np.errstate(invalid="ignore", divide="ignore"):
+                columns[f"{prefix}score"] = sums[f"{kind}.weight"][place] / count
+                columns[f"{prefix}chance"] = sums[f"{kind}.chance"][place] / count
+            columns[f"{prefix}n"] = count.astype(np.int64)
+        table = self._arrow.table(columns)
+        if self._writer is None:
+            self._writer = self._parquet.ParquetWriter(self._beside, table.schema)
+        self._writer.write_table(table)
+
+    def finish(self, signature: Signature, grid: tuple[int, int]) -> None:
+        """Add what the file has to say of itself, and give it its name."""
+        about = {"signature": asdict(signature), "patterns": self._patterns, "grid": list(grid)}
+        try:
+            if self._writer is not None:
+                self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})
+                self._writer.close()
+                self._beside.chmod(0o644)
+                self._beside.replace(self._path.resolve())
+        except OSError as error:
+            raise OutputError(f"cannot write {self._path}: {error.strerror or error}", "choose another place") from None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        if self._writer is not None:
+            self._writer.close()
+        self._beside.unlink(missing_ok=True)
+
+
+def rank_file(path: Path) -> Ranking:
+    """Rank heads by a file that `PerPairWriter` wrote, read as a stream, without the model.
+
+    Raises: PairsError if it is another file, or damaged.
+    """
+    _, parquet = _pyarrow()
+    try:
+        with parquet.ParquetFile(path) as file:
+            about = json.loads(file.metadata.metadata[b"attnscan"])
+            layers, heads = about["grid"]
+            patterns = tuple(about["patterns"])
+            if not 0 < layers * heads <= _MAX_HEADS or len(patterns) > 127:
+                raise ValueError("a grid of no model")
+            sums = _Moments((layers, heads, len(patterns)))
+            for batch in file.iter_batches(batch_size=1 << 16):
+                sums.add(batch, patterns)
+            signature = Signature(**about["signature"])
+    except FileNotFoundError:
+        raise PairsError(f"there is no file {path}", "check the path") from None
+    except OutputError:
+        raise
+    except Exception as error:  # whatever pyarrow and a damaged file make of each other
+        why = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        raise PairsError(f"{path} is not a file that --per-pair wrote: {why}", "run heads --per-pair again") from None
+    nothing = np.full((layers, heads), np.nan)
+    part_of = (None,) * len(patterns)
+    return Ranking(Scores(patterns, part_of, sums.table(""), sums.table("words_"), nothing), signature)
+
+
+class _Moments:
+    """Sums over the rows of a file, by layer, head and pattern."""
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        self._sums = {prefix: {name: np.zeros(shape) for name in _MOMENTS} for prefix in _KINDS}
+
+    def add(self, batch: pa.RecordBatch, patterns: Sequence[str]) -> None:
+        """Add rows."""
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        numbers = {pattern: i for i, pattern in enumerate(patterns)}
+        p = np.array([numbers[name] for name in columns["pattern"].to_pylist()], dtype=np.int64)
+        place = (columns["layer"].to_numpy().astype(np.int64), columns["head"].to_numpy().astype(np.int64), p)
+        if min(map(np.min, place[:2]), default=0) < 0:
+            raise ValueError("a head below zero")
+        for prefix in _KINDS:
+            n = columns[f"{prefix}n"].to_numpy().astype(float)
+            some = n > 0
+            where = tuple(index[some] for index in place)
+            n = n[some]
+            weight = columns[f"{prefix}score"].to_numpy()[some] * n
+            chance = columns[f"{prefix}chance"].to_numpy()[some] * n
+            each = {
+                "weight": weight,
+                "weight2": weight**2,
+                "weight_n": weight * n,
+                "n": n,
+                "n2": n**2,
+                "chance": chance,
+            }
+            for name, values in {**each, "pairs": np.ones_like(n)}.items():
+                np.add.at(self._sums[prefix][name], where, values)
+
+    def table(self, prefix: str) -> ScoreTable:
+        """The table that they finish into."""
+        sums = self._sums[prefix]
+        return Sums(**sums, whole=np.full_like(sums["weight"], np.nan)).finish()
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise OutputError(
+            "Parquet needs pyarrow, which is not installed", "run: pip install 'attnscan[parquet]'"
+        ) from None
+    return pyarrow, pyarrow.parquet

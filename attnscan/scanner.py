@@ -1,0 +1,178 @@
+"""A model made ready to score: tokenize, run under the tap, score every head, one batch at a time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from types import TracebackType
+from typing import Any
+
+import torch
+
+import attnscan
+from attnscan.batch import EncodedBatch, EncodedInput, collate
+from attnscan.capture import AttentionBlock, Consumer, Tap
+from attnscan.encode import encode_pair
+from attnscan.errors import ModelError
+from attnscan.models import load
+from attnscan.options import Measure, ScanOptions
+from attnscan.pairs import Pair
+from attnscan.patterns import PATTERN_SET_VERSION, Pattern
+from attnscan.plain import plain
+from attnscan.predictive import Report, help_between_words, measure_of
+from attnscan.related import Relatedness
+from attnscan.results import Help, Signature
+from attnscan.score import Scorer, Target
+from attnscan.sources import Source, choose
+from attnscan.sums import FloatArray, ScoreSums
+
+OnPairs = Callable[[Sequence[int], Mapping[str, FloatArray]], None]
+"""Given the numbers of some pairs and their own sums, as `Scorer.pair_sums` names them."""
+
+
+class Scanner:
+    """A loaded model, tapped, and ready for any number of pairs. Close it, or use it in a `with`.
+
+    Raises: ModelError, DeviceError if the model cannot be had on the device.
+    """
+
+    def __init__(self, options: ScanOptions, source: Source | None = None) -> None:
+        self.options = options
+        self.loaded = load(source or choose(options.model), options.device, options.dtype)
+        self.measure: Measure | None
+        self.measure, self.why_no_measure = measure_of(self.loaded, options.predictive)
+        if all(pattern.target is not None for pattern in options.patterns):
+            self.measure, self.why_no_measure = None, "not asked for"
+        elif self.measure is None and options.predictive not in ("auto", "off"):
+            raise ModelError(
+                f"--predictive {options.predictive} cannot be measured with {self.loaded.source.name}: "
+                f"{self.why_no_measure}",
+                "leave the option out",
+            )
+        self._tap = Tap(self.loaded.model)
+
+    def __enter__(self) -> Scanner:
+        self._tap.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._tap.__exit__(kind, error, at)
+
+    @property
+    def device(self) -> str:
+        """Where the model runs."""
+        return self.loaded.device.type
+
+    def encode(self, pair: Pair, options: ScanOptions | None = None) -> EncodedInput:
+        """Tokenize one pair, by other options than the scanner's own if there are any.
+
+        Raises: InputError, ModelError if the model cannot read it.
+        """
+        loaded, options = self.loaded, options or self.options
+        encoded = encode_pair(loaded.tokenizer, pair, options.unit, loaded.limit, options.on_long == "truncate")
+        loaded.check_ids(encoded.model_inputs["input_ids"])
+        return encoded
+
+    def help(self, encoded: EncodedInput, report: Report | None = None) -> Help | None:
+        """Which words of an input help to predict which; None if that is not measured."""
+        if self.measure is None:
+            return None
+        return help_between_words(
+            self.loaded,
+            encoded,
+            self.measure,
+            most_words=self.options.predictive_words,
+            batch_tokens=self.options.batch_tokens,
+            report=report,
+        )
+
+    def score(
+        self,
+        inputs: Sequence[EncodedInput],
+        helps: Sequence[Help] = (),
+        also: Consumer | None = None,
+        on_pairs: OnPairs | None = None,
+        only: Sequence[str] | None = None,
+    ) -> ScoreSums:
+        """Run one batch and score every head on it; on `predictive` too, given each input's help.
+
+        `also` is shown every block of attention as well, and `on_pairs` each pair's own sums.
+        With `only`, the patterns named count alone, and the sums add nothing to the others.
+        """
+        batch = collate(inputs, self.loaded.pad_id, self._relatedness).to(self.loaded.device)
+        targets = targets_of(batch, self.options.patterns, helps)
+        scorer = Scorer(batch, targets if only is None else [target.if_any(only) for target in targets])
+
+        def consume(block: AttentionBlock) -> None:
+            scorer(block)
+            if also is not None:
+                also(block)
+
+        self._tap.run(batch.model_inputs, consume)
+        if on_pairs is not None:
+            on_pairs([one.number for one in inputs], scorer.pair_sums())
+        sums = scorer.sums()
+        return sums if only is None else replace(sums, entropy=sums.entropy * 0, words=0.0)
+
+    def signature(self, input_hash: str, *, read: int = 1, truncated: int = 0, skipped: int = 0) -> Signature:
+        """What a result has to say of where it comes from; the counts are of pairs."""
+        return signed(
+            self.options,
+            model=self.loaded.source.name,
+            revision=self.loaded.revision,
+            transformers=_transformers_version(),
+            dtype=str(self.loaded.dtype).removeprefix("torch."),
+            device=self.device,
+            input_hash=input_hash,
+            read_by=self.read_by,
+            predictive=self.measure or "off",
+            pairs_read=read,
+            pairs_truncated=truncated,
+            pairs_skipped=skipped,
+        )
+
+    @property
+    def read_by(self) -> str:
+        """How this model's attention is read: `tap`, or `output_attentions` at the price of memory."""
+        return "tap" if self._tap.works else "output_attentions"
+
+    @cached_property
+    def _relatedness(self) -> Relatedness | None:
+        return Relatedness.of(self.loaded.embedding, self.options.seed) if self.options.related else None
+
+
+def targets_of(batch: EncodedBatch, patterns: Sequence[Pattern], helps: Sequence[Help] = ()) -> list[Target]:
+    """The targets of one batch. For the pattern that only the model can tell, no query is eligible without `helps`."""
+    asked = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
+    for row, found in zip(asked, helps, strict=False):
+        target = torch.from_numpy(found.target).to(row)
+        row[: len(target), : len(target)] = target
+    return [Target(p.id, asked if p.target is None else p.target(batch).float(), p.even, p.part_of) for p in patterns]
+
+
+def signed(options: ScanOptions, **about: Any) -> Signature:
+    """A signature, with what every result has in common filled in."""
+    about["model"] = plain(about["model"])
+    return Signature(
+        **about,
+        attnscan=attnscan.__version__,
+        torch=torch.__version__,
+        unit=options.unit,
+        pattern_set=PATTERN_SET_VERSION,
+    )
+
+
+def _transformers_version() -> str:
+    import transformers
+
+    return str(transformers.__version__)
+
+
+def hashed(*parts: bytes) -> str:
+    """SHA-256 of some parts, each with its length, as hexadecimal."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()

@@ -1,0 +1,110 @@
+"""A scan's state in a file, so that a run that was stopped or killed can be gone on with.
+
+The file is JSON: sums as numbers that read back to the last bit, the position, and a fingerprint of the options.
+It is replaced whole, so that a kill at any moment leaves the last state or the one before.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from attnscan.engine import ScanState, Seen
+from attnscan.errors import StateError
+from attnscan.output import write_file
+from attnscan.pairs import Pair
+from attnscan.scanner import Scanner
+from attnscan.sums import ScoreSums, Sums
+
+_FORMAT = 1
+_MAX_BYTES = 256 << 20  # 384 heads x 7 patterns take less than 1 MiB
+
+
+def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
+    """Write a state, whole or not at all."""
+    sums = state.sums
+    sample = [[key, number, *pair.sentences] for key, number, pair in state.seen.sample]
+    data = {
+        "format": _FORMAT,
+        "fingerprint": _fingerprint(scanner),
+        "seen": {**asdict(state.seen), "sample": sample},
+        "sums": None if sums is None else _dumped(sums),
+    }
+    write_file(path, json.dumps(data).encode())
+
+
+def load_state(path: Path, scanner: Scanner) -> ScanState:
+    """Read a state that was written by the same model with the same options.
+
+    Raises: StateError if it was not, or is damaged.
+    """
+    try:
+        if path.stat().st_size > _MAX_BYTES:
+            raise StateError(f"{path} is too large for a state file", "give the file that an earlier --state wrote")
+        data = json.loads(path.read_bytes())
+        if data["format"] != _FORMAT:
+            raise StateError(f"{path} was written by another version of attnscan", "remove it to start anew")
+        _check_fingerprint(path, data["fingerprint"], _fingerprint(scanner))
+        seen = data["seen"]
+        sample = tuple((key, number, Pair(*sentences)) for key, number, *sentences in seen.pop("sample"))
+        state = ScanState(Seen(**seen, sample=sample), None if data["sums"] is None else _loaded(data["sums"]))
+    except StateError:
+        raise
+    except OSError as error:
+        raise StateError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
+    except Exception:  # whatever a damaged file makes of itself
+        raise StateError(f"{path} is not a sound state file", "remove it to start anew") from None
+    return state
+
+
+def _fingerprint(scanner: Scanner) -> dict[str, Any]:
+    """What must be equal for sums to be added to."""
+    options, signature = scanner.options, asdict(scanner.signature(""))
+    about = {name: signature[name] for name in ("model", "revision", "attnscan", "dtype", "unit", "pattern_set")}
+    for name in ("related", "on_long", "predictive_pairs", "predictive_words", "seed"):
+        about[name] = getattr(options, name)
+    return {**about, "predictive": scanner.measure, "patterns": [pattern.id for pattern in options.patterns]}
+
+
+def _check_fingerprint(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    for name, value in ours.items():
+        if theirs.get(name) != value:
+            raise StateError(
+                f"{path} belongs to another run: its {name} is {theirs.get(name)}, and here it is {value}",
+                "give the same options, or another --state file",
+            )
+
+
+def _dumped(sums: ScoreSums) -> dict[str, Any]:
+    return {
+        "patterns": sums.patterns,
+        "part_of": sums.part_of,
+        "every_key": {f.name: getattr(sums.every_key, f.name).tolist() for f in fields(Sums)},
+        "words_only": {f.name: getattr(sums.words_only, f.name).tolist() for f in fields(Sums)},
+        "entropy": sums.entropy.tolist(),
+        "words": sums.words,
+    }
+
+
+def _loaded(data: Mapping[str, Any]) -> ScoreSums:
+    entropy = np.array(data["entropy"], dtype=np.float64)
+    shape = (*entropy.shape, len(data["patterns"]))
+    every_key, words_only = (
+        Sums(**{f.name: _array(data[kind][f.name], shape) for f in fields(Sums)})
+        for kind in ("every_key", "words_only")
+    )
+    return ScoreSums(
+        tuple(data["patterns"]), tuple(data["part_of"]), every_key, words_only, entropy, float(data["words"])
+    )
+
+
+def _array(values: Any, shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    array = np.array(values, dtype=np.float64)
+    if array.shape != shape or not np.isfinite(array).all():
+        raise ValueError("sums of another shape")
+    return array

@@ -1,0 +1,315 @@
+"""A result is written whole or not at all, and what cannot be written is said in one line."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from rich.text import Text
+
+from attnscan.errors import OutputError
+from attnscan.output import FORMATS, SUFFIXES, Destination, check_writable, format_of, write_file, write_stdout
+
+FULL = Path("/dev/full")
+not_as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+
+
+def refusal(path: Path, content: bytes = b"new") -> str:
+    """The line that says why a file cannot be written."""
+    with pytest.raises(OutputError) as caught:
+        write_file(path, content)
+    line = str(caught.value)
+    assert str(path) in line
+    assert len(line.splitlines()) == 1
+    assert caught.value.remedy
+    return line
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0o027)
+    yield
+    os.umask(before)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "heads.csv"
+
+
+class TestFormats:
+    @pytest.mark.parametrize(
+        ("name", "format"),
+        [
+            ("heads.csv", "csv"),
+            ("heads.tsv", "tsv"),
+            ("heads.json", "json"),
+            ("heads.jsonl", "jsonl"),
+            ("heads.md", "markdown"),
+            ("heads.parquet", "parquet"),
+            ("heads.txt", "table"),
+            ("HEADS.CSV", "csv"),
+            ("v1.2/two.dots.json", "json"),
+        ],
+    )
+    def test_the_suffix_decides(self, name: str, format: str) -> None:
+        assert format_of(Path(name)) == format
+
+    def test_every_format_has_a_suffix(self) -> None:
+        assert set(SUFFIXES.values()) == set(FORMATS)
+
+    @pytest.mark.parametrize("name", ["heads", "heads.xlsx", ".csv", "heads.csv.gz", "heads."])
+    def test_another_suffix_is_an_error_that_lists_them(self, name: str) -> None:
+        with pytest.raises(OutputError) as caught:
+            format_of(Path(name))
+        assert name in caught.value.what
+        assert all(suffix in caught.value.remedy for suffix in SUFFIXES)
+
+
+class TestWholeFiles:
+    def test_a_new_file_holds_the_bytes_as_they_are(self, file: Path) -> None:
+        write_file(file, b"a\r\n\x00\xff")
+        assert file.read_bytes() == b"a\r\n\x00\xff"
+        assert list(file.parent.iterdir()) == [file]
+
+    def test_an_older_file_is_replaced(self, file: Path) -> None:
+        file.write_bytes(b"old and longer")
+        write_file(file, b"new")
+        assert file.read_bytes() == b"new"
+        assert list(file.parent.iterdir()) == [file]
+
+    @pytest.mark.parametrize("older", [b"old", None])
+    def test_nobody_sees_a_part_of_it(self, file: Path, monkeypatch: pytest.MonkeyPatch, older: bytes | None) -> None:
+        seen = []
+
+        def sync(_: int) -> None:
+            seen.append(file.read_bytes() if file.exists() else None)
+
+        if older is not None:
+            file.write_bytes(older)
+        monkeypatch.setattr(os, "fsync", sync)
+        write_file(file, b"new")
+        assert seen == [older]
+        assert file.read_bytes() == b"new"
+
+    @pytest.mark.parametrize("step", ["fsync", "fdopen"])
+    def test_a_failure_leaves_the_older_file_and_nothing_beside_it(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    ) -> None:
+        def fail(handle: int, *_: object) -> None:
+            if step == "fdopen":
+                os.close(handle)
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        file.write_bytes(b"old")
+        monkeypatch.setattr(os, step, fail)
+        assert "No space left on device" in refusal(file)
+        assert file.read_bytes() == b"old"
+        assert list(file.parent.iterdir()) == [file]
+
+    @pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
+    def test_an_interruption_leaves_nothing(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch, interruption: type[BaseException]
+    ) -> None:
+        def interrupt(_: int) -> None:
+            raise interruption
+
+        monkeypatch.setattr(os, "fsync", interrupt)
+        with pytest.raises(interruption):
+            write_file(file, b"new")
+        assert list(file.parent.iterdir()) == []
+
+    @pytest.mark.parametrize("name", ["😀" * 60 + ".csv", "😀" * 62 + ".csv", "a" * 251 + ".csv"])
+    def test_the_longest_names_are_written(self, tmp_path: Path, name: str) -> None:
+        write_file(tmp_path / name, b"new")
+        assert (tmp_path / name).read_bytes() == b"new"
+
+    @pytest.mark.usefixtures("umask")
+    def test_a_new_file_has_the_mode_that_umask_leaves(self, file: Path) -> None:
+        write_file(file, b"new")
+        assert mode(file) == 0o640
+        assert os.umask(0o027) == 0o027, "and umask itself is as it was"
+
+    @pytest.mark.usefixtures("umask")
+    @pytest.mark.parametrize("older", [0o600, 0o664, 0o755])
+    def test_an_older_file_keeps_its_mode(self, file: Path, older: int) -> None:
+        file.write_bytes(b"old")
+        file.chmod(older)
+        write_file(file, b"new")
+        assert mode(file) == older
+        assert file.read_bytes() == b"new"
+
+
+class TestLinksAndDevices:
+    @pytest.mark.parametrize("older", [b"old", None], ids=["link", "dangling link"])
+    def test_a_link_is_written_through(self, tmp_path: Path, older: bytes | None) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        target, link = tmp_path / "elsewhere" / "target.csv", tmp_path / "link.csv"
+        if older is not None:
+            target.write_bytes(older)
+        link.symlink_to(target)
+        write_file(link, b"new")
+        assert link.is_symlink()
+        assert target.read_bytes() == b"new"
+        assert list(target.parent.iterdir()) == [target]
+
+    def test_a_link_into_nowhere_is_refused(self, tmp_path: Path) -> None:
+        link = tmp_path / "link.csv"
+        link.symlink_to(tmp_path / "missing" / "target.csv")
+        assert "there is no directory" in refusal(link)
+
+    @pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python 3.13 takes a loop of links for a new file")
+    def test_a_loop_of_links_is_refused(self, file: Path) -> None:
+        file.symlink_to(file)
+        assert "loop" in refusal(file)
+
+    def test_a_pipe_is_written_into(self, tmp_path: Path) -> None:
+        pipe, got = tmp_path / "pipe", []
+        os.mkfifo(pipe)
+        reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()), daemon=True)
+        reader.start()
+        write_file(pipe, b"new")
+        reader.join(timeout=60)
+        assert got == [b"new"]
+        assert pipe.is_fifo()
+        assert list(tmp_path.iterdir()) == [pipe]
+
+    @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
+    def test_a_full_device_is_an_error_and_stays_a_device(self) -> None:
+        assert "No space left on device" in refusal(FULL)
+        assert FULL.is_char_device()
+
+    def test_a_device_takes_the_bytes(self) -> None:
+        null = Path(os.devnull)
+        write_file(null, b"new")
+        assert null.is_char_device()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            (".", "is a directory"),
+            ("missing/heads.csv", "there is no directory"),
+            ("text/heads.csv", "there is no directory"),
+            ("a" * 256, "File name too long"),
+            ("a" * 256 + "/heads.csv", "File name too long"),
+        ],
+        ids=["directory", "missing directory", "below a file", "long name", "long directory"],
+    )
+    def test_before_and_when_writing(self, tmp_path: Path, name: str, words: str) -> None:
+        (tmp_path / "text").write_text("")
+        path = tmp_path / name
+        assert words in refusal(path)
+        with pytest.raises(OutputError, match=words):
+            check_writable(path)
+        with pytest.raises(OutputError, match=words):
+            Destination("csv", path)
+
+    @not_as_root
+    def test_a_directory_without_permission(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o555)
+        try:
+            assert "no permission" in refusal(tmp_path / "heads.csv")
+        finally:
+            tmp_path.chmod(0o755)
+
+    @not_as_root
+    def test_a_closed_directory(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o000)
+        try:
+            assert "Permission denied" in refusal(tmp_path / "heads.csv")
+        finally:
+            tmp_path.chmod(0o755)
+
+    @not_as_root
+    def test_a_write_protected_file(self, file: Path) -> None:
+        file.write_bytes(b"old")
+        file.chmod(0o444)
+        assert "write-protected" in refusal(file)
+        assert file.read_bytes() == b"old"
+
+    def test_looking_creates_nothing(self, file: Path) -> None:
+        check_writable(file)
+        assert list(file.parent.iterdir()) == []
+
+
+class TestDestination:
+    def frame(self) -> pd.DataFrame:
+        return pd.DataFrame({"head": [0, 1]})
+
+    def view(self, width: int) -> Text:
+        return Text("=" * width + "[bold]")
+
+    def test_a_format_takes_the_frame_and_draws_no_screen(self, file: Path) -> None:
+        Destination("csv", file).emit(self.frame, lambda _: pytest.fail("no screen was asked for"))
+        assert file.read_text() == "head\n0\n1\n"
+
+    def test_a_screen_takes_no_frame(self, file: Path) -> None:
+        Destination("table", file).emit(lambda: pytest.fail("no frame was asked for"), self.view)
+        assert set(file.read_text().replace("\n", "")) == set("=[bold]")
+
+    def test_the_format_that_is_asked_for_goes_before_the_suffix(self, file: Path) -> None:
+        Destination("tsv", file).emit(lambda: self.frame().assign(layer=3), self.view)
+        assert file.read_text() == "head\tlayer\n0\t3\n1\t3\n"
+
+    @pytest.mark.parametrize(("columns", "width"), [("72", 72), ("10", 40)])
+    def test_a_screen_is_as_wide_as_the_terminal_but_never_too_narrow(
+        self, monkeypatch: pytest.MonkeyPatch, file: Path, columns: str, width: int
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", columns)
+        widths = []
+        Destination("table", file).emit(self.frame, lambda given: widths.append(given) or Text("x"))
+        assert widths == [width]
+
+    def test_standard_output_takes_the_bytes(self, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+        Destination("csv").emit(self.frame, self.view)
+        assert capfdbinary.readouterr() == (b"head\n0\n1\n", b"")
+
+    def test_parquet_is_not_for_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        with pytest.raises(OutputError, match=r"-o heads\.parquet"):
+            Destination("parquet")
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+        Destination("parquet")
+
+
+class TestStandardOutput:
+    def test_a_closed_one_is_found_out_at_once(self, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", None)
+            with pytest.raises(OutputError, match="name a file with -o"):
+                Destination("csv")
+            assert Destination("csv", file).path == file
+
+    def opened(self, monkeypatch: pytest.MonkeyPatch, handle: int) -> None:
+        monkeypatch.setattr(sys, "stdout", os.fdopen(handle, "w", closefd=False))
+
+    @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
+    def test_a_full_one_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with FULL.open("wb", buffering=0) as full, monkeypatch.context() as patch:
+            self.opened(patch, full.fileno())
+            with pytest.raises(OutputError, match="No space left on device"):
+                write_stdout(b"x" * 100_000)
+            sys.stdout.detach().detach()  # type: ignore[attr-defined]
+
+    def test_one_whose_reader_has_gone_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        reader, writer = os.pipe()
+        os.close(reader)
+        with monkeypatch.context() as patch:
+            self.opened(patch, writer)
+            with pytest.raises(BrokenPipeError):
+                write_stdout(b"x" * 100_000)
+            sys.stdout.detach().detach()  # type: ignore[attr-defined]
+        os.close(writer)
