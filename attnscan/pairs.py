@@ -95,15 +95,11 @@ def read_pairs(
 def shipped_pairs() -> Iterator[Record]:
     """The pairs that come with attnscan, about 100."""
     with resources.files("attnscan").joinpath("data", "pairs.csv").open("rb") as file:
-        for row in rows(file, "pairs.csv", ".csv", partial(_pick, None)):
+        for row in rows(file, "attnscan/data/pairs.csv", ".csv", partial(_pick, None)):
             yield _record(row)
 
 
-def _records(
-    paths: Sequence[str],
-    pick: Pick,
-    on_bad: Callable[[PairsError], None] | None,
-) -> Iterator[Record]:
+def _records(paths: Sequence[str], pick: Pick, on_bad: Callable[[PairsError], None] | None) -> Iterator[Record]:
     for path in paths:
         for row in _file_rows(path, pick):
             try:

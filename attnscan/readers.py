@@ -27,6 +27,12 @@ PARQUET = (".parquet", ".pq")
 
 _MAX_REREAD = 16 * MAX_BYTES  # of one file: else one of open quotes alone would take quadratic time
 _PARQUET_ROWS = 16  # a Parquet file of a kilobyte can repeat a long cell a million times
+_NO_TEXT = (
+    (b"\xff\xfe", "UTF-16", "save it as UTF-8"),
+    (b"\xfe\xff", "UTF-16", "save it as UTF-8"),
+    (b"\x1f\x8b", "gzip", "unpack it first, or let its name end in .gz"),
+    (b"PAR1\x15", "Parquet", "name it as a file that ends in .parquet"),
+)
 
 Pick = Callable[[Sequence[str], bool], Sequence[int]]
 """Which columns to read, from their names, and whether every row of the file has just these columns."""
@@ -132,8 +138,10 @@ class Lines:
         return line
 
     def _text(self, line: bytes) -> str:
-        if self._number == 1 and line.startswith((b"\xff\xfe", b"\xfe\xff")):
-            raise PairsError(f"{self.name} is in UTF-16", "save it as UTF-8")
+        if self._number == 1:
+            for start, form, remedy in _NO_TEXT:
+                if line.startswith(start):
+                    raise PairsError(f"{self.name} is {form}", remedy)
         try:
             text = line.decode()
         except UnicodeDecodeError as error:  # the structure of the row is kept, so that the next one is found
@@ -168,8 +176,8 @@ def _whole(lines: Lines, parsed: Iterator[_T]) -> Iterator[_T | PairsError]:
         try:
             row = next(parsed, None)
         except (csv.Error, TooLong) as error:
-            why = str(error) if isinstance(error, TooLong) else f"is not sound CSV: {error}"
-            yield bad_record(lines.where, why)
+            detail = str(error).partition(" - ")[0]  # without csv's advice, which is for programmers
+            yield bad_record(lines.where, detail if isinstance(error, TooLong) else f"is not sound CSV: {detail}")
             lines.back()
         else:
             if row is None:
@@ -270,11 +278,15 @@ def _parquet(file: IO[bytes], name: str, pick: Pick) -> Iterator[Row | PairsErro
         )
         names = _text_columns(table.schema_arrow, pick)
         number = 0
-        for batch in table.iter_batches(_PARQUET_ROWS, columns=list(dict.fromkeys(names)), use_threads=False):
+        plain = any(not pyarrow.types.is_dictionary(table.schema_arrow.field(name).type) for name in names)
+        size = _PARQUET_ROWS if plain else 64 * _PARQUET_ROWS  # where cells stay references, nothing is repeated
+        for batch in table.iter_batches(size, columns=list(dict.fromkeys(names)), use_threads=False):
             columns = [batch.column(column) for column in names]
             for row in range(batch.num_rows):
                 number += 1
                 yield _parquet_row(f"{name}: row {number}", [column[row] for column in columns])
+        if number != table.metadata.num_rows:
+            raise PairsError(f"has {table.metadata.num_rows} rows, of which {number} can be read", "write it again")
     except PairsError as error:
         raise PairsError(f"{name}: {error.what}", error.remedy) from None
     except Exception as error:  # Arrow raises a dozen kinds, from OSError to KeyError

@@ -1,0 +1,81 @@
+"""What the commands take: the options that several share, each named, typed and explained once."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnscan.options import Device, Dtype, Predictive, Unit
+from attnscan.output import FORMATS, Destination, format_of
+from attnscan.patterns import PATTERNS
+
+
+def _pattern_names(names: list[str] | None) -> list[str]:
+    known = [pattern.id for pattern in PATTERNS]
+    for name in names or ():
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+            raise typer.BadParameter(f"no pattern '{name}': {hint}")
+    return list(dict.fromkeys(names or ()))
+
+
+Model = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="A hub id, a directory, or 'bundled'. "
+        "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else the bundled model]",
+    ),
+]
+Patterns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--pattern", "-p", metavar="PATTERN", callback=_pattern_names, help="Show this pattern only. May be repeated."
+    ),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", "-f", metavar="FORMAT", help="table, csv, tsv, json, jsonl, markdown or parquet."),
+]
+SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
+SentenceB = Annotated[str | None, typer.Argument(metavar="[B]", help="Sentence B.", show_default=False)]
+UnitOption = Annotated[Unit, typer.Option("--unit", help="Score tokens, or words with their pieces merged.")]
+NoRelated = Annotated[bool, typer.Option("--no-related", help="Count identical words only, not related ones.")]
+WithoutDelimiters = Annotated[
+    bool, typer.Option("--without-delimiters", help="Leave weights on special tokens out of the scores.")
+]
+Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="For everything drawn at random.")]
+Truncate = Annotated[bool, typer.Option("--truncate", help="Cut an input that is too long for the model.")]
+DeviceOption = Annotated[Device, typer.Option("--device", help="Where to run the model.")]
+DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="Number format of the model; float32 on a CPU.")]
+PredictiveOption = Annotated[
+    Predictive,
+    typer.Option("--predictive", help="How to ask which words predict a word: as best the model allows."),
+]
+PredictiveWords = Annotated[
+    int, typer.Option("--predictive-words", metavar="N", min=2, help="How many words to ask it about, at most.")
+]
+BatchTokens = Annotated[int, typer.Option("--batch-tokens", metavar="N", min=1, help="How many tokens to run at once.")]
+Csv = Annotated[bool, typer.Option("--csv", help="Short for --format csv.")]
+Output = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix.")
+]
+
+
+def destination_of(format: str | None, csv: bool, output: Path | None) -> Destination:
+    """Where the result goes, by --format, --csv and --output.
+
+    Raises: typer.BadParameter if they contradict each other; OutputError.
+    """
+    if format is not None and format not in FORMATS:
+        raise typer.BadParameter(f"no format '{format}': there are {', '.join(FORMATS)}")
+    if csv and format not in (None, "csv"):
+        raise typer.BadParameter(f"--csv and --format {format} contradict each other")
+    asked = "csv" if csv else format
+    return Destination(asked if asked else format_of(output) if output else "table", output)

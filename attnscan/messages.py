@@ -1,0 +1,78 @@
+"""What a user is told beside the result: on standard error, one line at a time, bars on a terminal alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import typer
+
+from attnscan.errors import AttnscanError
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+
+def say(line: str) -> None:
+    """Tell the user something; nothing if there is nothing to tell."""
+    if line:
+        typer.echo(f"attnscan: {line}", err=True)
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Errors that a user can mend become one line on standard error and exit code 1."""
+    try:
+        yield
+    except AttnscanError as error:
+        say(str(error))
+        raise typer.Exit(1) from None
+    except BrokenPipeError:
+        # The reader has what it wanted. Standard output must not be flushed once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(130) from None
+
+
+@contextmanager
+def counter(what: str) -> Iterator[Callable[[int], None]]:
+    """How many are done and how fast, on standard error if that is a terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.status import Status
+
+    start = time.monotonic()
+    with Status(f"reading {what}", console=Console(stderr=True)) as status:
+
+        def count(done: int) -> None:
+            status.update(f"{done:,} {what}, {done / (time.monotonic() - start):,.1f} a second")
+
+        yield count
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error if that is a terminal; it comes with the first report, which says how much there is."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        tasks: list[TaskID] = []
+
+        def report(done: int, total: int) -> None:
+            if not tasks:
+                tasks.append(bar.add_task(f"{total} {what}", total=total))
+            bar.update(tasks[0], completed=done)
+
+        yield report
