@@ -19,7 +19,7 @@ from attnscan.scanner import OnPairs, Scanner, hashed
 from attnscan.stream import ahead, batches
 from attnscan.sums import ScoreSums
 
-_BATCHES_IN_WINDOW = 8  # sorted together by length; a state is saved between windows
+_BATCHES_IN_WINDOW = 4  # sorted together by length; a state is saved between windows
 _WINDOWS_AHEAD = 2
 
 OnBad = Callable[[InputError], None]
@@ -90,11 +90,13 @@ def scan(
     start: ScanState | None = None,
     on_bad: OnBad | None = None,
     on_pairs: OnPairs | None = None,
+    on_batch: Callable[[int], None] | None = None,
 ) -> Iterator[ScanState]:
     """Score every head on a stream of pairs; yields the state after each window of batches.
 
     With a `start`, `records` begin where it ended. A pair that the model cannot read is handed to `on_bad` and
-    skipped, or raised if there is none. `on_pairs` is given each pair's own sums, batch by batch.
+    skipped, or raised if there is none. `on_pairs` is given each pair's own sums, batch by batch, and
+    `on_batch` the number of pairs that are done.
 
     Raises: InputError, which says where the pair stands.
     """
@@ -102,9 +104,13 @@ def scan(
     sums = state.sums
     limit = scanner.options.batch_tokens * _BATCHES_IN_WINDOW
     for inputs, seen in ahead(_windows(scanner, records, state.seen, limit, on_bad), _WINDOWS_AHEAD):
+        done = state.seen.read
         for batch in batches(inputs, scanner.options.batch_tokens):
             found = _score(scanner, batch, on_pairs)
             sums = found if sums is None else sums + found
+            done += len(batch)
+            if on_batch is not None:
+                on_batch(done)
         state = ScanState(seen, sums)
         yield state
 

@@ -34,7 +34,7 @@ class ScanFiles:
 
 def scan_files(options: ScanOptions, files: ScanFiles) -> tuple[Ranking, bool]:
     """Scan all pairs, or those up to Ctrl-C. Returns the ranking, and whether it was interrupted."""
-    from attnscan.pairs import read_pairs, shipped_pairs
+    from attnscan.pairs import about_how_many, read_pairs, shipped_pairs
     from attnscan.sources import choose
 
     bad = 0
@@ -60,10 +60,9 @@ def scan_files(options: ScanOptions, files: ScanFiles) -> tuple[Ranking, bool]:
             if files.state is not None and files.state.exists():
                 state = load_state(files.state, scanner)
             rest = unseen(records, state.seen, options)
-            with counter("pairs") as count:
-                for after in scan(scanner, rest, state, on_bad, on_pairs):
+            with counter("pairs", lambda: about_how_many(files.pairs)) as count:
+                for after in scan(scanner, rest, state, on_bad, on_pairs, count):
                     state = after
-                    count(state.seen.read)
                     if files.state is not None and time.monotonic() - saved > _SAVE_EVERY:
                         save_state(files.state, state, scanner)
                         saved = time.monotonic()

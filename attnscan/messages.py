@@ -41,19 +41,21 @@ def reported() -> Iterator[None]:
 
 
 @contextmanager
-def counter(what: str) -> Iterator[Callable[[int], None]]:
-    """How many are done and how fast, on standard error if that is a terminal."""
+def counter(what: str, total: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
+    """How many are done, how fast, and the time left where the total is known; on a terminal's standard error alone."""
     if not sys.stderr.isatty():
         yield lambda _: None
         return
     from rich.console import Console
-    from rich.status import Status
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    start = time.monotonic()
-    with Status(f"reading {what}", console=Console(stderr=True)) as status:
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task, first = bar.add_task(f"reading {what}", total=total()), time.monotonic()
 
         def count(done: int) -> None:
-            status.update(f"{done:,} {what}, {done / (time.monotonic() - start):,.1f} a second")
+            rate = done / max(time.monotonic() - first, 1e-3)
+            bar.update(task, completed=done, description=f"{done:,} {what}, {rate:,.1f} a second")
 
         yield count
 

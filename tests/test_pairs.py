@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from attnscan import readers
 from attnscan.errors import InputError, PairsError
-from attnscan.pairs import COLUMNS, Pair, Record, read_pairs, shipped_pairs
+from attnscan.pairs import COLUMNS, Pair, Record, about_how_many, read_pairs, shipped_pairs
 from attnscan.readers import MAX_BYTES, PARQUET, TEXT
 
 ROOT = Path(__file__).parents[1]
@@ -986,3 +986,13 @@ def test_the_order_of_lines_does_not_matter_for_what_is_bad(make: Make) -> None:
         good, bad = skipping(make("p.csv", HEADER + "\n".join(lines)))
         assert sorted(record.pair.a for record in good) == ["a", "c", "e"]
         assert len(bad) == 5
+
+
+def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Path) -> None:
+    text, packed = tmp_path / "pairs.csv", tmp_path / "pairs.csv.gz"
+    text.write_text("text\n" + "the cat\n" * 500)
+    packed.write_bytes(gzip.compress(text.read_bytes()))
+    assert about_how_many([str(text)]) == 501
+    assert about_how_many([str(text), str(packed)]) is None
+    assert about_how_many(["-"]) is None
+    assert about_how_many([]) == len(list(shipped_pairs()))
