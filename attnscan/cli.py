@@ -33,7 +33,7 @@ from attnscan.arguments import (
 from attnscan.jobs import ScanFiles, ask_dependencies, scan_files, score_file, score_pair
 from attnscan.messages import reported
 from attnscan.options import THRESHOLD, OnLong, ScanOptions
-from attnscan.output import check_writable, encoded, write_stdout
+from attnscan.output import Destination, check_writable, encoded, write_stdout
 from attnscan.patterns import PATTERNS
 
 if TYPE_CHECKING:
@@ -280,6 +280,7 @@ def patterns() -> None:
     with reported():
         from attnscan.views.text import patterns_text
 
+        Destination("table")  # says so if there is no standard output
         write_stdout(encoded(patterns_text()))
 
 

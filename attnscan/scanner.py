@@ -20,7 +20,6 @@ from attnscan.models import load
 from attnscan.options import Measure, ScanOptions
 from attnscan.pairs import Pair
 from attnscan.patterns import PATTERN_SET_VERSION, Pattern
-from attnscan.plain import plain
 from attnscan.predictive import Report, help_between_words, measure_of
 from attnscan.related import Relatedness
 from attnscan.results import Help, Signature
@@ -154,7 +153,7 @@ def targets_of(batch: EncodedBatch, patterns: Sequence[Pattern], helps: Sequence
 
 def signed(options: ScanOptions, **about: Any) -> Signature:
     """A signature, with what every result has in common filled in."""
-    about["model"] = plain(about["model"])
+    about["model"] = about["model"].encode(errors="backslashreplace").decode()  # a file name need not be UTF-8
     return Signature(
         **about,
         attnscan=attnscan.__version__,

@@ -145,6 +145,13 @@ def test_a_real_process_prints_data_alone_on_stdout_and_stops_at_a_closed_pipe(t
     assert (done.returncode, done.stdout, done.stderr) == (0, COLUMNS + "\n", "")
 
 
+@pytest.mark.parametrize("arguments", ["patterns", "models"])
+def test_a_closed_standard_output_is_one_line(arguments: str) -> None:
+    script = f"{sys.executable} -m attnscan {arguments} >&-"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "attnscan: standard output is closed; name a file with -o\n")
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
 def test_a_terminal_of_any_encoding_gets_every_line(encoding: str) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": encoding}
