@@ -37,7 +37,7 @@ CASES = [
     ("attnscan patterns", [*ATTNSCAN, "patterns"], IMPORTS, "import typer, rich", 1.5),
     (
         "attnscan classify",
-        [*ATTNSCAN, "classify", A, B, "--model", "bundled"],
+        [*ATTNSCAN, "classify", A, B, "--model", "bundled", "--predictive", "off"],
         [sys.executable, "-c", BARE],
         "bare script",
         1.15,
