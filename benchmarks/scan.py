@@ -1,6 +1,6 @@
 """What scoring costs: attnscan against a plain sdpa forward over the same batches, and against a plain loop.
 
-    python benchmarks/scan.py [--runs 5] [--layers 12] [--lengths 32 128 512]
+    python benchmarks/scan.py [--runs 5] [--layers 12] [--lengths 32 128 512] [--pairs FILE]
 
 A model of BERT base's shape (random weights: time does not depend on them), every pattern but `predictive`,
 batches of 4,096 tokens. The sdpa forward runs the whole encoder and computes nothing from it; the loop is what a
@@ -21,6 +21,8 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 from attnscan.batch import EncodedInput, collate
 from attnscan.capture import Tap
+from attnscan.encode import encode_pair
+from attnscan.pairs import read_pairs
 from attnscan.patterns import PATTERNS
 from attnscan.scanner import targets_of
 from attnscan.score import Scorer
@@ -56,18 +58,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each, after one that is not")
     parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--lengths", type=int, nargs="+", default=[32, 128, 512])
+    parser.add_argument("--lengths", type=int, nargs="*", default=[32, 128, 512])
+    parser.add_argument("--pairs", help="a file of pairs to measure as well")
     asked = parser.parse_args()
     torch.manual_seed(0)
     model = BertModel(BertConfig(num_hidden_layers=asked.layers), add_pooling_layer=False).eval()
     eager = BertModel(BertConfig(num_hidden_layers=asked.layers, attn_implementation="eager"), add_pooling_layer=False)
     eager.load_state_dict(model.state_dict())
-    AutoTokenizer.from_pretrained(bundled().location)  # as attnscan does, so that both sides have what it loads
+    works = {str(length): inputs_of(length, max(1, BATCH_TOKENS // length)) for length in asked.lengths}
+    if asked.pairs:
+        tokenizer = AutoTokenizer.from_pretrained(bundled().location)
+        pairs = (record.pair for record in read_pairs([asked.pairs]))
+        works["pairs"] = [encode_pair(tokenizer, pair, "token", 512, truncate=True) for pair in pairs]
     print(f"{asked.layers} × 12 heads, {torch.get_num_threads()} threads, batches of {BATCH_TOKENS} tokens")
     print(f"{'tokens':>7} {'attnscan':>9} {'sdpa':>8} {'ratio':>7} {'loop':>8} {'ratio':>7}")
     with Tap(model) as tap:
-        for length in asked.lengths:
-            inputs = inputs_of(length, max(1, BATCH_TOKENS // length))
+        for name, inputs in works.items():
 
             def scan(inputs: list[EncodedInput] = inputs) -> None:
                 for batch in batches(inputs, BATCH_TOKENS):
@@ -96,7 +102,7 @@ def main() -> None:
             ours, sdpa, looped = (statistics.median(times) for times in zip(*runs, strict=True))
             ratio = statistics.median(a / b for a, b, _ in runs)
             faster = statistics.median(c / a for a, _, c in runs)
-            print(f"{length:>7} {ours:8.2f}s {sdpa:7.2f}s {ratio:6.2f}× {looped:7.2f}s {faster:6.2f}×")
+            print(f"{name:>7} {ours:8.2f}s {sdpa:7.2f}s {ratio:6.2f}× {looped:7.2f}s {faster:6.2f}×")
 
 
 if __name__ == "__main__":
