@@ -218,11 +218,11 @@ def heads(
         if from_file is not None:
             from attnscan.per_pair import rank_file
 
-            result, interrupted = rank_file(from_file), False
+            result, interrupted = rank_file(from_file, pattern or ()), False
         else:
             files = ScanFiles(pairs or [], columns.split(",") if columns else None, skip_bad, state, per_pair)
             result, interrupted = scan_files(options, files)
-        names = [name for name in pattern or [each.id for each in chosen] if name in result.scores.patterns]
+        names = pattern or result.scores.patterns
         shown = top or (10 if pattern else 5)
 
         def view(width: int) -> RenderableType:

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.errors import OutputError, PairsError
-from attnscan.results import Ranking, Scores, ScoreTable, Signature
-from attnscan.sums import FloatArray, Sums
+from attnscan.results import FloatArray, Ranking, Scores, ScoreTable, Signature
+from attnscan.sums import Sums
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -85,10 +85,10 @@ class PerPairWriter:
         self._beside.unlink(missing_ok=True)
 
 
-def rank_file(path: Path) -> Ranking:
+def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
     """Rank heads by a file that `PerPairWriter` wrote, read as a stream, without the model.
 
-    Raises: PairsError if it is another file, or damaged.
+    Raises: PairsError if it is another file, or damaged, or lacks one of the `wanted` patterns.
     """
     _, parquet = _pyarrow()
     try:
@@ -109,6 +109,11 @@ def rank_file(path: Path) -> Ranking:
     except Exception as error:  # whatever pyarrow and a damaged file make of each other
         why = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise PairsError(f"{path} is not a file that --per-pair wrote: {why}", "run heads --per-pair again") from None
+    if missing := [pattern for pattern in wanted if pattern not in patterns]:
+        raise PairsError(
+            f"{path} has no scores for {', '.join(missing)}: it holds {', '.join(patterns)}",
+            "run heads --per-pair again with that --pattern",
+        )
     nothing = np.full((layers, heads), np.nan)
     part_of = (None,) * len(patterns)
     return Ranking(Scores(patterns, part_of, sums.table(""), sums.table("words_"), nothing), signature)

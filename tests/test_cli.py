@@ -209,6 +209,9 @@ def test_heads_with_a_state_and_from_every_pairs_file(tmp_path: Path) -> None:
     assert run(*options, "--state", str(state)).stdout == expected  # nothing is left to do
     assert run(*options, "--per-pair", str(per_pair)).stdout == expected
     assert run("heads", "--from", str(per_pair), "--csv").stdout == expected
+    other = CliRunner().invoke(app, ["heads", "--from", str(per_pair), "-p", "delimiter", "--csv"])
+    assert (other.exit_code, other.stdout) == (1, "")
+    assert "has no scores for delimiter: it holds next-word" in other.stderr
     both = CliRunner().invoke(app, [*options, "--state", str(state), "--per-pair", str(per_pair)])
     assert both.exit_code == 2
 
