@@ -22,10 +22,10 @@ from attnscan.pairs import Pair
 from attnscan.patterns import PATTERN_SET_VERSION, Pattern
 from attnscan.predictive import Report, help_between_words, measure_of
 from attnscan.related import Relatedness
-from attnscan.results import Help, Signature
+from attnscan.results import FloatArray, Help, Signature
 from attnscan.score import Scorer, Target
 from attnscan.sources import Source, choose
-from attnscan.sums import FloatArray, ScoreSums
+from attnscan.sums import ScoreSums
 
 OnPairs = Callable[[Sequence[int], Mapping[str, FloatArray]], None]
 """Given the numbers of some pairs and their own sums, as `Scorer.pair_sums` names them."""

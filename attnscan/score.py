@@ -12,7 +12,8 @@ from torch import Tensor
 from attnscan.batch import EncodedBatch
 from attnscan.capture import AttentionBlock
 from attnscan.errors import CaptureError
-from attnscan.sums import FloatArray, ScoreSums, Sums
+from attnscan.results import FloatArray
+from attnscan.sums import ScoreSums, Sums
 
 _LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing but park
 

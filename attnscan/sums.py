@@ -9,11 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 import numpy as np
-from numpy.typing import NDArray
 
-from attnscan.results import Scores, ScoreTable
-
-FloatArray = NDArray[np.float64]
+from attnscan.results import FloatArray, Scores, ScoreTable
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 import pytest
@@ -91,11 +92,9 @@ def test_any_text_is_read_or_refused_in_one_line(unit: Unit, text: str) -> None:
         ]
 
 
-_made: dict[Any, Any] = {}
-
-
+@cache
 def _cached(make: Any) -> Any:
-    return _made.setdefault(make, make() if make not in _made else None)
+    return make()
 
 
 def test_byte_level_tokens_read_as_text() -> None:

@@ -44,11 +44,13 @@ def test_where_no_pair_stands_out_none_is_related() -> None:
 
 
 def test_a_word_of_several_tokens_is_the_mean_of_their_directions() -> None:
-    rows = _planted()
-    rows[3] = 2 * rows[0] - rows[2]  # 2 and 3 together point where 0 does
+    rows = torch.nn.functional.normalize(_planted(), dim=-1)
+    aside = 4 * (rows[9] - (rows[9] @ rows[0]) * rows[0])
+    rows[2], rows[3] = rows[0] + aside, rows[0] - aside  # neither points where 0 does, and both together do
     relatedness = Relatedness.of(rows, seed=0)
-    related = relatedness.related(torch.tensor([0, 2, 3]), torch.tensor([0, 1, 1]))
-    assert related.shape == (2, 2)
+    ids = torch.tensor([0, 2, 3])
+    assert not relatedness.related(ids, torch.tensor([0, 1, 2]))[0, 1:].any()
+    assert relatedness.related(ids, torch.tensor([0, 1, 1]))[0, 1]
 
 
 def test_the_bundled_model_relates_words_of_like_meaning(bundled_dir: Path) -> None:
