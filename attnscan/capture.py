@@ -49,6 +49,8 @@ class AttentionBlock:
     """After any rotation, before scaling. Shape: [batch, head, query, dimension]; None without the tap."""
     key: Tensor | None
     """Likewise; grouped keys are repeated for each head. Shape: [batch, head, key, dimension]."""
+    scaling: float | None
+    """What q·k is multiplied with before the softmax; None without the tap."""
 
 
 Consumer = Callable[[AttentionBlock], None]
@@ -153,8 +155,8 @@ class Tap:
             if bias is not None:
                 weights += bias[inputs, heads] if bias.shape[1] > 1 else bias[inputs]
             weights = torch.softmax(weights, dim=-1)
-            block = AttentionBlock(grid, run.layer, inputs, heads, weights, visible, query[part], key[part])
-            run.show(block)
+            shown = (query[part], key[part], scaling)
+            run.show(AttentionBlock(grid, run.layer, inputs, heads, weights, visible, *shown))
             if not last:
                 torch.matmul(weights.to(value.dtype), value[part], out=output[part])
         if last:
@@ -187,7 +189,7 @@ class Tap:
                 )
             every = slice(None)
             visible = visible_keys(weights, present)
-            consume(AttentionBlock(grid, layer, every, every, weights.float(), visible, None, None))
+            consume(AttentionBlock(grid, layer, every, every, weights.float(), visible, None, None, None))
 
 
 @dataclass

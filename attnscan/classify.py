@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from attnscan.attention import Attention
 from attnscan.batch import EncodedInput, collate
-from attnscan.capture import AttentionBlock, visible_keys
+from attnscan.capture import AttentionBlock, Consumer, visible_keys
 from attnscan.encode import encode_tokens
 from attnscan.errors import ModelError
 from attnscan.options import ScanOptions
@@ -28,29 +28,29 @@ def classify(
 
     `source` is the model, if it is chosen already; `report` is told how far `predictive` is.
     """
-    return _classify(pair, options, source, report, keep=False)[0]
+    with Scanner(options, source) as scanner:
+        return classify_with(scanner, pair, report)
 
 
 def classify_and_keep(
     pair: Pair, options: ScanOptions, source: Source | None = None, report: Report | None = None
-) -> tuple[Classification, SavedWeights]:
-    """The same, and the attention weights themselves, token by token whatever the unit."""
-    result, saved = _classify(pair, options, source, report, keep=True)
-    assert saved is not None
-    return result, saved
-
-
-def _classify(
-    pair: Pair, options: ScanOptions, source: Source | None, report: Report | None, keep: bool
-) -> tuple[Classification, SavedWeights | None]:
+) -> tuple[Classification, Attention]:
+    """The same, and the attention itself, token by token whatever the unit."""
     with Scanner(options, source) as scanner:
-        encoded = scanner.encode(pair)
-        keeper = _WeightKeeper() if keep else None
-        found = scanner.help(encoded, report)
-        sums = scanner.score([encoded], [] if found is None else [found], keeper)
-        signature = scanner.signature(_hash_of(pair), truncated=int(encoded.truncated))
-    saved = None if keeper is None else _saved(encoded, keeper)
-    return _classification(encoded, sums, signature, options, scanner.why_no_measure, found), saved
+        keeper = AttentionKeeper()
+        result = classify_with(scanner, pair, report, keeper)
+        return result, keeper.attention(scanner.encode(pair))
+
+
+def classify_with(
+    scanner: Scanner, pair: Pair, report: Report | None = None, also: Consumer | None = None
+) -> Classification:
+    """The same with a model that is there already; `also` is shown every block of attention."""
+    encoded = scanner.encode(pair)
+    found = scanner.help(encoded, report)
+    sums = scanner.score([encoded], [] if found is None else [found], also)
+    signature = scanner.signature(_hash_of(pair), truncated=int(encoded.truncated))
+    return _classification(encoded, sums, signature, scanner.options, scanner.why_no_measure, found)
 
 
 def dependencies(
@@ -85,7 +85,7 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Cl
     seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
         visible = visible_keys(weights, seen)
-        scorer(AttentionBlock(grid, layer, everything, everything, weights, visible, None, None))
+        scorer(AttentionBlock(grid, layer, everything, everything, weights, visible, None, None, None))
     signature = signed(
         options,
         model=name,
@@ -101,17 +101,48 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Cl
     return _classification(encoded, scorer.sums(), signature, options, "there is no model to ask")
 
 
-class _WeightKeeper:
-    """A consumer that keeps the weights of a single input."""
+class AttentionKeeper:
+    """A consumer that keeps the attention of a single input."""
 
-    attention: NDArray[np.float32]
-    """Shape: [layer, head, query, key]."""
+    def __init__(self) -> None:
+        self._grid = (0, 0)
+
+    def _start(self, block: AttentionBlock) -> None:
+        """Make room for every layer and head."""
+        self._grid = block.grid
+        self._weights = np.empty((*block.grid, *block.weights.shape[2:]), dtype=np.float32)
+        self._visible = np.empty((block.grid[0], *block.weights.shape[2:]), dtype=np.bool_)
+        self._neurons = None
+        if block.query is not None:
+            self._neurons = np.empty((2, *block.grid, *block.query.shape[2:]), dtype=np.float32)
+        self._scaling = [0.0] * block.grid[0]
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
-        if block.layer == 0 and (block.heads.start or 0) == 0:
-            self.attention = np.empty((*block.grid, *block.weights.shape[2:]), dtype=np.float32)
-        self.attention[block.layer, block.heads] = block.weights[0].cpu().numpy()
+        if block.grid != self._grid or (block.query is None) != (self._neurons is None):
+            self._start(block)
+        place = (block.layer, block.heads)
+        self._weights[place] = block.weights[0].cpu().numpy()
+        self._visible[block.layer] = block.visible[0].cpu().numpy()
+        if block.query is not None and block.key is not None and block.scaling is not None:
+            assert self._neurons is not None
+            for kept, neurons in zip(self._neurons, (block.query, block.key), strict=True):
+                kept[place] = neurons[0].float().cpu().numpy()
+            self._scaling[block.layer] = block.scaling
+
+    def attention(self, encoded: EncodedInput) -> Attention:
+        """All of it, once every block has come."""
+        query, key = (None, None) if self._neurons is None else self._neurons
+        return Attention(
+            tokens=encoded.tokens,
+            sentence=encoded.sentence,
+            segments=encoded.segments,
+            weights=self._weights,
+            visible=self._visible,
+            query=query,
+            key=key,
+            scaling=() if query is None else tuple(self._scaling),
+        )
 
 
 def _classification(
@@ -136,8 +167,3 @@ def _classification(
 
 def _hash_of(pair: Pair) -> str:
     return hashed(*(sentence.encode() for sentence in pair.sentences))
-
-
-def _saved(encoded: EncodedInput, keeper: _WeightKeeper) -> SavedWeights:
-    special = tuple(sentence < 0 for sentence in encoded.sentence)
-    return SavedWeights(keeper.attention, encoded.tokens, encoded.segments, special, (False,) * len(special))

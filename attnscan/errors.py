@@ -4,6 +4,7 @@
     ├── InputError       a sentence that cannot be read: empty, without words, not Unicode
     │   ├── PairsError   a file of pairs with a bad record, or none that can be read
     │   └── TooLongError an input of more tokens than the model reads
+    ├── SelectionError   a head or token that is not there
     ├── ModelError       a model that cannot be found, trusted or loaded
     │   └── CaptureError a loaded model whose attention cannot be read
     ├── DeviceError      a device or number format that this machine does not have
@@ -43,6 +44,10 @@ class PairsError(InputError):
 
 class TooLongError(InputError):
     """An input of more tokens than the model reads."""
+
+
+class SelectionError(AttnscanError):
+    """A head or token that is not there."""
 
 
 class ModelError(AttnscanError):

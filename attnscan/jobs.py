@@ -124,14 +124,14 @@ def score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | None
     from attnscan.classify import classify_and_keep
 
     with progress("hidden sequences") as report:
-        result, saved = classify_and_keep(pair, options, source, report)
-    say_if_cut(result.signature, len(saved.tokens))
+        result, attention = classify_and_keep(pair, options, source, report)
+    say_if_cut(result.signature, len(attention.tokens))
     if result.signature.read_by == "output_attentions":
         say(_WITHOUT_TAP)
     if save_to is not None:
         from attnscan.weights import write_weights
 
-        write_file(save_to, write_weights(saved))
+        write_file(save_to, write_weights(attention.saved()))
     return result
 
 

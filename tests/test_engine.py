@@ -65,7 +65,8 @@ def test_batches_of_any_size_and_order_give_the_same_scores(unit: str) -> None:
 
 def test_saved_weights_score_as_the_model_did() -> None:
     options = replace(BUNDLED, related=False, predictive="off")
-    result, saved = classify_and_keep(ARTICLE, options)
+    result, attention = classify_and_keep(ARTICLE, options)
+    saved = attention.saved()
     again = classify_weights(saved, "again", options)
     assert_allclose(again.scores.every_key.score, result.scores.every_key.score, atol=1e-6)
     assert_allclose(again.scores.words_only.score, result.scores.words_only.score, atol=1e-5)
@@ -74,7 +75,8 @@ def test_saved_weights_score_as_the_model_did() -> None:
 
 
 def test_weights_are_saved_token_by_token_whatever_the_unit() -> None:
-    result, saved = classify_and_keep(ARTICLE, replace(BUNDLED, unit="word"))
+    result, attention = classify_and_keep(ARTICLE, replace(BUNDLED, unit="word"))
+    saved = attention.saved()
     assert "strawberries" in result.units and "##berries" in saved.tokens
     assert saved.attention.shape == (6, 12, 19, 19)
     assert saved.segments == (0,) * 8 + (1,) * 11

@@ -20,6 +20,7 @@ SOURCES = {
 LIGHT = {
     "attnscan",
     "attnscan.arguments",
+    "attnscan.attention",
     "attnscan.catalog",
     "attnscan.errors",
     "attnscan.messages",
@@ -31,6 +32,7 @@ LIGHT = {
     "attnscan.plain",
     "attnscan.readers",
     "attnscan.results",
+    "attnscan.selection",
     "attnscan.sources",
     "attnscan.sums",
     "attnscan.tokens",
