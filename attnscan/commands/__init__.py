@@ -1,0 +1,1 @@
+"""The commands, a module each: parse, call, print. Nothing is computed here."""

@@ -1,0 +1,112 @@
+"""The command `attnscan classify`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attnscan.arguments import (
+    BatchTokens,
+    Csv,
+    DeviceOption,
+    DtypeOption,
+    FormatOption,
+    Model,
+    NoRelated,
+    Output,
+    Patterns,
+    PredictiveOption,
+    PredictiveWords,
+    Seed,
+    SentenceA,
+    SentenceB,
+    Truncate,
+    UnitOption,
+    WithoutDelimiters,
+    destination_of,
+)
+from attnscan.jobs import score_file, score_pair
+from attnscan.messages import reported
+from attnscan.options import THRESHOLD, ScanOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+EXAMPLE = 'attnscan classify "The cat sat on the mat." "The cat lay on the rug." --csv > heads.csv'
+
+
+def classify(
+    a: SentenceA = None,
+    b: SentenceB = None,
+    model: Model = None,
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", metavar="FILE.npz", help="Score saved attention weights instead of a model."),
+    ] = None,
+    pattern: Patterns = None,
+    all_heads: Annotated[bool, typer.Option("--all", help="Rank every head.")] = False,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", metavar="N", min=1, help="How many heads to show. [default: those that fit a line]"),
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(metavar="X", min=0, max=1, help="How far above chance a label's pattern must be.")
+    ] = THRESHOLD,
+    without_delimiters: WithoutDelimiters = False,
+    unit: UnitOption = "token",
+    no_related: NoRelated = False,
+    truncate: Truncate = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    predictive: PredictiveOption = "auto",
+    predictive_words: PredictiveWords = 32,
+    batch_tokens: BatchTokens = 4096,
+    seed: Seed = 0,
+    format: FormatOption = None,
+    csv: Csv = False,
+    output: Output = None,
+    save_weights: Annotated[
+        Path | None, typer.Option("--save-weights", metavar="FILE.npz", help="Save the attention weights as well.")
+    ] = None,
+) -> None:
+    """Say what every head does on one input: one sentence, or a pair."""
+    with reported():
+        if (a is None) == (weights is None):
+            raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")
+        if weights is not None and (save_weights is not None or model is not None):
+            raise typer.BadParameter("--weights needs no model and has nothing to save")
+        if output is not None and output == save_weights:
+            raise typer.BadParameter("-o and --save-weights name the same file")
+        destination = destination_of(format, csv, output)
+        options = ScanOptions(
+            model=model,
+            device=device,
+            dtype=dtype,
+            unit=unit,
+            related=not no_related,
+            on_long="truncate" if truncate else "error",
+            threshold=threshold,
+            predictive=predictive,
+            predictive_words=predictive_words,
+            batch_tokens=batch_tokens,
+            seed=seed,
+        )
+        result = score_file(weights, options) if weights else score_pair(str(a), b, options, save_weights)
+        chosen = pattern or list(result.scores.patterns)
+        order = result.ranking(pattern[0] if pattern else None, without_delimiters=without_delimiters)
+
+        def frame() -> pd.DataFrame:
+            every_head = result.to_frame(chosen, without_delimiters=without_delimiters)
+            return every_head.iloc[order].head(top or len(order)) if all_heads or pattern or top else every_head
+
+        def view(width: int) -> RenderableType:
+            from attnscan.views import terminal
+
+            if all_heads:
+                return terminal.all_heads_view(result, chosen, order[:top], width, without_delimiters)
+            return terminal.classification_view(result, chosen, width, top, without_delimiters)
+
+        destination.emit(frame, view)

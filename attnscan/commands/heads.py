@@ -1,0 +1,121 @@
+"""The command `attnscan heads`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attnscan.arguments import (
+    BatchTokens,
+    Csv,
+    DeviceOption,
+    DtypeOption,
+    FormatOption,
+    Model,
+    NoRelated,
+    Output,
+    Patterns,
+    PredictiveOption,
+    PredictiveWords,
+    Seed,
+    UnitOption,
+    WithoutDelimiters,
+    destination_of,
+)
+from attnscan.jobs import ScanFiles, scan_files
+from attnscan.messages import reported
+from attnscan.options import OnLong, ScanOptions
+from attnscan.output import check_writable
+from attnscan.patterns import PATTERNS
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+EXAMPLE = "attnscan heads --pattern next-word --pairs pairs.tsv --csv > heads.csv"
+
+
+def heads(
+    pattern: Patterns = None,
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option("--pairs", metavar="FILE", help="CSV, TSV, JSONL or Parquet, '-' for stdin; may be repeated."),
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A[,B]", help="The columns that hold the sentences.")
+    ] = None,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count and report bad records, do not stop.")] = False,
+    on_long: Annotated[OnLong, typer.Option("--on-long", help="What to do with inputs too long to read.")] = "truncate",
+    top: Annotated[
+        int | None, typer.Option("--top", metavar="N", min=1, help="How many heads of each pattern. [default: 10 or 5]")
+    ] = None,
+    without_delimiters: WithoutDelimiters = False,
+    model: Model = None,
+    unit: UnitOption = "token",
+    no_related: NoRelated = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    predictive: PredictiveOption = "auto",
+    predictive_words: PredictiveWords = 32,
+    predictive_pairs: Annotated[
+        int, typer.Option("--predictive-pairs", metavar="N", min=1, help="How many pairs to ask it about.")
+    ] = 16,
+    batch_tokens: BatchTokens = 4096,
+    seed: Seed = 0,
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them.")
+    ] = None,
+    per_pair: Annotated[
+        Path | None, typer.Option("--per-pair", metavar="FILE.parquet", help="Write every pair's scores as well.")
+    ] = None,
+    from_file: Annotated[
+        Path | None, typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote.")
+    ] = None,
+    format: FormatOption = None,
+    csv: Csv = False,
+    output: Output = None,
+) -> None:
+    """Rank heads for patterns over many pairs; without --pairs, over those that come along."""
+    with reported():
+        if from_file is not None and (pairs or model or state or per_pair):
+            raise typer.BadParameter("--from needs no pairs and no model, and has nothing to keep")
+        if per_pair is not None and state is not None:
+            raise typer.BadParameter("--per-pair is written whole, and so cannot go on from a --state")
+        destination = destination_of(format, csv, output)
+        chosen = [each for each in PATTERNS if not pattern or each.id in pattern]
+        options = ScanOptions(
+            model=model,
+            device=device,
+            dtype=dtype,
+            unit=unit,
+            related=not no_related,
+            on_long=on_long,
+            batch_tokens=batch_tokens,
+            predictive=predictive,
+            predictive_words=predictive_words,
+            predictive_pairs=predictive_pairs,
+            seed=seed,
+            patterns=tuple(chosen),
+        )
+        for path in (state, per_pair):
+            if path is not None:
+                check_writable(path)
+        if from_file is not None:
+            from attnscan.per_pair import rank_file
+
+            result, interrupted = rank_file(from_file, pattern or ()), False
+        else:
+            files = ScanFiles(pairs or [], columns.split(",") if columns else None, skip_bad, state, per_pair)
+            result, interrupted = scan_files(options, files)
+        names = pattern or result.scores.patterns
+        shown = top or (10 if pattern else 5)
+
+        def view(width: int) -> RenderableType:
+            from attnscan.views.terminal import ranking_view
+
+            return ranking_view(result, names, shown, width, without_delimiters)
+
+        destination.emit(lambda: result.to_frame(names, top, without_delimiters=without_delimiters), view)
+        if interrupted:
+            raise typer.Exit(130)

@@ -1,0 +1,15 @@
+"""The command `attnscan patterns`."""
+
+from __future__ import annotations
+
+from attnscan.messages import reported
+from attnscan.output import Destination, encoded, write_stdout
+
+
+def patterns() -> None:
+    """Show the seven patterns and what each counts. No model is needed."""
+    with reported():
+        from attnscan.views.text import patterns_text
+
+        Destination("table")  # says so if there is no standard output
+        write_stdout(encoded(patterns_text()))
