@@ -16,7 +16,9 @@ from attnscan.classify import classify, classify_weights
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.results import Classification
-from attnscan.views.terminal import all_heads_view, classification_view, models_view, render
+from attnscan.views.catalog import models_view
+from attnscan.views.classification import all_heads_view, classification_view
+from attnscan.views.terminal import render
 from attnscan.views.text import patterns_text
 from attnscan.weights import SavedWeights
 

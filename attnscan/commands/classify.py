@@ -103,10 +103,10 @@ def classify(
             return every_head.iloc[order].head(top or len(order)) if all_heads or pattern or top else every_head
 
         def view(width: int) -> RenderableType:
-            from attnscan.views import terminal
+            from attnscan.views.classification import all_heads_view, classification_view
 
             if all_heads:
-                return terminal.all_heads_view(result, chosen, order[:top], width, without_delimiters)
-            return terminal.classification_view(result, chosen, width, top, without_delimiters)
+                return all_heads_view(result, chosen, order[:top], width, without_delimiters)
+            return classification_view(result, chosen, width, top, without_delimiters)
 
         destination.emit(frame, view)

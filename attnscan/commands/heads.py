@@ -112,7 +112,7 @@ def heads(
         shown = top or (10 if pattern else 5)
 
         def view(width: int) -> RenderableType:
-            from attnscan.views.terminal import ranking_view
+            from attnscan.views.ranking import ranking_view
 
             return ranking_view(result, names, shown, width, without_delimiters)
 

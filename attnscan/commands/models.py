@@ -16,7 +16,7 @@ def models(format: FormatOption = None, csv: Csv = False, output: Output = None)
     """Show which models can run now: bundled, cached, reachable."""
     with reported():
         from attnscan.catalog import Catalog
-        from attnscan.views.terminal import models_view
+        from attnscan.views.catalog import models_view
 
         catalog = Catalog.now()
 

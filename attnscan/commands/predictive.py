@@ -62,7 +62,7 @@ def predictive(
         result = ask_dependencies(a, b, options)
 
         def view(width: int) -> RenderableType:
-            from attnscan.views.terminal import dependencies_view
+            from attnscan.views.dependencies import dependencies_view
 
             return dependencies_view(result, width)
 
