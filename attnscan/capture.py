@@ -27,6 +27,7 @@ from transformers.masking_utils import eager_mask
 from attnscan.errors import CaptureError
 
 _BLOCK = 1 << 18  # weights in a block on a CPU: 1 MiB of float32, which the second-level cache holds
+_LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
 _MODIFIERS = ("s_aux", "softcap", "position_bias")  # what eager attention can add that the tap does not
 _names = (f"attnscan_tap_{number}" for number in itertools.count())
 
@@ -41,7 +42,8 @@ class AttentionBlock:
     inputs: slice
     heads: slice
     weights: Tensor
-    """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0."""
+    """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0. The tap
+    leaves out the padding at the inputs' end: they are all of one length, and queries and keys run so far."""
     visible: Tensor
     """Which keys each query may see, for the whole batch. Shape: [batch, query, key], bool. Layers with
     the same mask carry the same object, so that what follows from it need be worked out only once."""
@@ -51,6 +53,8 @@ class AttentionBlock:
     """Likewise; grouped keys are repeated for each head. Shape: [batch, head, key, dimension]."""
     scaling: float | None
     """What q·k is multiplied with before the softmax; None without the tap."""
+    logits: Tensor | None
+    """What the softmax is of, mask included, finite throughout. Shape: that of `weights`; None without the tap."""
 
 
 Consumer = Callable[[AttentionBlock], None]
@@ -108,7 +112,12 @@ class Tap:
             self.model.set_attn_implementation(before)
 
     def _run_tapped(self, inputs: dict[str, Any], consume: Consumer) -> bool:
-        self._run = run = _Run(consume, self.layers)
+        lengths = _lengths(inputs)
+        on_cpu = inputs["input_ids"].device.type == "cpu"
+        copies = -(-_LEAST_ROWS // inputs["input_ids"].numel()) if on_cpu else 1
+        if copies > 1:
+            inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
+        self._run = run = _Run(consume, self.layers, lengths)
         try:
             with self._implementation(self._name):
                 self.model(**inputs)
@@ -142,23 +151,22 @@ class Tap:
         groups = query.shape[1] // key.shape[1]
         key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-        bias, visible = run.bias_of(attention_mask, query, key)
+        mask = run.mask_of(attention_mask, query)
         grid = (run.layers, query.shape[1])
-        output = query.new_empty(*query.shape[:-1], value.shape[-1])
+        output = query.new_zeros(*query.shape[:-1], value.shape[-1])  # padding, left out below, stays 0
         # Layers are counted by calls: ALBERT calls one shared module for each, and neither
         # it nor DistilBERT knows a layer's number.
         last = run.layer == run.layers - 1
-        for inputs, heads in _blocks(query):
-            part = (inputs, heads)
+        for inputs, heads, length in _blocks(run.lengths, query):
+            part = (inputs, heads, slice(length))
             # The order of operations is that of eager attention, so that the two agree to the last bits.
-            weights = torch.matmul(query[part], key[part].transpose(2, 3)).float().mul_(scaling)
-            if bias is not None:
-                weights += bias[inputs, heads] if bias.shape[1] > 1 else bias[inputs]
-            weights = torch.softmax(weights, dim=-1)
-            shown = (query[part], key[part], scaling)
-            run.show(AttentionBlock(grid, run.layer, inputs, heads, weights, visible, *shown))
+            logits = torch.matmul(query[part], key[part].transpose(2, 3)).float().mul_(scaling)
+            mask.add_to(logits, inputs, heads)
+            weights = torch.softmax(logits, dim=-1)
+            shown = (query[part], key[part], scaling, logits)
+            run.show(AttentionBlock(grid, run.layer, inputs, heads, weights, mask.visible, *shown))
             if not last:
-                torch.matmul(weights.to(value.dtype), value[part], out=output[part])
+                output[part] = torch.matmul(weights.to(value.dtype), value[part])
         if last:
             raise _Finished
         run.layer += 1
@@ -189,7 +197,7 @@ class Tap:
                 )
             every = slice(None)
             visible = visible_keys(weights, present)
-            consume(AttentionBlock(grid, layer, every, every, weights.float(), visible, None, None, None))
+            consume(AttentionBlock(grid, layer, every, every, weights.float(), visible, None, None, None, None))
 
 
 @dataclass
@@ -198,9 +206,11 @@ class _Run:
 
     consume: Consumer
     layers: int
+    lengths: list[int]
+    """Of each input, without the padding at its end."""
     layer: int = 0
     consumer_failed: bool = False
-    masks: dict[int, tuple[Tensor | None, Tensor | None, Tensor]] = field(default_factory=dict)
+    masks: dict[int, _Mask] = field(default_factory=dict)
 
     def show(self, block: AttentionBlock) -> None:
         """Hand a block over, and remember whose fault it is if that fails."""
@@ -210,12 +220,48 @@ class _Run:
             self.consumer_failed = True
             raise
 
-    def bias_of(self, mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor]:
-        """`_mask`, worked out once for each mask that the model's layers share."""
+    def mask_of(self, mask: Tensor | None, query: Tensor) -> _Mask:
+        """What is to be known of a mask, worked out once for all layers that share it."""
         if id(mask) not in self.masks:
-            self.masks[id(mask)] = (mask, *_mask(mask, query, key))  # kept alive, so that its id stays its own
-        _, bias, visible = self.masks[id(mask)]
-        return bias, visible
+            self.masks[id(mask)] = _Mask.of(mask, query.shape, query.device, self.lengths)
+        return self.masks[id(mask)]
+
+
+@dataclass(frozen=True)
+class _Mask:
+    """What a layer's mask adds to the logits, and what it leaves visible."""
+
+    given: Tensor | None
+    """As transformers made it; kept alive, so that its id stays its own."""
+    bias: Tensor | None
+    """Shape: [batch, head or 1, query, key], float32."""
+    visible: Tensor
+    """Shape: [batch, query, key], bool."""
+    empty: list[bool]
+    """Of each input: whether nothing is added to it, but to its padding."""
+
+    @classmethod
+    def of(cls, mask: Tensor | None, shape: Sequence[int], device: torch.device, lengths: list[int]) -> _Mask:
+        """Shape: `mask` is additive or bool, [batch or 1, head or 1, query or 1, key]; `shape` is the queries'."""
+        batch, _, length, _ = shape
+        if mask is None:
+            visible = torch.ones(1, 1, 1, dtype=torch.bool, device=device).expand(batch, length, length)
+            return cls(None, None, visible, [True] * len(lengths))
+        if mask.shape[-1] != length or mask.shape[-2] not in (1, length):
+            raise _Untappable  # keys from elsewhere than the input
+        bias = mask
+        if mask.dtype == torch.bool:
+            bias = torch.zeros(mask.shape, device=device).masked_fill_(~mask, torch.finfo(torch.float32).min)
+        visible = (bias > torch.finfo(bias.dtype).min / 2).any(1).expand(batch, length, length)
+        bias = bias.float().clip(torch.finfo(torch.float32).min).expand(batch, -1, length, -1)
+        empty = [not bool(bias[i, :, :own, :own].any()) for i, own in enumerate(lengths)]
+        return cls(mask, bias, visible, empty)
+
+    def add_to(self, logits: Tensor, inputs: slice, heads: slice) -> None:
+        """Add the mask to a block's logits, in place."""
+        if self.bias is not None and not all(self.empty[inputs]):
+            own = slice(logits.shape[-1])
+            logits += self.bias[inputs, heads if self.bias.shape[1] > 1 else slice(None), own, own]
 
 
 @torch.inference_mode()
@@ -258,33 +304,31 @@ def _accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     return taken
 
 
-def _blocks(query: Tensor) -> Iterator[tuple[slice, slice]]:
-    """Cut a layer's weights into blocks that fit the cache; on an accelerator one block is best."""
-    batch, heads, length = query.shape[:3]
-    per_head = length * length
-    if query.device.type != "cpu" or batch * heads * per_head <= _BLOCK:
-        yield slice(0, batch), slice(0, heads)
-        return
-    some_inputs = max(1, _BLOCK // (heads * per_head))
-    some_heads = heads if some_inputs > 1 else max(1, min(heads, _BLOCK // per_head))
-    for i in range(0, batch, some_inputs):
-        for h in range(0, heads, some_heads):
-            yield slice(i, min(i + some_inputs, batch)), slice(h, min(h + some_heads, heads))
+def _lengths(inputs: dict[str, Any]) -> list[int]:
+    """The length of each input without the padding at its end; with it on an accelerator, where one block is best."""
+    ids, present = inputs["input_ids"], inputs.get("attention_mask")
+    if present is None or ids.device.type != "cpu":
+        return [ids.shape[1]] * len(ids)
+    places = torch.arange(1, ids.shape[1] + 1)
+    return [max(1, int(length)) for length in (places * (present != 0)).amax(1)]
 
 
-def _mask(mask: Tensor | None, query: Tensor, key: Tensor) -> tuple[Tensor | None, Tensor]:
-    """What to add to the scores, and the keys that it leaves visible.
-
-    Shape: additive or bool [batch or 1, head or 1, query, key], or None -> the same as float32, and
-    [batch, query, key], bool.
-    """
-    shape = (query.shape[0], query.shape[2], key.shape[2])
-    if mask is None:
-        return None, torch.ones(1, 1, 1, dtype=torch.bool, device=query.device).expand(shape)
-    if mask.dtype == torch.bool:
-        mask = torch.zeros(mask.shape, device=mask.device).masked_fill_(~mask, torch.finfo(torch.float32).min)
-    visible = (mask > torch.finfo(mask.dtype).min / 2).any(1)
-    return mask.float().expand(shape[0], -1, -1, -1), visible.expand(shape)
+def _blocks(lengths: list[int], query: Tensor) -> Iterator[tuple[slice, slice, int]]:
+    """Cut a layer's weights into blocks of inputs of one length that fit the cache: inputs, heads, length."""
+    heads = query.shape[1]
+    start = 0
+    for length, run in itertools.groupby(lengths):
+        stop = start + len(list(run))
+        if query.device.type != "cpu":
+            yield slice(start, stop), slice(0, heads), length
+        else:
+            some_inputs = max(1, _BLOCK // (heads * length**2))
+            # how heads are cut depends on the length alone: an input's sums must not depend on those beside it
+            some_heads = max(1, min(heads, _BLOCK // length**2))
+            for i in range(start, stop, some_inputs):
+                for h in range(0, heads, some_heads):
+                    yield slice(i, min(i + some_inputs, stop)), slice(h, min(h + some_heads, heads)), length
+        start = stop
 
 
 def visible_keys(weights: Tensor, present: Tensor | None) -> Tensor:

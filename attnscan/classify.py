@@ -85,7 +85,7 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Cl
     seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
         visible = visible_keys(weights, seen)
-        scorer(AttentionBlock(grid, layer, everything, everything, weights, visible, None, None, None))
+        scorer(AttentionBlock(grid, layer, everything, everything, weights, visible, None, None, None, None))
     signature = signed(
         options,
         model=name,
@@ -121,9 +121,9 @@ class AttentionKeeper:
         """Take one block."""
         if block.grid != self._grid or (block.query is None) != (self._neurons is None):
             self._start(block)
-        place = (block.layer, block.heads)
+        place, length = (block.layer, block.heads), block.weights.shape[-1]
         self._weights[place] = block.weights[0].cpu().numpy()
-        self._visible[block.layer] = block.visible[0].cpu().numpy()
+        self._visible[block.layer] = block.visible[0, :length, :length].cpu().numpy()
         if block.query is not None and block.key is not None and block.scaling is not None:
             assert self._neurons is not None
             for kept, neurons in zip(self._neurons, (block.query, block.key), strict=True):

@@ -21,9 +21,10 @@ from attnscan.options import Measure, ScanOptions
 from attnscan.pairs import Pair
 from attnscan.patterns import PATTERN_SET_VERSION, Pattern
 from attnscan.predictive import Report, help_between_words, measure_of
+from attnscan.readout import Target
 from attnscan.related import Relatedness
 from attnscan.results import FloatArray, Help, Signature
-from attnscan.score import Scorer, Target
+from attnscan.score import Scorer
 from attnscan.sources import Source, choose
 from attnscan.sums import ScoreSums
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 import torch
@@ -12,6 +12,7 @@ from torch import Tensor
 from attnscan.batch import EncodedBatch
 from attnscan.capture import AttentionBlock
 from attnscan.errors import CaptureError
+from attnscan.readout import Readout, Target, exact
 from attnscan.results import FloatArray
 from attnscan.sums import ScoreSums, Sums
 
@@ -19,20 +20,15 @@ _LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing b
 
 
 @dataclass(frozen=True)
-class Target:
-    """A pattern's target for one batch, and how to measure weights against it."""
+class _Part:
+    """What some inputs of one length are scored by."""
 
-    id: str
-    matrix: Tensor
-    """Shape: [batch, query, key], float in [0, 1]; a query with a zero row is not eligible."""
-    even: bool = False
-    """Score min(weight, target) instead of weight x target."""
-    part_of: str | None = None
-    """The id of the wider target that this is a part of."""
-
-    def if_any(self, ids: Sequence[str]) -> Target:
-        """The same if its id is among some; else one that no query is eligible for."""
-        return self if self.id in ids else replace(self, matrix=torch.zeros_like(self.matrix))
+    words: Tensor
+    """Shape: [batch, unit], 1 for a word."""
+    every_key: Readout
+    words_only: Readout
+    chance: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
+    """By the id of what is visible: that itself, and chance over every key and over words."""
 
 
 class Scorer:
@@ -41,65 +37,83 @@ class Scorer:
     def __init__(self, batch: EncodedBatch, targets: Sequence[Target]) -> None:
         self._targets = targets
         self._words = batch.word.float()
-        words_only = [Target(t.id, t.matrix * self._words[:, None, :], even=t.even, part_of=t.part_of) for t in targets]
-        self._every_key, self._words_only = _Measure(targets), _Measure(words_only)
-        self._merge = None if batch.unit is None else _Merge(batch.unit, batch.word.shape[1])
-        self._chance: tuple[Tensor, Tensor, Tensor] | None = None
+        self._merge = None if batch.unit is None else _Merge(batch.unit)
+        self._parts: dict[tuple[int, int, int], _Part] = {}
         self._grid = (0, 0)
 
     def _start(self, grid: tuple[int, int]) -> None:
         """Make room for every layer and head."""
         self._grid = grid
-        shape = (len(self._words), *grid)
-        self._entropy = self._words.new_full(shape, torch.nan)
+        shape, dtype = (len(self._words), *grid), exact(self._words.device)
+        self._entropy = self._words.new_full(shape, torch.nan, dtype=dtype)
         self._kept = {
-            f"{kind}.{name}": self._words.new_zeros(*shape, len(self._targets))
+            f"{kind}.{name}": self._words.new_zeros(*shape, len(self._targets), dtype=dtype)
             for kind in ("every_key", "words_only")
             for name in ("weight", "whole", "n", "chance")
         }
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
-        inputs, weights = block.inputs, block.weights
         if block.grid != self._grid:
             self._start(block.grid)
-        if self._merge is not None:
-            weights = self._merge(weights, inputs)
-        chance, chance_words = self._chances(block.visible)
+        start, stop, _ = block.inputs.indices(len(self._words))
+        if self._merge is None:
+            self._take(block, slice(start, stop), block.weights, block.logits)
+            return
+        for row, number in enumerate(range(start, stop)):  # words are of any number, whatever that of tokens
+            weights, logits = self._merge(
+                number, block.weights[row, None], None if block.logits is None else block.logits[row, None]
+            )
+            self._take(block, slice(number, number + 1), weights, logits)
+
+    def _take(self, block: AttentionBlock, inputs: slice, weights: Tensor, logits: Tensor | None) -> None:
+        """Score some inputs of one length."""
+        part = self._part(inputs, weights.shape[-1])
+        chance, chance_words = self._chances(part, block, inputs)
         place = (inputs, block.layer, block.heads)
 
         # sums over eligible queries, first with every key ...
-        eligible = self._every_key.eligible[inputs]
-        n = eligible.sum(1, keepdim=True)
-        self._keep("every_key", place, *self._every_key(weights, inputs), n, chance[inputs].sum(1, keepdim=True))
-        entropy = torch.special.entr(weights).sum(-1) * self._words[inputs, None]
-        self._entropy[place] = entropy.sum(-1)
+        n = part.every_key.eligible.sum(1, keepdim=True)
+        self._keep("every_key", place, *part.every_key(weights), n, chance.sum(1, keepdim=True))
+        entropy = _row_entropy(weights, logits).where(part.words[:, None] > 0, 0.0)
+        self._entropy[place] = entropy.sum(-1, dtype=self._entropy.dtype)
 
         # ... then over words alone, each row renormalised
-        on_words = weights * self._words[inputs, None, None]
+        on_words = weights * part.words[:, None, None]
         left = on_words.sum(-1)
-        counts = (left >= _LEAST_LEFT).float()
+        counts = left >= _LEAST_LEFT
         on_words *= (counts / left.clip(_LEAST_LEFT))[..., None]
-        n = counts @ self._words_only.eligible[inputs]
-        self._keep("words_only", place, *self._words_only(on_words, inputs), n, counts @ chance_words[inputs])
+        counted = counts.to(n)
+        n = counted @ part.words_only.eligible
+        self._keep("words_only", place, *part.words_only(on_words), n, counted @ chance_words)
 
     def _keep(self, kind: str, place: tuple[slice, int, slice], *values: Tensor) -> None:
         for name, value in zip(("weight", "whole", "n", "chance"), values, strict=True):
             self._kept[f"{kind}.{name}"][place] = value
 
-    def _chances(self, visible: Tensor) -> tuple[Tensor, Tensor]:
+    def _part(self, inputs: slice, length: int) -> _Part:
+        """The targets of some inputs, laid out once for all layers."""
+        key = (inputs.start, inputs.stop, length)
+        if key not in self._parts:
+            everywhere = torch.ones_like(self._words)
+            every_key, words_only = (Readout(self._targets, inputs, length, k) for k in (everywhere, self._words))
+            self._parts[key] = _Part(self._words[inputs, :length], every_key, words_only)
+        return self._parts[key]
+
+    def _chances(self, part: _Part, block: AttentionBlock, inputs: slice) -> tuple[Tensor, Tensor]:
         """Each eligible query's weight on target by chance, over every key and over words.
 
-        Shape: [batch, query, key] -> two of [batch, query, pattern].
+        Shape: two of [batch, query, pattern].
         """
-        if self._chance is None or self._chance[0] is not visible:
-            even = visible / visible.sum(-1, keepdim=True).clip(1)
+        visible, length = block.visible, block.weights.shape[-1]
+        if id(visible) not in part.chance:
+            even = visible[inputs, :length, :length] / visible[inputs, :length, :length].sum(-1, keepdim=True).clip(1)
             if self._merge is not None:
-                even = self._merge(even[:, None], slice(None))[:, 0]
-            on_words = even * self._words[:, None]
+                even = self._merge(inputs.start, even[:, None])[0][:, 0]
+            on_words = even * part.words[:, None]
             on_words = on_words / on_words.sum(-1, keepdim=True).clip(_LEAST_LEFT)
-            self._chance = (visible, self._every_key.by_query(even), self._words_only.by_query(on_words))
-        return self._chance[1:]
+            part.chance[id(visible)] = (visible, part.every_key.by_query(even), part.words_only.by_query(on_words))
+        return part.chance[id(visible)][1:]
 
     def sums(self) -> ScoreSums:
         """The batch's sums, once every block has come.
@@ -135,51 +149,33 @@ class Scorer:
         return {name: values.cpu().numpy().astype(np.float64) for name, values in self._kept.items()}
 
 
-class _Measure:
-    """Targets over a given set of keys, laid out so that one matrix product measures a block."""
-
-    def __init__(self, targets: Sequence[Target]) -> None:
-        self._targets = targets
-        self.eligible = torch.stack([target.matrix.any(-1) for target in targets], -1).float()
-        """Shape: [batch, query, pattern]."""
-        by_id = {target.id: target.matrix for target in targets}
-        self._parts = {p: by_id[t.part_of] for p, t in enumerate(targets) if t.part_of in by_id}
-        wholes = [whole * self.eligible[..., p, None] for p, whole in self._parts.items()]
-        self._matrix = torch.stack([*(target.matrix for target in targets), *wholes], -1).flatten(1, 2)
-        """Shape: [batch, query x key, pattern, and behind those the wholes of the parts among them]."""
-
-    def __call__(self, weights: Tensor, inputs: slice) -> tuple[Tensor, Tensor]:
-        """Weight on target, and on the whole that the target is a part of, summed over queries.
-
-        Shape: [batch, head, query, key] -> two of [batch, head, pattern].
-        """
-        both = torch.bmm(weights.flatten(2), self._matrix[inputs])
-        on_target = both[..., : len(self._targets)]
-        for p, target in enumerate(self._targets):
-            if target.even:
-                on_target[..., p] = torch.minimum(weights, target.matrix[inputs, None]).sum((-1, -2))
-        on_whole = on_target.clone()
-        if self._parts:
-            on_whole[..., list(self._parts)] = both[..., len(self._targets) :]
-        return on_target, on_whole
-
-    def by_query(self, weights: Tensor) -> Tensor:
-        """Weight on target of each eligible query. Shape: [batch, query, key] -> [batch, query, pattern]."""
-        measured = [
-            (torch.minimum(weights, target.matrix) if target.even else weights * target.matrix).sum(-1)
-            for target in self._targets
-        ]
-        return torch.stack(measured, -1)
+def _row_entropy(weights: Tensor, logits: Tensor | None) -> Tensor:
+    """Entropy of each row, in nats. Shape: [batch, head, query, key] -> [batch, head, query]."""
+    if logits is None:
+        precise = weights.to(exact(weights.device))
+        return -(precise * precise.clip(torch.finfo(weights.dtype).tiny).log()).sum(-1)
+    # Logarithms of all weights cost more than the softmax. One a row is enough: log w = log w_max - (l_max - l).
+    below = logits.amax(-1, keepdim=True) - logits
+    return ((weights * below).sum(-1) - weights.amax(-1).log()).clip(0)
 
 
 class _Merge:
     """Merges the pieces of words: attention to a word is the sum over its pieces, from it the mean."""
 
-    def __init__(self, unit: Tensor, units: int) -> None:
-        numbers = torch.arange(units, device=unit.device)
-        self._sum = (unit[..., None] == numbers).float()  # [batch, token, unit]
-        self._mean = (self._sum / self._sum.sum(1, keepdim=True).clip(1)).transpose(1, 2)
+    def __init__(self, unit: Tensor) -> None:
+        self._unit = unit
+        self._made: dict[int, tuple[Tensor, Tensor]] = {}
 
-    def __call__(self, weights: Tensor, inputs: slice) -> Tensor:
-        """Shape: [batch, head, token, token] -> [batch, head, unit, unit]."""
-        return self._mean[inputs, None] @ weights @ self._sum[inputs, None]
+    def __call__(self, number: int, weights: Tensor, logits: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Merge the weights of one input, by its number in the batch; nothing is done where every token is a word.
+
+        Shape: [1, head, token, token] -> [1, head, unit, unit], and the logits, which no merged weights have.
+        """
+        if number not in self._made:
+            unit = self._unit[number, : weights.shape[-1]]
+            into = (unit[:, None] == torch.arange(int(unit.max()) + 1, device=unit.device)).float()  # [token, unit]
+            self._made[number] = (into, (into / into.sum(0).clip(1)).T)
+        into, mean = self._made[number]
+        if len(mean) == len(into):
+            return weights, logits
+        return mean @ weights @ into, None

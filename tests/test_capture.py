@@ -35,13 +35,15 @@ class Collected:
         self.blocks[block.layer].append(block)
 
     def layer(self, number: int, name: str = "weights") -> torch.Tensor:
-        """Shape: [batch, head, query, key], or of queries or keys."""
-        first = getattr(self.blocks[number][0], name)
-        batch = max(block.inputs.stop or len(first) for block in self.blocks[number])
-        heads = max(block.heads.stop or first.shape[1] for block in self.blocks[number])
-        whole = torch.full((batch, heads, *first.shape[2:]), torch.nan)
-        for block in self.blocks[number]:
-            whole[block.inputs, block.heads] = getattr(block, name)
+        """Shape: [batch, head, query, key], or of queries or keys; 0 on padding that was left out."""
+        parts = [(block, getattr(block, name)) for block in self.blocks[number]]
+        batch = max(block.inputs.stop or len(part) for block, part in parts)
+        heads = max(block.heads.stop or part.shape[1] for block, part in parts)
+        rows, columns = (max(part.shape[axis] for _, part in parts) for axis in (2, 3))
+        whole = torch.full((batch, heads, rows, columns), torch.nan)
+        for block, part in parts:
+            whole[block.inputs, block.heads] = 0
+            whole[block.inputs, block.heads, : part.shape[2], : part.shape[3]] = part
         return whole
 
 
@@ -66,6 +68,8 @@ def test_weights_equal_eager_attention(family: str) -> None:
     collected, tap = _captured(model, inputs)
     assert tap.works == (family in TAPPED)
     assert len(collected.blocks) == len(expected)
+    if tap.works:
+        assert [block.weights.shape[2:] for block in collected.blocks[0]] == [(12, 12), (8, 8)]
     for layer, reference in enumerate(expected):
         weights = collected.layer(layer)
         assert collected.blocks[layer][0].grid == (len(expected), reference.shape[1])
@@ -139,7 +143,7 @@ def test_no_more_than_one_layers_weights_are_alive() -> None:
 
     with Tap(model) as tap:
         tap.run(tiny_inputs(), consume)
-    assert counts == [1, 1, 1]
+    assert counts == [1] * 6  # a block for each length in each layer
 
 
 @pytest.mark.parametrize("budget", [1, 12 * 12, 3 * 12 * 12, 5 * 12 * 12, 10**9])

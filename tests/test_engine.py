@@ -59,8 +59,8 @@ def test_batches_of_any_size_and_order_give_the_same_scores(unit: str) -> None:
         for kind in ("every_key", "words_only"):
             for name in ("score", "chance", "n", "pairs"):
                 found, expected = (getattr(getattr(each, kind), name) for each in (scores, one_by_one))
-                assert_allclose(found, expected, atol=2e-5, err_msg=f"{kind} {name}")
-        assert_allclose(scores.entropy, one_by_one.entropy, atol=1e-4)
+                assert_allclose(found, expected, rtol=1e-9, atol=1e-12, err_msg=f"{kind} {name}")
+        assert_allclose(scores.entropy, one_by_one.entropy, rtol=1e-9)
 
 
 def test_saved_weights_score_as_the_model_did() -> None:

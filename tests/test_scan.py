@@ -60,13 +60,13 @@ def _equal(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:
 def test_batch_size_and_order_change_nothing(options: ScanOptions) -> None:
     expected = scan_shard(options, PAIRS)
     for batch_tokens, pairs in ((1, PAIRS), (50, PAIRS), (10_000, PAIRS), (120, PAIRS[::-1])):
-        _equal(scan_shard(replace(options, batch_tokens=batch_tokens), pairs), expected, 1e-5)
+        _equal(scan_shard(replace(options, batch_tokens=batch_tokens), pairs), expected, 1e-9)
 
 
 @pytest.mark.parametrize("shards", [2, 3, 7])
 def test_shards_add_up(options: ScanOptions, shards: int) -> None:
     parts = [scan_shard(options, PAIRS[i::shards]) for i in range(shards)]
-    _equal(reduce(add, parts), scan_shard(options, PAIRS), 1e-5)
+    _equal(reduce(add, parts), scan_shard(options, PAIRS), 1e-9)
     _equal(reduce(add, parts), reduce(add, reversed(parts)), 1e-12)
 
 
@@ -242,7 +242,7 @@ def test_a_batch_that_does_not_fit_is_halved(options: ScanOptions, monkeypatch: 
         return score(self, inputs, *rest, **more)
 
     monkeypatch.setattr(Scanner, "score", small)
-    _equal(scan_shard(options, PAIRS), expected, 1e-5)
+    _equal(scan_shard(options, PAIRS), expected, 1e-9)
     assert sum(sizes) == 40 and max(sizes) == 2
 
 

@@ -61,7 +61,9 @@ def _score(texts: list[str], weights: list[torch.Tensor], heads_at_once: int = H
             heads = slice(first, min(first + heads_at_once, HEADS))
             every = slice(0, len(texts))
             scorer(
-                AttentionBlock((LAYERS, HEADS), layer, every, heads, padded[:, layer, heads], visible, None, None, None)
+                AttentionBlock(
+                    (LAYERS, HEADS), layer, every, heads, padded[:, layer, heads], visible, None, None, None, None
+                )
             )
     return scorer.sums()
 
@@ -134,7 +136,9 @@ def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
     weights = torch.cat([rows, torch.tensor([[0, 0.2, 0.3, 0.3, 0.2], [0.2, 0.2, 0.2, 0.2, 0.2]])])[None, None]
     scorer = Scorer(batch, targets_of(batch, PATTERNS))
     every = slice(None)
-    scorer(AttentionBlock((1, 1), 0, every, every, weights, torch.ones(1, 5, 5, dtype=torch.bool), None, None, None))
+    scorer(
+        AttentionBlock((1, 1), 0, every, every, weights, torch.ones(1, 5, 5, dtype=torch.bool), None, None, None, None)
+    )
     table = scorer.sums().finish().every_key
     assert table.score[0, 0, 0] == pytest.approx(0.3 + 0.5)  # big -> straw and ##berries
     assert table.score[0, 0, 1] == pytest.approx((0.6 + 0.2) / 2)  # straw and ##berries -> big
