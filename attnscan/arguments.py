@@ -61,7 +61,12 @@ PredictiveOption = Annotated[
 PredictiveWords = Annotated[
     int, typer.Option("--predictive-words", metavar="N", min=2, help="How many words to ask it about, at most.")
 ]
-BatchTokens = Annotated[int, typer.Option("--batch-tokens", metavar="N", min=1, help="How many tokens to run at once.")]
+BatchTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--batch-tokens", metavar="N", min=1, help="How many tokens to run at once. [default: by device and its memory]"
+    ),
+]
 Csv = Annotated[bool, typer.Option("--csv", help="Short for --format csv.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix.")

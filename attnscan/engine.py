@@ -102,10 +102,11 @@ def scan(
     """
     state = start or ScanState()
     sums = state.sums
-    limit = scanner.options.batch_tokens * _BATCHES_IN_WINDOW
+    room = scanner.loaded.room(scanner.options.batch_tokens)
+    limit = room.tokens * _BATCHES_IN_WINDOW
     for inputs, seen in ahead(_windows(scanner, records, state.seen, limit, on_bad), _WINDOWS_AHEAD):
         done = state.seen.read
-        for batch in batches(inputs, scanner.options.batch_tokens):
+        for batch in batches(inputs, room):
             found = _score(scanner, batch, on_pairs)
             sums = found if sums is None else sums + found
             done += len(batch)

@@ -17,8 +17,12 @@ from attnscan.errors import DeviceError, ModelError
 from attnscan.options import Device, Dtype
 from attnscan.plain import plain
 from attnscan.sources import BUNDLED_PACKAGE, Source
+from attnscan.stream import Room
 
 _NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
+_CPU_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy
+_COPIES = 12  # of a layer's weights that scoring holds at once, generously
+_MANY_HEADS = 32  # where a config does not say
 
 
 @dataclass(frozen=True)
@@ -51,6 +55,15 @@ class LoadedModel:
         """The most tokens that an input may have, special ones included."""
         known = [self.tokenizer.model_max_length, _positions(self.model)]
         return int(min([each for each in known if isinstance(each, int | float) and each >= 1] + [_NO_LIMIT]))
+
+    def room(self, batch_tokens: int | None) -> Room:
+        """How much of a batch the device takes at a time; on a GPU, by the memory that is free now."""
+        if self.device.type != "cuda":
+            return Room(batch_tokens or _CPU_TOKENS)
+        free, _ = torch.cuda.mem_get_info(self.device)
+        heads = getattr(self.model.config, "num_attention_heads", None)
+        copies = _COPIES * torch.float32.itemsize * (heads if isinstance(heads, int) else _MANY_HEADS)
+        return Room(batch_tokens or _GPU_TOKENS, cells=free // 2 // copies)
 
     def check_ids(self, ids: list[int]) -> None:
         """Raises: ModelError if the tokenizer gives numbers that the model has no embedding for."""

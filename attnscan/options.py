@@ -35,8 +35,8 @@ class ScanOptions:
     """What to do with an input that is longer than the model reads: cut it, leave it out, or stop."""
     threshold: float = THRESHOLD
     """How far above chance a pattern must be to give a head its label, in [0, 1]."""
-    batch_tokens: int = 4096
-    """The most tokens in a batch, padding included."""
+    batch_tokens: int | None = None
+    """The most tokens in a batch, padding included; None for what suits the device and its free memory."""
     predictive: Predictive = "auto"
     """How to find the words that predict a word: by the masked-LM head (`cpmi`), by how far the last hidden
     state moves (`distance`), not at all (`off`), or the first of these that the checkpoint allows."""

@@ -84,7 +84,7 @@ class Scanner:
             encoded,
             self.measure,
             most_words=self.options.predictive_words,
-            batch_tokens=self.options.batch_tokens,
+            batch_tokens=self.loaded.room(self.options.batch_tokens).tokens,
             report=report,
         )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from attnscan.batch import EncodedInput
@@ -51,15 +52,28 @@ def ahead(items: Iterable[T], size: int) -> Iterator[T]:
         closed.set()
 
 
-def batches(inputs: Sequence[EncodedInput], batch_tokens: int) -> Iterator[list[EncodedInput]]:
-    """Batches of inputs of like length, each filled by tokens: at most `batch_tokens`, padding included.
+@dataclass(frozen=True)
+class Room:
+    """How much a batch may hold."""
 
-    A single input that is longer makes a batch of its own.
+    tokens: int
+    """Padding included."""
+    cells: int | None = None
+    """Of weights [query, key], one head's of every input together; None for any number."""
+
+    def holds(self, inputs: int, length: int) -> bool:
+        """Whether that many inputs fit, padded to a length."""
+        return inputs * length <= self.tokens and (self.cells is None or inputs * length**2 <= self.cells)
+
+
+def batches(inputs: Sequence[EncodedInput], room: Room) -> Iterator[list[EncodedInput]]:
+    """Batches of inputs of like length, each as many as there is room for.
+
+    A single input for which there is none makes a batch of its own.
     """
     batch: list[EncodedInput] = []
     for one in sorted(inputs, key=lambda each: len(each.tokens), reverse=True):
-        longest = len(batch[0].tokens) if batch else 0
-        if batch and longest * (len(batch) + 1) > batch_tokens:
+        if batch and not room.holds(len(batch) + 1, len(batch[0].tokens)):
             yield batch
             batch = []
         batch.append(one)

@@ -27,7 +27,7 @@ from attnscan.patterns import PATTERNS
 from attnscan.scanner import targets_of
 from attnscan.score import Scorer
 from attnscan.sources import bundled
-from attnscan.stream import batches
+from attnscan.stream import Room, batches
 
 BATCH_TOKENS = 4096
 
@@ -76,14 +76,14 @@ def main() -> None:
         for name, inputs in works.items():
 
             def scan(inputs: list[EncodedInput] = inputs) -> None:
-                for batch in batches(inputs, BATCH_TOKENS):
+                for batch in batches(inputs, Room(BATCH_TOKENS)):
                     collated = collate(batch)
                     scorer = Scorer(collated, targets_of(collated, PATTERNS))
                     tap.run(collated.model_inputs, scorer)
                     scorer.sums()
 
             def plain(inputs: list[EncodedInput] = inputs) -> None:
-                for batch in batches(inputs, BATCH_TOKENS):
+                for batch in batches(inputs, Room(BATCH_TOKENS)):
                     with torch.inference_mode():
                         model(**collate(batch).model_inputs)
 
@@ -95,8 +95,9 @@ def main() -> None:
                     weights = torch.cat(layers).flatten(0, 1).numpy()
                     for target in targets_of(collated, PATTERNS):
                         matrix = target.matrix[0].numpy()
+                        eligible = matrix.any(-1)
                         for head in weights:
-                            (head * matrix).sum(-1)[matrix.any(-1)].mean()
+                            (head * matrix).sum(-1)[eligible].sum() / max(1, eligible.sum())
 
             runs = [(seconds(scan), seconds(plain), seconds(loop)) for _ in range(asked.runs + 1)][1:]
             ours, sdpa, looped = (statistics.median(times) for times in zip(*runs, strict=True))

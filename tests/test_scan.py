@@ -246,6 +246,20 @@ def test_a_batch_that_does_not_fit_is_halved(options: ScanOptions, monkeypatch: 
     assert sum(sizes) == 40 and max(sizes) == 2
 
 
+def test_batches_on_a_gpu_fit_the_memory_that_is_free(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the device: what is asked of it is how much memory is free."""
+    with Scanner(options) as scanner:
+        on_gpu = replace(scanner.loaded, device=torch.device("cuda"))
+    sizes = []
+    for free in (1 << 20, 1 << 30):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, 1 << 40))
+        room = on_gpu.room(None)
+        assert room.cells is not None and room.cells * 3 * 4 <= free / 2  # of three heads, in float32
+        sizes.append(sum(room.holds(inputs, 512) for inputs in range(1, 200)))
+    assert sizes[0] == 0 and 0 < sizes[1] < 128
+    assert on_gpu.room(100).tokens == 100
+
+
 def test_one_input_that_does_not_fit_is_an_error(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     def none(*_: Any, **__: Any) -> ScoreSums:
         raise torch.OutOfMemoryError

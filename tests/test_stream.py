@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from attnscan.batch import EncodedInput
-from attnscan.stream import ahead, batches
+from attnscan.stream import Room, ahead, batches
 
 
 def _input(length: int) -> EncodedInput:
@@ -59,16 +59,16 @@ def test_a_closed_stream_ends_its_thread() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "attnscan-ahead"]
 
 
-@given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 120))
-def test_batches_hold_every_input_once_and_no_more_tokens_than_they_may(lengths: list[int], most: int) -> None:
-    made = list(batches([_input(length) for length in lengths], most))
+@given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 120), st.integers(1, 5000))
+def test_batches_hold_every_input_once_and_no_more_than_they_may(lengths: list[int], tokens: int, cells: int) -> None:
+    made = list(batches([_input(length) for length in lengths], Room(tokens, cells)))
     assert sorted(len(one.tokens) for batch in made for one in batch) == sorted(lengths)
     for batch in made:
         assert batch
-        padded = max(len(one.tokens) for one in batch) * len(batch)
-        assert padded <= most or len(batch) == 1
+        longest = max(len(one.tokens) for one in batch)
+        assert len(batch) == 1 or (longest * len(batch) <= tokens and longest**2 * len(batch) <= cells)
 
 
 def test_inputs_of_like_length_share_a_batch() -> None:
-    made = list(batches([_input(length) for length in (3, 50, 4, 48, 3)], 100))
+    made = list(batches([_input(length) for length in (3, 50, 4, 48, 3)], Room(100)))
     assert [[len(one.tokens) for one in batch] for batch in made] == [[50, 48], [4, 3, 3]]

@@ -63,7 +63,7 @@ def classify(
     dtype: DtypeOption = "auto",
     predictive: PredictiveOption = "auto",
     predictive_words: PredictiveWords = 32,
-    batch_tokens: BatchTokens = 4096,
+    batch_tokens: BatchTokens = None,
     seed: Seed = 0,
     format: FormatOption = None,
     csv: Csv = False,

@@ -61,7 +61,7 @@ def heads(
     predictive_pairs: Annotated[
         int, typer.Option("--predictive-pairs", metavar="N", min=1, help="How many pairs to ask it about.")
     ] = 16,
-    batch_tokens: BatchTokens = 4096,
+    batch_tokens: BatchTokens = None,
     seed: Seed = 0,
     state: Annotated[
         Path | None, typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them.")

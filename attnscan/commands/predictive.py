@@ -41,7 +41,7 @@ def predictive(
     dtype: DtypeOption = "auto",
     measure: PredictiveOption = "auto",
     words: PredictiveWords = 32,
-    batch_tokens: BatchTokens = 4096,
+    batch_tokens: BatchTokens = None,
     format: FormatOption = None,
     csv: Csv = False,
     output: Output = None,
