@@ -8,9 +8,13 @@ from typing import Annotated
 
 import typer
 
-from attnscan.options import Device, Dtype, Predictive, Unit
+from attnscan.options import Device, Dtype, OnLong, Predictive, Unit
 from attnscan.output import FORMATS, Destination, format_of
 from attnscan.patterns import PATTERNS
+
+
+def _pattern_name(name: str | None) -> str | None:
+    return None if name is None else _pattern_names([name])[0]
 
 
 def _pattern_names(names: list[str] | None) -> list[str]:
@@ -39,12 +43,22 @@ Patterns = Annotated[
         "--pattern", "-p", metavar="PATTERN", callback=_pattern_names, help="Show this pattern only. May be repeated."
     ),
 ]
+OnePattern = Annotated[
+    str | None,
+    typer.Option(
+        "--pattern",
+        "-p",
+        metavar="PATTERN",
+        callback=_pattern_name,
+        help="Explain this one. [default: each head's own]",
+    ),
+]
 FormatOption = Annotated[
     str | None,
     typer.Option("--format", "-f", metavar="FORMAT", help="table, csv, tsv, json, jsonl, markdown or parquet."),
 ]
 SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
-SentenceB = Annotated[str | None, typer.Argument(metavar="[B]", help="Sentence B.", show_default=False)]
+SentenceB = Annotated[str | None, typer.Argument(metavar="B", help="Sentence B.", show_default=False)]
 UnitOption = Annotated[Unit, typer.Option("--unit", help="Score tokens, or words with their pieces merged.")]
 NoRelated = Annotated[bool, typer.Option("--no-related", help="Count identical words only, not related ones.")]
 WithoutDelimiters = Annotated[
@@ -66,6 +80,17 @@ BatchTokens = Annotated[
     typer.Option(
         "--batch-tokens", metavar="N", min=1, help="How many tokens to run at once. [default: by device and its memory]"
     ),
+]
+Pairs = Annotated[
+    list[str] | None,
+    typer.Option("--pairs", metavar="FILE", help="CSV, TSV, JSONL or Parquet, '-' for stdin; may be repeated."),
+]
+Columns = Annotated[str | None, typer.Option("--columns", metavar="A[,B]", help="The columns that hold the sentences.")]
+SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Count and report bad records, do not stop.")]
+OnLongOption = Annotated[OnLong, typer.Option("--on-long", help="What to do with inputs too long to read.")]
+Token = Annotated[
+    str | None,
+    typer.Option("--token", metavar="T", help="One query: a token's text, store#2 for the second, or its index."),
 ]
 Csv = Annotated[bool, typer.Option("--csv", help="Short for --format csv.")]
 Output = Annotated[

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import attnscan
-from attnscan.commands import classify, heads, models, patterns, predictive
+from attnscan.commands import classify, explain, heads, models, patterns, predictive, show
 
 app = typer.Typer(
     name="attnscan",
@@ -47,6 +47,8 @@ def _common(
 for command, example in (
     (classify.classify, classify.EXAMPLE),
     (heads.heads, heads.EXAMPLE),
+    (show.show, show.EXAMPLE),
+    (explain.explain, explain.EXAMPLE),
     (predictive.predictive, predictive.EXAMPLE),
     (patterns.patterns, None),
     (models.models, None),

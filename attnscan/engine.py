@@ -102,11 +102,9 @@ def scan(
     """
     state = start or ScanState()
     sums = state.sums
-    room = scanner.loaded.room(scanner.options.batch_tokens)
-    limit = room.tokens * _BATCHES_IN_WINDOW
-    for inputs, seen in ahead(_windows(scanner, records, state.seen, limit, on_bad), _WINDOWS_AHEAD):
+    for window, seen in windows(scanner, records, state.seen, on_bad):
         done = state.seen.read
-        for batch in batches(inputs, room):
+        for batch in window:
             found = _score(scanner, batch, on_pairs)
             sums = found if sums is None else sums + found
             done += len(batch)
@@ -114,6 +112,16 @@ def scan(
                 on_batch(done)
         state = ScanState(seen, sums)
         yield state
+
+
+def windows(
+    scanner: Scanner, records: Iterable[Record], seen: Seen, on_bad: OnBad | None = None
+) -> Iterator[tuple[list[list[EncodedInput]], Seen]]:
+    """A stream's batches, a few at a time, with what has been seen by their end; tokenized ahead."""
+    room = scanner.loaded.room(scanner.options.batch_tokens)
+    inputs = _tokenized(scanner, records, seen, room.tokens * _BATCHES_IN_WINDOW, on_bad)
+    for some, seen_then in ahead(inputs, _WINDOWS_AHEAD):
+        yield list(batches(some, room)), seen_then
 
 
 def unseen(records: Iterable[Record], seen: Seen, options: ScanOptions) -> Iterator[Record]:
@@ -145,7 +153,7 @@ def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
     return sums
 
 
-def _windows(
+def _tokenized(
     scanner: Scanner, records: Iterable[Record], seen: Seen, limit: int, on_bad: OnBad | None
 ) -> Iterator[tuple[list[EncodedInput], Seen]]:
     """Tokenized inputs in windows of about `limit` tokens, each with what has been seen by its end."""

@@ -1,104 +1,18 @@
-"""What the commands do between parsing and printing: choose the model, run, tell the user what to know."""
+"""What the commands on one input do between parsing and printing: choose the model, run, tell what to know."""
 
 from __future__ import annotations
 
-import time
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscan.errors import AttnscanError
-from attnscan.messages import counter, progress, say
-from attnscan.options import ScanOptions
+from attnscan.messages import WITHOUT_TAP, progress, say
+from attnscan.options import ScanOptions, Sentence
 from attnscan.output import check_writable, write_file
 
 if TYPE_CHECKING:
-    from attnscan.per_pair import PerPairWriter
-    from attnscan.results import Classification, Dependencies, Ranking, Signature
-
-_SAVE_EVERY = 5.0  # seconds between two states of a scan
-_WITHOUT_TAP = "this architecture has no tap: read by output_attentions, with the weights of all layers in memory"
-
-
-@dataclass(frozen=True)
-class ScanFiles:
-    """The files of a scan: what to read, and what to keep."""
-
-    pairs: list[str]
-    columns: list[str] | None
-    skip_bad: bool
-    state: Path | None
-    per_pair: Path | None
-
-
-def scan_files(options: ScanOptions, files: ScanFiles) -> tuple[Ranking, bool]:
-    """Scan all pairs, or those up to Ctrl-C. Returns the ranking, and whether it was interrupted."""
-    from attnscan.pairs import about_how_many, read_pairs, shipped_pairs
-    from attnscan.sources import choose
-
-    bad = 0
-
-    def note_bad(error: AttnscanError) -> None:
-        nonlocal bad
-        bad += 1
-        if bad <= 3:
-            say(f"skipped: {error}")
-
-    on_bad = note_bad if files.skip_bad else None
-    records = read_pairs(files.pairs, files.columns, on_bad) if files.pairs else shipped_pairs()
-    source = choose(options.model)
-    say(source.note)
-    from attnscan.engine import ScanState, scan, unseen
-    from attnscan.scanner import Scanner
-    from attnscan.state import load_state, save_state
-
-    with Scanner(options, source) as scanner, _per_pair(files.per_pair, options) as writer:
-        state, interrupted, saved = ScanState(), False, time.monotonic()
-        on_pairs = None if writer is None else writer.write
-        try:
-            if files.state is not None and files.state.exists():
-                state = load_state(files.state, scanner)
-            rest = unseen(records, state.seen, options)
-            with counter("pairs", lambda: about_how_many(files.pairs)) as count:
-                for after in scan(scanner, rest, state, on_bad, on_pairs, count):
-                    state = after
-                    if files.state is not None and time.monotonic() - saved > _SAVE_EVERY:
-                        save_state(files.state, state, scanner)
-                        saved = time.monotonic()
-        except KeyboardInterrupt:
-            if state.sums is None:
-                raise
-            interrupted = True
-            how = "the same command goes on from there" if files.state else "--state FILE would keep what is done"
-            say(f"interrupted after {state.seen.read} pairs; {how}")
-        if files.state is not None and state.sums is not None:
-            save_state(files.state, state, scanner)
-        with progress("pairs asked for predictive words") as report:
-            result = state.finish(scanner, report, on_pairs, predictive=not interrupted)
-        if writer is not None:
-            writer.finish(result.signature, result.scores.grid)
-        if scanner.read_by == "output_attentions":
-            say(_WITHOUT_TAP)
-    _report_counts(result.signature, bad)
-    return result, interrupted
-
-
-def _per_pair(path: Path | None, options: ScanOptions) -> AbstractContextManager[PerPairWriter | None]:
-    if path is None:
-        return nullcontext()
-    from attnscan.per_pair import PerPairWriter
-
-    return PerPairWriter(path, [pattern.id for pattern in options.patterns])
-
-
-def _report_counts(signature: Signature, bad: int) -> None:
-    if bad:
-        say(f"{bad} bad records were skipped")
-    if signature.pairs_truncated:
-        say(f"{signature.pairs_truncated} of {signature.pairs_read} inputs were cut to what the model reads")
-    if signature.pairs_skipped:
-        say(f"{signature.pairs_skipped} of {signature.pairs_read} inputs were skipped")
+    from attnscan.explanation import Explanations
+    from attnscan.head_weights import HeadWeights
+    from attnscan.results import Classification, Dependencies, Signature
 
 
 def score_file(path: Path, options: ScanOptions) -> Classification:
@@ -127,12 +41,71 @@ def score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | None
         result, attention = classify_and_keep(pair, options, source, report)
     say_if_cut(result.signature, len(attention.tokens))
     if result.signature.read_by == "output_attentions":
-        say(_WITHOUT_TAP)
+        say(WITHOUT_TAP)
     if save_to is not None:
         from attnscan.weights import write_weights
 
         write_file(save_to, write_weights(attention.saved()))
     return result
+
+
+def show_heads(
+    a: str,
+    b: str | None,
+    options: ScanOptions,
+    *,
+    heads: str,
+    average: bool,
+    token: str | None,
+    sentences: tuple[Sentence | None, Sentence | None],
+    window: tuple[int, int] | None,
+) -> HeadWeights:
+    """Run one input, and cut out the heads and tokens that were asked for."""
+    from attnscan.head_weights import HeadWeights, tokens_of
+    from attnscan.pairs import Pair
+    from attnscan.selection import heads_named, token_named
+    from attnscan.sources import choose
+
+    pair, source = Pair(a, b), choose(options.model)
+    say(source.note)
+    from attnscan.classify import classify_and_keep
+
+    with progress("hidden sequences") as report:
+        result, attention = classify_and_keep(pair, options, source, report)
+    say_if_cut(result.signature, len(attention.tokens))
+    only = None if token is None else token_named(token, attention.tokens)
+    queries, keys = sentences
+    return HeadWeights(
+        result=result,
+        attention=attention,
+        heads=tuple(heads_named(heads, attention.grid)),
+        average=average,
+        queries=tokens_of(attention, queries, window if only is None else None, only),
+        keys=tokens_of(attention, keys, window),
+    )
+
+
+def explain_one(
+    a: str, b: str | None, options: ScanOptions, *, heads: str, pattern: str | None, token: str | None
+) -> tuple[Explanations, int | None]:
+    """Explain the heads that are named by one input. Returns also the index of the token that was asked about."""
+    from attnscan.pairs import Pair, Record
+    from attnscan.selection import heads_named, token_named
+    from attnscan.sources import choose
+
+    record, source = Record(Pair(a, b), "the input"), choose(options.model)
+    say(source.note)
+    from attnscan.explain import explain_input
+    from attnscan.scanner import Scanner
+
+    with Scanner(options, source) as scanner:
+        tokens = scanner.encode(record.pair).tokens
+        query = None if token is None else token_named(token, tokens)
+        found = explain_input(scanner, record, heads_named(heads, scanner.grid()), pattern)
+        if scanner.read_by == "output_attentions":
+            say(WITHOUT_TAP)
+    say_if_cut(found.signature, len(tokens))
+    return found, query
 
 
 def say_if_cut(signature: Signature, length: int) -> None:

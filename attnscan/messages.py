@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from rich.progress import TaskID
 
 
+WITHOUT_TAP = "this architecture has no tap: read by output_attentions, with the weights of all layers in memory"
+
+
 def say(line: str) -> None:
     """Tell the user something; nothing if there is nothing to tell."""
     if line:

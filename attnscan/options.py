@@ -13,6 +13,7 @@ Unit = Literal["token", "word"]
 Measure = Literal["cpmi", "distance"]
 Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
+Sentence = Literal["A", "B"]
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet"]
 
 THRESHOLD = 0.25

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.errors import OutputError
 from attnscan.options import Format
@@ -54,7 +54,18 @@ class Destination:
 
         Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
         """
-        content = self._screen(view) if self.format == "table" else _render_frame(frame(), self.format)
+        self._write(self._screen(view) if self.format == "table" else _render_frame(frame(), self.format))
+
+    def emit_object(self, made: Callable[[], dict[str, Any]]) -> None:
+        """Write a result that no table holds, as JSON.
+
+        Raises: as `emit`.
+        """
+        from attnscan.writers import render_object
+
+        self._write(render_object(made()))
+
+    def _write(self, content: bytes) -> None:
         if self.path is None:
             write_stdout(content)
         else:

@@ -221,6 +221,21 @@ class Ranking:
         return frame
 
 
+@dataclass(frozen=True)
+class NeuronTable:
+    """Which neurons of its queries and keys each head's pattern rests on. Shape: each [layer, head, pattern].
+
+    NaN where no query was eligible, or the model shows no queries and keys.
+    """
+
+    effective: FloatArray
+    """How many neurons tell a query's targets from the other keys: the participation ratio of their contrasts."""
+    stability: FloatArray
+    """Mean Jaccard overlap of the four strongest neurons between two queries, in [0, 1]."""
+    sign_agreement: FloatArray
+    """Share of queries whose strongest neurons agree in sign inside their sentence and differ across."""
+
+
 _LEAST_HELP = 0.5  # in nats: a word whose best helper gives less is not eligible
 
 

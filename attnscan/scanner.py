@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any
 
 import torch
+from torch import Tensor
 
 import attnscan
 from attnscan.batch import EncodedBatch, EncodedInput, collate
@@ -60,6 +61,16 @@ class Scanner:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._tap.__exit__(kind, error, at)
 
+    def grid(self) -> tuple[int, int]:
+        """How many layers and heads the model shows, by running it on a word.
+
+        Raises: ModelError if it shows none.
+        """
+        grids: list[tuple[int, int]] = []
+        batch = self.collate([self.encode(Pair("the"))])
+        self.run(batch.model_inputs, lambda block: grids.append(block.grid))
+        return grids[-1]
+
     @property
     def device(self) -> str:
         """Where the model runs."""
@@ -101,7 +112,7 @@ class Scanner:
         `also` is shown every block of attention as well, and `on_pairs` each pair's own sums.
         With `only`, the patterns named count alone, and the sums add nothing to the others.
         """
-        batch = collate(inputs, self.loaded.pad_id, self._relatedness).to(self.loaded.device)
+        batch = self.collate(inputs)
         targets = targets_of(batch, self.options.patterns, helps)
         scorer = Scorer(batch, targets if only is None else [target.if_any(only) for target in targets])
 
@@ -110,11 +121,22 @@ class Scanner:
             if also is not None:
                 also(block)
 
-        self._tap.run(batch.model_inputs, consume)
+        self.run(batch.model_inputs, consume)
         if on_pairs is not None:
             on_pairs([one.number for one in inputs], scorer.pair_sums())
         sums = scorer.sums()
         return sums if only is None else replace(sums, entropy=sums.entropy * 0, words=0.0)
+
+    def collate(self, inputs: Sequence[EncodedInput]) -> EncodedBatch:
+        """Inputs as one batch, where the model is, with the words that are related in its embeddings."""
+        return collate(inputs, self.loaded.pad_id, self._relatedness).to(self.loaded.device)
+
+    def run(self, model_inputs: dict[str, Tensor], consume: Consumer) -> None:
+        """Run the model as far as its last layer's weights, shown to a consumer block by block.
+
+        Raises: CaptureError.
+        """
+        self._tap.run(model_inputs, consume)
 
     def signature(self, input_hash: str, *, read: int = 1, truncated: int = 0, skipped: int = 0) -> Signature:
         """What a result has to say of where it comes from; the counts are of pairs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -40,6 +41,12 @@ class Scorer:
         self._merge = None if batch.unit is None else _Merge(batch.unit)
         self._parts: dict[tuple[int, int, int], _Part] = {}
         self._grid = (0, 0)
+
+    def fresh(self) -> Scorer:
+        """Another scorer of the same batch, which has seen nothing yet."""
+        other = copy(self)
+        other._grid = (0, 0)
+        return other
 
     def _start(self, grid: tuple[int, int]) -> None:
         """Make room for every layer and head."""

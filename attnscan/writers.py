@@ -37,6 +37,12 @@ def render(frame: pd.DataFrame, format: Format) -> bytes:
     return makers[format](frame).encode("utf-8")
 
 
+def render_object(value: dict[str, Any]) -> bytes:
+    """A JSON object, an entry a line, its numbers rounded as everywhere."""
+    entries = (f"{json.dumps(name)}: {json.dumps(_rounded(each), ensure_ascii=False)}" for name, each in value.items())
+    return json_plain("{\n" + ",\n".join(entries) + "\n}\n").encode("utf-8")
+
+
 def safe_cell(text: str) -> str:
     r"""A text cell that no spreadsheet runs as a formula and no terminal obeys.
 
@@ -72,6 +78,13 @@ def _number(value: Any) -> Any:
     if not isinstance(value, float):
         return value
     return None if math.isnan(value) else round(value, DECIMALS)
+
+
+def _rounded(value: Any) -> Any:
+    """The same with every number as `_number` has it, however deep."""
+    if isinstance(value, dict):
+        return {str(name): _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else _number(value)
 
 
 def _json(frame: pd.DataFrame) -> str:

@@ -1,8 +1,9 @@
-"""Pastes real output into the README, so that it cannot go stale; `test_readme.py` holds the two together.
+"""Pastes real output into the README and docs/, so that it cannot go stale; `test_readme.py` holds the two together.
 
     python tests/readme.py
 
-A command to run stands in a comment, `<!-- $ attnscan ... -->`, above the block that shows it and its output.
+A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
+shows it and its output.
 The patterns' table and drawings come from `attnscan.patterns` itself.
 """
 
@@ -10,6 +11,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 from typer.testing import CliRunner
@@ -17,20 +20,23 @@ from typer.testing import CliRunner
 from attnscan.cli import app
 from attnscan.patterns import PATTERNS
 
-README = Path(__file__).parents[1] / "README.md"
-_COMMAND = re.compile(r"(<!-- \$ (?P<command>attnscan .*?) -->\n)```text\n.*?```\n", re.DOTALL)
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
+PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+_COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
 _PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
 
 
 def updated(text: str) -> str:
-    """The README with everything generated made anew."""
+    """A page with everything generated made anew."""
     text = _COMMAND.sub(lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{_output(m['command'])}```\n", text)
     return _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
 
 
 def _output(command: str) -> str:
     program, *arguments = shlex.split(command)
-    assert program == "attnscan"
+    if program == "python":
+        return subprocess.run([sys.executable, *arguments], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     result = CliRunner(env={"COLUMNS": "80", "ATTNSCAN_MODEL": "bundled"}).invoke(app, arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
@@ -44,4 +50,5 @@ def _patterns() -> str:
 
 
 if __name__ == "__main__":
-    README.write_text(updated(README.read_text(encoding="utf-8")), encoding="utf-8")
+    for page in PAGES:
+        page.write_text(updated(page.read_text(encoding="utf-8")), encoding="utf-8")

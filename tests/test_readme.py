@@ -1,11 +1,11 @@
-"""The README shows what the program prints, and every command and module is in it."""
+"""The README and docs show what the program prints, and every command and module is in it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from readme import README, updated
+from readme import PAGES, README, updated
 from typer.testing import CliRunner
 
 import attnscan
@@ -15,9 +15,11 @@ TEXT = README.read_text(encoding="utf-8")
 MODULES = sorted(path.name for path in Path(attnscan.__file__).parent.rglob("*.py") if not path.name.startswith("__"))
 
 
-def test_output_in_the_readme_is_real() -> None:
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_output_in_pages_is_real(page: Path) -> None:
     """If this fails: run `make readme`, and look at what changed."""
-    assert updated(TEXT) == TEXT
+    text = page.read_text(encoding="utf-8")
+    assert updated(text) == text
 
 
 @pytest.mark.parametrize("module", MODULES)

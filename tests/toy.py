@@ -22,7 +22,7 @@ HEAD_SIZE = 32
 SHARP = 40.0  # the gap between the logits of what a head looks at and of all else
 
 Plan = dict[tuple[int, int], str]
-"""(layer, head) -> pattern."""
+"""(layer, head) -> pattern, or one of the other ways that are constructed below."""
 
 
 def save_toy_bert(directory: Path, layers: int, heads: int, plan: Plan) -> Path:
@@ -99,6 +99,14 @@ def _delimiter() -> tuple[torch.Tensor, torch.Tensor]:
     return query, key
 
 
+def _delimiter_by_three_neurons() -> tuple[torch.Tensor, torch.Tensor]:
+    query, key = _blank()
+    query[:3, _POSITION:_SEGMENT] = 1 / 3
+    for special in ("[CLS]", "[SEP]"):
+        key[:3, _WORD + VOCABULARY.index(special)] = 1
+    return query, key
+
+
 def _identical() -> tuple[torch.Tensor, torch.Tensor]:
     query, key = _blank()
     for word in range(len(VOCABULARY)):
@@ -123,6 +131,16 @@ def _bag_of_words() -> tuple[torch.Tensor, torch.Tensor]:
     return query, key
 
 
+def _bag_of_first_sentence() -> tuple[torch.Tensor, torch.Tensor]:
+    """What `bag-of-words` is for sentence A; words of B look at delimiters."""
+    query, key = _blank()
+    query[0, _SEGMENT] = key[0, _SEGMENT] = query[1, _SEGMENT + 1] = 1
+    for special in ("[CLS]", "[SEP]"):
+        key[0, _WORD + VOCABULARY.index(special)] = -1
+        key[1, _WORD + VOCABULARY.index(special)] = 1
+    return query, key
+
+
 _QUERIES_AND_KEYS = {
     "next-word": lambda: _shifted(1),
     "previous-word": lambda: _shifted(-1),
@@ -130,6 +148,8 @@ _QUERIES_AND_KEYS = {
     "cross-sentence": _cross_sentence,
     "delimiter": _delimiter,
     "bag-of-words": _bag_of_words,
+    "delimiter by three neurons": _delimiter_by_three_neurons,
+    "bag of first sentence": _bag_of_first_sentence,
 }
 
 

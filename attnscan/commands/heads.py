@@ -9,25 +9,29 @@ import typer
 
 from attnscan.arguments import (
     BatchTokens,
+    Columns,
     Csv,
     DeviceOption,
     DtypeOption,
     FormatOption,
     Model,
     NoRelated,
+    OnLongOption,
     Output,
+    Pairs,
     Patterns,
     PredictiveOption,
     PredictiveWords,
     Seed,
+    SkipBad,
     UnitOption,
     WithoutDelimiters,
     destination_of,
 )
-from attnscan.jobs import ScanFiles, scan_files
 from attnscan.messages import reported
-from attnscan.options import OnLong, ScanOptions
+from attnscan.options import ScanOptions
 from attnscan.output import check_writable
+from attnscan.pair_jobs import PairFiles, ScanFiles, scan_files
 from attnscan.patterns import PATTERNS
 
 if TYPE_CHECKING:
@@ -38,15 +42,10 @@ EXAMPLE = "attnscan heads --pattern next-word --pairs pairs.tsv --csv > heads.cs
 
 def heads(
     pattern: Patterns = None,
-    pairs: Annotated[
-        list[str] | None,
-        typer.Option("--pairs", metavar="FILE", help="CSV, TSV, JSONL or Parquet, '-' for stdin; may be repeated."),
-    ] = None,
-    columns: Annotated[
-        str | None, typer.Option("--columns", metavar="A[,B]", help="The columns that hold the sentences.")
-    ] = None,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count and report bad records, do not stop.")] = False,
-    on_long: Annotated[OnLong, typer.Option("--on-long", help="What to do with inputs too long to read.")] = "truncate",
+    pairs: Pairs = None,
+    columns: Columns = None,
+    skip_bad: SkipBad = False,
+    on_long: OnLongOption = "truncate",
     top: Annotated[
         int | None, typer.Option("--top", metavar="N", min=1, help="How many heads of each pattern. [default: 10 or 5]")
     ] = None,
@@ -106,7 +105,9 @@ def heads(
 
             result, interrupted = rank_file(from_file, pattern or ()), False
         else:
-            files = ScanFiles(pairs or [], columns.split(",") if columns else None, skip_bad, state, per_pair)
+            files = ScanFiles(
+                PairFiles(pairs or [], columns.split(",") if columns else None, skip_bad), state, per_pair
+            )
             result, interrupted = scan_files(options, files)
         names = pattern or result.scores.patterns
         shown = top or (10 if pattern else 5)

@@ -1,0 +1,150 @@
+"""What the commands over many pairs do between parsing and printing: read, run, keep, tell the user what to know."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscan.errors import InputError
+from attnscan.messages import WITHOUT_TAP, counter, progress, say
+from attnscan.options import ScanOptions
+
+if TYPE_CHECKING:
+    from attnscan.explanation import Explanations
+    from attnscan.pairs import Record
+    from attnscan.per_pair import PerPairWriter
+    from attnscan.results import Ranking, Signature
+
+_SAVE_EVERY = 5.0  # seconds between two states of a scan
+
+
+@dataclass(frozen=True)
+class PairFiles:
+    """Files of pairs, and how to read them; those that come along if none is named."""
+
+    paths: list[str]
+    columns: list[str] | None = None
+    skip_bad: bool = False
+
+    def records(self, bad: BadRecords) -> Iterator[Record]:
+        """The stream of all pairs."""
+        from attnscan.pairs import read_pairs, shipped_pairs
+
+        return read_pairs(self.paths, self.columns, self.on_bad(bad)) if self.paths else shipped_pairs()
+
+    def on_bad(self, bad: BadRecords) -> BadRecords | None:
+        """What a bad record is handed to; without it, it stops the run."""
+        return bad if self.skip_bad else None
+
+    def how_many(self) -> int | None:
+        """About how many pairs there are, if that can be told."""
+        from attnscan.pairs import about_how_many
+
+        return about_how_many(self.paths)
+
+
+class BadRecords:
+    """Counts the records that are skipped, and tells of the first."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, error: InputError) -> None:
+        """Take one."""
+        self.count += 1
+        if self.count <= 3:
+            say(f"skipped: {error}")
+
+
+@dataclass(frozen=True)
+class ScanFiles:
+    """The files of a scan: what to read, and what to keep."""
+
+    pairs: PairFiles
+    state: Path | None
+    per_pair: Path | None
+
+
+def scan_files(options: ScanOptions, files: ScanFiles) -> tuple[Ranking, bool]:
+    """Scan all pairs, or those up to Ctrl-C. Returns the ranking, and whether it was interrupted."""
+    from attnscan.sources import choose
+
+    bad = BadRecords()
+    on_bad, records = files.pairs.on_bad(bad), files.pairs.records(bad)
+    source = choose(options.model)
+    say(source.note)
+    from attnscan.engine import ScanState, scan, unseen
+    from attnscan.scanner import Scanner
+    from attnscan.state import load_state, save_state
+
+    with Scanner(options, source) as scanner, _per_pair(files.per_pair, options) as writer:
+        state, interrupted, saved = ScanState(), False, time.monotonic()
+        on_pairs = None if writer is None else writer.write
+        try:
+            if files.state is not None and files.state.exists():
+                state = load_state(files.state, scanner)
+            rest = unseen(records, state.seen, options)
+            with counter("pairs", files.pairs.how_many) as count:
+                for after in scan(scanner, rest, state, on_bad, on_pairs, count):
+                    state = after
+                    if files.state is not None and time.monotonic() - saved > _SAVE_EVERY:
+                        save_state(files.state, state, scanner)
+                        saved = time.monotonic()
+        except KeyboardInterrupt:
+            if state.sums is None:
+                raise
+            interrupted = True
+            how = "the same command goes on from there" if files.state else "--state FILE would keep what is done"
+            say(f"interrupted after {state.seen.read} pairs; {how}")
+        if files.state is not None and state.sums is not None:
+            save_state(files.state, state, scanner)
+        with progress("pairs asked for predictive words") as report:
+            result = state.finish(scanner, report, on_pairs, predictive=not interrupted)
+        if writer is not None:
+            writer.finish(result.signature, result.scores.grid)
+        if scanner.read_by == "output_attentions":
+            say(WITHOUT_TAP)
+    _report_counts(result.signature, bad.count)
+    return result, interrupted
+
+
+def explain_pairs(options: ScanOptions, files: PairFiles, *, heads: str, pattern: str | None) -> Explanations:
+    """Explain the heads that are named by all pairs."""
+    from attnscan.sources import choose
+
+    bad = BadRecords()
+    records = files.records(bad)
+    source = choose(options.model)
+    say(source.note)
+    from attnscan.explain import explain
+    from attnscan.scanner import Scanner
+    from attnscan.selection import heads_named
+
+    with Scanner(options, source) as scanner, counter("pairs", files.how_many) as count:
+        chosen = heads_named(heads, scanner.grid())
+        found = explain(scanner, records, chosen, pattern, files.on_bad(bad), count)
+        if scanner.read_by == "output_attentions":
+            say(WITHOUT_TAP)
+    _report_counts(found.signature, bad.count)
+    return found
+
+
+def _per_pair(path: Path | None, options: ScanOptions) -> AbstractContextManager[PerPairWriter | None]:
+    if path is None:
+        return nullcontext()
+    from attnscan.per_pair import PerPairWriter
+
+    return PerPairWriter(path, [pattern.id for pattern in options.patterns])
+
+
+def _report_counts(signature: Signature, bad: int) -> None:
+    if bad:
+        say(f"{bad} bad records were skipped")
+    if signature.pairs_truncated:
+        say(f"{signature.pairs_truncated} of {signature.pairs_read} inputs were cut to what the model reads")
+    if signature.pairs_skipped:
+        say(f"{signature.pairs_skipped} of {signature.pairs_read} inputs were skipped")

@@ -1,0 +1,144 @@
+"""One head's weights on screen and as rows: what is shown is what the model did, and fits."""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+from typer.testing import CliRunner
+
+from attnscan.attention import Attention
+from attnscan.classify import classify_and_keep
+from attnscan.cli import app
+from attnscan.options import ScanOptions
+from attnscan.pairs import Pair
+
+ARTICLE = ("I went to the store.", "At the store, I bought fresh strawberries.")
+
+
+def _invoke(*arguments: str, width: int = 80) -> tuple[int, str, str]:
+    result = CliRunner(env={"COLUMNS": str(width), "ATTNSCAN_MODEL": "bundled"}).invoke(app, ["show", *arguments])
+    return result.exit_code, result.stdout, result.stderr
+
+
+def _run(*arguments: str, width: int = 80) -> str:
+    code, text, errors = _invoke(*arguments, width=width)
+    assert code == 0, errors
+    return text
+
+
+def _frame(*arguments: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(_run(*arguments, "--csv")), keep_default_na=False)
+
+
+@pytest.fixture(scope="module")
+def attention() -> Attention:
+    return classify_and_keep(Pair(*ARTICLE), ScanOptions(model="bundled", predictive="off"))[1]
+
+
+def test_rows_hold_every_weight(attention: Attention) -> None:
+    frame = _frame("0-2", *ARTICLE)
+    assert list(frame) == ["model", "layer", "head", "query", "query_token", "key", "key_token", "weight"]
+    assert_allclose(frame["weight"].to_numpy().reshape(19, 19), attention.weights[0, 2], atol=1e-6)
+    row = frame[(frame["query"] == 5) & (frame["key"] == 4)].iloc[0]
+    assert (row["query_token"], row["key_token"]) == ("store", "the") and row["weight"] > 0.99
+
+
+def test_several_heads_follow_each_other_and_their_mean_is_one(attention: Attention) -> None:
+    both = _frame("0-2,1-8", *ARTICLE)
+    assert len(both) == 2 * 19 * 19 and both["layer"].iloc[-1] == 1
+    mean = _frame("0-2,1-8", *ARTICLE, "--average")
+    expected = (attention.weights[0, 2] + attention.weights[1, 8]) / 2
+    assert_allclose(mean["weight"].to_numpy().reshape(19, 19), expected, atol=1e-6)
+    assert set(mean["layer"]) == {""}
+    assert len(_frame("layer:3", *ARTICLE)) == 12 * 19 * 19
+
+
+@pytest.mark.parametrize(("queries", "keys"), [("A", "B"), ("B", "A"), ("A", "A"), ("B", "B")])
+def test_one_direction(attention: Attention, queries: str, keys: str) -> None:
+    frame = _frame("2-9", *ARTICLE, "--from", queries, "--to", keys)
+    for name, sentence in (("query", queries), ("key", keys)):
+        assert {"AB"[attention.segments[i]] for i in frame[name]} == {sentence}
+    counts = {"A": 8, "B": 11}
+    assert len(frame) == counts[queries] * counts[keys]
+
+
+def test_one_token_by_text_number_or_index() -> None:
+    for name in ("store#2", "10"):
+        frame = _frame("2-9", *ARTICLE, "--token", name)
+        assert set(frame["query"]) == {10} and len(frame) == 19
+        assert frame["weight"].sum() == pytest.approx(1, abs=1e-4)
+
+
+def test_the_map_marks_the_previous_word_of_every_word() -> None:
+    lines = _run("0-2", *ARTICLE).splitlines()
+    assert lines[2] == "0-2  P previous-word   on words: P previous-word"
+    rows = [line for line in lines if line[:3].strip().isdigit()]
+    assert len(rows) == 19
+    for i, row in enumerate(rows[2:8], 2):
+        assert row.index("██") == 14 + 2 * (i - 1), row  # the cell of the token before it
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("words", [3, 12, 200])
+def test_no_line_is_wider_than_the_screen(width: int, words: int) -> None:
+    text = _run("0-2,5-11", "straw" * 3 + " berries" * words, "the 語 cat", width=width)
+    from rich.cells import cell_len
+
+    assert max(map(cell_len, text.splitlines())) <= width
+
+
+def test_a_long_input_is_a_list_that_says_how_to_see_more() -> None:
+    long = " ".join(["the cat sat"] * 40)
+    text = _run("0-2", long)
+    assert "The 20 strongest of 14,884 weights" in text
+    assert "--window 0-" in text and "--token" in text
+    window = text.split("--window ")[1].split()[0]
+    rows = [line for line in _run("0-2", long, "--window", window).splitlines() if line[:3].strip().isdigit()]
+    assert len(rows) == int(window.split("-")[1]) + 1
+    assert "strongest" not in _run("0-2", long, "--window", window)
+
+
+def test_the_strongest_weights_are_listed_strongest_first() -> None:
+    lines = [line for line in _run("2-9", *ARTICLE, "--top", "7").splitlines() if "→" in line]
+    weights = [float(line.split("→")[1].split()[2]) for line in lines]
+    assert len(weights) == 7 and weights == sorted(weights, reverse=True)
+
+
+def test_hostile_words_are_text() -> None:
+    text = _run("0-0", "[bold]x[/bold] \x1b[31mred", "=1+1 \u202eabc")
+    assert "\x1b" not in text and "\u202e" not in text
+    frame = _run("0-0", "=1+1 a", "--csv")
+    assert "\n=" not in frame and ",=" not in frame
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["6-0", "a b"], 1, "6-0: this model has layers 0 to 5; give a layer among these"),
+        (["0-12", "a b"], 1, "0-12: this model has heads 0 to 11"),
+        (["2_0", "a b"], 1, "'2_0' names no head; name heads as 2-0"),
+        (["0-0", "a store", "--token", "stor"], 1, "did you mean 'store'?"),
+        (["0-0", "a", "--from", "B"], 1, "no token of sentence B"),
+        (["0-0", "a", "--window", "50-60"], 1, "the input has tokens 0 to 2"),
+        (["0-0", "a", "--window", "9-5"], 2, "is no window"),
+        (["0-0", "a", "--from", "C"], 2, "'C' is not one of"),
+        (["0-0"], 2, "Missing argument 'A'"),
+        (["0-0", ""], 1, "sentence A is empty"),
+    ],
+)
+def test_what_cannot_be_shown(arguments: list[str], code: int, message: str) -> None:
+    found, text, errors = _invoke(*arguments, width=200)
+    assert (found, text) == (code, "")
+    assert message in errors
+
+
+def test_weights_on_screen_are_those_of_the_rows() -> None:
+    frame = _frame("2-9", *ARTICLE, "--token", "5").sort_values("weight", ascending=False, kind="stable")
+    lines = _run("2-9", *ARTICLE, "--token", "5").splitlines()
+    shown = [line.split() for line in lines if line.startswith("    ")]
+    assert [int(cells[0]) for cells in shown] == frame["key"].tolist()
+    assert_allclose([float(cells[2]) for cells in shown], np.asarray(frame["weight"]), atol=6e-4)
