@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from attnscan.options import Device, Dtype, OnLong, Predictive, Unit
+from attnscan.options import ClusterOptions, Device, Dtype, Engine, OnLong, Predictive, Unit
 from attnscan.output import FORMATS, Destination, format_of
 from attnscan.patterns import PATTERNS
 
@@ -92,10 +92,40 @@ Token = Annotated[
     str | None,
     typer.Option("--token", metavar="T", help="One query: a token's text, store#2 for the second, or its index."),
 ]
+EngineOption = Annotated[Engine, typer.Option("--engine", help="Run here, or on the machines of a Ray cluster.")]
+RayAddress = Annotated[
+    str | None,
+    typer.Option("--ray-address", metavar="ADDRESS", help="Of the cluster, or 'auto'. [default: one started here]"),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", metavar="N", min=1, help="Of the cluster's. [default: one a GPU or a share of CPUs]"),
+]
+WorkerCpus = Annotated[
+    int | None, typer.Option("--worker-cpus", metavar="N", min=1, help="CPU cores of a worker. [default: 1]")
+]
+BlockPairs = Annotated[
+    int | None,
+    typer.Option("--block-pairs", metavar="N", min=1, help="Pairs a worker takes at a time. [default: 1024]"),
+]
 Csv = Annotated[bool, typer.Option("--csv", help="Short for --format csv.")]
 Output = Annotated[
     Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix.")
 ]
+
+
+def cluster_of(
+    engine: Engine, address: str | None, workers: int | None, worker_cpus: int | None, block_pairs: int | None
+) -> ClusterOptions | None:
+    """The cluster to run on; None for this machine alone. Raises: typer.BadParameter if one is described in vain."""
+    asked = {"address": address, "workers": workers, "worker_cpus": worker_cpus, "block_pairs": block_pairs}
+    given = {name: value for name, value in asked.items() if value is not None}
+    if engine == "ray":
+        return ClusterOptions(**given)  # type: ignore[arg-type]
+    if given:
+        name = "ray-address" if "address" in given else next(iter(given)).replace("_", "-")
+        raise typer.BadParameter(f"--{name} is for --engine ray")
+    return None
 
 
 def destination_of(format: str | None, csv: bool, output: Path | None) -> Destination:

@@ -9,6 +9,7 @@
     │   └── CaptureError a loaded model whose attention cannot be read
     ├── DeviceError      a device or number format that this machine does not have
     ├── WeightsError     a file of saved weights that is malformed or hostile
+    ├── EngineError      a cluster that is not installed, cannot be reached, or fails
     ├── StateError       a state file of other pairs or options, or a damaged one
     └── OutputError      a result that cannot be written where it should go
 
@@ -64,6 +65,10 @@ class DeviceError(AttnscanError):
 
 class WeightsError(AttnscanError):
     """A file of saved weights that is malformed or hostile."""
+
+
+class EngineError(AttnscanError):
+    """A cluster that is not installed, cannot be reached, or fails."""
 
 
 class StateError(AttnscanError):

@@ -13,6 +13,7 @@ Unit = Literal["token", "word"]
 Measure = Literal["cpmi", "distance"]
 Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
+Engine = Literal["local", "ray"]
 Sentence = Literal["A", "B"]
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet"]
 
@@ -48,3 +49,17 @@ class ScanOptions:
     seed: int = 0
     """For everything that is drawn at random."""
     patterns: tuple[Pattern, ...] = PATTERNS
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Where and how a scan is spread over machines; it changes nothing in what is computed."""
+
+    address: str | None = None
+    """Of a Ray cluster; None for $RAY_ADDRESS, else one that is started on this machine."""
+    workers: int | None = None
+    """Each holds the model once; None for as many as the cluster has GPUs or CPUs for."""
+    worker_cpus: int = 1
+    """CPU cores of a worker."""
+    block_pairs: int = 1024
+    """The pairs that a worker scores at a time, and that are scored again where one dies."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attnscan.errors import InputError
 from attnscan.messages import WITHOUT_TAP, counter, progress, say
-from attnscan.options import ScanOptions
+from attnscan.options import ClusterOptions, ScanOptions
 
 if TYPE_CHECKING:
     from attnscan.explanation import Explanations
@@ -110,6 +110,19 @@ def scan_files(options: ScanOptions, files: ScanFiles) -> tuple[Ranking, bool]:
             say(WITHOUT_TAP)
     _report_counts(result.signature, bad.count)
     return result, interrupted
+
+
+def scan_files_on(cluster: ClusterOptions, options: ScanOptions, files: PairFiles) -> tuple[Ranking, bool]:
+    """Scan all pairs on a cluster. Returns what `scan_files` does; an interrupted scan has no ranking, and raises."""
+    from attnscan.engine_ray import scan_on_ray
+
+    result, bad = scan_on_ray(options, files.paths, files.columns, cluster, skip_bad=files.skip_bad, say=say)
+    for error in bad.first:
+        say(f"skipped: {error}")
+    if result.signature.read_by == "output_attentions":
+        say(WITHOUT_TAP)
+    _report_counts(result.signature, bad.count)
+    return result, False
 
 
 def explain_pairs(options: ScanOptions, files: PairFiles, *, heads: str, pattern: str | None) -> Explanations:

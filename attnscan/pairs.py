@@ -6,7 +6,7 @@ import gzip
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
@@ -115,33 +115,71 @@ def about_how_many(paths: Sequence[str]) -> int | None:
     return total
 
 
+def pairs_in(
+    file: IO[bytes],
+    name: str,
+    columns: Sequence[str] | None = None,
+    on_bad: Callable[[PairsError], None] | None = None,
+) -> Iterator[Record]:
+    """The pairs of one file that is open, wherever it is; its name tells its format, and is what errors say.
+
+    Raises: PairsError as `read_pairs` does.
+    """
+    return _recorded(_opened_rows(file, name, suffix_in(name), partial(_pick, columns)), on_bad)
+
+
+def suffix_in(name: str) -> str:
+    """The suffix of a name, without .gz, that tells its format.
+
+    Raises: PairsError if it tells none.
+    """
+    whole, inner = Path(name.lower()), Path(name.lower().removesuffix(".gz"))
+    if inner.suffix in TEXT or whole.suffix in PARQUET:
+        return inner.suffix
+    raise PairsError(
+        f"cannot tell the format of {name} by its suffix",
+        f"use one of {' '.join(TEXT)}, with .gz or without, or {' '.join(PARQUET)}",
+    )
+
+
 def _records(paths: Sequence[str], pick: Pick, on_bad: Callable[[PairsError], None] | None) -> Iterator[Record]:
     for path in paths:
-        for row in _file_rows(path, pick):
-            try:
-                record = _record(row)
-            except PairsError as error:
-                if on_bad is None:
-                    raise
-                on_bad(error)
-            else:
-                yield record
+        yield from _recorded(_file_rows(path, pick), on_bad)
+
+
+def _recorded(found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], None] | None) -> Iterator[Record]:
+    for row in found:
+        try:
+            record = _record(row)
+        except PairsError as error:
+            if on_bad is None:
+                raise
+            on_bad(error)
+        else:
+            yield record
 
 
 def _file_rows(path: str, pick: Pick) -> Iterator[Row | PairsError]:
-    name = "standard input" if path == STDIN else path
     suffix = _suffix_of(path)
+    if path == STDIN:
+        yield from _opened_rows(_stdin(), "standard input", suffix, pick)
+        return
     try:
-        if path == STDIN:
-            yield from rows(_stdin(), name, suffix, pick)
-            return
-        with Path(path).open("rb") as file:
-            if not path.lower().endswith(".gz"):
-                yield from rows(file, name, suffix, pick)
-            elif not file.peek(1):
-                raise PairsError(f"{name} is empty", "gzip writes some bytes even for an empty file")
-            else:
-                yield from rows(cast(IO[bytes], gzip.GzipFile(fileobj=file)), name, suffix, pick)
+        file = Path(path).open("rb")  # noqa: SIM115
+    except OSError as error:
+        raise PairsError(f"cannot read {path}: {error.strerror or error}", "check the file") from None
+    with file:
+        yield from _opened_rows(file, path, suffix, pick)
+
+
+def _opened_rows(file: IO[bytes], name: str, suffix: str, pick: Pick) -> Iterator[Row | PairsError]:
+    try:
+        if not name.lower().endswith(".gz"):
+            yield from rows(file, name, suffix, pick)
+        elif not file.peek(1):  # type: ignore[attr-defined]
+            raise PairsError(f"{name} is empty", "gzip writes some bytes even for an empty file")
+        else:
+            yield from rows(cast(IO[bytes], gzip.GzipFile(fileobj=file)), name, suffix, pick)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise PairsError(f"{name} is not a whole gzip file: {error}", "copy or compress it again") from None
     except OSError as error:
@@ -169,15 +207,9 @@ def _suffix_of(path: str) -> str:
         raise PairsError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", "check the path") from None
     if stat.S_ISDIR(mode):
         raise PairsError(f"{path} is a directory", "name a file in it")
-    whole, inner = Path(path.lower()), Path(path.lower().removesuffix(".gz"))
-    if inner.suffix in TEXT or whole.suffix in PARQUET:
-        return inner.suffix
-    if not whole.suffix and not stat.S_ISREG(mode):
+    if not Path(path.lower().removesuffix(".gz")).suffix and not stat.S_ISREG(mode):
         return ""  # what a shell's <(command) is
-    raise PairsError(
-        f"cannot tell the format of {path} by its suffix",
-        f"use one of {' '.join(TEXT)}, with .gz or without, or {' '.join(PARQUET)}",
-    )
+    return suffix_in(path)
 
 
 def _record(row: Row | PairsError) -> Record:

@@ -33,6 +33,7 @@ LIGHT = {
     "attnscan.patterns",
     "attnscan.plain",
     "attnscan.readers",
+    "attnscan.remote_files",
     "attnscan.results",
     "attnscan.selection",
     "attnscan.sources",

@@ -9,10 +9,12 @@ import typer
 
 from attnscan.arguments import (
     BatchTokens,
+    BlockPairs,
     Columns,
     Csv,
     DeviceOption,
     DtypeOption,
+    EngineOption,
     FormatOption,
     Model,
     NoRelated,
@@ -22,16 +24,20 @@ from attnscan.arguments import (
     Patterns,
     PredictiveOption,
     PredictiveWords,
+    RayAddress,
     Seed,
     SkipBad,
     UnitOption,
     WithoutDelimiters,
+    WorkerCpus,
+    Workers,
+    cluster_of,
     destination_of,
 )
 from attnscan.messages import reported
 from attnscan.options import ScanOptions
 from attnscan.output import check_writable
-from attnscan.pair_jobs import PairFiles, ScanFiles, scan_files
+from attnscan.pair_jobs import PairFiles, ScanFiles, scan_files, scan_files_on
 from attnscan.patterns import PATTERNS
 
 if TYPE_CHECKING:
@@ -71,6 +77,11 @@ def heads(
     from_file: Annotated[
         Path | None, typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote.")
     ] = None,
+    engine: EngineOption = "local",
+    ray_address: RayAddress = None,
+    workers: Workers = None,
+    worker_cpus: WorkerCpus = None,
+    block_pairs: BlockPairs = None,
     format: FormatOption = None,
     csv: Csv = False,
     output: Output = None,
@@ -81,6 +92,11 @@ def heads(
             raise typer.BadParameter("--from needs no pairs and no model, and has nothing to keep")
         if per_pair is not None and state is not None:
             raise typer.BadParameter("--per-pair is written whole, and so cannot go on from a --state")
+        cluster = cluster_of(engine, ray_address, workers, worker_cpus, block_pairs)
+        if cluster is not None and (from_file is not None or not pairs):
+            raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
+        if cluster is not None and (state is not None or per_pair is not None):
+            raise typer.BadParameter("--engine ray keeps sums alone: leave out --state and --per-pair")
         destination = destination_of(format, csv, output)
         chosen = [each for each in PATTERNS if not pattern or each.id in pattern]
         options = ScanOptions(
@@ -108,7 +124,8 @@ def heads(
             files = ScanFiles(
                 PairFiles(pairs or [], columns.split(",") if columns else None, skip_bad), state, per_pair
             )
-            result, interrupted = scan_files(options, files)
+            scanned = scan_files(options, files) if cluster is None else scan_files_on(cluster, options, files.pairs)
+            result, interrupted = scanned
         names = pattern or result.scores.patterns
         shown = top or (10 if pattern else 5)
 
