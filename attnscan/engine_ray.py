@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +40,7 @@ except ImportError:
 
 _TOLD = 3  # bad records of a block whose words travel; the others are counted
 _MODULUS = 1 << 256
+_PATIENCE = 5.0  # seconds, for a cluster to answer
 
 
 @dataclass(frozen=True)
@@ -311,6 +313,7 @@ def _connected(cluster: ClusterOptions) -> Iterator[None]:
         return
     address = cluster.address or os.environ.get("RAY_ADDRESS") or "local"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    _check_answers(address)
     try:
         own = {"include_dashboard": False} if address == "local" else {}
         ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
@@ -321,6 +324,26 @@ def _connected(cluster: ClusterOptions) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+def _check_answers(address: str) -> None:
+    """Ray itself tries an address where nothing listens for seven minutes, and then ends the process.
+
+    Raises: EngineError if nothing does.
+    """
+    if "://" in address:
+        raise EngineError(
+            f"cannot reach a Ray cluster at {address}: Ray Data does not run through the Ray client",
+            "run attnscan on a machine of the cluster, with --ray-address auto",
+        )
+    host, colon, port = address.rpartition(":")
+    if not colon:  # `auto`, `local`
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+    except (OSError, ValueError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise EngineError(f"cannot reach a Ray cluster at {address}: {why}", "start one with `ray start`") from None
 
 
 def _shares(

@@ -91,7 +91,7 @@ def _located(name: str) -> tuple[Any, str, Any]:
     except Exception as error:  # each store raises its own kinds
         raise _unreadable(name, error) from None
     # What stands before the path (scheme, host) and behind it (?region=...) is the same for its neighbours
-    before, _, behind = name.partition(path)
+    before, _, behind = name.rstrip("/").partition(path.rstrip("/"))
     return filesystem, path, lambda other: f"{before}{other}{behind}"
 
 

@@ -1,0 +1,299 @@
+"""The scan on a cluster: the same table as here, whatever dies on the way. One machine plays several."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+from collections.abc import Callable, Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numpy.testing import assert_allclose
+from toy import ARTICLES, NOUNS, VERBS, save_toy_bert
+from typer.testing import CliRunner
+
+from attnscan.batch import EncodedBatch
+from attnscan.cli import app
+from attnscan.engine import ScanState, scan
+from attnscan.errors import AttnscanError, DeviceError, EngineError, PairsError, TooLongError
+from attnscan.options import ClusterOptions, ScanOptions
+from attnscan.pairs import read_pairs
+from attnscan.patterns import PATTERNS, Pattern
+from attnscan.results import Ranking
+from attnscan.scanner import Scanner
+
+ray = pytest.importorskip("ray")
+from attnscan import engine_ray  # noqa: E402
+from attnscan.engine_ray import Bad, Block, Found, Plan, Totals, Worker, blocks_of, merged, scan_on_ray  # noqa: E402
+
+# Ray's own, when processes that it started end
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small model with planted heads."""
+    plan = {(0, 0): "next-word", (0, 1): "identical", (1, 2): "previous-word"}
+    return str(save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, plan))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Four files of 300 pairs, one of them with a single pair, which another one has too."""
+    directory, draw = tmp_path_factory.mktemp("pairs"), random.Random(0)
+    words = [*ARTICLES, *NOUNS, *VERBS, "on", "."]
+    lines = ["\t".join(" ".join(draw.choices(words, k=draw.randint(2, 9))) for _ in "AB") for _ in range(299)]
+    paths = []
+    for name, some in (("a", lines[:150]), ("b", lines[150:170]), ("c", lines[:1]), ("d", lines[170:])):
+        path = directory / f"{name}.tsv"
+        path.write_text("\n".join(["sentence_a\tsentence_b", *some]))
+        paths.append(str(path))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Three machines with a core each, and one that only leads."""
+    from ray.cluster_utils import Cluster
+
+    small = {"object_store_memory": 80 << 20}
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **small})
+    machines = [made.add_node(num_cpus=1, **small) for _ in range(3)]
+    ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
+    yield made, machines
+    ray.shutdown()
+    made.shutdown()
+
+
+def local(options: ScanOptions, files: list[str]) -> Ranking:
+    """The one-machine engine's table."""
+    with Scanner(options) as scanner:
+        state = ScanState()
+        for after in scan(scanner, read_pairs(files)):
+            state = after
+        return state.finish(scanner)
+
+
+def assert_equal(found: Ranking, expected: Ranking) -> None:
+    """Every number of every head, and all that the signature says but the order of the input."""
+    for kind in ("every_key", "words_only"):
+        for field in fields(expected.scores.every_key):
+            a, b = (getattr(getattr(each.scores, kind), field.name) for each in (found, expected))
+            # A standard error of zero is the root of what rounding leaves
+            near = 1e-7 if field.name == "se" else 1e-12
+            assert_allclose(a, b, rtol=1e-9, atol=near, err_msg=f"{kind} {field.name}")
+    assert_allclose(found.scores.entropy, expected.scores.entropy, rtol=1e-9)
+    assert replace(found.signature, input_hash="") == replace(expected.signature, input_hash="")
+
+
+def plan_of(toy: str, files: list[str], **other: Any) -> Plan:
+    """What workers are told."""
+    plan = Plan(ScanOptions(model=toy, on_long="truncate"), toy, tuple(files), None, False, 8, 1)
+    return replace(plan, **other)
+
+
+def added(plan: Plan, blocks: list[Block]) -> Totals:
+    """Blocks as one worker here scores them."""
+    worker, totals = Worker(plan), Totals()
+    for block in blocks:
+        totals.add(worker.score(block), plan.options.predictive_pairs)
+    return totals
+
+
+# Without a cluster
+
+
+@pytest.mark.parametrize("block_pairs", [1, 7, 20, 1000])
+def test_blocks_hold_every_record_once_in_order_and_end(toy: str, files: list[str], block_pairs: int) -> None:
+    plan = plan_of(toy, files, block_pairs=block_pairs)
+    for file, name in enumerate(files):
+        blocks = list(blocks_of(plan, file))
+        assert [record for block in blocks for record in block.records] == list(read_pairs([name]))
+        assert [(block.file, block.number) for block in blocks] == [(file, i) for i in range(len(blocks))]
+        assert [block.last for block in blocks] == [False] * (len(blocks) - 1) + [True]
+        assert blocks == list(blocks_of(plan, file))
+
+
+def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_out(toy: str, files: list[str]) -> None:
+    plan = plan_of(toy, files)
+    blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
+    once, twice = added(plan, blocks), added(plan, [*blocks, *blocks[:5]][::-1])
+    assert once.state.seen.read == twice.state.seen.read == 300
+    assert once.state.seen.digest == twice.state.seen.digest and len(once.state.seen.digest) == 64
+    assert once.state.seen.sample == tuple(sorted(twice.state.seen.sample, key=lambda each: each[0]))
+    with plan.scanner() as scanner:
+        assert_equal(twice.state.finish(scanner), local(plan.options, files))
+    once.check(len(files))
+    twice.check(len(files))
+    for some in (blocks[:3] + blocks[4:], [block for block in blocks if block.file]):
+        with pytest.raises(EngineError, match="lost blocks"):
+            added(plan, some).check(len(files))
+
+
+def test_the_digest_tells_other_pairs_and_how_often_each_is_there(toy: str, files: list[str]) -> None:
+    plan = plan_of(toy, files, block_pairs=150)
+    (first, *_), (other, *_) = blocks_of(plan, 0), blocks_of(plan, 1)
+    again = replace(first, number=1)
+    digests = {added(plan, blocks).state.seen.digest for blocks in ([first], [other], [first, other], [first, again])}
+    assert len(digests) == 4
+
+
+def test_samples_of_shards_merge_into_the_sample_of_all(toy: str, files: list[str]) -> None:
+    plan = plan_of(toy, files, options=ScanOptions(model=toy, on_long="truncate", predictive_pairs=5))
+    blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
+    with Scanner(plan.options) as scanner:
+        (*_, whole) = scan(scanner, read_pairs(files))
+    merged_sample = added(plan, blocks[::-1]).state.seen.sample
+    assert [(key, pair) for key, _, pair in merged_sample] == [(key, pair) for key, _, pair in whole.seen.sample]
+    assert merged(ScanState(), whole, 3).seen.sample == whole.seen.sample[:3]
+
+
+def test_bad_records_are_counted_and_the_first_ones_told(toy: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.tsv"
+    path.write_text("sentence_a\tsentence_b\n" + "the cat\tsat\nthe dog\n" * 6)
+    plan = plan_of(toy, [str(path)], skip_bad=True, block_pairs=4)
+    totals = added(plan, list(blocks_of(plan, 0)))
+    assert (totals.state.seen.read, totals.bad.count, len(totals.bad.first)) == (6, 6, 3)
+    assert str(totals.bad.first[0]).startswith(f"{path}:3: ")
+
+
+def test_errors_travel_as_they_are(toy: str, files: list[str], tmp_path: Path) -> None:
+    for error in (PairsError("a", "b"), TooLongError("c", "d"), DeviceError("e")):
+        block = pickle.loads(pickle.dumps(Found(Block(0, 0, error=error)))).block
+        with pytest.raises(type(error), match=str(error)):
+            Totals().add(Found(block), 16)
+    path = tmp_path / "long.txt"
+    path.write_text("the cat\n" + "cat " * 60)
+    for plan, where in (
+        (plan_of(toy, [str(path)], options=ScanOptions(model=toy, on_long="error")), "long.txt:2: "),
+        (plan_of(toy, files, options=ScanOptions(model=str(tmp_path))), str(tmp_path)),
+        (plan_of(toy, [str(tmp_path / "none.tsv")]), "none.tsv"),
+    ):
+        with pytest.raises(AttnscanError, match=where):
+            added(plan, list(blocks_of(plan, 0)))
+
+
+def test_without_ray_one_line_says_how(monkeypatch: pytest.MonkeyPatch, files: list[str]) -> None:
+    import sys
+
+    monkeypatch.delitem(sys.modules, "attnscan.engine_ray")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = CliRunner().invoke(app, ["heads", "--pairs", files[0], "--engine", "ray"])
+    expected = "attnscan: --engine ray needs Ray, which is not installed; run: pip install 'attnscan[ray]'\n"
+    assert (done.exit_code, done.stderr) == (1, expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--engine", "ray"], "name them with --pairs"),
+        (["--pairs", "p.tsv", "--engine", "ray", "--state", "s"], "leave out --state and --per-pair"),
+        (["--pairs", "p.tsv", "--engine", "ray", "--per-pair", "p.parquet"], "leave out --state and --per-pair"),
+        (["--pairs", "p.tsv", "--worker-cpus", "2"], "--worker-cpus is for --engine ray"),
+        (["--ray-address", "auto"], "--ray-address is for --engine ray"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(app, ["heads", *arguments])
+    assert done.exit_code == 2 and says in " ".join(done.stderr.replace("│", "").split())
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999", "ray://127.0.0.1:1", "[::1]:none"])
+def test_no_cluster_at_an_address_is_one_line(files: list[str], toy: str, address: str) -> None:
+    arguments = ["heads", "--pairs", files[0], "--model", toy, "--engine", "ray", "--ray-address", address]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1 and f"cannot reach a Ray cluster at {address}: " in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+# With one
+
+
+def watched(directory: Path, pause: float = 0.0) -> Pattern:
+    """A pattern that leaves a file for each process that scores, and takes its time."""
+
+    def target(batch: EncodedBatch) -> Any:
+        import os
+        import time
+
+        (directory / str(os.getpid())).touch()
+        time.sleep(pause)
+        return batch.same_sentence & (batch.offset == 2)
+
+    return Pattern("two-on", "2", target, "weight two on")
+
+
+@pytest.mark.parametrize(("workers", "block_pairs"), [(3, 10), (1, 200)])
+@pytest.mark.usefixtures("cluster")
+def test_the_table_is_the_local_engines(
+    toy: str, files: list[str], tmp_path: Path, workers: int, block_pairs: int
+) -> None:
+    options = ScanOptions(model=toy, on_long="truncate", patterns=(*PATTERNS, watched(tmp_path)))
+    said: list[str] = []
+    asked = ClusterOptions(workers=workers, block_pairs=block_pairs)
+    result, bad = scan_on_ray(options, files, None, asked, say=said.append)
+    assert {int(path.name) for path in tmp_path.iterdir()} and len(list(tmp_path.iterdir())) <= workers + 1
+    assert_equal(result, local(options, files))
+    assert bad == Bad() and said[-1].startswith("300 pairs in ") and said[-1].endswith(f"by {workers} workers")
+
+
+def interrupted_scan(
+    monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], watch: Path, harm: Callable[[], None]
+) -> tuple[Ranking, Ranking]:
+    """The tables of three workers, to whom harm is done as the fifth of fifty blocks comes, and of none."""
+    options = ScanOptions(model=toy, on_long="truncate", patterns=(*PATTERNS, watched(watch, 0.2)))
+    add, count = Totals.add, [0]
+
+    def counted(self: Totals, found: Found, sample: int) -> None:
+        count[0] += 1
+        if count[0] == 5:
+            harm()
+        add(self, found, sample)
+
+    monkeypatch.setattr(engine_ray.Totals, "add", counted)
+    result, _ = scan_on_ray(options, files, None, ClusterOptions(workers=3, block_pairs=6))
+    calm = replace(options, patterns=(*PATTERNS, watched(watch)))
+    return result, local(calm, files)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_worker_that_is_killed_is_replaced_and_nothing_counts_twice(
+    monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], tmp_path: Path
+) -> None:
+    killed: list[int] = []
+
+    def kill() -> None:
+        killed.append(int(max(tmp_path.iterdir(), key=lambda path: path.stat().st_mtime).name))
+        os.kill(killed[0], signal.SIGKILL)
+
+    assert_equal(*interrupted_scan(monkeypatch, toy, files, tmp_path, kill))
+    assert killed and len(list(tmp_path.iterdir())) >= 4  # three, and the one in its place
+
+
+def test_a_machine_that_goes_away_takes_nothing_with_it(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], tmp_path: Path
+) -> None:
+    made, machines = cluster
+
+    def remove() -> None:
+        made.remove_node(machines.pop(), allow_graceful=False)
+
+    assert_equal(*interrupted_scan(monkeypatch, toy, files, tmp_path, remove))
+    assert len(machines) == 2
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_bad_record_is_named_in_one_line(toy: str, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text("sentence_a,sentence_b\nthe cat,sat\nthe dog\n")
+    arguments = ["heads", "--model", toy, "--pairs", str(tmp_path / "*.csv"), "--engine", "ray", "--workers", "1"]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1 and done.stdout == ""
+    assert done.stderr.splitlines() == [
+        f"attnscan: {bad}:3: its number of fields is 1, and in the first line 2; "
+        "correct it, or pass --skip-bad to go on without it"
+    ]
