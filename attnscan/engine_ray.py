@@ -2,10 +2,10 @@
 
     files -> tasks that read them, block by block -> actors that hold the model -> sums, added on the driver
 
-A block is a run of records of one file, known by the file's place and its own number: cut the same however often it
-is read. A worker or machine that dies is replaced by Ray, and what it had not handed over is done again; the driver
-adds a block once, and at the end finds every block of every file there, or says that one is missing.
-Sums are added as they come, so two runs may differ in the last bits, as floating-point sums do.
+A block (blocks.py) is known by its file's place and its own number, and is the same however often it is read. A
+worker or machine that dies is replaced by Ray, and what it had not handed over is done again; the driver adds a block
+once, and at the end finds every block of every file there, or says that one is missing. Sums are added as they come,
+so two runs may differ in the last bits, as floating-point sums do.
 Does not handle: `--state`, `--per-pair`, standard input.
 """
 
@@ -23,11 +23,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from attnscan.blocks import Bad, Block, BlockFiles, row
 from attnscan.engine import ScanState, Seen, scan
 from attnscan.errors import AttnscanError, DeviceError, EngineError, InputError
 from attnscan.options import ClusterOptions, ScanOptions
-from attnscan.pairs import Record, pairs_in
-from attnscan.remote_files import files_named, opened
+from attnscan.pairs import Record
+from attnscan.remote_files import files_named
 from attnscan.results import Ranking
 from attnscan.scanner import Scanner, hashed
 from attnscan.sources import Source, choose
@@ -38,37 +39,8 @@ try:
 except ImportError:
     raise EngineError("--engine ray needs Ray, which is not installed", "run: pip install 'attnscan[ray]'") from None
 
-_TOLD = 3  # bad records of a block whose words travel; the others are counted
 _MODULUS = 1 << 256
 _PATIENCE = 5.0  # seconds, for a cluster to answer
-
-
-@dataclass(frozen=True)
-class Block:
-    """Some records of one file; the file's last block has none."""
-
-    file: int
-    number: int
-    records: tuple[Record, ...] = ()
-    bad: Bad = field(default_factory=lambda: Bad())
-    last: bool = False
-    error: AttnscanError | None = None
-    """What ends the run."""
-
-
-@dataclass(frozen=True)
-class Bad:
-    """Bad records that were skipped: how many, and the first of them."""
-
-    count: int = 0
-    first: tuple[InputError, ...] = ()
-
-    def and_then(self, error: InputError) -> Bad:
-        """The same, one record later."""
-        return Bad(self.count + 1, (*self.first, error)[:_TOLD])
-
-    def __add__(self, other: Bad) -> Bad:
-        return Bad(self.count + other.count, (*self.first, *other.first)[:_TOLD])
 
 
 @dataclass(frozen=True)
@@ -88,10 +60,7 @@ class Plan:
     options: ScanOptions
     source_name: str
     """The model as the user calls it; `options.model` is how every machine finds it."""
-    files: tuple[str, ...]
-    columns: tuple[str, ...] | None
-    skip_bad: bool
-    block_pairs: int
+    files: BlockFiles
     threads: int
 
     def scanner(self) -> Scanner:
@@ -151,31 +120,6 @@ def merged(one: ScanState, other: ScanState, sample: int) -> ScanState:
     return ScanState(seen, one.sums + other.sums)
 
 
-def blocks_of(plan: Plan, file: int) -> Iterator[Block]:
-    """A file's blocks, the same ones whenever it is read; an error is the last of them."""
-    records: list[Record] = []
-    bad: list[InputError] = []
-    number = 0
-    name = plan.files[file]
-
-    def taken() -> Block:
-        block = Block(file, number, tuple(records), Bad(len(bad), tuple(bad[:_TOLD])))
-        records.clear()
-        bad.clear()
-        return block
-
-    try:
-        with opened(name) as stream:
-            for record in pairs_in(stream, name, plan.columns, bad.append if plan.skip_bad else None):
-                records.append(record)
-                if len(records) == plan.block_pairs:
-                    yield taken()
-                    number += 1
-        yield replace(taken(), last=True)
-    except AttnscanError as error:
-        yield Block(file, number, error=error)
-
-
 class Worker:
     """An actor that holds the model and scores blocks: rows of `block` to rows of `found`, both pickled."""
 
@@ -190,7 +134,7 @@ class Worker:
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """One block."""
         block: Block = pickle.loads(batch["block"][0])
-        return _row("found", self.score(block))
+        return row("found", self.score(block))
 
     def score(self, block: Block) -> Found:
         """The sums of a block, or the error that it met."""
@@ -210,7 +154,7 @@ class Worker:
 
         state = ScanState()
         try:
-            for after in scan(self._scanner, counted(), on_bad=skip if self._plan.skip_bad else None):
+            for after in scan(self._scanner, counted(), on_bad=skip if self._plan.files.skip_bad else None):
                 state = after
         except AttnscanError as error:
             return Found(replace(bare, error=error))
@@ -242,15 +186,12 @@ def scan_on_ray(
         plan = Plan(
             replace(options, model=_everywhere(source), device=device),
             source.name,
-            tuple(files),
-            None if columns is None else tuple(columns),
-            skip_bad,
-            cluster.block_pairs,
+            BlockFiles(tuple(files), tuple(columns) if columns else None, skip_bad, cluster.block_pairs),
             cluster.worker_cpus,
         )
         started, totals = time.monotonic(), Totals()
-        for row in _pipeline(plan, workers, needs).iter_rows():
-            totals.add(pickle.loads(row["found"]), options.predictive_pairs)
+        for each in _pipeline(plan, workers, needs).iter_rows():
+            totals.add(pickle.loads(each["found"]), options.predictive_pairs)
         totals.check(len(files))
         took = time.monotonic() - started
         read = totals.state.seen.read
@@ -266,15 +207,10 @@ def _pipeline(plan: Plan, workers: int, needs: dict[str, float]) -> Any:
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = sys.stderr.isatty()
     context.target_max_block_size = 1  # byte: what is read goes on to the workers at once, not when 128 MiB are full
-    files = ray.data.from_items(list(range(len(plan.files))), override_num_blocks=len(plan.files))
-
-    def read(batch: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        for block in blocks_of(plan, int(batch["item"][0])):
-            yield _row("block", block)
-
+    count = len(plan.files.paths)
     # Readers take no share of the CPUs: the workers may hold them all, and would wait for readers that wait for them
-    reading = files.map_batches(
-        read, batch_size=1, num_cpus=0, compute=ray.data.TaskPoolStrategy(size=min(workers, len(plan.files)))
+    reading = ray.data.from_items(list(range(count)), override_num_blocks=count).map_batches(
+        plan.files.rows, batch_size=1, num_cpus=0, compute=ray.data.TaskPoolStrategy(size=min(workers, count))
     )
     return reading.map_batches(
         Worker,
@@ -283,12 +219,6 @@ def _pipeline(plan: Plan, workers: int, needs: dict[str, float]) -> Any:
         compute=ray.data.ActorPoolStrategy(size=workers, max_tasks_in_flight_per_actor=2),
         **needs,
     )
-
-
-def _row(name: str, value: object) -> dict[str, Any]:
-    import numpy as np
-
-    return {name: np.array([pickle.dumps(value)], dtype=object)}
 
 
 def _finished(plan: Plan, state: ScanState) -> tuple[Ranking | None, AttnscanError | None]:

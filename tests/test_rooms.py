@@ -21,6 +21,7 @@ LIGHT = {
     "attnscan",
     "attnscan.arguments",
     "attnscan.attention",
+    "attnscan.blocks",
     "attnscan.catalog",
     "attnscan.errors",
     "attnscan.explanation",
