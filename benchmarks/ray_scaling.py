@@ -4,7 +4,7 @@
 
 One machine plays the cluster. The one-machine engine has as many threads as there are workers of one core. Timed apart:
 the scan, which a longer run has more of, and all that is paid once (starting Ray, loading the model in each worker,
-`predictive`). The scan's ratio is the overhead of a long run; the file is read --repeat times to make it longer.
+and the end). The scan's ratio is the overhead of a long run; the file is read --repeat times to make it longer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=1, help="read the file that often")
     asked = parser.parse_args()
     paths = [asked.pairs] * asked.repeat
-    options = ScanOptions(model=asked.model, device="cpu", on_long="truncate")
+    options = ScanOptions(model=asked.model, device="cpu", on_long="truncate", predictive="off")
 
     torch.set_num_threads(asked.workers)
     started = time.perf_counter()
