@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from attnscan.attention import Attention
@@ -92,7 +93,7 @@ class _Explainer:
         self._scanner, self._heads, self._pattern = scanner, heads, pattern
         self._found = _Found()
         self._positions: Positions | None = None
-        self._looked = False
+        self._looked = self._moved = False
 
     def take(self, inputs: Sequence[EncodedInput], keep: bool = False) -> Attention | None:
         """Score a batch as it is, and with everything changed that can be; with `keep`, return its attention."""
@@ -134,6 +135,7 @@ class _Explainer:
         total: ScoreSums | None = None
         for number in range(SHUFFLES):
             order = shuffled(inputs, width, scanner.options.seed + number).to(model_inputs["input_ids"].device)
+            self._moved |= bool((order != torch.arange(width, device=order.device)).any())
             again = scorer.fresh()
             with self._positions.reordered(model_inputs, order) as changed:
                 scanner.run(changed, again)
@@ -167,7 +169,11 @@ class _Explainer:
         moved = causes.get("positions_shuffled")
         if moved is not None and _same(moved, scores):
             del causes["positions_shuffled"]
-            found.not_available["positions_shuffled"] = "the model takes no notice of positions that are given to it"
+            found.not_available["positions_shuffled"] = (
+                "the model takes no notice of positions that are given to it"
+                if self._moved
+                else "there are no two words to shuffle"
+            )
         if found.neurons is None:
             found.not_available["neurons"] = "this architecture shows no queries and keys"
         layers, width = scores.grid

@@ -162,6 +162,13 @@ def test_a_shuffle_moves_words_among_themselves_and_nothing_else() -> None:
     assert not torch.equal(order, shuffled([encoded], 12, seed=1)[0])
 
 
+def test_a_single_word_has_nothing_to_shuffle(toy: str) -> None:
+    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
+        found = explain_input(scanner, _record(Pair("cat")))
+    assert found.not_available["positions_shuffled"] == "there are no two words to shuffle"
+    assert "cannot be explained here" in _of(found, NEXT, "next-word").conclusion
+
+
 def test_no_pair_is_an_error(toy: str) -> None:
     with Scanner(ScanOptions(model=toy, predictive="off")) as scanner, pytest.raises(InputError, match="no pair"):
         explain(scanner, [])

@@ -102,6 +102,16 @@ def test_a_long_input_is_a_list_that_says_how_to_see_more() -> None:
     assert "strongest" not in _run("0-2", long, "--window", window)
 
 
+def test_wide_letters_stand_above_their_columns() -> None:
+    lines = _run("0-0", "a 語 b").splitlines()
+    from rich.cells import cell_len
+
+    header = next(line for line in lines if "語" in line)
+    row = next(line for line in lines if line.startswith("  0 [CLS]"))
+    assert cell_len(header.split("語")[0]) == len("  0 [CLS] ") + 2 * 2
+    assert cell_len(row) >= len("  0 [CLS] ") + 2 * 5
+
+
 def test_the_strongest_weights_are_listed_strongest_first() -> None:
     lines = [line for line in _run("2-9", *ARTICLE, "--top", "7").splitlines() if "→" in line]
     weights = [float(line.split("→")[1].split()[2]) for line in lines]
