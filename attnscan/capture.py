@@ -23,12 +23,15 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
+from transformers.utils import logging
 
 from attnscan.errors import CaptureError
+from attnscan.shown import refused, softmax_weights
 
 _BLOCK = 1 << 18  # weights in a block on a CPU: 1 MiB of float32, which the second-level cache holds
 _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
 _MODIFIERS = ("s_aux", "softcap", "position_bias")  # what eager attention can add that the tap does not
+_HIDDEN = -9e3  # what less than this is added to is not to be seen: older models hide with -10,000, others with more
 _names = (f"attnscan_tap_{number}" for number in itertools.count())
 
 
@@ -71,7 +74,7 @@ class Tap:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.layers: int = model.config.num_hidden_layers
+        self.layers = _layers_of(model)
         self.works = True
         """Whether the model calls the tap in every layer; known after the first run."""
         self._name = next(_names)
@@ -95,19 +98,19 @@ class Tap:
         Raises: CaptureError if the architecture shows no attention in any way, or fails on this input.
         """
         taken = _accepted(self.model, inputs)
-        with torch.inference_mode():
+        with quiet_transformers(), torch.inference_mode():
             if self.works:
                 self.works = self._run_tapped(taken, consume)
             if not self.works:
                 self._run_eager(taken, consume)
 
     @contextmanager
-    def _implementation(self, name: str) -> Iterator[None]:
-        """Run the model with that attention, and put its own back."""
+    def _implementation(self, name: str) -> Iterator[bool]:
+        """Run the model with that attention, and put its own back; whether it took it."""
         before = self.model.config._attn_implementation
         self.model.set_attn_implementation(name)
         try:
-            yield
+            yield self.model.config._attn_implementation == name
         finally:
             self.model.set_attn_implementation(before)
 
@@ -119,8 +122,9 @@ class Tap:
             inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
         self._run = run = _Run(consume, self.layers, lengths)
         try:
-            with self._implementation(self._name):
-                self.model(**inputs)
+            with self._implementation(self._name) as took:
+                if took:
+                    self.model(**inputs)
         except _Finished:
             return True
         except _Untappable:
@@ -146,7 +150,7 @@ class Tap:
         """What transformers calls in place of eager attention, once a layer."""
         run = self._run
         assert run is not None  # the model is under the tap's implementation during a run alone
-        if any(rest.get(name) is not None for name in _MODIFIERS):
+        if any(rest.get(name) is not None for name in _MODIFIERS) or run.is_same_layer(query):
             raise _Untappable
         groups = query.shape[1] // key.shape[1]
         key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
@@ -174,27 +178,15 @@ class Tap:
 
     def _run_eager(self, inputs: dict[str, Any], consume: Consumer) -> None:
         try:
-            with self._implementation("eager"):
-                output = self.model(**inputs, output_attentions=True)
+            with self._implementation("eager") as took:
+                output = self.model(**inputs, output_attentions=True) if took else {}
         except Exception as error:
             raise _failed(self.model, error) from error
-        layers: Sequence[Tensor | None] = output.get("attentions") or output.get("encoder_attentions") or ()
-        every_layer = [weights for weights in layers if weights is not None]
-        if not every_layer or len(every_layer) < len(layers):
-            raise CaptureError(
-                f"the architecture {type(self.model).__name__} shows no attention weights",
-                "use a model with softmax attention, such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
-            )
+        shown = output.get("attentions") or output.get("encoder_attentions") or ()
         present = inputs.get("attention_mask")
-        batch, length = inputs["input_ids"].shape
+        every_layer = softmax_weights(type(self.model).__name__, shown, inputs["input_ids"], present)
         grid = (len(every_layer), every_layer[0].shape[1])
         for layer, weights in enumerate(every_layer):
-            if weights.shape != (batch, grid[1], length, length):
-                raise CaptureError(
-                    f"layer {layer} of {type(self.model).__name__} has weights of shape {list(weights.shape)} "
-                    f"for {length} tokens",
-                    "attnscan needs every layer's weights from each token to each token",
-                )
             every = slice(None)
             visible = visible_keys(weights, present)
             consume(AttentionBlock(grid, layer, every, every, weights.float(), visible, None, None, None, None))
@@ -211,6 +203,12 @@ class _Run:
     layer: int = 0
     consumer_failed: bool = False
     masks: dict[int, _Mask] = field(default_factory=dict)
+    query: Tensor | None = None
+
+    def is_same_layer(self, query: Tensor) -> bool:
+        """Whether the layer before calls again, as DiffLlama's do for each half of the values: calls count layers."""
+        before, self.query = self.query, query
+        return before is query
 
     def show(self, block: AttentionBlock) -> None:
         """Hand a block over, and remember whose fault it is if that fails."""
@@ -252,7 +250,7 @@ class _Mask:
         bias = mask
         if mask.dtype == torch.bool:
             bias = torch.zeros(mask.shape, device=device).masked_fill_(~mask, torch.finfo(torch.float32).min)
-        visible = (bias > torch.finfo(bias.dtype).min / 2).any(1).expand(batch, length, length)
+        visible = (bias > _HIDDEN).any(1).expand(batch, length, length)
         bias = bias.float().clip(torch.finfo(torch.float32).min).expand(batch, -1, length, -1)
         empty = [not bool(bias[i, :, :own, :own].any()) for i, own in enumerate(lengths)]
         return cls(mask, bias, visible, empty)
@@ -264,6 +262,22 @@ class _Mask:
             logits += self.bias[inputs, heads if self.bias.shape[1] > 1 else slice(None), own, own]
 
 
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Progress bars, reports of unused task heads and advice are not for our users; what matters is raised."""
+    verbosity = logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@quiet_transformers()
 @torch.inference_mode()
 def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
     """Run a model as it is, without a tap.
@@ -285,6 +299,17 @@ def _failed(model: Any, error: Exception) -> CaptureError:
     )
 
 
+def _layers_of(model: Any) -> int:
+    """How many layers the model's text part has by its config.
+
+    Raises: CaptureError if there is no such number.
+    """
+    try:
+        return int(model.config.get_text_config().num_hidden_layers)
+    except (AttributeError, TypeError, ValueError):
+        raise refused(type(model).__name__, "does not say how many layers of attention it has") from None
+
+
 class _Finished(Exception):
     """The last layer's weights are read: ends the forward pass."""
 
@@ -297,7 +322,8 @@ def _accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     """The inputs that this model's forward takes, and its cache switched off where it has one."""
     parameters = inspect.signature(model.forward).parameters
     taken: dict[str, Any] = {name: value for name, value in inputs.items() if name in parameters}
-    if getattr(model.config, "type_vocab_size", 2) < 2:
+    segments = getattr(model.config, "type_vocab_size", None)
+    if isinstance(segments, int) and segments < 2:
         taken.pop("token_type_ids", None)  # a tokenizer that gives segments to a model that has none
     if "use_cache" in parameters:
         taken["use_cache"] = False
