@@ -45,11 +45,11 @@ class AttentionBlock:
     inputs: slice
     heads: slice
     weights: Tensor
-    """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0. The tap
-    leaves out the padding at the inputs' end: they are all of one length, and queries and keys run so far."""
+    """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0. On a CPU
+    and without the tap, padding at the inputs' end is left out: they are all of one length."""
     visible: Tensor
-    """Which keys each query may see, for the whole batch. Shape: [batch, query, key], bool. Layers with
-    the same mask carry the same object, so that what follows from it need be worked out only once."""
+    """Which keys each query of these inputs may see. Shape: [batch, query, key], bool. Layers with the same mask
+    carry the same object, so that what follows from it need be worked out only once."""
     query: Tensor | None
     """After any rotation, before scaling. Shape: [batch, head, query, dimension]; None without the tap."""
     key: Tensor | None
@@ -61,7 +61,7 @@ class AttentionBlock:
 
 
 Consumer = Callable[[AttentionBlock], None]
-"""Takes blocks; layers come in order. If a model turns out not to call the tap in every layer, all
+"""Takes blocks; of an input, layers come in order. If a model turns out not to call the tap in every layer, all
 blocks come once more from layer 0 on, so a consumer must overwrite what it has of a block, not add to it."""
 
 
@@ -115,8 +115,8 @@ class Tap:
             self.model.set_attn_implementation(before)
 
     def _run_tapped(self, inputs: dict[str, Any], consume: Consumer) -> bool:
-        lengths = _lengths(inputs)
         on_cpu = inputs["input_ids"].device.type == "cpu"
+        lengths = _lengths(inputs) if on_cpu else [inputs["input_ids"].shape[1]] * len(inputs["input_ids"])
         copies = -(-_LEAST_ROWS // inputs["input_ids"].numel()) if on_cpu else 1
         if copies > 1:
             inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
@@ -177,19 +177,29 @@ class Tap:
         return output.transpose(1, 2), None
 
     def _run_eager(self, inputs: dict[str, Any], consume: Consumer) -> None:
+        """Run inputs without their padding, neighbours of one length together: ConvBERT's convolution reaches it."""
+        lengths = _lengths(inputs)
+        start, whole = 0, inputs["input_ids"].shape
+        for length, some in itertools.groupby(lengths):
+            part = slice(start, start := start + len(list(some)))
+            own = {k: v[part, :length] if isinstance(v, Tensor) else v for k, v in inputs.items()}
+            every_layer = self._shown(own)
+            grid = (len(every_layer), every_layer[0].shape[1])
+            for layer, weights in enumerate(every_layer):
+                visible = weights.new_zeros(*whole, whole[1], dtype=torch.bool)
+                visible[part, :length, :length] = visible_keys(weights, None)
+                heads = slice(0, grid[1])
+                consume(AttentionBlock(grid, layer, part, heads, weights.float(), visible, None, None, None, None))
+
+    def _shown(self, inputs: dict[str, Any]) -> list[Tensor]:
+        """Every layer's weights, as the model itself shows them."""
         try:
             with self._implementation("eager") as took:
                 output = self.model(**inputs, output_attentions=True) if took else {}
         except Exception as error:
             raise _failed(self.model, error) from error
-        shown = output.get("attentions") or output.get("encoder_attentions") or ()
-        present = inputs.get("attention_mask")
-        every_layer = softmax_weights(type(self.model).__name__, shown, inputs["input_ids"], present)
-        grid = (len(every_layer), every_layer[0].shape[1])
-        for layer, weights in enumerate(every_layer):
-            every = slice(None)
-            visible = visible_keys(weights, present)
-            consume(AttentionBlock(grid, layer, every, every, weights.float(), visible, None, None, None, None))
+        attentions = output.get("attentions") or output.get("encoder_attentions") or ()
+        return softmax_weights(type(self.model).__name__, attentions, inputs["input_ids"])
 
 
 @dataclass
@@ -331,11 +341,11 @@ def _accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
 
 
 def _lengths(inputs: dict[str, Any]) -> list[int]:
-    """The length of each input without the padding at its end; with it on an accelerator, where one block is best."""
+    """The length of each input without the padding at its end."""
     ids, present = inputs["input_ids"], inputs.get("attention_mask")
-    if present is None or ids.device.type != "cpu":
+    if present is None:
         return [ids.shape[1]] * len(ids)
-    places = torch.arange(1, ids.shape[1] + 1)
+    places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
     return [max(1, int(length)) for length in (places * (present != 0)).amax(1)]
 
 

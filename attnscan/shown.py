@@ -1,7 +1,7 @@
 """What a model without a tap shows as its attentions, taken only if it proves to be just that.
 
-Under that name some architectures show logits (SqueezeBERT), some a part of each row (Longformer), some
-rows that a sink beside the input has a share of (GPT-OSS), and some look at padding.
+Under that name some architectures show logits (SqueezeBERT), some a part of each row (Longformer), and some
+rows that a sink beside the input has a share of (GPT-OSS).
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from attnscan.errors import CaptureError
@@ -17,10 +16,10 @@ from attnscan.errors import CaptureError
 _ROW_TOLERANCE, _HALF_ROW_TOLERANCE = 1e-3, 2e-2  # how far from 1 a row's sum may be rounded, in 32 and in 16 bits
 
 
-def softmax_weights(architecture: str, shown: Sequence[Any], ids: Tensor, present: Tensor | None) -> list[Tensor]:
+def softmax_weights(architecture: str, shown: Sequence[Any], ids: Tensor) -> list[Tensor]:
     """The weights of every layer that has attention.
 
-    Shape: `ids` and `present` [batch, token] -> each [batch, head, query, key], in the model's number format.
+    Shape: `ids` [batch, token], without padding -> each [batch, head, query, key], in the model's number format.
     Raises: CaptureError, which names the architecture, if it shows anything else.
     """
     every_layer = [weights for weights in shown if weights is not None]
@@ -30,7 +29,6 @@ def softmax_weights(architecture: str, shown: Sequence[Any], ids: Tensor, presen
         raise refused(architecture, f"shows attention weights in {len(every_layer)} of its {len(shown)} layers alone")
     batch, length = ids.shape
     heads = every_layer[0].shape[1] if isinstance(every_layer[0], Tensor) else 0
-    real = torch.ones_like(ids, dtype=torch.bool) if present is None else present.bool()
     for layer, weights in enumerate(every_layer):
         if not isinstance(weights, Tensor) or weights.shape != (batch, heads, length, length):
             shape = f"of shape {list(weights.shape)}" if isinstance(weights, Tensor) else "in parts"
@@ -38,7 +36,7 @@ def softmax_weights(architecture: str, shown: Sequence[Any], ids: Tensor, presen
                 architecture,
                 f"shows weights {shape} in layer {layer}, where each of {length} tokens should look at each",
             )
-        _check_rows(architecture, layer, weights, real)
+        _check_rows(architecture, layer, weights)
     return every_layer
 
 
@@ -50,17 +48,11 @@ def refused(architecture: str, why: str) -> CaptureError:
     )
 
 
-def _check_rows(architecture: str, layer: int, weights: Tensor, real: Tensor) -> None:
-    """Shape: `weights` [batch, head, query, key], `real` [batch, token]; queries of padding mean nothing."""
-    rows = weights.transpose(1, 2)[real].float()  # [real query, head, key]
+def _check_rows(architecture: str, layer: int, weights: Tensor) -> None:
+    """Shape: [batch, head, query, key]."""
+    rows = weights.float()
     if not rows.isfinite().all():
         return  # a damaged checkpoint, as who scores it says
     tolerance = _ROW_TOLERANCE if weights.dtype.itemsize > 2 else _HALF_ROW_TOLERANCE
     if rows.min() < 0 or (rows.sum(-1) - 1).abs().max() > tolerance:
         raise refused(architecture, f"shows numbers in layer {layer} that are no softmax over the tokens")
-    padding = (~real)[:, None].expand(-1, real.shape[1], -1)[real]  # [real query, key]
-    if (rows * padding[:, None]).any():
-        raise CaptureError(
-            f"the architecture {architecture} lets tokens look at padding in layer {layer}",
-            "run one input at a time with --batch-tokens 1",
-        )
