@@ -51,6 +51,6 @@ for command, example in (
     (explain.explain, explain.EXAMPLE),
     (predictive.predictive, predictive.EXAMPLE),
     (patterns.patterns, None),
-    (models.models, None),
+    (models.models, models.EXAMPLE),
 ):
     app.command(epilog=None if example is None else f"Example: {example}")(command)

@@ -18,7 +18,7 @@ from attnscan.plain import plain
 from attnscan.sources import BUNDLED_PACKAGE, Source
 from attnscan.stream import Room
 
-_NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
+NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _CPU_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy
 _COPIES = 12  # of a layer's weights that scoring holds at once, generously
 _MANY_HEADS = 32  # where a config does not say
@@ -62,8 +62,8 @@ class LoadedModel:
     def limit(self) -> int:
         """The most tokens that an input may have, special ones included."""
         config = getattr(self.model.config, "max_position_embeddings", None)
-        known = [self.tokenizer.model_max_length, _positions(self.model), config]
-        return int(min([each for each in known if isinstance(each, int | float) and each >= 1] + [_NO_LIMIT]))
+        known = [self.tokenizer.model_max_length, position_rows(self.model), config]
+        return int(min([each for each in known if isinstance(each, int | float) and each >= 1] + [NO_LIMIT]))
 
     def room(self, batch_tokens: int | None) -> Room:
         """How much of a batch the device takes at a time; on a GPU, by the memory that is free now."""
@@ -205,8 +205,8 @@ def _check_sha256(source: Source) -> None:
         )
 
 
-def _positions(model: Any) -> int | None:
-    """How many positions the model has embeddings for, if these can be found."""
+def position_rows(model: Any) -> int | None:
+    """How many positions a model has embeddings for; None if it has no such table, or not by that name."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
             # RoBERTa counts positions from behind the padding token's

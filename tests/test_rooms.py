@@ -40,6 +40,7 @@ LIGHT = {
     "attnscan.tokens",
     "attnscan.views",
     "attnscan.views.catalog",
+    "attnscan.views.checkpoint",
     "attnscan.views.classification",
     "attnscan.views.dependencies",
     "attnscan.views.explanation",
