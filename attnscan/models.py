@@ -106,7 +106,7 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
         except Exception as error:  # from_pretrained raises whatever its many parts raise
             raise ModelError(f"cannot load the model {source.name}: {_first_line(error)}", _remedy(source)) from error
     whole = whole.to(place).eval()
-    encoder = whole.get_encoder() if whole.config.is_encoder_decoder else whole.base_model
+    encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
     if not hasattr(encoder, "config"):
         raise ModelError(
             f"the architecture {type(encoder).__name__} of {source.name} cannot be run by itself",
@@ -162,9 +162,15 @@ def _takes_eager_attention(model: Any) -> bool:
     return took
 
 
+def _has_decoder_beside(whole: Any) -> bool:
+    """Whether a model is an encoder and a decoder. A saved T5EncoderModel says no, and is loaded with a decoder."""
+    parts = {name for name, _ in whole.base_model.named_children()}
+    return bool(whole.config.is_encoder_decoder) or {"encoder", "decoder"} <= parts
+
+
 def _is_encoders(name: str, whole: Any) -> bool:
     """Whether a weight is one that attention depends on, not a task head's or a decoder's beside an encoder."""
-    if whole.config.is_encoder_decoder:
+    if _has_decoder_beside(whole):
         return not name.startswith("decoder.")
     return whole.base_model is whole or name.startswith(f"{whole.base_model_prefix}.")
 
