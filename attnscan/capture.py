@@ -83,6 +83,8 @@ class Tap:
     def __enter__(self) -> Tap:
         # Without a mask function of the same name transformers passes no mask at all, and padding
         # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
+        self._quiet = quiet_transformers()  # no advice, from tokenizers either, which may run in a thread beside
+        self._quiet.__enter__()
         AttentionInterface.register(self._name, self._attend)
         AttentionMaskInterface.register(self._name, eager_mask)
         return self
@@ -90,6 +92,7 @@ class Tap:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         AttentionInterface._global_mapping.pop(self._name)  # `register` has no public opposite
         AttentionMaskInterface._global_mapping.pop(self._name)
+        self._quiet.__exit__(None, None, None)
 
     def run(self, inputs: dict[str, Tensor], consume: Consumer) -> None:
         """Run the model on one batch as far as its last layer's weights.
@@ -98,7 +101,7 @@ class Tap:
         Raises: CaptureError if the architecture shows no attention in any way, or fails on this input.
         """
         taken = _accepted(self.model, inputs)
-        with quiet_transformers(), torch.inference_mode():
+        with torch.inference_mode():
             if self.works:
                 self.works = self._run_tapped(taken, consume)
             if not self.works:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tokenizers import (
@@ -13,7 +14,7 @@ from tokenizers import (
     processors,
     trainers,
 )
-from transformers import PreTrainedTokenizerFast
+from transformers import PhobertTokenizer, PreTrainedTokenizerFast
 
 CORPUS = [
     "the cat sat on the mat .",
@@ -78,6 +79,16 @@ def ending() -> PreTrainedTokenizerFast:
 def unigram() -> PreTrainedTokenizerFast:
     """As XLNet's: SentencePiece, `▁` before words, delimiters at the end."""
     return _unigram("$A <sep> <cls>", "$A <sep> $B:1 <sep>:1 <cls>:2", sep="<sep>", cls="<cls>")
+
+
+def written_in_python(directory: Path) -> PhobertTokenizer:
+    """As PhoBERT's and BERTweet's: no tokenizer.json, `@@` behind a piece that goes on, <s> A </s></s> B </s>."""
+    words = ["the", "cat", "dog", "sat", "a", "and", "straw@@", "berries", "mat", "."]
+    (directory / "vocab.txt").write_text("".join(f"{word} 1\n" for word in words), encoding="utf-8")
+    merges = "t h|th e</w>|c a|ca t</w>|d o|do g</w>|s a|sa t</w>|a n|an d</w>|m a|ma t</w>|s t|st r|str a|stra w"
+    merges += "|b e|be r|ber r|berr i|berri e|berrie s</w>"
+    (directory / "bpe.codes").write_text("".join(f"{merge} 1\n" for merge in merges.split("|")), encoding="utf-8")
+    return PhobertTokenizer(str(directory / "vocab.txt"), str(directory / "bpe.codes"))
 
 
 KINDS = {"wordpiece": wordpiece, "byte-level": byte_level, "unigram": unigram}
