@@ -29,12 +29,14 @@ def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bo
         if number not in sentence:
             raise InputError(f"the tokenizer finds no word in sentence {name} ({text[:40]!r})", "write it in words")
     tokens = _texts(tokenizer, ids)
-    continues = _continues(encoding, tokens, sentence) if unit == "word" else [False] * len(ids)
+    surfaces = _surfaces(encoding, tokens, sentence, pair)
+    numbers = _numbered(_continues(encoding, tokens, surfaces, sentence) if unit == "word" else [False] * len(ids))
     return EncodedInput(
         tokens=tokens,
         sentence=tuple(sentence),
-        unit=_numbered(continues),
-        punctuation=_punctuation(encoding, tokens, sentence, pair),
+        unit=numbers,
+        punctuation=tuple(map(is_punctuation, surfaces)),
+        merged=_merged(tokenizer, ids, numbers) if unit == "word" else (),
         model_inputs={name: list(encoding[name]) for name in encoding},
         truncated=truncate and len(ids) == limit and len(_tokenize(tokenizer, pair, None)["input_ids"]) > limit,
     )
@@ -115,16 +117,27 @@ def _byte_level_decoder(tokenizer: Any) -> Callable[[list[str]], str] | None:
     return decode
 
 
-def _punctuation(encoding: Any, tokens: Sequence[str], sentence: Sequence[int], pair: Pair) -> tuple[bool, ...]:
-    """By the text that a token stands for, where that is known: an unknown `☃` is written `[UNK]`."""
+def _merged(tokenizer: Any, ids: list[int], numbers: Sequence[int]) -> tuple[str, ...]:
+    """What each unit says, where byte-level tokens end inside characters; nothing of other tokenizers' units."""
+    decode = _byte_level_decoder(tokenizer)
+    if decode is None:
+        return ()
+    units: list[list[str]] = [[] for _ in range(numbers[-1] + 1)]
+    for token, number in zip(tokenizer.convert_ids_to_tokens(ids), numbers, strict=True):
+        units[number].append(token)
+    return tuple(decode(pieces) or "".join(pieces) for pieces in units)
+
+
+def _surfaces(encoding: Any, tokens: Sequence[str], sentence: Sequence[int], pair: Pair) -> list[str]:
+    """The text that each token stands for, where that is known: an unknown `☃` is written `[UNK]`."""
     if not encoding.is_fast:
-        return tuple(map(is_punctuation, tokens))
+        return list(tokens)
     spans = encoding.encodings[0].offsets
     surfaces = ["" if s < 0 else pair.sentences[s][a:b] for s, (a, b) in zip(sentence, spans, strict=True)]
-    return tuple(is_punctuation(surface or token) for surface, token in zip(surfaces, tokens, strict=True))
+    return [surface or token for surface, token in zip(surfaces, tokens, strict=True)]
 
 
-def _continues(encoding: Any, tokens: Sequence[str], sentence: Sequence[int]) -> list[bool]:
+def _continues(encoding: Any, tokens: Sequence[str], surfaces: Sequence[str], sentence: Sequence[int]) -> list[bool]:
     """Whether each token goes on with the word of the token before it."""
     if not encoding.is_fast:
         return _spelled_continues(tokens, sentence)
@@ -133,7 +146,7 @@ def _continues(encoding: Any, tokens: Sequence[str], sentence: Sequence[int]) ->
         i > 0
         and sentence[i] >= 0
         and (sentence[i], words[i]) == (sentence[i - 1], words[i - 1])
-        and not splits_words(tokens[i - 1], tokens[i])
+        and not splits_words(surfaces[i - 1], surfaces[i])
         for i in range(len(tokens))
     ]
 

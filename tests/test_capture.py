@@ -131,3 +131,27 @@ def test_inputs_that_a_model_does_not_take_are_left_out() -> None:
         settings = {**TAPPED[family], **({"type_vocab_size": 1} if family == "roberta" else {})}
         collected, tap = _captured(tiny_model(family, settings), inputs)
         assert tap.works and len(collected.blocks) == 3
+
+
+@pytest.mark.parametrize("number", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("family", ["bert", "modernbert", "llama", "deberta-v2", "t5"])
+def test_a_model_in_half_precision_is_read_in_whole(family: str, number: torch.dtype) -> None:
+    """Its softmax is in float32: rows sum to 1 as halves would not, and weights differ by what the model rounds."""
+    inputs = tiny_inputs()
+    expected = eager_attention(tiny_model(family, FAMILIES[family]), inputs)
+    collected, tap = _captured(tiny_model(family, FAMILIES[family]).to(number), inputs)
+    rounding = torch.finfo(number).eps
+    for layer, reference in enumerate(expected):
+        weights = collected.layer(layer)
+        assert weights.dtype == torch.float32
+        real = inputs["attention_mask"].bool()[:, None, :].expand(weights.shape[:3])
+        torch.testing.assert_close(weights[real], reference[real], atol=4 * rounding, rtol=8 * rounding)
+        if tap.works:
+            torch.testing.assert_close(weights[real].sum(-1), torch.ones(int(real.sum())), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("number", [torch.bfloat16, torch.float16])
+def test_the_control_halves_do_not_sum_to_one(number: torch.dtype) -> None:
+    model = tiny_model("bert", TAPPED["bert"]).to(number)
+    rows = torch.cat([layer.float().sum(-1)[0] for layer in eager_attention(model, tiny_inputs())])
+    assert (rows - 1).abs().max() > 1e-5

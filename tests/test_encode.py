@@ -176,6 +176,8 @@ def test_repeated_words_of_other_alphabets_are_found_in_each_kind(tokenizer: Any
     crossing = cross_sentence(collate([whole]))[0].any(-1).nonzero().flatten().tolist()
     assert [whole.unit_sentence[place] for place in crossing] == [0, 1]
     assert whole.units[crossing[0]].strip(" ▁Ġ") == whole.units[crossing[1]].strip(" ▁Ġ")
+    if tokenizer.unk_token not in "".join(whole.units):
+        assert {whole.units[place].strip(" ▁Ġ") for place in crossing} == {word}
     of_the_word = [u in crossing and not mark for u, mark in zip(whole.unit, pieces.punctuation, strict=True)]
     assert sum(of_the_word) >= 2  # all but a `▁` or space that stands alone
     assert cross_sentence(collate([pieces]))[0].any(-1)[torch.tensor(of_the_word)].all()
