@@ -125,9 +125,8 @@ class Tap:
             inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
         self._run = run = _Run(consume, self.layers, lengths)
         try:
-            with self._implementation(self._name) as took:
-                if took:
-                    self.model(**inputs)
+            with self._implementation(self._name):
+                self.model(**inputs)  # even if it is not taken: Big Bird turns to full attention in its first run
         except _Finished:
             return True
         except _Untappable:

@@ -57,6 +57,14 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
         assert [len(row.replace(" ", "")) for row in rows] == [heads] * layers
 
 
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_names_of_columns_are_not_broken(article: Classification, width: int) -> None:
+    patterns = article.scores.patterns
+    lines = render(all_heads_view(article, patterns, range(3), width, False), width).splitlines()
+    assert all(any(f" {pattern}" in line for line in lines) for pattern in patterns)
+    assert any("W predictive" in line for line in lines)
+
+
 def text_of_map(result: Classification, width: int) -> list[str]:
     """The map's rows, without its title, ruler and legend."""
     lines = render(classification_view(result, result.scores.patterns, width), width).splitlines()

@@ -65,9 +65,9 @@ def all_heads_view(
             *(number(table.score[layer, head, scores.patterns.index(pattern)]) for pattern in patterns),
             number(scores.entropy[layer, head]),
         )
-    columns = "  ".join(f"{letter(p)} {p}" for p in patterns)
-    notes = f"Columns: {columns}  nats entropy of a row"
-    return Group(_title(result), "", grid, "", Text(notes, style="dim"), *_table_notes(result, without_delimiters))
+    columns = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns), "nats entropy of a row"]
+    notes = flowed((Text(column, style="dim") for column in columns), width)
+    return Group(_title(result), "", grid, "", *notes, *_table_notes(result, without_delimiters))
 
 
 def _title(result: Classification) -> Text:
