@@ -14,6 +14,7 @@ from attnscan.options import ScanOptions
 from attnscan.output import check_writable, write_file
 
 if TYPE_CHECKING:
+    from attnscan.attention import Attention
     from attnscan.per_pair import PerPairWriter
     from attnscan.results import Classification, Dependencies, Ranking, Signature
 
@@ -103,22 +104,40 @@ def _report_counts(signature: Signature, bad: int) -> None:
 
 def score_file(path: Path, options: ScanOptions) -> Classification:
     """Score saved weights."""
+    return keep_file(path, options)[0]
+
+
+def keep_file(path: Path, options: ScanOptions) -> tuple[Classification, Attention]:
+    """Score saved weights, and hand them on."""
     from attnscan.weights import read_weights
 
     saved = read_weights(path)  # before torch: a bad file is answered at once
+    from attnscan.attention import Attention
     from attnscan.classify import classify_weights
+    from attnscan.encode import encode_tokens
 
-    return classify_weights(saved, path.name, options)
+    encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
+    return classify_weights(saved, path.name, options), Attention.of(saved, encoded.sentence)
 
 
 def score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | None) -> Classification:
     """Score one input, and save its weights if there is a place for them."""
+    if save_to is not None:
+        check_writable(save_to)
+    result, attention = keep_pair(a, b, options)
+    if save_to is not None:
+        from attnscan.weights import write_weights
+
+        write_file(save_to, write_weights(attention.saved()))
+    return result
+
+
+def keep_pair(a: str, b: str | None, options: ScanOptions) -> tuple[Classification, Attention]:
+    """Score one input, and keep its attention."""
     from attnscan.pairs import Pair
     from attnscan.sources import choose
 
     pair = Pair(a, b)
-    if save_to is not None:
-        check_writable(save_to)
     source = choose(options.model)
     say(source.note)
     from attnscan.classify import classify_and_keep
@@ -128,11 +147,7 @@ def score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | None
     say_if_cut(result.signature, len(attention.tokens))
     if result.signature.read_by == "output_attentions":
         say(_WITHOUT_TAP)
-    if save_to is not None:
-        from attnscan.weights import write_weights
-
-        write_file(save_to, write_weights(attention.saved()))
-    return result
+    return result, attention
 
 
 def say_if_cut(signature: Signature, length: int) -> None:
