@@ -26,6 +26,7 @@ NEURON_STEPS = (4095, 127)
 
 _Packed = TypeVar("_Packed")
 _WEIGHTS_SHARE = 2 / 3  # of the room, where queries and keys want some, too
+_BESIDE = 160  # characters of a page that a head's cargo needs around it
 _SIDE = 32
 _THUMBNAIL_BYTES = 500_000  # of all heads together, before compression
 
@@ -75,7 +76,7 @@ def load(attention: Attention, order: Sequence[Head], room: float, *, neurons: b
     """What goes into `room` characters, the first heads of `order` first."""
     side, thumbnails = _thumbnails(attention.weights)
     masks, mask_of_layer = _masks(attention.visible)
-    room -= len(thumbnails) + sum(map(len, masks))
+    room -= len(thumbnails) + sum(len(each) + _BESIDE for each in masks)
     neurons = neurons and attention.query is not None
 
     def weights_of(head: Head, steps: int) -> str:
@@ -85,7 +86,7 @@ def load(attention: Attention, order: Sequence[Head], room: float, *, neurons: b
         return _packed_neurons(attention, head, steps)
 
     steps, weights = _finest(WEIGHT_STEPS, order, room * _WEIGHTS_SHARE if neurons else room, weights_of, len)
-    room -= sum(map(len, weights.values()))
+    room -= sum(len(each) + _BESIDE for each in weights.values())
     carried: dict[Head, Neurons] = {}
     if neurons:
         _, carried = _finest(NEURON_STEPS, list(weights), room, neurons_of, lambda each: len(each.packed))
@@ -138,7 +139,7 @@ def _finest(
         fitting, left = {}, room
         for head in order:
             packed = pack(head, steps)
-            left -= size(packed)
+            left -= size(packed) + _BESIDE
             if left < 0:
                 break
             fitting[head] = packed
@@ -168,5 +169,5 @@ def _planes(values: NDArray[np.uint16]) -> NDArray[np.uint8]:
 
 
 def _compressed(values: NDArray[np.uint8]) -> str:
-    deflate = zlib.compressobj(9, strategy=zlib.Z_FILTERED)  # numbers, not text: 8 % smaller than by default
+    deflate = zlib.compressobj(6, strategy=zlib.Z_FILTERED)  # numbers, not text: 8 % smaller than by default
     return base64.b64encode(deflate.compress(values.tobytes()) + deflate.flush()).decode("ascii")

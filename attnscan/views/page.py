@@ -35,7 +35,7 @@ SIZE = 2_000_000
 
 _WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("data", "dom", "state", "heads", "model", "lines", "head", "neuron", "table", "main")
-_NEUTRAL = "#7d8590"  # the colour of `mixed`, and of a user's own pattern
+_NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _PADDING = -2
 
 
@@ -83,6 +83,7 @@ def _html(
         signature={name: plain(str(value)) for name, value in asdict(result.signature).items()},
         grid=result.scores.grid,
         length=len(attention.tokens),
+        direction="rtl" if _reads_right_to_left(attention.tokens) else "ltr",
         sentences=_sentences(attention),
         patterns=_patterns(result),
         threshold=f"{result.threshold:g}",

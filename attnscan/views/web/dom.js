@@ -46,12 +46,12 @@ function rove(items, current) {
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
 
 /** Where an arrow, Home or End leads among `count` items in rows of `columns`; null for other keys. */
-function moved(event, index, count, columns) {
+function moved(event, index, count, columns, rightToLeft) {
   if (event.key === "Home") return 0;
   if (event.key === "End") return count - 1;
   const step = STEPS[event.key];
   if (!step) return null;
-  const next = index + step[0] + step[1] * columns;
+  const next = index + (rightToLeft ? -step[0] : step[0]) + step[1] * columns;
   return next >= 0 && next < count ? next : index;
 }
 
@@ -61,7 +61,7 @@ function steer(container, items, columns, onMove = () => {}) {
     const all = items();
     const index = all.indexOf(event.target.closest("button"));
     if (index < 0 || event.altKey || event.metaKey || event.ctrlKey) return;
-    const next = moved(event, index, all.length, columns());
+    const next = moved(event, index, all.length, columns(), getComputedStyle(container).direction === "rtl");
     if (next === null) return;
     event.preventDefault();
     rove(all, all[next]);
@@ -79,6 +79,11 @@ function segmented(id, onChoose) {
     for (const button of buttons) button.setAttribute("aria-checked", String(button.value === value));
     rove(buttons, buttons.find((button) => button.value === value));
   };
+}
+
+/** A token by its text and place, as nodes: the text's direction stays its own. */
+function named(index) {
+  return [make("bdi", {}, facts.tokens[index]), ` (${index})`];
 }
 
 /** Show a line of text in an element, or hide the element if there is none. */

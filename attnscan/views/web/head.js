@@ -17,7 +17,6 @@ const headView = {
       list.addEventListener("focusin", (event) => event.target.matches(":focus-visible") && this.hover(event, side));
       list.addEventListener("focusout", () => this.hover(null));
       steer(list, () => [...list.children].filter((token) => !token.hidden), () => 1);
-      list.addEventListener("keydown", (event) => this.across(event, side));
     }
     find("heads").addEventListener("change", (event) => {
       const names = event.target.value.split(/[\s,]+/).filter((name) => headNamed.has(name));
@@ -28,6 +27,7 @@ const headView = {
     find("threshold").addEventListener("input", (event) => change({ from: event.target.value }));
     this.paintLayout = segmented("layout", (layout) => change({ layout }));
     find("pairs-field").hidden = new Set(facts.segments).size < 2;
+    document.addEventListener("keydown", (event) => event.key === "Escape" && state.view === "head" && change({ token: "" }));
     const canvas = find("lines");
     canvas.addEventListener("pointermove", (event) => this.point(event));
     canvas.addEventListener("pointerleave", () => this.say());
@@ -46,11 +46,6 @@ const headView = {
     this.draw();
   },
 
-  /** The arrow towards the other list goes there; Escape lets go of the token. */
-  across(event, side) {
-    if (event.key === "Escape") change({ token: "" });
-  },
-
   async paint() {
     const heads = chosenHeads();
     const names = state.heads;
@@ -60,6 +55,7 @@ const headView = {
     this.weights = weights;
     const missing = heads.filter((_, position) => !weights[position]).map((head) => head.name);
     notice("head-notice", missing.length ? `Not carried: the weights of ${missing.join(", ")}; ${facts.whyNoWeights}.` : "");
+    find("stage").hidden = missing.length === heads.length;
     find("heads").value = names.replaceAll(",", ", ");
     find("pairs").value = state.pairs;
     find("threshold").value = state.from;
@@ -129,18 +125,19 @@ const headView = {
 
   point(event) {
     const line = lineAt(this.drawn || [], event.offsetX, event.offsetY);
-    this.say(line && `${named(line.query)} → ${named(line.key)}  ${line.weight.toFixed(DIGITS)}  in head ${line.head.name}`);
+    this.say(line && [...named(line.query), " → ", ...named(line.key), ` ${line.weight.toFixed(DIGITS)} in head ${line.head.name}`]);
   },
 
-  say(text = null) {
+  say(line = null) {
+    find("reading").replaceChildren(...(line || this.usualLine()));
+    find("reading").classList.toggle("held", this.active() !== null);
+  },
+
+  usualLine() {
     const active = this.active();
+    if (!active) return ["Point at a token or a line to read weights; click a token to hold it."];
     const of = this.heads.length > 1 ? `mean of ${this.heads.length} heads` : `head ${this.heads[0].name}`;
-    const numbers = active && (active.side === "q" ? `How much ${named(active.index)} looks at each token` : `How much each token looks at ${named(active.index)}`);
-    find("reading").textContent = text || (numbers ? `${numbers}: ${of}.` : "Point at a token or a line to read weights; click a token to hold it.");
+    return active.side === "q" ? ["How much ", ...named(active.index), ` looks at each token: ${of}.`]
+      : ["How much each token looks at ", ...named(active.index), `: ${of}.`];
   },
 };
-
-/** A token by its text and place. */
-function named(index) {
-  return `${facts.tokens[index]}#${index}`;
-}

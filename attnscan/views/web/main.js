@@ -30,6 +30,7 @@ steer(find("tabs"), () => tabs, () => 1, (tab) => change({ view: tab.value }));
 const paintDelimiters = segmented("delimiters", (delimiters) => change({ delimiters }));
 find("theme").addEventListener("click", () => change({ theme: theme() === "dark" ? "light" : "dark" }));
 
+if (!("DecompressionStream" in window)) notice("trouble", "This browser cannot unpack what the page carries: it needs one of 2023 or later.");
 buildPicker();
 for (const view of Object.values(views)) view.build();
 readAddress();

@@ -71,6 +71,7 @@ const modelView = {
     const number = score ? Number(score).toFixed(2) : "";
     cell.querySelector("span > span").textContent = state.order === "place" ? pattern[label].letter : number || "–";
     cell.style.setProperty("--color", pattern[label].color);
+    cell.classList.toggle("mixed", label === "mixed");
     cell.classList.toggle("dimmed", state.only !== "" && state.only !== label);
     const said = number ? `${id} ${number}` : label;
     cell.setAttribute("aria-label", `head ${head.name}, ${label}${id === label ? (number ? ` ${number}` : "") : `, ${said}`}`);
@@ -94,7 +95,7 @@ const modelView = {
     for (const head of heads) counts[labelOf(head, leftOut())] = (counts[labelOf(head, leftOut())] || 0) + 1;
     const buttons = facts.patterns.map((each) => {
       const button = make("button", { type: "button", value: each.id, title: each.counts, "aria-pressed": String(state.only === each.id) },
-        make("i", { class: "swatch" }), `${each.letter} ${each.id}`, make("span", { class: "count" }, String(counts[each.id] || 0)));
+        make("i", { class: each.id === "mixed" ? "swatch mixed" : "swatch" }), `${each.letter} ${each.id}`, make("span", { class: "count" }, String(counts[each.id] || 0)));
       button.style.setProperty("--color", each.color);
       return button;
     });

@@ -71,8 +71,8 @@ const neuronView = {
   tell() {
     const { head, query, rows, scaling } = this.sheet;
     const top = strongest(rows);
-    find("story").replaceChildren("In head ", make("b", {}, head.name), " the query ", make("b", {}, named(query)), " looks most at ",
-      make("b", {}, named(top.key)), ` (weight ${top.weight.toFixed(DIGITS)}). Read a row from left to right: the key's neurons (k), `,
+    find("story").replaceChildren("In head ", make("b", {}, head.name), " the query ", make("b", {}, ...named(query)), " looks most at ",
+      make("b", {}, ...named(top.key)), ` (weight ${top.weight.toFixed(DIGITS)}). Read a row from left to right: the key's neurons (k), `,
       `each times the query's neuron above it (q × k), their sum times ${Number(scaling.toPrecision(3))} (q·k), and what the softmax over all keys makes of it (weight).`);
   },
 
@@ -96,7 +96,7 @@ const neuronView = {
     const { rows } = this.sheet;
     const high = Math.max(...rows.map((row) => Math.abs(row.logit)).filter(Number.isFinite), 1e-9);
     const names = rows.map((row, index) => make("button", { type: "button", role: "option", "data-row": index,
-      "aria-label": `${named(row.key)}, q·k ${signed(row.logit, LOGIT_DIGITS)}, weight ${row.weight.toFixed(DIGITS)}`,
+      "aria-label": `${facts.tokens[row.key]} (${row.key}), q·k ${signed(row.logit, LOGIT_DIGITS)}, weight ${row.weight.toFixed(DIGITS)}`,
       title: `${facts.tokens[row.key]} · token ${row.key}`, class: facts.special[row.key] ? "special" : "" }, make("bdi", {}, facts.tokens[row.key])));
     find("key-names").replaceChildren(...names);
     rove(names, names[0]);
@@ -110,8 +110,8 @@ const neuronView = {
     if (!rows[row] || neuron < 0 || neuron >= size) return;
     this.at = { row, neuron };
     const { key, k, products } = rows[row];
-    find("neuron-reading").textContent = `Neuron ${neuron}: q ${signed(q[neuron], 2)} × k of ${named(key)} ${signed(k[neuron], 2)}` +
-      ` × ${Number(scaling.toPrecision(3))} = ${signed(products[neuron], 3)}`;
+    find("neuron-reading").replaceChildren(`Neuron ${neuron}: q ${signed(q[neuron], 2)} × k of `, ...named(key),
+      ` ${signed(k[neuron], 2)} × ${Number(scaling.toPrecision(3))} = ${signed(products[neuron], 3)}`);
     for (const mark of document.querySelectorAll("#sheet .mark-row")) mark.style.top = `${row * ROW}px`;
     for (const mark of document.querySelectorAll("#sheet .mark-neuron")) {
       mark.style.left = `${neuron * this.cell}px`;

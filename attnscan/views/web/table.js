@@ -91,12 +91,13 @@ const emptyLast = (a, b) => Number(Number.isNaN(a)) - Number(Number.isNaN(b));
 const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
 function labelCell(label) {
+  if (label === "mixed") return make("td", { class: "mixed" }, label);
   const swatch = make("i", { class: "swatch" });
   swatch.style.setProperty("--color", pattern[label].color);
-  return make("td", { class: label === "mixed" ? "mixed" : "" }, swatch, label);
+  return make("td", {}, swatch, label);
 }
 
-/** A number in full, the digits that seldom matter in a fainter tone; behind it a bar if it is a pattern's score. */
+/** A number in full, the digits that seldom matter in a fainter tone; on a tint if it is a pattern's score. */
 function numberCell(text, of) {
   const cut = text.indexOf(".") + 4;
   const cell = make("td", { class: of ? "number score" : "number" }, text.slice(0, cut), make("small", {}, text.slice(cut)));
