@@ -11,6 +11,7 @@ import csv
 import hashlib
 import io
 import json
+import math
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -89,8 +90,8 @@ def _html(
         threshold=f"{result.threshold:g}",
         notes=[plain(note) for note in result.notes],
         left_out=_left_out(cargo, order, options, attention),
-        weight_error=f"{cargo.weight_error:g}",
-        logit_error=f"{cargo.logit_error:.2g}" if cargo.neurons else "",
+        weight_error=at_most(cargo.weight_error),
+        logit_error=at_most(cargo.logit_error) if cargo.neurons else "",
         style=Markup(style),
         script=Markup(script),
         style_hash=_hash(style),
@@ -216,6 +217,19 @@ def _reads_right_to_left(tokens: Sequence[str]) -> bool:
     """Whether more letters of the text are of a right-to-left script than not."""
     kinds = [unicodedata.bidirectional(character) for token in tokens for character in token]
     return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L") / 2  # [CLS] and its like are Latin
+
+
+def at_most(error: float) -> str:
+    """An error bound in two digits, rounded up.
+
+    >>> at_most(0.00005), at_most(0.0121), at_most(0.3), at_most(1), at_most(20), at_most(0)
+    ('0.00005', '0.013', '0.3', '1', '20', '0')
+    """
+    if error <= 0:
+        return "0"
+    decimals = max(0, 1 - math.floor(math.log10(error)))
+    text = f"{math.ceil(error * 10**decimals - 1e-9) / 10**decimals:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
 
 
 def _json(facts: dict[str, Any]) -> Markup:

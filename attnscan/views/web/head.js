@@ -49,6 +49,7 @@ const headView = {
   async paint() {
     const heads = chosenHeads();
     const names = state.heads;
+    this.paintControls();
     const weights = await Promise.all(heads.map(weightsOf));
     if (names !== state.heads || state.view !== "head") return; // another one was chosen meanwhile
     this.heads = heads;
@@ -56,16 +57,19 @@ const headView = {
     const missing = heads.filter((_, position) => !weights[position]).map((head) => head.name);
     notice("head-notice", missing.length ? `Not carried: the weights of ${missing.join(", ")}; ${facts.whyNoWeights}.` : "");
     find("stage").hidden = missing.length === heads.length;
-    find("heads").value = names.replaceAll(",", ", ");
+    this.queries = this.paintTokens(find("queries"), "q", state.pairs[0]);
+    this.keys = this.paintTokens(find("keys"), "k", state.pairs[1]);
+    this.draw();
+  },
+
+  paintControls() {
+    find("heads").value = state.heads.replaceAll(",", ", ");
     find("pairs").value = state.pairs;
     find("threshold").value = state.from;
     find("threshold-value").textContent = Number(state.from).toFixed(2);
     this.paintLayout(state.layout);
     find("stage").className = state.layout;
     find("stage").dataset.size = LENGTH > 160 ? "small" : LENGTH > 64 ? "medium" : "large";
-    this.queries = this.paintTokens(find("queries"), "q", state.pairs[0]);
-    this.keys = this.paintTokens(find("keys"), "k", state.pairs[1]);
-    this.draw();
   },
 
   /** Hide the tokens that the filter leaves out; returns the others. */

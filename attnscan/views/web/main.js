@@ -6,7 +6,12 @@ let printing = false;
 
 const theme = () => (printing ? "light" : state.theme || (dark.matches ? "dark" : "light"));
 
-function show() {
+let turn = 0;
+
+/** Paint what the state says. The page is marked as settled once all of it is there. */
+async function show() {
+  const mine = ++turn;
+  document.documentElement.dataset.settled = "no";
   const beside = state.view === "head" || state.view === "neuron";
   document.documentElement.dataset.theme = theme();
   find("theme").textContent = theme() === "dark" ? "Light" : "Dark";
@@ -21,7 +26,8 @@ function show() {
   find("delimiters-field").hidden = state.view === "neuron"; // a softmax is over all keys
   paintDelimiters(state.delimiters);
   if (beside) paintPicker();
-  return views[state.view].paint();
+  await views[state.view].paint();
+  if (mine === turn) document.documentElement.dataset.settled = "yes";
 }
 
 const tabs = [...find("tabs").children];
