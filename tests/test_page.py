@@ -55,7 +55,10 @@ class TestSafety:
         html = page(*small).html
         (policy,) = [of["content"] for tag, of in Elements(html).tags if tag == "meta" and "http-equiv" in of]
         rules = dict(rule.strip().split(" ", 1) for rule in str(policy).split(";"))
-        for rule, pattern in (("script-src", '<script type="module">(.*?)</script>'), ("style-src", "<style>(.*?)</style>")):
+        for rule, pattern in (
+            ("script-src", '<script type="module">(.*?)</script>'),
+            ("style-src", "<style>(.*?)</style>"),
+        ):
             (content,) = re.findall(pattern, html, re.DOTALL)
             digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
             assert rules.pop(rule) == f"'sha256-{digest}'"
@@ -70,8 +73,8 @@ class TestSafety:
 
     @pytest.mark.parametrize("path", sorted(WEB.glob("*.js")), ids=lambda path: path.name)
     def test_scripts_set_text_as_text(self, path: Path) -> None:
-        words = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function|fetch\(|XMLHttp|https?:|</script|<!--"
-        assert not re.search(words, path.read_text(encoding="utf-8"))
+        as_html = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function"
+        assert not re.search(as_html + r"|fetch\(|XMLHttp|https?:|</script|<!--", path.read_text(encoding="utf-8"))
 
     def test_every_file_of_the_folder_is_in_the_page(self, small: tuple) -> None:
         html = page(*small).html

@@ -111,7 +111,7 @@ def cells_of(result: Classification, *, left_out: bool = False) -> list[list[str
 
 def settle(page: Page) -> None:
     """Wait until all that the page should show is painted."""
-    page.wait_for_function("document.documentElement.dataset.settled === 'yes'")
+    page.locator("html[data-settled='yes']").wait_for(state="attached")  # no script: the policy forbids to evaluate one
 
 
 def drawn(canvas: Locator) -> int:
@@ -131,14 +131,20 @@ def texts(locator: Locator) -> list[str]:
 
 
 class TestModelView:
-    def test_every_head_is_there_in_its_colour_and_drawn(self, opened: Open, article_page: Path, article: tuple) -> None:
+    def test_every_head_is_there_in_its_colour_and_drawn(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
         shown = opened(article_page)
         buttons = shown.locator("#thumbnails button")
         expect(buttons).to_have_count(72)
-        labels = [button.split(", ")[1].split(" ")[0] for button in buttons.evaluate_all("all => all.map(b => b.ariaLabel)")]
+        labels = [
+            button.split(", ")[1].split(" ")[0] for button in buttons.evaluate_all("all => all.map(b => b.ariaLabel)")
+        ]
         assert labels == [str(label) for label in article[0].label.ravel()]
         expect(shown.locator("#legend")).to_contain_text(f"delimiter{(article[0].label == 'delimiter').sum()}")
-        assert all(drawn(shown.locator(f"#thumbnails button[value='{name}'] canvas")) for name in ("0-2", "1-8", "5-11"))
+        assert all(
+            drawn(shown.locator(f"#thumbnails button[value='{name}'] canvas")) for name in ("0-2", "1-8", "5-11")
+        )
 
     def test_order_by_a_pattern_is_the_ranking(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page)
@@ -160,7 +166,9 @@ class TestModelView:
     def test_one_pattern_can_stand_out(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page)
         shown.click("#legend button[value='next-word']")
-        expect(shown.locator("#thumbnails button:not(.dimmed)")).to_have_count(int((article[0].label == "next-word").sum()))
+        expect(shown.locator("#thumbnails button:not(.dimmed)")).to_have_count(
+            int((article[0].label == "next-word").sum())
+        )
 
 
 class TestHeadView:
@@ -188,7 +196,9 @@ class TestHeadView:
         weight = article[1].weights[0, 2, 9, 8]
         expect(shown.locator("#reading")).to_have_text(f"the (9) → at (8) {weight:.3f} in head 0-2")
 
-    def test_several_heads_show_their_mean_and_a_colour_each(self, opened: Open, article_page: Path, article: tuple) -> None:
+    def test_several_heads_show_their_mean_and_a_colour_each(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
         shown = opened(article_page, "#view=head&heads=1-8")
         one = drawn(shown.locator("#lines"))
         shown.click("#picker button[value='0-2']", modifiers=["Shift"])
@@ -208,7 +218,9 @@ class TestHeadView:
         shown = opened(article_page, "#view=head")
         shown.select_option("#pairs", pairs)
         for name, sentence in (("queries", query), ("keys", key)):
-            expected = [token for token, of in zip(article[1].tokens, article[1].segments, strict=True) if of == sentence]
+            expected = [
+                token for token, of in zip(article[1].tokens, article[1].segments, strict=True) if of == sentence
+            ]
             assert texts(shown.locator(f"#{name} button:visible bdi")) == expected
 
     def test_the_threshold_takes_lines_away(self, opened: Open, article_page: Path, article: tuple) -> None:
@@ -225,7 +237,9 @@ class TestHeadView:
         shown.click("#delimiters button[value='left-out']")
         expect(shown.locator("#queries button:visible")).to_have_count(16)
 
-    def test_horizontal_layout_goes_with_the_text(self, opened: Open, article_page: Path, saved: Callable[..., Path]) -> None:
+    def test_horizontal_layout_goes_with_the_text(
+        self, opened: Open, article_page: Path, saved: Callable[..., Path]
+    ) -> None:
         shown = opened(article_page, "#view=head")
         shown.click("#layout button[value='horizontal']")
         first, second = (shown.locator(f"#queries button[value='{i}']").bounding_box() for i in (0, 1))
@@ -257,7 +271,11 @@ class TestNeuronView:
         match = re.fullmatch(r"Neuron (\d+): q (\S+) × k of went \(2\) (\S+) × 0.177 = (\S+)", text)
         assert match, text
         neuron = int(match[1])
-        expected = [attention.query[1, 8, 4, neuron], attention.key[1, 8, 2, neuron], attention.products(1, 8, 4)[2, neuron]]
+        expected = [
+            attention.query[1, 8, 4, neuron],
+            attention.key[1, 8, 2, neuron],
+            attention.products(1, 8, 4)[2, neuron],
+        ]
         np.testing.assert_allclose([float(match[i]) for i in (2, 3, 4)], expected, atol=0.01)
 
     def test_another_query_and_another_order_of_keys(self, opened: Open, article_page: Path, article: tuple) -> None:
@@ -319,7 +337,9 @@ class TestTable:
         assert Path(download.value.path()).read_bytes() == render(frame, "csv")
         assert download.value.suggested_filename == "heads.csv"
 
-    def test_a_sorted_and_filtered_table_is_saved_as_shown(self, opened: Open, article_page: Path, article: tuple) -> None:
+    def test_a_sorted_and_filtered_table_is_saved_as_shown(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
         shown = opened(article_page, "#view=table&find=layer:2&sort=-entropy")
         with shown.expect_download() as download:
             shown.click("#save")
@@ -414,7 +434,10 @@ class TestEveryView:
     def test_hostile_text_runs_nothing(self, opened: Open, saved: Callable[..., Path], view: str) -> None:
         result, attention = made_up(1, 2, HOSTILE)
         signature = replace(result.signature, model=HOSTILE[0])
-        shown = opened(saved("hostile", replace(result, signature=signature, notes=HOSTILE[:3]), attention), f"#view={view}&token=q2")
+        shown = opened(
+            saved("hostile", replace(result, signature=signature, notes=HOSTILE[:3]), attention),
+            f"#view={view}&token=q2",
+        )
         shown.locator(f"#{view}").wait_for()
         assert shown.locator("img, svg, b > script, body script:not([type])").count() == 0
         assert shown.locator("h1").text_content() == HOSTILE[0]

@@ -44,12 +44,18 @@ def report(
     ] = None,
     heads: Annotated[
         str | None,
-        typer.Option("--heads", metavar="HEADS", help="Carry these heads: 2-0,6-11, layer:2, all. [default: all, or those that fit]"),
+        typer.Option(
+            "--heads",
+            metavar="HEADS",
+            help="Carry these heads: 2-0,6-11, layer:2, all. [default: all, or those that fit]",
+        ),
     ] = None,
     no_neurons: Annotated[bool, typer.Option("--no-neurons", help="Leave queries and keys out.")] = False,
     size: Annotated[
         float | None,
-        typer.Option("--size", metavar="MB", min=0.1, help="How large the page may be. [default: 2, or what --heads takes]"),
+        typer.Option(
+            "--size", metavar="MB", min=0.1, help="How large the page may be. [default: 2, or what --heads takes]"
+        ),
     ] = None,
     threshold: Annotated[
         float, typer.Option(metavar="X", min=0, max=1, help="How far above chance a label's pattern must be.")

@@ -36,8 +36,9 @@ class Neurons:
     """One head's queries and keys."""
 
     packed: str
-    """uint16 [query or key, token, neuron], all high bytes before all low ones: whole steps, from `zero` up and down."""
+    """uint16 [query or key, token, neuron], all high bytes before all low ones."""
     zero: int
+    """What stands for 0: whole steps are counted from there, up and down."""
     worth: tuple[float, float]
     """What one step of a query, and of a key, is worth."""
     logit_error: float
@@ -101,8 +102,8 @@ def strongest_first(scores: Scores) -> list[Head]:
     layers, heads = scores.grid
     above = scores.every_key.above_chance.reshape(layers * heads, -1)
     above = np.nan_to_num(above[:, ~np.isnan(above).all(axis=0)], nan=-np.inf)
-    ranked = np.argsort(-above, axis=0, kind="stable").ravel() if above.size else range(layers * heads)
-    return [divmod(int(flat), heads) for flat in dict.fromkeys(ranked)]
+    ranked: list[int] = np.argsort(-above, axis=0, kind="stable").ravel().tolist()
+    return [divmod(flat, heads) for flat in dict.fromkeys([*ranked, *range(layers * heads)])]
 
 
 def _thumbnails(weights: NDArray[np.float32]) -> tuple[int, str]:

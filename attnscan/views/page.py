@@ -79,7 +79,7 @@ def _html(
     result: Classification, attention: Attention, options: PageOptions, cargo: Cargo, order: Sequence[Head]
 ) -> str:
     style, script = _style(), _script()
-    return _template().render(
+    html: str = _template().render(
         title=plain(result.signature.model),
         signature={name: plain(str(value)) for name, value in asdict(result.signature).items()},
         grid=result.scores.grid,
@@ -102,6 +102,7 @@ def _html(
         weights={head_name(head): text for head, text in cargo.weights.items()},
         neurons={head_name(head): each.packed for head, each in cargo.neurons.items()},
     )
+    return html
 
 
 def _facts(

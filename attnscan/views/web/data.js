@@ -59,7 +59,8 @@ function once(key, make) {
 function weightsOf(head) {
   if (!carries("weights", head)) return Promise.resolve(null);
   return once(`weights-${head.name}`, async () =>
-    Float32Array.from(joined(await bytesOf(`weights-${head.name}`)), (steps) => steps / facts.weightSteps));
+    Float32Array.from(joined(await bytesOf(`weights-${head.name}`)), (steps) => steps / facts.weightSteps),
+  );
 }
 
 /** A head's queries and keys, each [token × neuron] in one array; null if the page does not carry them. */
@@ -69,7 +70,8 @@ function neuronsOf(head) {
     const { zero, worth } = facts.neuron.of[head.name];
     const steps = joined(await bytesOf(`neurons-${head.name}`));
     const half = steps.length / 2;
-    const part = (start, size) => Float32Array.from(steps.subarray(start, start + half), (step) => (step - zero) * size);
+    const part = (start, size) =>
+      Float32Array.from(steps.subarray(start, start + half), (step) => (step - zero) * size);
     return { query: part(0, worth[0]), key: part(half, worth[1]) };
   });
 }

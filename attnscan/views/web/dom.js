@@ -13,6 +13,20 @@ function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// What is as it should be already is left alone: every change makes the browser lay the page out anew.
+
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function setAttribute(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+function setVariable(element, name, value) {
+  if (element.style.getPropertyValue(name) !== String(value)) element.style.setProperty(name, value);
+}
+
 const LARGEST_CANVAS = 16000; // no browser draws on a longer side
 
 /** Size a canvas in CSS pixels and sharpen it for the screen, as far as browsers allow. */
@@ -40,7 +54,7 @@ function channels(hex) {
 /** One item of a group takes part in the tab order: `current`, or the first one. */
 function rove(items, current) {
   const chosen = items.includes(current) ? current : items[0];
-  for (const item of items) item.tabIndex = item === chosen ? 0 : -1;
+  for (const item of items) setAttribute(item, "tabindex", item === chosen ? "0" : "-1");
 }
 
 const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
@@ -74,10 +88,18 @@ function steer(container, items, columns, onMove = () => {}) {
 function segmented(id, onChoose) {
   const buttons = [...find(id).querySelectorAll("button")];
   for (const button of buttons) button.addEventListener("click", () => onChoose(button.value));
-  steer(find(id), () => buttons, () => 1, (button) => onChoose(button.value));
+  steer(
+    find(id),
+    () => buttons,
+    () => 1,
+    (button) => onChoose(button.value),
+  );
   return (value) => {
     for (const button of buttons) button.setAttribute("aria-checked", String(button.value === value));
-    rove(buttons, buttons.find((button) => button.value === value));
+    rove(
+      buttons,
+      buttons.find((button) => button.value === value),
+    );
   };
 }
 

@@ -6,17 +6,37 @@ const headView = {
   hovered: null, // { side, index } while the pointer is on a token
 
   build() {
-    for (const [id, side] of [["queries", "q"], ["keys", "k"]]) {
+    for (const [id, side] of [
+      ["queries", "q"],
+      ["keys", "k"],
+    ]) {
       const list = find(id);
-      list.append(...facts.tokens.map((token, index) => make("button",
-        { type: "button", role: "option", value: index, class: facts.special[index] ? "special" : "", title: `${token} · token ${index}` },
-        make("bdi", {}, token), make("span", { class: "value" }))));
+      list.append(
+        ...facts.tokens.map((token, index) =>
+          make(
+            "button",
+            {
+              type: "button",
+              role: "option",
+              value: index,
+              class: facts.special[index] ? "special" : "",
+              title: `${token} · token ${index}`,
+            },
+            make("bdi", {}, token),
+            make("span", { class: "value" }),
+          ),
+        ),
+      );
       list.addEventListener("click", (event) => this.hold(event, side));
       list.addEventListener("pointerover", (event) => this.hover(event, side));
       list.addEventListener("pointerleave", () => this.hover(null));
       list.addEventListener("focusin", (event) => event.target.matches(":focus-visible") && this.hover(event, side));
       list.addEventListener("focusout", () => this.hover(null));
-      steer(list, () => [...list.children].filter((token) => !token.hidden), () => 1);
+      steer(
+        list,
+        () => [...list.children].filter((token) => !token.hidden),
+        () => 1,
+      );
     }
     find("heads").addEventListener("change", (event) => {
       const names = event.target.value.split(/[\s,]+/).filter((name) => headNamed.has(name));
@@ -27,7 +47,10 @@ const headView = {
     find("threshold").addEventListener("input", (event) => change({ from: event.target.value }));
     this.paintLayout = segmented("layout", (layout) => change({ layout }));
     find("pairs-field").hidden = new Set(facts.segments).size < 2;
-    document.addEventListener("keydown", (event) => event.key === "Escape" && state.view === "head" && change({ token: "" }));
+    document.addEventListener(
+      "keydown",
+      (event) => event.key === "Escape" && state.view === "head" && change({ token: "" }),
+    );
     const canvas = find("lines");
     canvas.addEventListener("pointermove", (event) => this.point(event));
     canvas.addEventListener("pointerleave", () => this.say());
@@ -55,7 +78,10 @@ const headView = {
     this.heads = heads;
     this.weights = weights;
     const missing = heads.filter((_, position) => !weights[position]).map((head) => head.name);
-    notice("head-notice", missing.length ? `Not carried: the weights of ${missing.join(", ")}; ${facts.whyNoWeights}.` : "");
+    notice(
+      "head-notice",
+      missing.length ? `Not carried: the weights of ${missing.join(", ")}; ${facts.whyNoWeights}.` : "",
+    );
     find("stage").hidden = missing.length === heads.length;
     this.queries = this.paintTokens(find("queries"), "q", state.pairs[0]);
     this.keys = this.paintTokens(find("keys"), "k", state.pairs[1]);
@@ -78,11 +104,14 @@ const headView = {
     const shown = [];
     for (const [index, token] of [...list.children].entries()) {
       token.hidden = (segment !== null && facts.segments[index] !== segment) || (leftOut() && facts.special[index]);
-      token.setAttribute("aria-selected", String(state.token === side + index));
+      setAttribute(token, "aria-selected", String(state.token === side + index));
       if (!token.hidden) shown.push(index);
     }
     const visible = [...list.children].filter((token) => !token.hidden);
-    rove(visible, visible.find((token) => state.token === side + token.value));
+    rove(
+      visible,
+      visible.find((token) => state.token === side + token.value),
+    );
     return shown;
   },
 
@@ -95,19 +124,28 @@ const headView = {
   draw() {
     if (!this.weights) return;
     const active = this.active();
+    const [queryList, keyList, canvas] = [find("queries"), find("keys"), find("lines")];
+    this.paintValues(queryList, "q", active, (index) => this.mean(index, active.index));
+    this.paintValues(keyList, "k", active, (index) => this.mean(active.index, index));
+    setVariable(find("stage"), "--color", lineColor(this.heads[0], 0, this.heads.length));
     const queries = active?.side === "q" ? [active.index] : this.queries;
     const keys = active?.side === "k" ? [active.index] : this.keys;
     const lines = linesOf(this.heads, this.weights, queries, keys, Number(state.from));
-    this.paintValues(find("queries"), active?.side === "k" ? (index) => this.mean(index, active.index) : null, active?.side === "q" ? active.index : -1);
-    this.paintValues(find("keys"), active?.side === "q" ? (index) => this.mean(active.index, index) : null, active?.side === "k" ? active.index : -1);
-    const [canvas, horizontal] = [find("lines"), state.layout === "horizontal"];
-    const list = find("queries");
-    canvas.style.width = canvas.style.height = "";
-    const [width, height] = horizontal ? [Math.max(list.scrollWidth, find("keys").scrollWidth), 220]
-      : [canvas.parentElement.clientWidth > 700 ? 340 : 220, Math.max(list.offsetHeight, find("keys").offsetHeight)];
-    sized(canvas, width, height);
-    this.drawn = drawLines(canvas, width, height, lines, anchors(list, canvas, horizontal), anchors(find("keys"), canvas, horizontal), horizontal);
-    canvas.setAttribute("aria-label", `${lines.length} lines of weight ${Number(state.from).toFixed(2)} or more, from ${queries.length} queries to ${keys.length} keys`);
+    const horizontal = state.layout === "horizontal";
+    const [width, height] = horizontal
+      ? [Math.max(queryList.scrollWidth, keyList.scrollWidth), 220]
+      : [find("stage").clientWidth > 700 ? 340 : 220, Math.max(queryList.offsetHeight, keyList.offsetHeight)];
+    const context = sized(canvas, width, height);
+    const [from, to] = [anchors(queryList, canvas, horizontal), anchors(keyList, canvas, horizontal)];
+    this.drawn = drawLines(context, lines, (line) =>
+      horizontal
+        ? [from.get(line.query), 0, to.get(line.key), height]
+        : [0, from.get(line.query), width, to.get(line.key)],
+    );
+    canvas.setAttribute(
+      "aria-label",
+      `${lines.length} lines of weight ${Number(state.from).toFixed(2)} or more, from ${queries.length} queries to ${keys.length} keys`,
+    );
     this.say();
   },
 
@@ -117,19 +155,27 @@ const headView = {
     return there.reduce((sum, weights) => sum + weights[query * LENGTH + key], 0) / there.length;
   },
 
-  paintValues(list, weight, active) {
+  /** Write weights beside the tokens that the active one looks at, or that look at it. */
+  paintValues(list, side, active, weight) {
+    const numbered = active && active.side !== side;
     for (const [index, token] of [...list.children].entries()) {
-      const value = weight && !token.hidden ? weight(index) : NaN;
-      token.lastChild.textContent = Number.isNaN(value) ? "" : value.toFixed(DIGITS);
-      token.style.setProperty("--share", Number.isNaN(value) ? 0 : value);
-      token.classList.toggle("active", index === active);
+      const value = numbered && !token.hidden ? weight(index) : null;
+      setText(token.lastChild, value === null ? "" : value.toFixed(DIGITS));
+      setVariable(token, "--share", value ?? 0);
+      token.classList.toggle("active", active?.side === side && active.index === index);
     }
-    find("stage").style.setProperty("--color", lineColor(this.heads[0], 0, this.heads.length));
   },
 
   point(event) {
     const line = lineAt(this.drawn || [], event.offsetX, event.offsetY);
-    this.say(line && [...named(line.query), " → ", ...named(line.key), ` ${line.weight.toFixed(DIGITS)} in head ${line.head.name}`]);
+    this.say(
+      line && [
+        ...named(line.query),
+        " → ",
+        ...named(line.key),
+        ` ${line.weight.toFixed(DIGITS)} in head ${line.head.name}`,
+      ],
+    );
   },
 
   say(line = null) {
@@ -141,7 +187,8 @@ const headView = {
     const active = this.active();
     if (!active) return ["Point at a token or a line to read weights; click a token to hold it."];
     const of = this.heads.length > 1 ? `mean of ${this.heads.length} heads` : `head ${this.heads[0].name}`;
-    return active.side === "q" ? ["How much ", ...named(active.index), ` looks at each token: ${of}.`]
+    return active.side === "q"
+      ? ["How much ", ...named(active.index), ` looks at each token: ${of}.`]
       : ["How much each token looks at ", ...named(active.index), `: ${of}.`];
   },
 };

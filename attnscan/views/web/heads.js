@@ -13,14 +13,21 @@ function buildPicker() {
   picker.style.setProperty("--columns", HEADS);
   picker.style.setProperty("--side", `${side}px`);
   for (const head of heads) {
-    picker.append(make("button", { type: "button", value: head.name, class: carries("weights", head) ? "" : "absent" }));
+    picker.append(
+      make("button", { type: "button", value: head.name, class: carries("weights", head) ? "" : "absent" }),
+    );
   }
   const buttons = [...picker.children];
   picker.addEventListener("click", (event) => {
     const button = event.target.closest("button");
     if (button) choose(button.value, event.shiftKey || event.ctrlKey || event.metaKey);
   });
-  steer(picker, () => buttons, () => HEADS, (button, event) => choose(button.value, event.shiftKey));
+  steer(
+    picker,
+    () => buttons,
+    () => HEADS,
+    (button, event) => choose(button.value, event.shiftKey),
+  );
 }
 
 /** Show a head, or with `also` show it beside the others, or not any more. */
@@ -38,11 +45,11 @@ function paintPicker() {
     const head = heads[index];
     const label = labelOf(head, leftOut());
     const position = chosen.indexOf(head);
-    button.style.setProperty("--color", pattern[label].color);
+    setVariable(button, "--color", pattern[label].color);
     button.classList.toggle("mixed", label === "mixed");
-    button.setAttribute("aria-pressed", String(position >= 0));
-    button.setAttribute("aria-label", `head ${head.name}, ${label}`);
-    button.title = `${head.name} ${label}`;
+    setAttribute(button, "aria-pressed", String(position >= 0));
+    setAttribute(button, "aria-label", `head ${head.name}, ${label}`);
+    setAttribute(button, "title", `${head.name} ${label}`);
   }
   rove(buttons, buttons[chosen[0].index]);
   find("picker-hint").textContent = state.view === "head" ? "Shift and click for several." : "";
@@ -60,12 +67,20 @@ function factsOf(head, position, count) {
     const bar = make("i", { class: "bar" });
     bar.style.setProperty("--color", pattern[id].color);
     bar.style.setProperty("--share", score || 0);
-    return make("tr", { class: id === label ? "label" : "" },
-      make("th", { scope: "row" }, id), make("td", {}, score ? Number(score).toFixed(2) : "–"), make("td", {}, bar));
+    return make(
+      "tr",
+      { class: id === label ? "label" : "" },
+      make("th", { scope: "row" }, id),
+      make("td", {}, score ? Number(score).toFixed(2) : "–"),
+      make("td", {}, bar),
+    );
   });
   const row = head.row;
-  const also = make("p", { class: "hint" },
+  const also = make(
+    "p",
+    { class: "hint" },
     `runner-up ${row[column.runner_up]}, on words ${row[column.content_label]}, `,
-    `entropy ${Number(row[column.entropy]).toFixed(2)} nats`);
+    `entropy ${Number(row[column.entropy]).toFixed(2)} nats`,
+  );
   return make("div", { class: "head-facts" }, title, make("table", {}, ...rows), also);
 }

@@ -29,13 +29,10 @@ function anchors(list, canvas, horizontal) {
   return found;
 }
 
-/** Draw lines on a canvas of that size, and remember where they are. */
-function drawLines(canvas, width, height, lines, from, to, horizontal) {
-  const context = sized(canvas, width, height);
-  const drawn = [];
-  for (const line of lines) {
-    const [start, end] = [from.get(line.query), to.get(line.key)];
-    const [x1, y1, x2, y2] = horizontal ? [start, 0, end, height] : [0, start, width, end];
+/** Draw lines, each between the ends that `ends` gives for it, and remember where they are. */
+function drawLines(context, lines, ends) {
+  return lines.map((line) => {
+    const [x1, y1, x2, y2] = ends(line);
     context.globalAlpha = 0.06 + 0.94 * line.weight;
     context.lineWidth = 0.75 + 2.25 * line.weight;
     context.strokeStyle = line.color;
@@ -43,9 +40,8 @@ function drawLines(canvas, width, height, lines, from, to, horizontal) {
     context.moveTo(x1, y1);
     context.lineTo(x2, y2);
     context.stroke();
-    drawn.push({ ...line, x1, y1, x2, y2 });
-  }
-  return drawn;
+    return { ...line, x1, y1, x2, y2 };
+  });
 }
 
 const NEAR = 5; // CSS pixels

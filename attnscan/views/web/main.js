@@ -21,7 +21,10 @@ async function show() {
     tab.setAttribute("aria-selected", String(chosen));
     find(tab.value).hidden = !chosen;
   }
-  rove(tabs, tabs.find((tab) => tab.value === state.view));
+  rove(
+    tabs,
+    tabs.find((tab) => tab.value === state.view),
+  );
   find("beside").hidden = !beside;
   find("delimiters-field").hidden = state.view === "neuron"; // a softmax is over all keys
   paintDelimiters(state.delimiters);
@@ -32,18 +35,30 @@ async function show() {
 
 const tabs = [...find("tabs").children];
 for (const tab of tabs) tab.addEventListener("click", () => change({ view: tab.value }));
-steer(find("tabs"), () => tabs, () => 1, (tab) => change({ view: tab.value }));
+steer(
+  find("tabs"),
+  () => tabs,
+  () => 1,
+  (tab) => change({ view: tab.value }),
+);
 const paintDelimiters = segmented("delimiters", (delimiters) => change({ delimiters }));
 find("theme").addEventListener("click", () => change({ theme: theme() === "dark" ? "light" : "dark" }));
 
-if (!("DecompressionStream" in window)) notice("trouble", "This browser cannot unpack what the page carries: it needs one of 2023 or later.");
+if (!("DecompressionStream" in window))
+  notice("trouble", "This browser cannot unpack what the page carries: it needs one of 2023 or later.");
 buildPicker();
 for (const view of Object.values(views)) view.build();
 readAddress();
 await show();
 
-window.addEventListener("popstate", () => { readAddress(); show(); });
-window.addEventListener("hashchange", () => { readAddress(); show(); });
+window.addEventListener("popstate", () => {
+  readAddress();
+  show();
+});
+window.addEventListener("hashchange", () => {
+  readAddress();
+  show();
+});
 dark.addEventListener("change", show);
 let width = window.innerWidth;
 window.addEventListener("resize", () => {
@@ -51,5 +66,11 @@ window.addEventListener("resize", () => {
   width = window.innerWidth;
   show();
 });
-window.addEventListener("beforeprint", () => { printing = true; show(); });
-window.addEventListener("afterprint", () => { printing = false; show(); });
+window.addEventListener("beforeprint", () => {
+  printing = true;
+  show();
+});
+window.addEventListener("afterprint", () => {
+  printing = false;
+  show();
+});

@@ -19,7 +19,11 @@ const modelView = {
       const button = event.target.closest("button");
       if (button) change({ view: "head", heads: button.value });
     });
-    steer(find("thumbnails"), () => this.inOrder, () => this.columns());
+    steer(
+      find("thumbnails"),
+      () => this.inOrder,
+      () => this.columns(),
+    );
   },
 
   /** How many heads stand in a row. */
@@ -55,7 +59,9 @@ const modelView = {
 
   /** The cells with the numbers of layers and heads around them. */
   withAxes() {
-    const across = Array.from({ length: HEADS }, (_, head) => make("span", { class: "axis", "aria-hidden": "true" }, String(head)));
+    const across = Array.from({ length: HEADS }, (_, head) =>
+      make("span", { class: "axis", "aria-hidden": "true" }, String(head)),
+    );
     const lines = Array.from({ length: LAYERS }, (_, layer) => [
       make("span", { class: "axis", "aria-hidden": "true" }, String(layer)),
       ...this.inOrder.slice(layer * HEADS, (layer + 1) * HEADS),
@@ -74,17 +80,23 @@ const modelView = {
     cell.classList.toggle("mixed", label === "mixed");
     cell.classList.toggle("dimmed", state.only !== "" && state.only !== label);
     const said = number ? `${id} ${number}` : label;
-    cell.setAttribute("aria-label", `head ${head.name}, ${label}${id === label ? (number ? ` ${number}` : "") : `, ${said}`}`);
+    cell.setAttribute(
+      "aria-label",
+      `head ${head.name}, ${label}${id === label ? (number ? ` ${number}` : "") : `, ${said}`}`,
+    );
     cell.title = `${head.name} ${label}${number ? `\n${id} ${number}` : ""}`;
   },
 
   paintThumbnail(head, bytes) {
     const side = facts.side;
+    const shade = pattern[labelOf(head, leftOut())].color;
     const canvas = this.cells[head.index].querySelector("canvas");
+    if (canvas.dataset.color === shade) return; // it is there already
+    canvas.dataset.color = shade;
     canvas.width = canvas.height = side;
     const context = canvas.getContext("2d");
     const image = context.createImageData(side, side);
-    const [red, green, blue] = channels(pattern[labelOf(head, leftOut())].color);
+    const [red, green, blue] = channels(shade);
     const start = head.index * side * side;
     for (let i = 0; i < side * side; i++) image.data.set([red, green, blue, bytes[start + i]], 4 * i);
     context.putImageData(image, 0, 0);
@@ -94,8 +106,13 @@ const modelView = {
     const counts = {};
     for (const head of heads) counts[labelOf(head, leftOut())] = (counts[labelOf(head, leftOut())] || 0) + 1;
     const buttons = facts.patterns.map((each) => {
-      const button = make("button", { type: "button", value: each.id, title: each.counts, "aria-pressed": String(state.only === each.id) },
-        make("i", { class: each.id === "mixed" ? "swatch mixed" : "swatch" }), `${each.letter} ${each.id}`, make("span", { class: "count" }, String(counts[each.id] || 0)));
+      const button = make(
+        "button",
+        { type: "button", value: each.id, title: each.counts, "aria-pressed": String(state.only === each.id) },
+        make("i", { class: each.id === "mixed" ? "swatch mixed" : "swatch" }),
+        `${each.letter} ${each.id}`,
+        make("span", { class: "count" }, String(counts[each.id] || 0)),
+      );
       button.style.setProperty("--color", each.color);
       return button;
     });

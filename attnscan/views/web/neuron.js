@@ -8,15 +8,34 @@ const neuronView = {
 
   build() {
     const asked = find("asked");
-    asked.append(...facts.tokens.map((token, index) => make("button",
-      { type: "button", role: "option", value: index, class: facts.special[index] ? "special" : "", title: `token ${index}` },
-      make("bdi", {}, token))));
+    asked.append(
+      ...facts.tokens.map((token, index) =>
+        make(
+          "button",
+          {
+            type: "button",
+            role: "option",
+            value: index,
+            class: facts.special[index] ? "special" : "",
+            title: `token ${index}`,
+          },
+          make("bdi", {}, token),
+        ),
+      ),
+    );
     asked.dir = facts.rightToLeft ? "rtl" : "ltr";
     const ask = (button) => change({ token: `q${button.value}` });
     asked.addEventListener("click", (event) => event.target.closest("button") && ask(event.target.closest("button")));
-    steer(asked, () => [...asked.children], () => 1, ask);
+    steer(
+      asked,
+      () => [...asked.children],
+      () => 1,
+      ask,
+    );
     find("key-order").addEventListener("change", (event) => change({ keys: event.target.value }));
-    find("key-names").addEventListener("focusin", (event) => this.point(Number(event.target.dataset.row), this.at?.neuron ?? 0));
+    find("key-names").addEventListener("focusin", (event) =>
+      this.point(Number(event.target.dataset.row), this.at?.neuron ?? 0),
+    );
     find("key-names").addEventListener("keydown", (event) => this.key(event));
     for (const id of ["key-strip", "product-strip"]) {
       find(id).addEventListener("pointermove", (event) => {
@@ -71,9 +90,16 @@ const neuronView = {
   tell() {
     const { head, query, rows, scaling } = this.sheet;
     const top = strongest(rows);
-    find("story").replaceChildren("In head ", make("b", {}, head.name), " the query ", make("b", {}, ...named(query)), " looks most at ",
-      make("b", {}, ...named(top.key)), ` (weight ${top.weight.toFixed(DIGITS)}). Read a row from left to right: the key's neurons (k), `,
-      `each times the query's neuron above it (q × k), their sum times ${Number(scaling.toPrecision(3))} (q·k), and what the softmax over all keys makes of it (weight).`);
+    find("story").replaceChildren(
+      "In head ",
+      make("b", {}, head.name),
+      " the query ",
+      make("b", {}, ...named(query)),
+      " looks most at ",
+      make("b", {}, ...named(top.key)),
+      ` (weight ${top.weight.toFixed(DIGITS)}). Read a row from left to right: the key's neurons (k), `,
+      `each times the query's neuron above it (q × k), their sum times ${Number(scaling.toPrecision(3))} (q·k), and what the softmax over all keys makes of it (weight).`,
+    );
   },
 
   paintStrips() {
@@ -82,26 +108,54 @@ const neuronView = {
     this.cell = Math.max(1, Math.min(10, Math.floor(room / 2 / size)));
     const width = size * this.cell;
     paintStrip(sized(find("query-strip"), width, ROW), [q], most.q, this.cell);
-    paintStrip(sized(find("key-strip"), width, rows.length * ROW), rows.map((row) => row.k), most.k, this.cell);
-    paintStrip(sized(find("product-strip"), width, rows.length * ROW), rows.map((row) => row.products), most.product, this.cell);
+    paintStrip(
+      sized(find("key-strip"), width, rows.length * ROW),
+      rows.map((row) => row.k),
+      most.k,
+      this.cell,
+    );
+    paintStrip(
+      sized(find("product-strip"), width, rows.length * ROW),
+      rows.map((row) => row.products),
+      most.product,
+      this.cell,
+    );
     find("query-name").replaceChildren(make("bdi", {}, facts.tokens[this.sheet.query]));
     find("query-scale").textContent = `q, full colour ±${most.q.toFixed(1)}`;
     find("key-scale").textContent = `±${most.k.toFixed(1)}`;
     find("product-scale").textContent = `±${most.product.toFixed(2)}`;
     find("key-strip").setAttribute("aria-label", `${size} neurons of ${rows.length} keys; the list of keys reads them`);
-    find("product-strip").setAttribute("aria-label", `${size} products for each of ${rows.length} keys; the list of keys reads them`);
+    find("product-strip").setAttribute(
+      "aria-label",
+      `${size} products for each of ${rows.length} keys; the list of keys reads them`,
+    );
   },
 
   paintRows() {
     const { rows } = this.sheet;
     const high = Math.max(...rows.map((row) => Math.abs(row.logit)).filter(Number.isFinite), 1e-9);
-    const names = rows.map((row, index) => make("button", { type: "button", role: "option", "data-row": index,
-      "aria-label": `${facts.tokens[row.key]} (${row.key}), q·k ${signed(row.logit, LOGIT_DIGITS)}, weight ${row.weight.toFixed(DIGITS)}`,
-      title: `${facts.tokens[row.key]} · token ${row.key}`, class: facts.special[row.key] ? "special" : "" }, make("bdi", {}, facts.tokens[row.key])));
+    const names = rows.map((row, index) =>
+      make(
+        "button",
+        {
+          type: "button",
+          role: "option",
+          "data-row": index,
+          "aria-label": `${facts.tokens[row.key]} (${row.key}), q·k ${signed(row.logit, LOGIT_DIGITS)}, weight ${row.weight.toFixed(DIGITS)}`,
+          title: `${facts.tokens[row.key]} · token ${row.key}`,
+          class: facts.special[row.key] ? "special" : "",
+        },
+        make("bdi", {}, facts.tokens[row.key]),
+      ),
+    );
     find("key-names").replaceChildren(...names);
     rove(names, names[0]);
-    find("logits").replaceChildren(...rows.map((row, index) => numberRow(index, signed(row.logit, LOGIT_DIGITS), row.logit / high)));
-    find("softmax").replaceChildren(...rows.map((row, index) => numberRow(index, row.weight.toFixed(DIGITS), row.weight)));
+    find("logits").replaceChildren(
+      ...rows.map((row, index) => numberRow(index, signed(row.logit, LOGIT_DIGITS), row.logit / high)),
+    );
+    find("softmax").replaceChildren(
+      ...rows.map((row, index) => numberRow(index, row.weight.toFixed(DIGITS), row.weight)),
+    );
   },
 
   /** Mark a row and a neuron, and read out their numbers. */
@@ -110,14 +164,18 @@ const neuronView = {
     if (!rows[row] || neuron < 0 || neuron >= size) return;
     this.at = { row, neuron };
     const { key, k, products } = rows[row];
-    find("neuron-reading").replaceChildren(`Neuron ${neuron}: q ${signed(q[neuron], 2)} × k of `, ...named(key),
-      ` ${signed(k[neuron], 2)} × ${Number(scaling.toPrecision(3))} = ${signed(products[neuron], 3)}`);
+    find("neuron-reading").replaceChildren(
+      `Neuron ${neuron}: q ${signed(q[neuron], 2)} × k of `,
+      ...named(key),
+      ` ${signed(k[neuron], 2)} × ${Number(scaling.toPrecision(3))} = ${signed(products[neuron], 3)}`,
+    );
     for (const mark of document.querySelectorAll("#sheet .mark-row")) mark.style.top = `${row * ROW}px`;
     for (const mark of document.querySelectorAll("#sheet .mark-neuron")) {
       mark.style.left = `${neuron * this.cell}px`;
       mark.style.width = `${this.cell}px`;
     }
-    for (const [index, name] of [...find("key-names").children].entries()) name.setAttribute("aria-selected", String(index === row));
+    for (const [index, name] of [...find("key-names").children].entries())
+      name.setAttribute("aria-selected", String(index === row));
   },
 };
 
@@ -130,16 +188,27 @@ function sheetOf(head, query, neurons, weights, mask) {
     const k = neurons.key.subarray(key * size, (key + 1) * size);
     const products = k.map((value, neuron) => value * q[neuron] * scaling);
     const seen = !mask || mask[query * LENGTH + key] === 1;
-    return { key, k, products, logit: seen ? products.reduce((sum, value) => sum + value, 0) : NaN, weight: weights[query * LENGTH + key] };
+    return {
+      key,
+      k,
+      products,
+      logit: seen ? products.reduce((sum, value) => sum + value, 0) : NaN,
+      weight: weights[query * LENGTH + key],
+    };
   });
   if (state.keys === "weight") rows.sort((a, b) => b.weight - a.weight || a.key - b.key);
-  const most = { q: peak(neurons.query), k: peak(neurons.key), product: Math.max(...rows.map((row) => peak(row.products))) };
+  const most = {
+    q: peak(neurons.query),
+    k: peak(neurons.key),
+    product: Math.max(...rows.map((row) => peak(row.products))),
+  };
   return { head, query, q, rows, size, scaling, largest: most };
 }
 
 const peak = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
 const strongest = (rows) => rows.reduce((best, row) => (row.weight > best.weight ? row : best));
-const largest = (values) => values.reduce((best, value, index) => (Math.abs(value) > Math.abs(values[best]) ? index : best), 0);
+const largest = (values) =>
+  values.reduce((best, value, index) => (Math.abs(value) > Math.abs(values[best]) ? index : best), 0);
 
 /** A number with its sign; a key that the query does not see has none. */
 function signed(value, digits) {

@@ -16,7 +16,11 @@ const tableView = {
       const button = event.target.closest("button");
       if (button) change({ view: "head", heads: button.value });
     });
-    steer(find("scores"), () => [...find("scores").tBodies[0].querySelectorAll("button")], () => 1);
+    steer(
+      find("scores"),
+      () => [...find("scores").tBodies[0].querySelectorAll("button")],
+      () => 1,
+    );
     for (const each of facts.patterns) find("label").append(make("option", { value: each.id }, each.id));
     find("find").addEventListener("input", (event) => change({ find: event.target.value }));
     find("label").addEventListener("change", (event) => change({ label: event.target.value }));
@@ -40,12 +44,20 @@ const tableView = {
 
   /** The heads that are shown, in the order that they are shown in. */
   rows() {
-    const wanted = state.find.toLowerCase().split(/[\s,]+/).filter(Boolean);
-    const found = heads.filter((head) => (!state.label || labelOf(head, leftOut()) === state.label) && (!wanted.length || wanted.some((word) => matches(head, word))));
+    const wanted = state.find
+      .toLowerCase()
+      .split(/[\s,]+/)
+      .filter(Boolean);
+    const found = heads.filter(
+      (head) =>
+        (!state.label || labelOf(head, leftOut()) === state.label) &&
+        (!wanted.length || wanted.some((word) => matches(head, word))),
+    );
     if (!state.sort) return found;
     const [way, name] = [state.sort[0] === "+" ? 1 : -1, state.sort.slice(1)];
     if (name === "head") return found.sort((a, b) => way * (a.index - b.index));
-    if (TEXTS.includes(name)) return found.sort((a, b) => way * compare(this.cell(a, name), this.cell(b, name)) || a.index - b.index);
+    if (TEXTS.includes(name))
+      return found.sort((a, b) => way * compare(this.cell(a, name), this.cell(b, name)) || a.index - b.index);
     const value = (head) => (this.cell(head, name) === "" ? NaN : Number(this.cell(head, name)));
     return found.sort((a, b) => emptyLast(value(a), value(b)) || way * (value(a) - value(b)) || a.index - b.index);
   },
@@ -61,21 +73,34 @@ const tableView = {
     find("scores").tBodies[0].replaceChildren(...rows.map((head) => this.line(head)));
     const buttons = [...find("scores").tBodies[0].querySelectorAll("button")];
     if (buttons.length) rove(buttons, buttons[0]);
-    find("count").textContent = rows.length === heads.length ? `${heads.length} heads` : `${rows.length} of ${heads.length} heads`;
+    find("count").textContent =
+      rows.length === heads.length ? `${heads.length} heads` : `${rows.length} of ${heads.length} heads`;
     find("save").disabled = rows.length === 0;
   },
 
   line(head) {
     const opener = make("button", { type: "button", value: head.name, title: `Look at head ${head.name}` }, head.name);
-    const cells = shownColumns.slice(1).map((name) => (TEXTS.includes(name) ? labelCell(head.row[column[name]]) : numberCell(this.cell(head, name), pattern[name])));
+    const cells = shownColumns
+      .slice(1)
+      .map((name) =>
+        TEXTS.includes(name) ? labelCell(head.row[column[name]]) : numberCell(this.cell(head, name), pattern[name]),
+      );
     return make("tr", {}, make("th", { scope: "row" }, opener), ...cells);
   },
 
   /** Save the heads that are shown, as `attnscan classify --csv` writes them. */
   save() {
-    const lines = [facts.columns, ...this.rows().map((head) => facts.columns.map((name, index) => (scored.includes(name) ? this.cell(head, name) : head.row[index])))];
+    const lines = [
+      facts.columns,
+      ...this.rows().map((head) =>
+        facts.columns.map((name, index) => (scored.includes(name) ? this.cell(head, name) : head.row[index])),
+      ),
+    ];
     const text = lines.map((line) => line.map(quoted).join(",") + "\n").join("");
-    const link = make("a", { download: "heads.csv", href: URL.createObjectURL(new Blob([text], { type: "text/csv" })) });
+    const link = make("a", {
+      download: "heads.csv",
+      href: URL.createObjectURL(new Blob([text], { type: "text/csv" })),
+    });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   },
@@ -83,7 +108,9 @@ const tableView = {
 
 /** Whether a head is called so, is of the layer `layer:2`, or has such a label. */
 function matches(head, word) {
-  return head.name === word || word === `layer:${head.layer}` || TEXTS.some((name) => head.row[column[name]].includes(word));
+  return (
+    head.name === word || word === `layer:${head.layer}` || TEXTS.some((name) => head.row[column[name]].includes(word))
+  );
 }
 
 const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
@@ -100,7 +127,12 @@ function labelCell(label) {
 /** A number in full, the digits that seldom matter in a fainter tone; on a tint if it is a pattern's score. */
 function numberCell(text, of) {
   const cut = text.indexOf(".") + 4;
-  const cell = make("td", { class: of ? "number score" : "number" }, text.slice(0, cut), make("small", {}, text.slice(cut)));
+  const cell = make(
+    "td",
+    { class: of ? "number score" : "number" },
+    text.slice(0, cut),
+    make("small", {}, text.slice(cut)),
+  );
   if (of) {
     cell.style.setProperty("--color", of.color);
     cell.style.setProperty("--share", text || 0);
