@@ -26,6 +26,7 @@ check: test lint types  ## all that CI checks but the wheel
 bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/predictive.py
+	@echo 'benchmarks/page.py needs BertViz and a browser: it says how to have them'
 
 readme: $(VENV)/dev.stamp  ## paste real output into the README
 	$(BIN)/python tests/readme.py

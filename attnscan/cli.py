@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import attnscan
-from attnscan.commands import classify, explain, heads, models, patterns, predictive, show
+from attnscan.commands import classify, explain, heads, models, patterns, predictive, report, show
 
 app = typer.Typer(
     name="attnscan",
@@ -50,6 +50,7 @@ for command, example in (
     (show.show, show.EXAMPLE),
     (explain.explain, explain.EXAMPLE),
     (predictive.predictive, predictive.EXAMPLE),
+    (report.report, report.EXAMPLE),
     (patterns.patterns, None),
     (models.models, models.EXAMPLE),
 ):
