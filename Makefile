@@ -26,6 +26,9 @@ check: test lint types  ## all that CI checks but the wheel
 bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/predictive.py
+	$(BIN)/python benchmarks/scan.py
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/precision.py
 	@echo 'benchmarks/page.py needs BertViz and a browser: it says how to have them'
 
 readme: $(VENV)/dev.stamp  ## paste real output into the README
