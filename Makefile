@@ -46,5 +46,5 @@ $(VENV)/demo.stamp: $(VENV)/python.stamp pyproject.toml requirements.lock
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/demo.stamp
-	$(INSTALL) --editable '.[bundled,parquet,dev]'
+	$(INSTALL) --editable '.[bundled,parquet,plot,dev]'
 	touch $@

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import attnscan
-from attnscan.commands import classify, heads, models, patterns, predictive
+from attnscan.commands import classify, heads, models, patterns, plot, predictive
 
 app = typer.Typer(
     name="attnscan",
@@ -48,6 +48,7 @@ for command, example in (
     (classify.classify, classify.EXAMPLE),
     (heads.heads, heads.EXAMPLE),
     (predictive.predictive, predictive.EXAMPLE),
+    (plot.plot, plot.EXAMPLE),
     (patterns.patterns, None),
     (models.models, None),
 ):

@@ -14,6 +14,7 @@ from attnscan.options import ScanOptions
 from attnscan.output import check_writable, write_file
 
 if TYPE_CHECKING:
+    from attnscan.attention import Attention
     from attnscan.per_pair import PerPairWriter
     from attnscan.results import Classification, Dependencies, Ranking, Signature
 
@@ -101,18 +102,20 @@ def _report_counts(signature: Signature, bad: int) -> None:
         say(f"{signature.pairs_skipped} of {signature.pairs_read} inputs were skipped")
 
 
-def score_file(path: Path, options: ScanOptions) -> Classification:
-    """Score saved weights."""
+def score_file(path: Path, options: ScanOptions) -> tuple[Classification, Attention]:
+    """Score saved weights. Returns the attention as well."""
     from attnscan.weights import read_weights
 
     saved = read_weights(path)  # before torch: a bad file is answered at once
-    from attnscan.classify import classify_weights
+    from attnscan.classify import classify_weights_and_keep
 
-    return classify_weights(saved, path.name, options)
+    return classify_weights_and_keep(saved, path.name, options)
 
 
-def score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | None) -> Classification:
-    """Score one input, and save its weights if there is a place for them."""
+def score_pair(
+    a: str, b: str | None, options: ScanOptions, save_to: Path | None = None
+) -> tuple[Classification, Attention]:
+    """Score one input, and save its weights if there is a place for them. Returns the attention as well."""
     from attnscan.pairs import Pair
     from attnscan.sources import choose
 
@@ -132,7 +135,7 @@ def score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | None
         from attnscan.weights import write_weights
 
         write_file(save_to, write_weights(attention.saved()))
-    return result
+    return result, attention
 
 
 def say_if_cut(signature: Signature, length: int) -> None:

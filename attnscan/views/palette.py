@@ -15,6 +15,10 @@ COLORS = {
     "delimiter": "#8a8a8a",
     "bag-of-words": "#d55e00",
 }
+MIXED_COLOR, OTHER_COLOR = "#dcdcdc", "#56567f"
+"""On paper: of `mixed`, and of a user's own pattern."""
+RAMP = ("#f4f7fa", "#cbdaef", "#a3bde4", "#79a2d8", "#4e86c9", "#2a6baf", "#17518c", "#0b3968", "#0c2240")
+"""From nothing to most, for weights and scores: one hue, lightness falling in equal steps (CIE L* 97 to 13)."""
 PARKS = 0.5
 """From this score on `delimiter`, a head is shown as one that rests there."""
 
