@@ -3,85 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.attention import Attention
-from attnscan.errors import SelectionError
 from attnscan.selection import Head, head_name
-from attnscan.views.sheet import FAINT, INK, LINE, LONGEST, MARGIN, Box, Sheet, shortened, step_of, width_of, wrapped
+from attnscan.views.layout import GAP, Labels, Layout, best_layout
+from attnscan.views.lettering import shortened, width_of, wrapped
+from attnscan.views.sheet import FAINT, INK, LINE, LONGEST, MARGIN, Box, Sheet
 
 _LONGEST_LABEL = 0.75  # inches
-_NAMED = 0.9 * LINE  # what a token's name needs of its row
 _LARGEST_CELL = 0.22
 _SMALLEST_PANEL = 0.32  # room for the name of a head
-_NUMBERED_PANEL = 0.8  # from this size on, what has no room for names has numbers
-_GAP = 0.1
 _LEAST_LINE = 0.01  # weights below are not drawn as lines
 _MOST_LINES = 2000  # of one head
-_NARROWEST_LINES, _WIDEST_LINES = 1.5, 3.3  # inches, of a panel of lines
-_SHORTEST_LINES = 0.5
-
-
-@dataclass(frozen=True)
-class Labels:
-    """What stands beside the rows and columns: names of tokens, or numbers, or nothing."""
-
-    texts: tuple[str, ...]
-    faint: tuple[bool, ...]
-    step: int
-    """Every how many rows there is one; 0 for none."""
-    room: float
-    """The width of the widest, in inches."""
-    note: str
-
-    @classmethod
-    def of(cls, names: Sequence[str], special: Sequence[bool], pitch: float) -> Labels:
-        """Labels for rows of a pitch: names where every fourth fits at least, else numbers."""
-        step = math.ceil(_NAMED / pitch)
-        if step <= 4:
-            room = max(map(width_of, names))
-            which = {1: "", 2: "every second", 3: "every third", 4: "every fourth"}[step]
-            note = f"Of the {len(names)} tokens {which} is named." if which else ""
-            return cls(tuple(names), tuple(special), step, room, note)
-        if pitch * len(names) < _NUMBERED_PANEL:
-            return cls((), (), 0, 0, f"{len(names)} tokens, queries downwards, keys across.")
-        numbers = tuple(map(str, range(len(names))))
-        note = f"{len(names)} tokens, too many to name: their positions."
-        return cls(numbers, (False,) * len(names), step_of(pitch, 2 * _NAMED), width_of(numbers[-1]), note)
-
-    @property
-    def shown(self) -> range:
-        """The rows that have one."""
-        return range(0, len(self.texts), self.step) if self.step else range(0)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """How panels, all of a size, stand on a sheet: in rows of some columns, each with its head's name above."""
-
-    columns: int
-    rows: int
-    left: float
-    panel: tuple[float, float]
-    below: float
-    """What each panel needs beneath."""
-    labels: Labels
-
-    @property
-    def height(self) -> float:
-        """Of all panels."""
-        return self.rows * (self.panel[1] + self.below + 1.3 * LINE)
-
-    def places(self, count: int) -> list[Box]:
-        """Where each panel stands."""
-        across, down = self.panel[0] + _GAP, self.panel[1] + self.below + 1.3 * LINE
-        places = (divmod(i, self.columns) for i in range(count))
-        top = MARGIN + 1.2 * LINE
-        return [Box(self.left + column * across, top + row * down, *self.panel) for row, column in places]
+_BETWEEN = 0.7  # inches, at least, for the lines between two columns of tokens
+_WIDEST_LINES = 3.3
 
 
 def heads_sheet(attention: Attention, heads: Sequence[Head], width: float, vector: bool) -> Sheet:
@@ -89,15 +29,16 @@ def heads_sheet(attention: Attention, heads: Sequence[Head], width: float, vecto
 
     Raises: SelectionError if these are too many heads for the width.
     """
-    tokens = _Tokens.of(attention)
-    layout = _squares(tokens, len(heads), width)
+    tokens = _Tokens.of(attention, _LONGEST_LABEL)
+    layout = best_layout(_squares(tokens, len(heads), width), len(heads), width, attention.grid[1])
     top = _round_up(max(float(tokens.weights(attention, head).max()) for head in heads))
     lines = wrapped(layout.labels.note, width - 2 * MARGIN) if layout.labels.note else []
     below = MARGIN + layout.height
-    sheet = Sheet(width, below + LINE * (1.1 + len(lines)) + MARGIN)
-    for i, (head, box) in enumerate(zip(heads, layout.places(len(heads)), strict=True)):
+    cells = len(heads) * len(tokens.names) ** 2
+    sheet = Sheet(width, below + LINE * (1.1 + len(lines)) + MARGIN, cells=cells, vector=vector)
+    for i, (head, box) in enumerate(zip(heads, layout.places, strict=True)):
         sheet.text(box.x, box.y - 0.65 * LINE, _title(head, box.width))
-        sheet.heat(box, tokens.weights(attention, head), top, vector)
+        sheet.heat(box, tokens.weights(attention, head), top)
         for cut in tokens.cuts:
             at = cut / len(tokens.names)
             sheet.line([box.x, box.x + box.width], [box.y + at * box.height] * 2)
@@ -115,23 +56,20 @@ def lines_sheet(attention: Attention, heads: Sequence[Head], width: float) -> Sh
 
     Raises: SelectionError if these are too many heads for the width.
     """
-    tokens = _Tokens.of(attention)
-    layout = _columns(tokens, len(heads), width)
+    tokens = _Tokens.of(attention, min(_LONGEST_LABEL, (width - _BETWEEN - 0.3) / 2))
+    layout = best_layout(_columns(tokens, len(heads), width), len(heads), width, attention.grid[1])
     top = _round_up(max(float(tokens.weights(attention, head).max()) for head in heads))
-    least, cut = _LEAST_LINE, False
-    sheet_notes = [layout.labels.note] if layout.labels.note else []
-    drawn = []
+    drawn, cut = [], False
     for head in heads:
         weights = tokens.weights(attention, head)
-        order = np.argsort(weights, axis=None)[-_MOST_LINES:]
-        cut |= bool((weights >= least).sum() > _MOST_LINES)
-        drawn.append([divmod(int(flat), len(weights)) for flat in order if weights.flat[flat] >= least])
+        order = np.argsort(weights, axis=None, kind="stable")[-_MOST_LINES:]
+        drawn.append([divmod(int(flat), len(weights)) for flat in order if weights.flat[flat] >= _LEAST_LINE])
+        cut |= int((weights >= _LEAST_LINE).sum()) > _MOST_LINES
     most = f" and beyond the {_MOST_LINES} strongest of a head" if cut else ""
-    sheet_notes.insert(0, f"Weights below {least:g}{most} are not drawn.")
-    lines = wrapped(" ".join(sheet_notes), width - 2 * MARGIN)
+    lines = wrapped(f"Weights below {_LEAST_LINE}{most} are not drawn. {layout.labels.note}", width - 2 * MARGIN)
     below = MARGIN + layout.height
     sheet = Sheet(width, below + LINE * (1.1 + len(lines)) + MARGIN)
-    for head, box, places in zip(heads, layout.places(len(heads)), drawn, strict=True):
+    for head, box, places in zip(heads, layout.places, drawn, strict=True):
         _lines(sheet, box, layout.labels, tokens.weights(attention, head), places, top)
         sheet.text(box.x + box.width / 2, box.y - 0.65 * LINE, head_name(head), align="center")
     _lines_key(sheet, below + LINE / 2, top)
@@ -151,9 +89,9 @@ class _Tokens:
     """Where sentence B begins."""
 
     @classmethod
-    def of(cls, attention: Attention) -> _Tokens:
+    def of(cls, attention: Attention, longest: float) -> _Tokens:
         kept = [i for i, sentence in enumerate(attention.sentence) if sentence != -2]
-        names = [shortened(attention.tokens[i], _LONGEST_LABEL) for i in kept]
+        names = [shortened(attention.tokens[i], longest) for i in kept]
         segments = [attention.segments[i] for i in kept]
         cuts = [i for i in range(1, len(kept)) if segments[i] != segments[i - 1]]
         return cls(kept, names, [attention.sentence[i] == -1 for i in kept], cuts)
@@ -164,48 +102,35 @@ class _Tokens:
         return weights
 
 
-def _squares(tokens: _Tokens, count: int, width: float) -> Layout:
-    """Square panels for heat maps: as many side by side as leave room for every token's name, else as fit the page."""
-    length = len(tokens.names)
+def _squares(tokens: _Tokens, count: int, width: float) -> Iterator[Layout]:
+    """Square panels for heat maps, ever more of them side by side."""
+    length, longest = len(tokens.names), max(map(width_of, tokens.names))
+    for columns in range(1, count + 1):
 
-    def layout(columns: int) -> Layout:
-        def side(room: float) -> float:
+        def side(room: float, columns: int = columns) -> float:
             left = MARGIN + LINE + room + 0.04
-            return min(_LARGEST_CELL * length, (width - left - MARGIN - _GAP * (columns - 1)) / columns)
+            return min(_LARGEST_CELL * length, (width - left - MARGIN - GAP * (columns - 1)) / columns)
 
-        labels = Labels.of(tokens.names, tokens.special, max(side(max(map(width_of, tokens.names))), 0.01) / length)
-        panel = side(labels.room)
-        below = labels.room + LINE + 0.06 if labels.step else 0
+        if side(0) < _SMALLEST_PANEL:
+            return
+        labels = Labels.of(tokens.names, tokens.special, max(side(longest), 0.01) / length)
+        below = labels.room + LINE + 0.06 if labels.step else 0.05
         left = MARGIN + LINE + labels.room + 0.04 if labels.step else MARGIN
-        return Layout(columns, -(-count // columns), left, (panel, panel), below, labels)
-
-    return _best(layout, count, width, _SMALLEST_PANEL)
+        yield Layout(count, columns, left, (side(labels.room), side(labels.room)), below, labels)
 
 
-def _columns(tokens: _Tokens, count: int, width: float) -> Layout:
-    """Panels for lines, two columns of tokens each."""
-
-    def layout(columns: int) -> Layout:
+def _columns(tokens: _Tokens, count: int, width: float) -> Iterator[Layout]:
+    """Panels for lines, two columns of tokens each, ever more of them side by side."""
+    for columns in range(1, count + 1):
         rows = -(-count // columns)
-        panel = min(_WIDEST_LINES, (width - 2 * MARGIN - _GAP * (columns - 1)) / columns)
+        panel = min(_WIDEST_LINES, (width - 2 * MARGIN - GAP * (columns - 1)) / columns)
         pitch = min(LINE, ((LONGEST - 0.1) / rows - 1.5 * LINE) / len(tokens.names))
-        labels = Labels.of(tokens.names, tokens.special, max(pitch, 1e-3))
-        return Layout(columns, rows, MARGIN, (panel, pitch * len(tokens.names)), 0, labels)
-
-    return _best(layout, count, width, _NARROWEST_LINES)
-
-
-def _best(layout: Callable[[int], Layout], count: int, width: float, narrowest: float) -> Layout:
-    """The most columns with every token named, else the fewest that the page is long enough for."""
-    layouts = [layout(columns) for columns in range(1, count + 1)]
-    fit = [each for each in layouts if each.panel[0] >= narrowest and 0 < each.height <= LONGEST]
-    if not fit:
-        raise SelectionError(
-            f"{count} heads have no room in a picture {width:g} inches wide",
-            "name fewer of them, or give a larger --width",
-        )
-    named = [each for each in fit if each.labels.step == 1]
-    return named[-1] if named else fit[0]
+        if pitch <= 0:
+            continue
+        labels = Labels.of(tokens.names, tokens.special, pitch)
+        if panel < 2 * labels.room + _BETWEEN:
+            return
+        yield Layout(count, columns, MARGIN, (panel, pitch * len(tokens.names)), 0, labels)
 
 
 def _beside(sheet: Sheet, box: Box, labels: Labels, count: int, *, rows: bool) -> None:
@@ -231,7 +156,8 @@ def _lines(
 ) -> None:
     """The two columns of tokens of a head, and the lines between them."""
     pitch = box.height / len(weights)
-    left, right = box.x + labels.room + 0.05, box.x + box.width - labels.room - 0.05
+    room = max(labels.room, width_of("query")) + 0.05
+    left, right = box.x + room, box.x + box.width - room
     ends = [[(left, box.y + (q + 0.5) * pitch), (right, box.y + (k + 0.5) * pitch)] for q, k in places]
     if ends:
         sheet.strokes(np.array(ends), np.array([float(weights[place]) / top for place in places]))

@@ -9,8 +9,9 @@ import numpy as np
 from matplotlib.colors import to_rgb
 
 from attnscan.results import MIXED, Classification
+from attnscan.views.lettering import POINT, SIZE, flowed, shortened, step_of, width_of
 from attnscan.views.palette import COLORS, MIXED_COLOR, OTHER_COLOR, PARKS, letter
-from attnscan.views.sheet import INK, LINE, MARGIN, POINT, SIZE, Box, Sheet, flowed, shortened, step_of, width_of
+from attnscan.views.sheet import INK, LINE, MARGIN, Box, Sheet
 
 LARGEST_CELL = 0.3
 _SMALLEST_LETTER = 4.0  # in points

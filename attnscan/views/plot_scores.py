@@ -10,9 +10,10 @@ import numpy as np
 
 from attnscan.results import Classification, FloatArray, ScoreTable
 from attnscan.selection import head_name
+from attnscan.views.lettering import shortened, step_of, width_of, wrapped
 from attnscan.views.palette import letter
 from attnscan.views.plot_map import LARGEST_CELL, color_of, ruler_width, rulers
-from attnscan.views.sheet import EMPTY, FAINT, INK, LINE, MARGIN, Box, Sheet, shortened, step_of, width_of, wrapped
+from attnscan.views.sheet import EMPTY, FAINT, INK, LINE, MARGIN, Box, Sheet
 
 _GAP = 0.12  # inches between two panels
 _ROOMY = 5.0  # inches, from where four panels stand side by side
@@ -64,9 +65,9 @@ class _Panels:
         """Whether no panel follows beneath."""
         return p + self.columns >= self.count
 
-    def begin(self, width: float) -> Sheet:
+    def begin(self, width: float, *, cells: int = 0, vector: bool = True) -> Sheet:
         """A sheet with the note at its foot."""
-        sheet = Sheet(width, self.height)
+        sheet = Sheet(width, self.height, cells=cells, vector=vector)
         for i, line in enumerate(reversed(self.note)):
             sheet.text(MARGIN, self.height - MARGIN - (i + 0.5) * LINE, line, color=FAINT)
         return sheet
@@ -78,18 +79,18 @@ def scores_sheet(result: Classification, width: float, table: ScoreTable, vector
     count, left = len(result.scores.patterns), ruler_width(layers)
 
     def panels(columns: int) -> _Panels:
-        side = min(LARGEST_CELL, (width - left - MARGIN - _GAP * (columns - 1)) / columns / heads)
-        size = side * heads, side * layers
+        across = (width - left - MARGIN - _GAP * (columns - 1)) / columns
+        size = across, max(layers * min(LARGEST_CELL, across / heads), 1.5 * LINE)
         return _Panels(count, columns, left, size, 1.3 * LINE, 2.3 * LINE, _note(result, table, width))
 
     fewest = _fewest_columns(count, width)
     fitting = (each for each in map(panels, range(fewest, count)) if each.height <= 2 * width)
     layout = next(fitting, panels(count))
-    sheet = layout.begin(width)
+    sheet = layout.begin(width, cells=count * layers * heads, vector=vector)
     for p in range(count):
         box = layout.box(p)
         _title(sheet, box, result, p)
-        sheet.heat(box, table.score[..., p], 1.0, vector)
+        sheet.heat(box, table.score[..., p], 1.0)
         sheet.frame(box)
         _say_if_empty(sheet, box, result, table, p)
         rulers(sheet, box, (layers, heads), down=p % layout.columns == 0, across=layout.is_lowest(p), beneath=True)
