@@ -27,8 +27,9 @@ bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/predictive.py
 
-readme: $(VENV)/dev.stamp  ## paste real output into the README
+readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
 	$(BIN)/python tests/readme.py
+	$(BIN)/python tests/pictures.py
 
 lock: $(VENV)/dev.stamp  ## write the installed versions down as the new lock
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock

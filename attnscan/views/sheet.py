@@ -147,7 +147,7 @@ class Sheet:
             self._axes.imshow(shown, cmap=_COLORS, norm=scale, extent=extent, aspect="auto", interpolation=how)
             return
         x, y = np.linspace(0, box.width, columns + 1), np.linspace(0, box.height, rows + 1)
-        self._axes.pcolormesh(box.x + x, box.y + y, shown, cmap=_COLORS, norm=scale, edgecolors="face", linewidth=0.1)
+        self._axes.pcolormesh(box.x + x, box.y + y, shown, cmap=_COLORS, norm=scale, edgecolors="face", linewidth=0.25)
 
     def scale(self, x: float, y: float, top: float, name: str) -> None:
         """The key to `heat`: its shades from 0 to `top`, and what they stand for; one inch and a text wide."""
