@@ -107,7 +107,7 @@ def score_file(path: Path, options: ScanOptions) -> tuple[Classification, Attent
     from attnscan.weights import read_weights
 
     saved = read_weights(path)  # before torch: a bad file is answered at once
-    from attnscan.classify import classify_weights_and_keep
+    from attnscan.one_input import classify_weights_and_keep
 
     return classify_weights_and_keep(saved, path.name, options)
 
@@ -124,7 +124,7 @@ def score_pair(
         check_writable(save_to)
     source = choose(options.model)
     say(source.note)
-    from attnscan.classify import classify_and_keep
+    from attnscan.one_input import classify_and_keep
 
     with progress("hidden sequences") as report:
         result, attention = classify_and_keep(pair, options, source, report)
@@ -151,7 +151,7 @@ def ask_dependencies(a: str, b: str | None, options: ScanOptions) -> Dependencie
 
     pair, source = Pair(a, b), choose(options.model)
     say(source.note)
-    from attnscan.classify import dependencies
+    from attnscan.one_input import dependencies
 
     with progress("hidden sequences") as report:
         result = dependencies(pair, options, source, report)

@@ -158,6 +158,12 @@ class Classification:
             return np.zeros(self.scores.grid)
         return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
 
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from attnscan.views.notebook import classification_html
+
+        return classification_html(self)
+
     def ranking(self, pattern: str | None = None, *, without_delimiters: bool = False) -> IntArray:
         """All heads, best first: by score on `pattern`, or without one by how far their label is above chance.
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
-from attnscan.classify import classify_and_keep
+from attnscan.one_input import classify_and_keep
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.views.classification import classification_view

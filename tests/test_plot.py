@@ -20,9 +20,9 @@ from matplotlib.image import imread
 from typer.testing import CliRunner, Result
 
 from attnscan.attention import Attention
-from attnscan.classify import classify_and_keep, classify_weights_and_keep
 from attnscan.cli import app
 from attnscan.errors import SelectionError
+from attnscan.one_input import classify_and_keep, classify_weights_and_keep
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.results import MIXED, Classification
@@ -330,7 +330,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
 
 
 def test_no_such_head_is_said_before_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("attnscan.classify.classify_and_keep", lambda *_: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("attnscan.one_input.classify_and_keep", lambda *_: pytest.fail("the model was loaded"))
     result = plot("A b.", "-o", str(tmp_path / "x.svg"), "--kind", "head", "--heads", "first")
     assert (result.exit_code, result.output) == (
         1,

@@ -42,6 +42,7 @@ LIGHT = {
     "attnscan.views.dependencies",
     "attnscan.views.layout",
     "attnscan.views.lettering",
+    "attnscan.views.notebook",
     "attnscan.views.palette",
     "attnscan.views.plot",
     "attnscan.views.plot_heads",

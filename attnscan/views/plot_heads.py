@@ -13,7 +13,8 @@ from attnscan.attention import Attention
 from attnscan.selection import Head, head_name
 from attnscan.views.layout import GAP, Labels, Layout, best_layout
 from attnscan.views.lettering import shortened, width_of, wrapped
-from attnscan.views.sheet import FAINT, INK, LINE, LONGEST, MARGIN, Box, Sheet
+from attnscan.views.palette import INK
+from attnscan.views.sheet import FAINT, LINE, LONGEST, MARGIN, Box, Sheet
 
 _LONGEST_LABEL = 0.75  # inches
 _LARGEST_CELL = 0.22

@@ -6,16 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from matplotlib.colors import to_rgb
 
 from attnscan.results import MIXED, Classification
 from attnscan.views.lettering import POINT, SIZE, flowed, shortened, step_of, width_of
-from attnscan.views.palette import COLORS, MIXED_COLOR, OTHER_COLOR, PARKS, letter
-from attnscan.views.sheet import INK, LINE, MARGIN, Box, Sheet
+from attnscan.views.palette import COLORS, PARKS, letter, on_white, opacity, paper_color, readable_on
+from attnscan.views.sheet import LINE, MARGIN, Box, Sheet
 
 LARGEST_CELL = 0.3
 _SMALLEST_LETTER = 4.0  # in points
-_DIMMEST = 0.2  # the opacity of a head that rests on delimiters alone
 _GAP = 0.01  # around each cell
 _SWATCH = 0.11
 _KEY_LINE = 1.15 * LINE
@@ -64,37 +62,20 @@ def rulers(
         sheet.text(grid.x + grid.width / 2, grid.y + far, "head", align="center")
 
 
-def color_of(label: str) -> str:
-    """A label's colour on paper."""
-    return COLORS.get(label, MIXED_COLOR if label == MIXED else OTHER_COLOR)
-
-
 def _head(sheet: Sheet, cell: Box, label: str, rests: float) -> None:
     """A head's cell: its pattern's letter, small where it parks on delimiters, as on the terminal."""
-    color, opacity = color_of(label), _opacity(rests)
-    sheet.box(Box(cell.x + _GAP, cell.y + _GAP, cell.width - 2 * _GAP, cell.height - 2 * _GAP), color, opacity)
+    color, seen = paper_color(label), opacity(rests)
+    sheet.box(Box(cell.x + _GAP, cell.y + _GAP, cell.width - 2 * _GAP, cell.height - 2 * _GAP), color, seen)
     if (size := _letter_size(cell.width)) is not None:
         mark = letter(label).lower() if rests >= PARKS else letter(label)
         middle = cell.x + cell.width / 2, cell.y + cell.height / 2
-        sheet.text(*middle, mark, align="center", size=size, color=_readable(color, opacity))
-
-
-def _opacity(rests: float) -> float:
-    """Of a head that rests so much on delimiters."""
-    return 1 - (1 - _DIMMEST) * rests
+        sheet.text(*middle, mark, align="center", size=size, color=readable_on(on_white(color, seen)))
 
 
 def _letter_size(side: float) -> float | None:
     """Of the letters in cells, in points; None where they would be too small to read."""
     size = min(SIZE, 0.8 * side / POINT)
     return size if size >= _SMALLEST_LETTER else None
-
-
-def _readable(color: str, opacity: float) -> str:
-    """White or black, whichever stands out more against a colour on white paper (contrast of WCAG 2)."""
-    light = [1 - opacity * (1 - value) for value in to_rgb(color)]
-    luminance = sum(share * value**2.2 for share, value in zip((0.2126, 0.7152, 0.0722), light, strict=True))
-    return INK if (luminance + 0.05) / 0.06 >= 1.05 / (luminance + 0.05) else "#ffffff"
 
 
 @dataclass(frozen=True)
@@ -114,7 +95,7 @@ class _Entry:
         if self.color is not None:
             sheet.box(Box(x, y - _SWATCH / 2, _SWATCH, _SWATCH), self.color, self.opacity)
             if self.mark:
-                middle, color = x + _SWATCH / 2, _readable(self.color, self.opacity)
+                middle, color = x + _SWATCH / 2, readable_on(on_white(self.color, self.opacity))
                 sheet.text(middle, y, self.mark, align="center", size=6, color=color)
             x += _SWATCH + 0.04
         sheet.text(x, y, self.text)
@@ -124,7 +105,7 @@ def _label_key(result: Classification, width: float) -> list[_Entry]:
     """Each label that there is, and how many heads have it."""
     counts = {name: int((result.content_label == name).sum()) for name in (*result.scores.patterns, MIXED)}
     return [
-        _Entry(f"{shortened(name, width / 2)} ({count})", color_of(name), mark=letter(name))
+        _Entry(f"{shortened(name, width / 2)} ({count})", paper_color(name), mark=letter(name))
         for name, count in counts.items()
         if count
     ]
@@ -133,7 +114,7 @@ def _label_key(result: Classification, width: float) -> list[_Entry]:
 def _parking_key(*, lettered: bool) -> list[_Entry]:
     """How pale a cell is by its weight on delimiters."""
     texts = {0: "0", PARKS: f"{PARKS:g}{' (small letter)' if lettered else ''}", 1: "1"}
-    swatches = [_Entry(text, COLORS["next-word"], _opacity(rests)) for rests, text in texts.items()]
+    swatches = [_Entry(text, COLORS["next-word"], opacity(rests)) for rests, text in texts.items()]
     notes = [] if lettered else [_Entry("no room for letters: --width gives more")]
     return [_Entry("weight on delimiters"), *swatches, *notes]
 

@@ -11,9 +11,9 @@ import numpy as np
 from attnscan.results import Classification, FloatArray, ScoreTable
 from attnscan.selection import head_name
 from attnscan.views.lettering import shortened, step_of, width_of, wrapped
-from attnscan.views.palette import letter
-from attnscan.views.plot_map import LARGEST_CELL, color_of, ruler_width, rulers
-from attnscan.views.sheet import EMPTY, FAINT, INK, LINE, MARGIN, Box, Sheet
+from attnscan.views.palette import INK, letter, paper_color
+from attnscan.views.plot_map import LARGEST_CELL, ruler_width, rulers
+from attnscan.views.sheet import EMPTY, FAINT, LINE, MARGIN, Box, Sheet
 
 _GAP = 0.12  # inches between two panels
 _ROOMY = 5.0  # inches, from where four panels stand side by side
@@ -114,7 +114,7 @@ def layers_sheet(result: Classification, width: float, table: ScoreTable) -> She
         box = layout.box(p)
         _title(sheet, box, result, p, higher=0.8 * LINE)
         _axes(sheet, box, result.scores.grid[0], first=p % columns == 0, last=layout.is_lowest(p))
-        _lines(sheet, box, table, p, color_of(result.scores.patterns[p]))
+        _lines(sheet, box, table, p, paper_color(result.scores.patterns[p]))
         _say_if_empty(sheet, box, result, table, p)
     x, y = layout.key()
     for i, (name, style) in enumerate(_STYLES.items()):

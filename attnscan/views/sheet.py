@@ -26,11 +26,11 @@ from attnscan.options import Picture
 from attnscan.plain import plain
 from attnscan.results import Signature
 from attnscan.views.lettering import POINT, SIZE, fonts, width_of
-from attnscan.views.palette import RAMP
+from attnscan.views.palette import INK, RAMP
 
 Align = Literal["left", "center", "right"]
 
-INK, FAINT, EMPTY = "#1a1a1a", "#666666", "#ededed"
+FAINT, EMPTY = "#666666", "#ededed"
 MARGIN = 0.04
 LINE = 10.5 * POINT
 """From one line of text to the next."""
