@@ -12,8 +12,8 @@ import torch
 
 from attnscan.attention import Attention
 from attnscan.batch import EncodedInput, collate
-from attnscan.classify import AttentionKeeper
 from attnscan.models import NO_LIMIT, position_rows
+from attnscan.one_input import AttentionKeeper
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.scanner import Scanner, targets_of

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import attnscan
-from attnscan.commands import classify, explain, heads, models, patterns, predictive, report, show
+from attnscan.commands import classify, explain, heads, models, patterns, plot, predictive, report, show
 
 app = typer.Typer(
     name="attnscan",
@@ -51,6 +51,7 @@ for command, example in (
     (explain.explain, explain.EXAMPLE),
     (predictive.predictive, predictive.EXAMPLE),
     (report.report, report.EXAMPLE),
+    (plot.plot, plot.EXAMPLE),
     (patterns.patterns, None),
     (models.models, models.EXAMPLE),
 ):

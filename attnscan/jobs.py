@@ -26,12 +26,9 @@ def keep_file(path: Path, options: ScanOptions) -> tuple[Classification, Attenti
     from attnscan.weights import read_weights
 
     saved = read_weights(path)  # before torch: a bad file is answered at once
-    from attnscan.attention import Attention
-    from attnscan.classify import classify_weights
-    from attnscan.encode import encode_tokens
+    from attnscan.one_input import classify_weights_and_keep
 
-    encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
-    return classify_weights(saved, path.name, options), Attention.of(saved, encoded.sentence)
+    return classify_weights_and_keep(saved, path.name, options)
 
 
 def score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | None) -> Classification:
@@ -54,7 +51,7 @@ def keep_pair(a: str, b: str | None, options: ScanOptions) -> tuple[Classificati
     pair = Pair(a, b)
     source = choose(options.model)
     say(source.note)
-    from attnscan.classify import classify_and_keep
+    from attnscan.one_input import classify_and_keep
 
     with progress("hidden sequences") as report:
         result, attention = classify_and_keep(pair, options, source, report)
@@ -128,7 +125,7 @@ def ask_dependencies(a: str, b: str | None, options: ScanOptions) -> Dependencie
 
     pair, source = Pair(a, b), choose(options.model)
     say(source.note)
-    from attnscan.classify import dependencies
+    from attnscan.one_input import dependencies
 
     with progress("hidden sequences") as report:
         result = dependencies(pair, options, source, report)

@@ -15,6 +15,7 @@ Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
 Sentence = Literal["A", "B"]
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet"]
+Picture = Literal["png", "svg", "pdf"]
 
 THRESHOLD = 0.25
 """A head whose best pattern is less far above chance than this is `mixed`."""

@@ -25,7 +25,7 @@ from bertviz import head_view, model_view
 from playwright.sync_api import Browser, sync_playwright
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from attnscan.classify import classify_and_keep
+from attnscan.one_input import classify_and_keep
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair, shipped_pairs
 from attnscan.sources import bundled

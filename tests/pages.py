@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.attention import Attention
-from attnscan.classify import classify_weights
+from attnscan.one_input import classify_weights
 from attnscan.options import ScanOptions
 from attnscan.results import Classification
 from attnscan.weights import SavedWeights

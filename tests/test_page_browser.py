@@ -16,7 +16,7 @@ import pytest
 from pages import HOSTILE, made_up
 
 from attnscan.attention import Attention
-from attnscan.classify import classify_and_keep
+from attnscan.one_input import classify_and_keep
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.plain import plain

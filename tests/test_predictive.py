@@ -24,11 +24,11 @@ from transformers import (
 )
 
 from attnscan.batch import EncodedInput
-from attnscan.classify import classify, dependencies
 from attnscan.encode import encode_pair
 from attnscan.engine import ScanState, scan
 from attnscan.errors import ModelError
 from attnscan.models import LoadedModel, load
+from attnscan.one_input import classify, dependencies
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair, Record
 from attnscan.predictive import average_product_corrected, help_between_words, spread

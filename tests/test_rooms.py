@@ -47,8 +47,16 @@ LIGHT = {
     "attnscan.views.explanation",
     "attnscan.views.head",
     "attnscan.views.page",
+    "attnscan.views.layout",
+    "attnscan.views.lettering",
+    "attnscan.views.notebook",
     "attnscan.views.palette",
+    "attnscan.views.plot",
+    "attnscan.views.plot_heads",
+    "attnscan.views.plot_map",
+    "attnscan.views.plot_scores",
     "attnscan.views.ranking",
+    "attnscan.views.sheet",
     "attnscan.views.terminal",
     "attnscan.views.text",
     "attnscan.weights",
@@ -126,7 +134,7 @@ def test_the_test_can_fail() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["patterns"], ["classify", "--help"], ["classify", ""]]
+    "arguments", [["--help"], ["--version"], ["patterns"], ["classify", "--help"], ["classify", ""], ["plot", "--help"]]
 )
 def test_answers_that_need_no_model_load_no_torch(arguments: list[str]) -> None:
     script = (
@@ -134,7 +142,7 @@ def test_answers_that_need_no_model_load_no_torch(arguments: list[str]) -> None:
         "from attnscan.cli import main\n"
         f"sys.argv = ['attnscan', *{arguments!r}]\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "heavy = {'torch', 'transformers', 'pandas', 'numpy'} & set(sys.modules)\n"
+        "heavy = {'torch', 'transformers', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)\n"
         "print('loaded:', sorted(heavy), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

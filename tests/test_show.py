@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 from attnscan.attention import Attention
-from attnscan.classify import classify_and_keep
 from attnscan.cli import app
+from attnscan.one_input import classify_and_keep
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnscan.catalog import Catalog, Entry
-from attnscan.classify import classify, classify_weights
+from attnscan.one_input import classify, classify_weights
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.results import Classification

@@ -101,6 +101,12 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Cl
     return _classification(encoded, scorer.sums(), signature, options, "there is no model to ask")
 
 
+def classify_weights_and_keep(saved: SavedWeights, name: str, options: ScanOptions) -> tuple[Classification, Attention]:
+    """The same, and the attention itself, token by token whatever the unit."""
+    tokens = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, "token")
+    return classify_weights(saved, name, options), Attention.of(saved, tokens.sentence)
+
+
 class AttentionKeeper:
     """A consumer that keeps the attention of a single input."""
 
