@@ -6,6 +6,7 @@ Every change is a run of the model over the same batch, scored against the same 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -62,13 +63,14 @@ def explain(
     explainer = _Explainer(scanner, heads, pattern)
     seen = Seen()
     done = 0
-    for window, seen_then in windows(scanner, records, seen, on_bad):
-        for batch in window:
-            explainer.take(batch)
-            done += len(batch)
-            if on_batch is not None:
-                on_batch(done)
-        seen = seen_then
+    with closing(windows(scanner, records, seen, on_bad)) as stream:
+        for window, seen_then in stream:
+            for batch in window:
+                explainer.take(batch)
+                done += len(batch)
+                if on_batch is not None:
+                    on_batch(done)
+            seen = seen_then
     return explainer.finish(seen)
 
 
