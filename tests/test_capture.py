@@ -10,18 +10,13 @@ import pytest
 import torch
 from families import TAPPED, UNTAPPED, Collected, eager_attention, tiny_inputs, tiny_model
 from transformers import AttentionInterface, AttentionMaskInterface, AutoModel
-from transformers.utils import logging
 
 from attnscan import capture
 from attnscan.capture import AttentionBlock, Tap
 from attnscan.errors import CaptureError
 
+pytestmark = pytest.mark.usefixtures("quiet")
 FAMILIES = {**TAPPED, **UNTAPPED}
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    logging.set_verbosity(logging.CRITICAL)
 
 
 def _captured(model: Any, inputs: dict[str, torch.Tensor]) -> tuple[Collected, Tap]:

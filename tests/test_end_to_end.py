@@ -16,9 +16,9 @@ from numpy.testing import assert_allclose
 from reference import Written
 from tokenizers_of_kinds import beginning_alone, byte_level, ending, unigram, without_delimiters, wordpiece
 from transformers import AutoConfig, AutoModel, AutoTokenizer
-from transformers.utils import logging
 from typer.testing import CliRunner, Result
 
+from attnscan.capture import quiet_transformers
 from attnscan.cli import app
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
@@ -75,8 +75,11 @@ def checkpoint(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def saved(case: Case, directory: Path) -> Path:
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
+    with quiet_transformers():
+        return _saved(case, directory)
+
+
+def _saved(case: Case, directory: Path) -> Path:
     tokenizer = case.tokenizer()
     tokenizer.padding_side = case.padding_side
     tokenizer.save_pretrained(directory)

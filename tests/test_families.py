@@ -16,7 +16,6 @@ import torch
 from families import NAMES, REFUSED, TAPPED, UNTAPPED, Collected, eager_attention, tiny_inputs, tiny_model
 from numpy.testing import assert_allclose
 from reference import Written
-from transformers.utils import logging
 
 from attnscan.batch import EncodedInput, collate
 from attnscan.capture import AttentionBlock, Tap
@@ -28,13 +27,9 @@ from attnscan.scanner import targets_of
 from attnscan.score import Scorer
 from attnscan.sums import ScoreSums
 
+pytestmark = pytest.mark.usefixtures("quiet")
 FAMILIES = {**TAPPED, **UNTAPPED}
 LAYERS, HEADS = 3, {"convbert": 2}  # of the 4 heads in its config
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    logging.set_verbosity(logging.CRITICAL)
 
 
 def _written(ids: list[int]) -> Written:

@@ -13,7 +13,6 @@ from families import TAPPED, UNTAPPED, Collected, tiny_inputs
 from test_end_to_end import CASES, saved
 from tokenizers_of_kinds import wordpiece
 from transformers import AutoConfig
-from transformers.utils import logging
 
 from attnscan.capture import Tap
 from attnscan.models import LoadedModel, load
@@ -22,11 +21,7 @@ from attnscan.pairs import Pair
 from attnscan.scanner import Scanner
 from attnscan.sources import choose
 
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
+pytestmark = pytest.mark.usefixtures("quiet")
 
 
 def _save(directory: Path, model: Any) -> Path:
