@@ -11,9 +11,8 @@ Some architectures (DeBERTa, MPNet, XLNet, ...) never call the registered functi
 
 from __future__ import annotations
 
-import inspect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -23,15 +22,14 @@ import torch
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
-from transformers.utils import logging
 
-from attnscan.errors import CaptureError
+from attnscan.forward import accepted, failed, quiet_transformers
+from attnscan.masks import Mask, Untappable, visible_keys
 from attnscan.shown import refused, softmax_weights
 
 _BLOCK = 1 << 18  # weights in a block on a CPU: 1 MiB of float32, which the second-level cache holds
 _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
 _MODIFIERS = ("s_aux", "softcap", "position_bias")  # what eager attention can add that the tap does not
-_HIDDEN = -9e3  # what less than this is added to is not to be seen: older models hide with -10,000, others with more
 _names = (f"attnscan_tap_{number}" for number in itertools.count())
 
 
@@ -100,7 +98,7 @@ class Tap:
         Shape: `inputs` are the model's, each [batch, token].
         Raises: CaptureError if the architecture shows no attention in any way, or fails on this input.
         """
-        taken = _accepted(self.model, inputs)
+        taken = accepted(self.model, inputs)
         with torch.inference_mode():
             if self.works:
                 self.works = self._run_tapped(taken, consume)
@@ -129,12 +127,12 @@ class Tap:
                 self.model(**inputs)  # even if it is not taken: Big Bird turns to full attention in its first run
         except _Finished:
             return True
-        except _Untappable:
+        except Untappable:
             return False
         except Exception as error:
             if run.consumer_failed:
                 raise
-            raise _failed(self.model, error) from error
+            raise failed(self.model, error) from error
         finally:
             self._run = None
         return False
@@ -153,7 +151,7 @@ class Tap:
         run = self._run
         assert run is not None  # the model is under the tap's implementation during a run alone
         if any(rest.get(name) is not None for name in _MODIFIERS) or run.is_same_layer(query):
-            raise _Untappable
+            raise Untappable
         groups = query.shape[1] // key.shape[1]
         key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -199,7 +197,7 @@ class Tap:
             with self._implementation("eager") as took:
                 output = self.model(**inputs, output_attentions=True) if took else {}
         except Exception as error:
-            raise _failed(self.model, error) from error
+            raise failed(self.model, error) from error
         attentions = output.get("attentions") or output.get("encoder_attentions") or ()
         return softmax_weights(type(self.model).__name__, attentions, inputs["input_ids"])
 
@@ -214,7 +212,7 @@ class _Run:
     """Of each input, without the padding at its end."""
     layer: int = 0
     consumer_failed: bool = False
-    masks: dict[int, _Mask] = field(default_factory=dict)
+    masks: dict[int, Mask] = field(default_factory=dict)
     query: Tensor | None = None
 
     def is_same_layer(self, query: Tensor) -> bool:
@@ -230,85 +228,11 @@ class _Run:
             self.consumer_failed = True
             raise
 
-    def mask_of(self, mask: Tensor | None, query: Tensor) -> _Mask:
+    def mask_of(self, mask: Tensor | None, query: Tensor) -> Mask:
         """What is to be known of a mask, worked out once for all layers that share it."""
         if id(mask) not in self.masks:
-            self.masks[id(mask)] = _Mask.of(mask, query.shape, query.device, self.lengths)
+            self.masks[id(mask)] = Mask.of(mask, query.shape, query.device, self.lengths)
         return self.masks[id(mask)]
-
-
-@dataclass(frozen=True)
-class _Mask:
-    """What a layer's mask adds to the logits, and what it leaves visible."""
-
-    given: Tensor | None
-    """As transformers made it; kept alive, so that its id stays its own."""
-    bias: Tensor | None
-    """Shape: [batch, head or 1, query, key], float32."""
-    visible: Tensor
-    """Shape: [batch, query, key], bool."""
-    empty: list[bool]
-    """Of each input: whether nothing is added to it, but to its padding."""
-
-    @classmethod
-    def of(cls, mask: Tensor | None, shape: Sequence[int], device: torch.device, lengths: list[int]) -> _Mask:
-        """Shape: `mask` is additive or bool, [batch or 1, head or 1, query or 1, key]; `shape` is the queries'."""
-        batch, _, length, _ = shape
-        if mask is None:
-            visible = torch.ones(1, 1, 1, dtype=torch.bool, device=device).expand(batch, length, length)
-            return cls(None, None, visible, [True] * len(lengths))
-        if mask.shape[-1] != length or mask.shape[-2] not in (1, length):
-            raise _Untappable  # keys from elsewhere than the input
-        bias = mask
-        if mask.dtype == torch.bool:
-            bias = torch.zeros(mask.shape, device=device).masked_fill_(~mask, torch.finfo(torch.float32).min)
-        visible = (bias > _HIDDEN).any(1).expand(batch, length, length)
-        bias = bias.float().clip(torch.finfo(torch.float32).min).expand(batch, -1, length, -1)
-        empty = [not bool(bias[i, :, :own, :own].any()) for i, own in enumerate(lengths)]
-        return cls(mask, bias, visible, empty)
-
-    def add_to(self, logits: Tensor, inputs: slice, heads: slice) -> None:
-        """Add the mask to a block's logits, in place."""
-        if self.bias is not None and not all(self.empty[inputs]):
-            own = slice(logits.shape[-1])
-            logits += self.bias[inputs, heads if self.bias.shape[1] > 1 else slice(None), own, own]
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Progress bars, reports of unused task heads and advice are not for our users; what matters is raised."""
-    verbosity = logging.get_verbosity()
-    bars = logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
-@quiet_transformers()
-@torch.inference_mode()
-def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
-    """Run a model as it is, without a tap.
-
-    Raises: CaptureError if it fails on this input.
-    """
-    try:
-        return model(**_accepted(model, inputs))
-    except Exception as error:
-        raise _failed(model, error) from error
-
-
-def _failed(model: Any, error: Exception) -> CaptureError:
-    """What went wrong inside somebody else's model."""
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return CaptureError(
-        f"the model {type(model).__name__} fails on this input: {reason[:200]}",
-        "see that its config.json, weights and tokenizer belong together, or try --device cpu",
-    )
 
 
 def _layers_of(model: Any) -> int:
@@ -324,22 +248,6 @@ def _layers_of(model: Any) -> int:
 
 class _Finished(Exception):
     """The last layer's weights are read: ends the forward pass."""
-
-
-class _Untappable(Exception):
-    """The model adds something to its attention that the tap does not know."""
-
-
-def _accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
-    """The inputs that this model's forward takes, and its cache switched off where it has one."""
-    parameters = inspect.signature(model.forward).parameters
-    taken: dict[str, Any] = {name: value for name, value in inputs.items() if name in parameters}
-    segments = getattr(model.config, "type_vocab_size", None)
-    if isinstance(segments, int) and segments < 2:
-        taken.pop("token_type_ids", None)  # a tokenizer that gives segments to a model that has none
-    if "use_cache" in parameters:
-        taken["use_cache"] = False
-    return taken
 
 
 def _lengths(inputs: dict[str, Any]) -> list[int]:
@@ -367,21 +275,3 @@ def _blocks(lengths: list[int], query: Tensor) -> Iterator[tuple[slice, slice, i
                 for h in range(0, heads, some_heads):
                     yield slice(i, min(i + some_inputs, stop)), slice(h, min(h + some_heads, heads)), length
         start = stop
-
-
-def visible_keys(weights: Tensor, present: Tensor | None) -> Tensor:
-    """Which keys each query may see, judged by the weights: without the tap there is no mask to read.
-
-    Hidden are padding, and keys at a distance that no head of the layer ever attends to.
-
-    Shape: `weights` [batch, head, query, key], `present` [batch, key] -> [batch, query, key], bool.
-    """
-    batch, _, length, keys = weights.shape
-    place = torch.arange(length, device=weights.device)[:, None] - torch.arange(keys, device=weights.device)[None]
-    used = (weights != 0).any(1)
-    if present is not None:
-        used &= present.bool()[:, :, None]  # a query of padding sees nothing, which softmax spreads evenly
-    offsets = torch.zeros(length + keys, dtype=torch.bool, device=weights.device)
-    offsets[(place[None].expand(batch, -1, -1) + keys)[used]] = True
-    visible = offsets[place + keys].expand(batch, length, keys)
-    return visible if present is None else visible & present.bool()[:, None, :]

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from attnscan.batch import EncodedInput
-from attnscan.capture import forward
 from attnscan.errors import ModelError
+from attnscan.forward import forward
 
 SHUFFLES = 8
 _MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscan.capture import quiet_transformers
 from attnscan.errors import DeviceError, ModelError
+from attnscan.forward import quiet_transformers
 from attnscan.options import Device, Dtype
 from attnscan.plain import plain
 from attnscan.sources import BUNDLED_PACKAGE, Source

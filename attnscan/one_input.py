@@ -7,9 +7,10 @@ import torch
 
 from attnscan.attention import Attention
 from attnscan.batch import EncodedInput, collate
-from attnscan.capture import AttentionBlock, Consumer, visible_keys
+from attnscan.capture import AttentionBlock, Consumer
 from attnscan.encode import encode_tokens
 from attnscan.errors import ModelError
+from attnscan.masks import visible_keys
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.predictive import Report

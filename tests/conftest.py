@@ -37,7 +37,7 @@ def shared() -> Path:
 @pytest.fixture
 def quiet() -> Iterator[None]:
     """Transformers says nothing while a test runs, and what it said before afterwards."""
-    from attnscan.capture import quiet_transformers
+    from attnscan.forward import quiet_transformers
 
     with quiet_transformers():
         yield

@@ -18,8 +18,8 @@ from tokenizers_of_kinds import beginning_alone, byte_level, ending, unigram, wi
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 from typer.testing import CliRunner, Result
 
-from attnscan.capture import quiet_transformers
 from attnscan.cli import app
+from attnscan.forward import quiet_transformers
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.scanner import Scanner

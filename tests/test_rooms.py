@@ -119,7 +119,7 @@ def test_scoring_does_not_know_the_patterns() -> None:
 @pytest.mark.parametrize("library", ["tokenizers", "transformers"])
 def test_who_meets_the_libraries(library: str) -> None:
     users = {name for name in SOURCES if any(i.split(".")[0] == library for i in _imports(name, lazy=True))}
-    assert users <= {"attnscan.capture", "attnscan.models", "attnscan.scanner"}
+    assert users <= {"attnscan.capture", "attnscan.forward", "attnscan.models", "attnscan.scanner"}
 
 
 def test_rooms_do_not_import_in_circles() -> None:
