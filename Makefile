@@ -26,9 +26,14 @@ check: test lint types  ## all that CI checks but the wheel
 bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/predictive.py
+	$(BIN)/python benchmarks/scan.py
+	$(BIN)/python benchmarks/memory.py
+	$(BIN)/python benchmarks/precision.py
+	@echo 'benchmarks/page.py needs BertViz and a browser: it says how to have them'
 
-readme: $(VENV)/dev.stamp  ## paste real output into the README
+readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
 	$(BIN)/python tests/readme.py
+	$(BIN)/python tests/pictures.py
 
 lock: $(VENV)/dev.stamp  ## write the installed versions down as the new lock
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
@@ -46,5 +51,5 @@ $(VENV)/demo.stamp: $(VENV)/python.stamp pyproject.toml requirements.lock
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/demo.stamp
-	$(INSTALL) --editable '.[bundled,parquet,dev]'
+	$(INSTALL) --editable '.[bundled,parquet,plot,dev]'
 	touch $@

@@ -37,6 +37,10 @@ Model = Annotated[
         "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else the bundled model]",
     ),
 ]
+Weights = Annotated[
+    Path | None,
+    typer.Option("--weights", metavar="FILE.npz", help="Score saved attention weights instead of a model."),
+]
 Patterns = Annotated[
     list[str] | None,
     typer.Option(
@@ -63,6 +67,10 @@ UnitOption = Annotated[Unit, typer.Option("--unit", help="Score tokens, or words
 NoRelated = Annotated[bool, typer.Option("--no-related", help="Count identical words only, not related ones.")]
 WithoutDelimiters = Annotated[
     bool, typer.Option("--without-delimiters", help="Leave weights on special tokens out of the scores.")
+]
+Threshold = Annotated[
+    float,
+    typer.Option("--threshold", metavar="X", min=0, max=1, help="How far above chance a label's pattern must be."),
 ]
 Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="For everything drawn at random.")]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut an input that is too long for the model.")]

@@ -35,6 +35,8 @@ class EncodedInput:
     """Whether the token's surface has neither letter nor digit."""
     model_inputs: dict[str, list[int]] = field(default_factory=dict)
     """`input_ids` and whatever else the tokenizer gives the model; empty for saved weights."""
+    merged: tuple[str, ...] = ()
+    """The text of each unit, where that is not its tokens' texts joined: bytes inside a character. Else empty."""
     truncated: bool = False
     """Whether the input was cut to the model's longest."""
     number: int = 0
@@ -48,6 +50,8 @@ class EncodedInput:
     @property
     def units(self) -> tuple[str, ...]:
         """The text of each unit, its pieces joined."""
+        if self.merged:
+            return self.merged
         starts = self.first_tokens
         return tuple(join(self.tokens[a:b]) for a, b in zip(starts, [*starts[1:], None], strict=True))
 

@@ -11,9 +11,8 @@ Some architectures (DeBERTa, MPNet, XLNet, ...) never call the registered functi
 
 from __future__ import annotations
 
-import inspect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -24,7 +23,9 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
-from attnscan.errors import CaptureError
+from attnscan.forward import accepted, failed, quiet_transformers
+from attnscan.masks import Mask, Untappable, visible_keys
+from attnscan.shown import refused, softmax_weights
 
 _BLOCK = 1 << 18  # weights in a block on a CPU: 1 MiB of float32, which the second-level cache holds
 _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
@@ -42,11 +43,11 @@ class AttentionBlock:
     inputs: slice
     heads: slice
     weights: Tensor
-    """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0. The tap
-    leaves out the padding at the inputs' end: they are all of one length, and queries and keys run so far."""
+    """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0. On a CPU
+    and without the tap, padding at the inputs' end is left out: they are all of one length."""
     visible: Tensor
-    """Which keys each query may see, for the whole batch. Shape: [batch, query, key], bool. Layers with
-    the same mask carry the same object, so that what follows from it need be worked out only once."""
+    """Which keys each query of these inputs may see. Shape: [batch, query, key], bool. Layers with the same mask
+    carry the same object, so that what follows from it need be worked out only once."""
     query: Tensor | None
     """After any rotation, before scaling. Shape: [batch, head, query, dimension]; None without the tap."""
     key: Tensor | None
@@ -58,7 +59,7 @@ class AttentionBlock:
 
 
 Consumer = Callable[[AttentionBlock], None]
-"""Takes blocks; layers come in order. If a model turns out not to call the tap in every layer, all
+"""Takes blocks; of an input, layers come in order. If a model turns out not to call the tap in every layer, all
 blocks come once more from layer 0 on, so a consumer must overwrite what it has of a block, not add to it."""
 
 
@@ -71,7 +72,7 @@ class Tap:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.layers: int = model.config.num_hidden_layers
+        self.layers = _layers_of(model)
         self.works = True
         """Whether the model calls the tap in every layer; known after the first run."""
         self._name = next(_names)
@@ -80,6 +81,8 @@ class Tap:
     def __enter__(self) -> Tap:
         # Without a mask function of the same name transformers passes no mask at all, and padding
         # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
+        self._quiet = quiet_transformers()  # no advice, from tokenizers either, which may run in a thread beside
+        self._quiet.__enter__()
         AttentionInterface.register(self._name, self._attend)
         AttentionMaskInterface.register(self._name, eager_mask)
         return self
@@ -87,6 +90,7 @@ class Tap:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         AttentionInterface._global_mapping.pop(self._name)  # `register` has no public opposite
         AttentionMaskInterface._global_mapping.pop(self._name)
+        self._quiet.__exit__(None, None, None)
 
     def run(self, inputs: dict[str, Tensor], consume: Consumer) -> None:
         """Run the model on one batch as far as its last layer's weights.
@@ -94,7 +98,7 @@ class Tap:
         Shape: `inputs` are the model's, each [batch, token].
         Raises: CaptureError if the architecture shows no attention in any way, or fails on this input.
         """
-        taken = _accepted(self.model, inputs)
+        taken = accepted(self.model, inputs)
         with torch.inference_mode():
             if self.works:
                 self.works = self._run_tapped(taken, consume)
@@ -102,33 +106,33 @@ class Tap:
                 self._run_eager(taken, consume)
 
     @contextmanager
-    def _implementation(self, name: str) -> Iterator[None]:
-        """Run the model with that attention, and put its own back."""
+    def _implementation(self, name: str) -> Iterator[bool]:
+        """Run the model with that attention, and put its own back; whether it took it."""
         before = self.model.config._attn_implementation
         self.model.set_attn_implementation(name)
         try:
-            yield
+            yield self.model.config._attn_implementation == name
         finally:
             self.model.set_attn_implementation(before)
 
     def _run_tapped(self, inputs: dict[str, Any], consume: Consumer) -> bool:
-        lengths = _lengths(inputs)
         on_cpu = inputs["input_ids"].device.type == "cpu"
+        lengths = _lengths(inputs) if on_cpu else [inputs["input_ids"].shape[1]] * len(inputs["input_ids"])
         copies = -(-_LEAST_ROWS // inputs["input_ids"].numel()) if on_cpu else 1
         if copies > 1:
             inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
         self._run = run = _Run(consume, self.layers, lengths)
         try:
             with self._implementation(self._name):
-                self.model(**inputs)
+                self.model(**inputs)  # even if it is not taken: Big Bird turns to full attention in its first run
         except _Finished:
             return True
-        except _Untappable:
+        except Untappable:
             return False
         except Exception as error:
             if run.consumer_failed:
                 raise
-            raise _failed(self.model, error) from error
+            raise failed(self.model, error) from error
         finally:
             self._run = None
         return False
@@ -146,8 +150,8 @@ class Tap:
         """What transformers calls in place of eager attention, once a layer."""
         run = self._run
         assert run is not None  # the model is under the tap's implementation during a run alone
-        if any(rest.get(name) is not None for name in _MODIFIERS):
-            raise _Untappable
+        if any(rest.get(name) is not None for name in _MODIFIERS) or run.is_same_layer(query):
+            raise Untappable
         groups = query.shape[1] // key.shape[1]
         key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -173,31 +177,29 @@ class Tap:
         return output.transpose(1, 2), None
 
     def _run_eager(self, inputs: dict[str, Any], consume: Consumer) -> None:
+        """Run inputs without their padding, neighbours of one length together: ConvBERT's convolution reaches it."""
+        lengths = _lengths(inputs)
+        start, whole = 0, inputs["input_ids"].shape
+        for length, some in itertools.groupby(lengths):
+            part = slice(start, start := start + len(list(some)))
+            own = {k: v[part, :length] if isinstance(v, Tensor) else v for k, v in inputs.items()}
+            every_layer = self._shown(own)
+            grid = (len(every_layer), every_layer[0].shape[1])
+            for layer, weights in enumerate(every_layer):
+                visible = weights.new_zeros(*whole, whole[1], dtype=torch.bool)
+                visible[part, :length, :length] = visible_keys(weights, None)
+                heads = slice(0, grid[1])
+                consume(AttentionBlock(grid, layer, part, heads, weights.float(), visible, None, None, None, None))
+
+    def _shown(self, inputs: dict[str, Any]) -> list[Tensor]:
+        """Every layer's weights, as the model itself shows them."""
         try:
-            with self._implementation("eager"):
-                output = self.model(**inputs, output_attentions=True)
+            with self._implementation("eager") as took:
+                output = self.model(**inputs, output_attentions=True) if took else {}
         except Exception as error:
-            raise _failed(self.model, error) from error
-        layers: Sequence[Tensor | None] = output.get("attentions") or output.get("encoder_attentions") or ()
-        every_layer = [weights for weights in layers if weights is not None]
-        if not every_layer or len(every_layer) < len(layers):
-            raise CaptureError(
-                f"the architecture {type(self.model).__name__} shows no attention weights",
-                "use a model with softmax attention, such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
-            )
-        present = inputs.get("attention_mask")
-        batch, length = inputs["input_ids"].shape
-        grid = (len(every_layer), every_layer[0].shape[1])
-        for layer, weights in enumerate(every_layer):
-            if weights.shape != (batch, grid[1], length, length):
-                raise CaptureError(
-                    f"layer {layer} of {type(self.model).__name__} has weights of shape {list(weights.shape)} "
-                    f"for {length} tokens",
-                    "attnscan needs every layer's weights from each token to each token",
-                )
-            every = slice(None)
-            visible = visible_keys(weights, present)
-            consume(AttentionBlock(grid, layer, every, every, weights.float(), visible, None, None, None, None))
+            raise failed(self.model, error) from error
+        attentions = output.get("attentions") or output.get("encoder_attentions") or ()
+        return softmax_weights(type(self.model).__name__, attentions, inputs["input_ids"])
 
 
 @dataclass
@@ -210,7 +212,13 @@ class _Run:
     """Of each input, without the padding at its end."""
     layer: int = 0
     consumer_failed: bool = False
-    masks: dict[int, _Mask] = field(default_factory=dict)
+    masks: dict[int, Mask] = field(default_factory=dict)
+    query: Tensor | None = None
+
+    def is_same_layer(self, query: Tensor) -> bool:
+        """Whether the layer before calls again, as DiffLlama's do for each half of the values: calls count layers."""
+        before, self.query = self.query, query
+        return before is query
 
     def show(self, block: AttentionBlock) -> None:
         """Hand a block over, and remember whose fault it is if that fails."""
@@ -220,96 +228,34 @@ class _Run:
             self.consumer_failed = True
             raise
 
-    def mask_of(self, mask: Tensor | None, query: Tensor) -> _Mask:
+    def mask_of(self, mask: Tensor | None, query: Tensor) -> Mask:
         """What is to be known of a mask, worked out once for all layers that share it."""
         if id(mask) not in self.masks:
-            self.masks[id(mask)] = _Mask.of(mask, query.shape, query.device, self.lengths)
+            self.masks[id(mask)] = Mask.of(mask, query.shape, query.device, self.lengths)
         return self.masks[id(mask)]
 
 
-@dataclass(frozen=True)
-class _Mask:
-    """What a layer's mask adds to the logits, and what it leaves visible."""
+def _layers_of(model: Any) -> int:
+    """How many layers the model's text part has by its config.
 
-    given: Tensor | None
-    """As transformers made it; kept alive, so that its id stays its own."""
-    bias: Tensor | None
-    """Shape: [batch, head or 1, query, key], float32."""
-    visible: Tensor
-    """Shape: [batch, query, key], bool."""
-    empty: list[bool]
-    """Of each input: whether nothing is added to it, but to its padding."""
-
-    @classmethod
-    def of(cls, mask: Tensor | None, shape: Sequence[int], device: torch.device, lengths: list[int]) -> _Mask:
-        """Shape: `mask` is additive or bool, [batch or 1, head or 1, query or 1, key]; `shape` is the queries'."""
-        batch, _, length, _ = shape
-        if mask is None:
-            visible = torch.ones(1, 1, 1, dtype=torch.bool, device=device).expand(batch, length, length)
-            return cls(None, None, visible, [True] * len(lengths))
-        if mask.shape[-1] != length or mask.shape[-2] not in (1, length):
-            raise _Untappable  # keys from elsewhere than the input
-        bias = mask
-        if mask.dtype == torch.bool:
-            bias = torch.zeros(mask.shape, device=device).masked_fill_(~mask, torch.finfo(torch.float32).min)
-        visible = (bias > torch.finfo(bias.dtype).min / 2).any(1).expand(batch, length, length)
-        bias = bias.float().clip(torch.finfo(torch.float32).min).expand(batch, -1, length, -1)
-        empty = [not bool(bias[i, :, :own, :own].any()) for i, own in enumerate(lengths)]
-        return cls(mask, bias, visible, empty)
-
-    def add_to(self, logits: Tensor, inputs: slice, heads: slice) -> None:
-        """Add the mask to a block's logits, in place."""
-        if self.bias is not None and not all(self.empty[inputs]):
-            own = slice(logits.shape[-1])
-            logits += self.bias[inputs, heads if self.bias.shape[1] > 1 else slice(None), own, own]
-
-
-@torch.inference_mode()
-def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
-    """Run a model as it is, without a tap.
-
-    Raises: CaptureError if it fails on this input.
+    Raises: CaptureError if there is no such number.
     """
     try:
-        return model(**_accepted(model, inputs))
-    except Exception as error:
-        raise _failed(model, error) from error
-
-
-def _failed(model: Any, error: Exception) -> CaptureError:
-    """What went wrong inside somebody else's model."""
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    return CaptureError(
-        f"the model {type(model).__name__} fails on this input: {reason[:200]}",
-        "see that its config.json, weights and tokenizer belong together, or try --device cpu",
-    )
+        return int(model.config.get_text_config().num_hidden_layers)
+    except (AttributeError, TypeError, ValueError):
+        raise refused(type(model).__name__, "does not say how many layers of attention it has") from None
 
 
 class _Finished(Exception):
     """The last layer's weights are read: ends the forward pass."""
 
 
-class _Untappable(Exception):
-    """The model adds something to its attention that the tap does not know."""
-
-
-def _accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
-    """The inputs that this model's forward takes, and its cache switched off where it has one."""
-    parameters = inspect.signature(model.forward).parameters
-    taken: dict[str, Any] = {name: value for name, value in inputs.items() if name in parameters}
-    if getattr(model.config, "type_vocab_size", 2) < 2:
-        taken.pop("token_type_ids", None)  # a tokenizer that gives segments to a model that has none
-    if "use_cache" in parameters:
-        taken["use_cache"] = False
-    return taken
-
-
 def _lengths(inputs: dict[str, Any]) -> list[int]:
-    """The length of each input without the padding at its end; with it on an accelerator, where one block is best."""
+    """The length of each input without the padding at its end."""
     ids, present = inputs["input_ids"], inputs.get("attention_mask")
-    if present is None or ids.device.type != "cpu":
+    if present is None:
         return [ids.shape[1]] * len(ids)
-    places = torch.arange(1, ids.shape[1] + 1)
+    places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
     return [max(1, int(length)) for length in (places * (present != 0)).amax(1)]
 
 
@@ -329,21 +275,3 @@ def _blocks(lengths: list[int], query: Tensor) -> Iterator[tuple[slice, slice, i
                 for h in range(0, heads, some_heads):
                     yield slice(i, min(i + some_inputs, stop)), slice(h, min(h + some_heads, heads)), length
         start = stop
-
-
-def visible_keys(weights: Tensor, present: Tensor | None) -> Tensor:
-    """Which keys each query may see, judged by the weights: without the tap there is no mask to read.
-
-    Hidden are padding, and keys at a distance that no head of the layer ever attends to.
-
-    Shape: `weights` [batch, head, query, key], `present` [batch, key] -> [batch, query, key], bool.
-    """
-    batch, _, length, keys = weights.shape
-    place = torch.arange(length, device=weights.device)[:, None] - torch.arange(keys, device=weights.device)[None]
-    used = (weights != 0).any(1)
-    if present is not None:
-        used &= present.bool()[:, :, None]  # a query of padding sees nothing, which softmax spreads evenly
-    offsets = torch.zeros(length + keys, dtype=torch.bool, device=weights.device)
-    offsets[(place[None].expand(batch, -1, -1) + keys)[used]] = True
-    visible = offsets[place + keys].expand(batch, length, keys)
-    return visible if present is None else visible & present.bool()[:, None, :]

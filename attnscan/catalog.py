@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from attnscan.errors import ModelError
@@ -38,12 +39,13 @@ class Catalog:
 
     @classmethod
     def now(cls) -> Catalog:
-        """Look around on this machine, and ask the hub for at most two seconds."""
+        """Look around on this machine, and ask the hub once, for at most two seconds."""
+        hub = cache(hub_answers)
         try:
-            default = choose(None).name
+            default = choose(None, hub).name
         except ModelError as error:
             default = f"none: {error.what}"
-        return cls((_bundled(), *_cached()), default, hub_answers())
+        return cls((_bundled(), *_cached()), default, hub())
 
 
 def _bundled() -> Entry:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import attnscan
-from attnscan.commands import classify, explain, heads, models, patterns, predictive, show
+from attnscan.commands import classify, explain, heads, models, patterns, plot, predictive, report, show
 
 app = typer.Typer(
     name="attnscan",
@@ -50,7 +50,9 @@ for command, example in (
     (show.show, show.EXAMPLE),
     (explain.explain, explain.EXAMPLE),
     (predictive.predictive, predictive.EXAMPLE),
+    (report.report, report.EXAMPLE),
+    (plot.plot, plot.EXAMPLE),
     (patterns.patterns, None),
-    (models.models, None),
+    (models.models, models.EXAMPLE),
 ):
     app.command(epilog=None if example is None else f"Example: {example}")(command)

@@ -9,7 +9,7 @@ from attnscan.batch import PADDING, SPECIAL, EncodedInput
 from attnscan.errors import InputError, TooLongError
 from attnscan.options import Unit
 from attnscan.pairs import Pair
-from attnscan.tokens import continues_word, is_punctuation, marks_word_starts, splits_words
+from attnscan.tokens import continues_word, is_punctuation, marks_word_ends, marks_word_starts, splits_words
 
 
 def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
@@ -29,12 +29,14 @@ def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bo
         if number not in sentence:
             raise InputError(f"the tokenizer finds no word in sentence {name} ({text[:40]!r})", "write it in words")
     tokens = _texts(tokenizer, ids)
-    continues = _continues(encoding, tokens, sentence) if unit == "word" else [False] * len(ids)
+    surfaces = _surfaces(encoding, tokens, sentence, pair)
+    numbers = _numbered(_continues(encoding, tokens, surfaces, sentence) if unit == "word" else [False] * len(ids))
     return EncodedInput(
         tokens=tokens,
         sentence=tuple(sentence),
-        unit=_numbered(continues),
-        punctuation=_punctuation(encoding, tokens, sentence, pair),
+        unit=numbers,
+        punctuation=tuple(map(is_punctuation, surfaces)),
+        merged=_merged(tokenizer, ids, numbers) if unit == "word" else (),
         model_inputs={name: list(encoding[name]) for name in encoding},
         truncated=truncate and len(ids) == limit and len(_tokenize(tokenizer, pair, None)["input_ids"]) > limit,
     )
@@ -66,14 +68,35 @@ def _sentences(tokenizer: Any, encoding: Any, pair: Pair) -> list[int]:
     """Each token's sentence. Never by token_type_ids, which RoBERTa does not have."""
     if encoding.is_fast:
         return [SPECIAL if sequence is None else sequence for sequence in encoding.sequence_ids(0)]
-    # A tokenizer written in Python knows no sequence ids: count sentence A's own tokens instead.
-    special = tokenizer.get_special_tokens_mask(encoding["input_ids"], already_has_special_tokens=True)
-    length_of_a = len(tokenizer(pair.a, add_special_tokens=False)["input_ids"])
-    sentence, seen = [], 0
-    for is_special in special:
-        sentence.append(SPECIAL if is_special else int(seen >= length_of_a))
-        seen += not is_special
+    return _sentences_by_ids(tokenizer, encoding["input_ids"], pair)
+
+
+def _sentences_by_ids(tokenizer: Any, ids: list[int], pair: Pair) -> list[int]:
+    """The same for a tokenizer written in Python, which knows no sequence ids: where each sentence's own tokens are.
+
+    Its mask of special tokens does not tell: an unknown word counts as special in it.
+    """
+    a, b = ([] if text is None else _own_ids(tokenizer, text) for text in (pair.a, pair.b))
+    whole = len(a) + len(b) + tokenizer.num_special_tokens_to_add(pair=pair.b is not None)
+    if whole > len(ids):
+        cut = {"num_tokens_to_remove": whole - len(ids), "truncation_strategy": "longest_first"}
+        a, b, _ = tokenizer.truncate_sequences(a, b if pair.b is not None else None, **cut)
+    sentence, start = [SPECIAL] * len(ids), 0
+    for number, own in enumerate((a, b or [])):
+        at = next((i for i in range(start, len(ids)) if ids[i : i + len(own)] == own), None)
+        if at is None:
+            raise InputError(
+                f"the tokenizer {type(tokenizer).__name__} writes sentence {'AB'[number]} otherwise within a pair",
+                "use a model with a fast tokenizer (tokenizer.json)",
+            )
+        start = at + len(own)
+        sentence[at:start] = [number] * len(own)
     return sentence
+
+
+def _own_ids(tokenizer: Any, text: str) -> list[int]:
+    ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return ids
 
 
 def _texts(tokenizer: Any, ids: list[int]) -> tuple[str, ...]:
@@ -94,16 +117,27 @@ def _byte_level_decoder(tokenizer: Any) -> Callable[[list[str]], str] | None:
     return decode
 
 
-def _punctuation(encoding: Any, tokens: Sequence[str], sentence: Sequence[int], pair: Pair) -> tuple[bool, ...]:
-    """By the text that a token stands for, where that is known: an unknown `☃` is written `[UNK]`."""
+def _merged(tokenizer: Any, ids: list[int], numbers: Sequence[int]) -> tuple[str, ...]:
+    """What each unit says, where byte-level tokens end inside characters; nothing of other tokenizers' units."""
+    decode = _byte_level_decoder(tokenizer)
+    if decode is None:
+        return ()
+    units: list[list[str]] = [[] for _ in range(numbers[-1] + 1)]
+    for token, number in zip(tokenizer.convert_ids_to_tokens(ids), numbers, strict=True):
+        units[number].append(token)
+    return tuple(decode(pieces) or "".join(pieces) for pieces in units)
+
+
+def _surfaces(encoding: Any, tokens: Sequence[str], sentence: Sequence[int], pair: Pair) -> list[str]:
+    """The text that each token stands for, where that is known: an unknown `☃` is written `[UNK]`."""
     if not encoding.is_fast:
-        return tuple(map(is_punctuation, tokens))
+        return list(tokens)
     spans = encoding.encodings[0].offsets
     surfaces = ["" if s < 0 else pair.sentences[s][a:b] for s, (a, b) in zip(sentence, spans, strict=True)]
-    return tuple(is_punctuation(surface or token) for surface, token in zip(surfaces, tokens, strict=True))
+    return [surface or token for surface, token in zip(surfaces, tokens, strict=True)]
 
 
-def _continues(encoding: Any, tokens: Sequence[str], sentence: Sequence[int]) -> list[bool]:
+def _continues(encoding: Any, tokens: Sequence[str], surfaces: Sequence[str], sentence: Sequence[int]) -> list[bool]:
     """Whether each token goes on with the word of the token before it."""
     if not encoding.is_fast:
         return _spelled_continues(tokens, sentence)
@@ -112,18 +146,18 @@ def _continues(encoding: Any, tokens: Sequence[str], sentence: Sequence[int]) ->
         i > 0
         and sentence[i] >= 0
         and (sentence[i], words[i]) == (sentence[i - 1], words[i - 1])
-        and not splits_words(tokens[i - 1], tokens[i])
+        and not splits_words(surfaces[i - 1], surfaces[i])
         for i in range(len(tokens))
     ]
 
 
 def _spelled_continues(tokens: Sequence[str], sentence: Sequence[int]) -> list[bool]:
-    marks_starts = marks_word_starts(tokens)
+    marks_starts, marks_ends = marks_word_starts(tokens), marks_word_ends(tokens)
     return [
         i > 0
         and sentence[i] >= 0
         and sentence[i - 1] == sentence[i]
-        and continues_word(tokens[i - 1], tokens[i], marks_starts)
+        and continues_word(tokens[i - 1], tokens[i], marks_starts, marks_ends)
         for i in range(len(tokens))
     ]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 
 import torch
@@ -102,26 +103,28 @@ def scan(
     """
     state = start or ScanState()
     sums = state.sums
-    for window, seen in windows(scanner, records, state.seen, on_bad):
-        done = state.seen.read
-        for batch in window:
-            found = _score(scanner, batch, on_pairs)
-            sums = found if sums is None else sums + found
-            done += len(batch)
-            if on_batch is not None:
-                on_batch(done)
-        state = ScanState(seen, sums)
-        yield state
+    with closing(windows(scanner, records, state.seen, on_bad)) as stream:
+        for window, seen in stream:
+            done = state.seen.read
+            for batch in window:
+                found = _score(scanner, batch, on_pairs)
+                sums = found if sums is None else sums + found
+                done += len(batch)
+                if on_batch is not None:
+                    on_batch(done)
+            state = ScanState(seen, sums)
+            yield state
 
 
 def windows(
     scanner: Scanner, records: Iterable[Record], seen: Seen, on_bad: OnBad | None = None
-) -> Iterator[tuple[list[list[EncodedInput]], Seen]]:
+) -> Generator[tuple[list[list[EncodedInput]], Seen], None, None]:
     """A stream's batches, a few at a time, with what has been seen by their end; tokenized ahead."""
     room = scanner.loaded.room(scanner.options.batch_tokens)
     inputs = _tokenized(scanner, records, seen, room.tokens * _BATCHES_IN_WINDOW, on_bad)
-    for some, seen_then in ahead(inputs, _WINDOWS_AHEAD):
-        yield list(batches(some, room)), seen_then
+    with closing(ahead(inputs, _WINDOWS_AHEAD)) as fetched:
+        for some, seen_then in fetched:
+            yield list(batches(some, room)), seen_then
 
 
 def unseen(records: Iterable[Record], seen: Seen, options: ScanOptions) -> Iterator[Record]:

@@ -6,20 +6,22 @@ Every change is a run of the model over the same batch, scored against the same 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from attnscan.attention import Attention
 from attnscan.batch import EncodedInput
 from attnscan.capture import AttentionBlock
-from attnscan.classify import AttentionKeeper
 from attnscan.engine import OnBad, Seen, windows
 from attnscan.errors import InputError, ModelError
 from attnscan.explanation import CAUSES, Explanations
 from attnscan.interventions import SHUFFLES, Positions, shuffled, why_no_segments, with_segments
 from attnscan.neurons import NeuronScorer, NeuronSums
+from attnscan.one_input import AttentionKeeper
 from attnscan.pairs import Record
 from attnscan.results import NeuronTable, Scores
 from attnscan.scanner import Scanner, targets_of
@@ -61,13 +63,14 @@ def explain(
     explainer = _Explainer(scanner, heads, pattern)
     seen = Seen()
     done = 0
-    for window, seen_then in windows(scanner, records, seen, on_bad):
-        for batch in window:
-            explainer.take(batch)
-            done += len(batch)
-            if on_batch is not None:
-                on_batch(done)
-        seen = seen_then
+    with closing(windows(scanner, records, seen, on_bad)) as stream:
+        for window, seen_then in stream:
+            for batch in window:
+                explainer.take(batch)
+                done += len(batch)
+                if on_batch is not None:
+                    on_batch(done)
+            seen = seen_then
     return explainer.finish(seen)
 
 
@@ -92,7 +95,7 @@ class _Explainer:
         self._scanner, self._heads, self._pattern = scanner, heads, pattern
         self._found = _Found()
         self._positions: Positions | None = None
-        self._looked = False
+        self._looked = self._moved = False
 
     def take(self, inputs: Sequence[EncodedInput], keep: bool = False) -> Attention | None:
         """Score a batch as it is, and with everything changed that can be; with `keep`, return its attention."""
@@ -134,6 +137,7 @@ class _Explainer:
         total: ScoreSums | None = None
         for number in range(SHUFFLES):
             order = shuffled(inputs, width, scanner.options.seed + number).to(model_inputs["input_ids"].device)
+            self._moved |= bool((order != torch.arange(width, device=order.device)).any())
             again = scorer.fresh()
             with self._positions.reordered(model_inputs, order) as changed:
                 scanner.run(changed, again)
@@ -167,7 +171,11 @@ class _Explainer:
         moved = causes.get("positions_shuffled")
         if moved is not None and _same(moved, scores):
             del causes["positions_shuffled"]
-            found.not_available["positions_shuffled"] = "the model takes no notice of positions that are given to it"
+            found.not_available["positions_shuffled"] = (
+                "the model takes no notice of positions that are given to it"
+                if self._moved
+                else "there are no two words to shuffle"
+            )
         if found.neurons is None:
             found.not_available["neurons"] = "this architecture shows no queries and keys"
         layers, width = scores.grid

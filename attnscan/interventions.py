@@ -18,8 +18,8 @@ import torch
 from torch import Tensor
 
 from attnscan.batch import EncodedInput
-from attnscan.capture import forward
 from attnscan.errors import ModelError
+from attnscan.forward import forward
 
 SHUFFLES = 8
 _MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's
@@ -37,6 +37,8 @@ class Positions:
         self._embedding = _position_embedding(model, probe)
         if self._embedding is None and "position_ids" not in inspect.signature(model.forward).parameters:
             raise ModelError("the model takes no position ids and looks up no position embeddings")
+        if self._embedding is None and not _counts_from_zero(model, probe):
+            raise ModelError("the model counts its positions in a way of its own")  # as I-BERT does, from 2
 
     @contextmanager
     def reordered(self, inputs: ModelInputs, order: Tensor) -> Iterator[ModelInputs]:
@@ -95,6 +97,17 @@ def why_no_segments(model: Any, inputs: ModelInputs) -> str | None:
         return "the model reads no segment ids"
     kinds = getattr(model.config, "type_vocab_size", 2)
     return None if isinstance(kinds, int) and kinds >= 2 else "the model has one segment embedding for all"
+
+
+def _counts_from_zero(model: Any, probe: ModelInputs) -> bool:
+    """Whether position ids 0, 1, 2, ... are those that the model takes when it is given none."""
+    alone = {name: values[:1] for name, values in probe.items()}
+    alone["attention_mask"] = torch.ones_like(alone["input_ids"])
+    counted = torch.arange(alone["input_ids"].shape[1], device=alone["input_ids"].device)[None]
+    with suppress(ModelError):  # a model that cannot run says so when it is scored
+        plain, same = (forward(model, inputs)[0] for inputs in (alone, {**alone, "position_ids": counted}))
+        return torch.allclose(plain, same, atol=1e-3, equal_nan=True)
+    return True
 
 
 def _position_embedding(model: Any, probe: ModelInputs) -> torch.nn.Embedding | None:

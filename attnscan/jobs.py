@@ -10,6 +10,7 @@ from attnscan.options import ScanOptions, Sentence
 from attnscan.output import check_writable, write_file
 
 if TYPE_CHECKING:
+    from attnscan.attention import Attention
     from attnscan.explanation import Explanations
     from attnscan.head_weights import HeadWeights
     from attnscan.results import Classification, Dependencies, Signature
@@ -17,36 +18,47 @@ if TYPE_CHECKING:
 
 def score_file(path: Path, options: ScanOptions) -> Classification:
     """Score saved weights."""
+    return keep_file(path, options)[0]
+
+
+def keep_file(path: Path, options: ScanOptions) -> tuple[Classification, Attention]:
+    """Score saved weights, and hand them on."""
     from attnscan.weights import read_weights
 
     saved = read_weights(path)  # before torch: a bad file is answered at once
-    from attnscan.classify import classify_weights
+    from attnscan.one_input import classify_weights_and_keep
 
-    return classify_weights(saved, path.name, options)
+    return classify_weights_and_keep(saved, path.name, options)
 
 
 def score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | None) -> Classification:
     """Score one input, and save its weights if there is a place for them."""
+    if save_to is not None:
+        check_writable(save_to)
+    result, attention = keep_pair(a, b, options)
+    if save_to is not None:
+        from attnscan.weights import write_weights
+
+        write_file(save_to, write_weights(attention.saved()))
+    return result
+
+
+def keep_pair(a: str, b: str | None, options: ScanOptions) -> tuple[Classification, Attention]:
+    """Score one input, and keep its attention."""
     from attnscan.pairs import Pair
     from attnscan.sources import choose
 
     pair = Pair(a, b)
-    if save_to is not None:
-        check_writable(save_to)
     source = choose(options.model)
     say(source.note)
-    from attnscan.classify import classify_and_keep
+    from attnscan.one_input import classify_and_keep
 
     with progress("hidden sequences") as report:
         result, attention = classify_and_keep(pair, options, source, report)
     say_if_cut(result.signature, len(attention.tokens))
     if result.signature.read_by == "output_attentions":
         say(WITHOUT_TAP)
-    if save_to is not None:
-        from attnscan.weights import write_weights
-
-        write_file(save_to, write_weights(attention.saved()))
-    return result
+    return result, attention
 
 
 def show_heads(
@@ -62,17 +74,9 @@ def show_heads(
 ) -> HeadWeights:
     """Run one input, and cut out the heads and tokens that were asked for."""
     from attnscan.head_weights import HeadWeights, tokens_of
-    from attnscan.pairs import Pair
     from attnscan.selection import heads_named, token_named
-    from attnscan.sources import choose
 
-    pair, source = Pair(a, b), choose(options.model)
-    say(source.note)
-    from attnscan.classify import classify_and_keep
-
-    with progress("hidden sequences") as report:
-        result, attention = classify_and_keep(pair, options, source, report)
-    say_if_cut(result.signature, len(attention.tokens))
+    result, attention = keep_pair(a, b, options)
     only = None if token is None else token_named(token, attention.tokens)
     queries, keys = sentences
     return HeadWeights(
@@ -121,7 +125,7 @@ def ask_dependencies(a: str, b: str | None, options: ScanOptions) -> Dependencie
 
     pair, source = Pair(a, b), choose(options.model)
     say(source.note)
-    from attnscan.classify import dependencies
+    from attnscan.one_input import dependencies
 
     with progress("hidden sequences") as report:
         result = dependencies(pair, options, source, report)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,12 +12,13 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import DeviceError, ModelError
+from attnscan.forward import quiet_transformers
 from attnscan.options import Device, Dtype
 from attnscan.plain import plain
 from attnscan.sources import BUNDLED_PACKAGE, Source
 from attnscan.stream import Room
 
-_NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
+NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _CPU_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy
 _COPIES = 12  # of a layer's weights that scoring holds at once, generously
 _MANY_HEADS = 32  # where a config does not say
@@ -41,8 +40,17 @@ class LoadedModel:
 
     @property
     def embedding(self) -> Tensor:
-        """The input embeddings. Shape: [vocabulary, dimension]."""
-        weight: Tensor = self.model.get_input_embeddings().weight.detach()
+        """The input embeddings. Shape: [vocabulary, dimension].
+
+        Raises: ModelError if the model has no table of them.
+        """
+        try:
+            weight: Tensor = self.model.get_input_embeddings().weight.detach()
+        except (AttributeError, NotImplementedError):
+            raise ModelError(
+                f"the architecture {type(self.model).__name__} has no table of token embeddings",
+                "use a model that reads tokens, such as BERT or RoBERTa",
+            ) from None
         return weight
 
     @property
@@ -53,8 +61,9 @@ class LoadedModel:
     @property
     def limit(self) -> int:
         """The most tokens that an input may have, special ones included."""
-        known = [self.tokenizer.model_max_length, _positions(self.model)]
-        return int(min([each for each in known if isinstance(each, int | float) and each >= 1] + [_NO_LIMIT]))
+        config = getattr(self.model.config, "max_position_embeddings", None)
+        known = [self.tokenizer.model_max_length, position_rows(self.model), config]
+        return int(min([each for each in known if isinstance(each, int | float) and each >= 1] + [NO_LIMIT]))
 
     def room(self, batch_tokens: int | None) -> Room:
         """How much of a batch the device takes at a time; on a GPU, by the memory that is free now."""
@@ -83,7 +92,8 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
     place, number = _device(device), _dtype(dtype, device)
     if source.sha256:
         _check_sha256(source)
-    with _quiet_transformers():
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    with quiet_transformers():
         from transformers import AutoTokenizer
 
         try:
@@ -91,10 +101,17 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
             if not isinstance(tokenizer.model_max_length, int | float):
                 raise ValueError(f"its tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number")
             whole, missing = _load_weights(source, number)
+            if not _takes_eager_attention(whole):  # Falcon under sdpa gives wrong weights when asked for them
+                whole, missing = _load_weights(source, number, "eager")
         except Exception as error:  # from_pretrained raises whatever its many parts raise
             raise ModelError(f"cannot load the model {source.name}: {_first_line(error)}", _remedy(source)) from error
     whole = whole.to(place).eval()
-    encoder = whole.get_encoder() if whole.config.is_encoder_decoder else whole.base_model
+    encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
+    if not hasattr(encoder, "config"):
+        raise ModelError(
+            f"the architecture {type(encoder).__name__} of {source.name} cannot be run by itself",
+            "use a model whose encoder is a model of its own, such as BART or T5",
+        )
     if lacking := [name for name in missing if _is_encoders(name, whole)]:
         raise ModelError(
             f"the checkpoint {source.name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
@@ -111,7 +128,7 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
     )
 
 
-def _load_weights(source: Source, dtype: torch.dtype) -> tuple[Any, list[str]]:
+def _load_weights(source: Source, dtype: torch.dtype, attention: str | None = None) -> tuple[Any, list[str]]:
     """The model with its masked-LM head where the family has one, and the weights that the checkpoint lacks.
 
     A head that the checkpoint lacks is filled with random numbers; so is a pooler, which is never run here.
@@ -126,6 +143,7 @@ def _load_weights(source: Source, dtype: torch.dtype) -> tuple[Any, list[str]]:
         dtype=dtype,
         use_safetensors=True,
         trust_remote_code=False,
+        attn_implementation=attention,
         ignore_mismatched_sizes=True,  # transformers itself names them in its log only
         output_loading_info=True,
     )
@@ -135,9 +153,24 @@ def _load_weights(source: Source, dtype: torch.dtype) -> tuple[Any, list[str]]:
     return model, sorted(name for name in info["missing_keys"] if "pooler" not in name)
 
 
+def _takes_eager_attention(model: Any) -> bool:
+    """Whether a model can be run with eager attention, although it was loaded with what suits it best."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    took: bool = model.config._attn_implementation == "eager"
+    model.set_attn_implementation(before)
+    return took
+
+
+def _has_decoder_beside(whole: Any) -> bool:
+    """Whether a model is an encoder and a decoder. A saved T5EncoderModel says no, and is loaded with a decoder."""
+    parts = {name for name, _ in whole.base_model.named_children()}
+    return bool(whole.config.is_encoder_decoder) or {"encoder", "decoder"} <= parts
+
+
 def _is_encoders(name: str, whole: Any) -> bool:
     """Whether a weight is one that attention depends on, not a task head's or a decoder's beside an encoder."""
-    if whole.config.is_encoder_decoder:
+    if _has_decoder_beside(whole):
         return not name.startswith("decoder.")
     return whole.base_model is whole or name.startswith(f"{whole.base_model_prefix}.")
 
@@ -178,31 +211,13 @@ def _check_sha256(source: Source) -> None:
         )
 
 
-@contextmanager
-def _quiet_transformers() -> Iterator[None]:
-    """Progress bars and reports of unused task heads are not for our users; what matters is raised."""
-    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    from transformers.utils import logging
-
-    verbosity = logging.get_verbosity()
-    bars = logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
-
-
-def _positions(model: Any) -> int | None:
-    """How many positions the model was made for: the rows of its position embeddings, else what its config says."""
+def position_rows(model: Any) -> int | None:
+    """How many positions a model has embeddings for; None if it has no such table, or not by that name."""
     for name, module in model.named_modules():
         if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
             # RoBERTa counts positions from behind the padding token's
             return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
-    return getattr(model.config, "max_position_embeddings", None)
+    return None
 
 
 def _remedy(source: Source) -> str:

@@ -16,6 +16,7 @@ OnLong = Literal["truncate", "skip", "error"]
 Engine = Literal["local", "ray"]
 Sentence = Literal["A", "B"]
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet"]
+Picture = Literal["png", "svg", "pdf"]
 
 THRESHOLD = 0.25
 """A head whose best pattern is less far above chance than this is `mixed`."""

@@ -13,13 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.errors import OutputError
-from attnscan.options import Format
+from attnscan.options import Format, Picture
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
 FORMATS: tuple[Format, ...] = get_args(Format)
+PICTURES: tuple[Picture, ...] = get_args(Picture)
 SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
     ".tsv": "tsv",
@@ -102,6 +103,18 @@ def format_of(path: Path) -> Format:
         raise OutputError(
             f"cannot tell the format of {path} by its suffix", f"use one of {' '.join(SUFFIXES)}, or pass --format"
         ) from None
+
+
+def picture_format_of(path: Path) -> Picture:
+    """The kind of picture that a file's suffix stands for.
+
+    Raises: OutputError if it stands for none.
+    """
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in PICTURES:
+        known = " ".join(f".{each}" for each in PICTURES)
+        raise OutputError(f"cannot tell what kind of picture {path} is to be by its suffix", f"use one of {known}")
+    return PICTURES[PICTURES.index(suffix)]
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -3,10 +3,10 @@
 import re
 
 # Control characters move the cursor or start escape sequences, bidirectional controls reorder the
-# line they stand in, and lone surrogates cannot be written as UTF-8 at all. The zero-width joiner
-# and the variation selectors stay: emoji are made with them.
+# line they stand in, lone surrogates cannot be written as UTF-8 at all, and XML (an SVG picture) does
+# not take two noncharacters. The zero-width joiner and the variation selectors stay: emoji are made with them.
 _UNSAFE = re.compile(
-    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ud800-\udfff]"
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
 )
 
 

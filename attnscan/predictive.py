@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscan.batch import EncodedInput
-from attnscan.capture import forward
+from attnscan.forward import forward
 from attnscan.models import LoadedModel
 from attnscan.options import Measure
 from attnscan.results import Help

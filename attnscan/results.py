@@ -151,6 +151,19 @@ class Classification:
         """What each head does when it does not attend to special tokens. Shape: [layer, head]."""
         return self.scores.ranked_labels(self.scores.words_only, 0, self.threshold)
 
+    @cached_property
+    def parking(self) -> FloatArray:
+        """How much each head rests on delimiters, in [0, 1]; 0 where the input has none. Shape: [layer, head]."""
+        if "delimiter" not in self.scores.patterns:
+            return np.zeros(self.scores.grid)
+        return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        from attnscan.views.notebook import classification_html
+
+        return classification_html(self)
+
     def ranking(self, pattern: str | None = None, *, without_delimiters: bool = False) -> IntArray:
         """All heads, best first: by score on `pattern`, or without one by how far their label is above chance.
 

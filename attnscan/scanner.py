@@ -180,7 +180,7 @@ def signed(options: ScanOptions, **about: Any) -> Signature:
     return Signature(
         **about,
         attnscan=attnscan.__version__,
-        torch=torch.__version__,
+        torch=str(torch.__version__),
         unit=options.unit,
         pattern_set=PATTERN_SET_VERSION,
     )

@@ -15,6 +15,7 @@ import shlex
 import threading
 import urllib.error
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,17 +50,18 @@ class Source:
     """One line that the user should read: why it is not the model they may expect."""
 
 
-def choose(name: str | None) -> Source:
+def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
     """The model that `name` means, or without one the default: $ATTNSCAN_MODEL, BERT base, or the bundled one.
 
-    A model that is named is never replaced by another.
+    A model that is named is never replaced by another. `hub` says whether the hub answers, if somebody knows.
     Raises: ModelError if there is none.
     """
     name = name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
-    return _default() if name is None else _named(name)
+    hub = hub or hub_answers
+    return _default(hub) if name is None else _named(name, hub)
 
 
-def _named(name: str) -> Source:
+def _named(name: str, hub: Callable[[], bool]) -> Source:
     if name == BUNDLED:
         return bundled()
     try:
@@ -74,7 +76,7 @@ def _named(name: str) -> Source:
         raise ModelError(f"there is no directory {name}", "give a directory, a hub id, or 'bundled'")
     if found := cached(name):
         return found
-    if hub_answers():
+    if hub():
         return Source(name, name)
     raise ModelError(
         f"the model {name} is neither a directory nor in the local cache, and the hub does not answer",
@@ -82,11 +84,11 @@ def _named(name: str) -> Source:
     )
 
 
-def _default() -> Source:
+def _default(hub: Callable[[], bool]) -> Source:
     for hub_id in _DEFAULT_IDS:
         if found := cached(hub_id):
             return Source(DEFAULT_MODEL, found.location, found.revision)
-    if hub_answers():
+    if hub():
         return Source(DEFAULT_MODEL, DEFAULT_MODEL)
     if bundled_directory() is None:
         raise ModelError(

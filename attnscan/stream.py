@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from attnscan.batch import EncodedInput
 
+_PATIENCE = 2.0  # seconds for the last item: standard input can keep a thread waiting for ever
+
 T = TypeVar("T")
 
 
-def ahead(items: Iterable[T], size: int) -> Iterator[T]:
+def ahead(items: Iterable[T], size: int) -> Generator[T, None, None]:
     """The same items, fetched by a thread that stays at most `size` items ahead.
 
     An error while fetching is raised here, in its place. Closing the iterator ends the thread.
@@ -39,7 +41,8 @@ def ahead(items: Iterable[T], size: int) -> Iterator[T]:
         except BaseException as error:  # whatever it is, it belongs to whoever asks for the item
             put((False, error))
 
-    threading.Thread(target=fetch, daemon=True, name="attnscan-ahead").start()
+    thread = threading.Thread(target=fetch, daemon=True, name="attnscan-ahead")
+    thread.start()
     try:
         while True:
             more, item = fetched.get()
@@ -50,6 +53,7 @@ def ahead(items: Iterable[T], size: int) -> Iterator[T]:
             yield item  # type: ignore[misc]
     finally:
         closed.set()
+        thread.join(_PATIENCE)  # a thread inside a tokenizer when the interpreter ends would abort the process
 
 
 @dataclass(frozen=True)

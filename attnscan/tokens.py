@@ -1,8 +1,9 @@
 """How tokenizers write their tokens, and what is left when their marks are taken off.
 
-Three marks are in use: WordPiece writes a piece that continues a word as `##s`; byte-level BPE and
+Five marks are in use: WordPiece writes a piece that continues a word as `##s`; byte-level BPE and
 SentencePiece mark the start of a word, with `Ġ` and `▁` (decoded: a space). A sentence's first word
-and punctuation often lack that mark, so its absence alone says nothing.
+and punctuation often lack that mark, so its absence alone says nothing. Older BPE marks a piece that
+goes on (`straw@@`, as in BERTweet and PhoBERT) or one that ends a word (`berries</w>`, as in XLM).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from collections.abc import Sequence
 
 CONTINUES = "##"
 WORD_STARTS = ("Ġ", "▁", " ")
+GOES_ON = "@@"
+WORD_END = "</w>"
 
 DELIMITERS = frozenset(
     ("[CLS]", "[SEP]", "[BOS]", "[EOS]", "<cls>", "<sep>", "<bos>", "<eos>", "<s>", "</s>")  # masked models
@@ -21,12 +24,12 @@ PADDING = frozenset(("[PAD]", "<pad>", "<|pad|>"))
 
 
 def bare(token: str) -> str:
-    """`token` without its word-start mark and without case: what makes two words identical.
+    """`token` without its mark of a word's start or end and without case: what makes two words identical.
 
-    >>> bare("ĠThe") == bare("▁the") == bare("the"), bare("##s") == bare("s")
+    >>> bare("ĠThe") == bare("▁the") == bare("the</w>") == bare("the"), bare("##s") == bare("s")
     (True, False)
     """
-    return token.lstrip("".join(WORD_STARTS)).casefold()
+    return token.lstrip("".join(WORD_STARTS)).removesuffix(WORD_END).casefold()
 
 
 def is_punctuation(text: str) -> bool:
@@ -41,10 +44,11 @@ def is_punctuation(text: str) -> bool:
 def join(pieces: Sequence[str]) -> str:
     """One word from its pieces.
 
-    >>> join(["straw", "##berries"]), join([" straw", "berries"])
-    ('strawberries', ' strawberries')
+    >>> join(["straw", "##berries"]), join([" straw", "berries"]), join(["straw@@", "berries"])
+    ('strawberries', ' strawberries', 'strawberries')
     """
-    return pieces[0] + "".join(piece.removeprefix(CONTINUES) for piece in pieces[1:])
+    *before, last = (piece if i == 0 else piece.removeprefix(CONTINUES) for i, piece in enumerate(pieces))
+    return "".join(piece.removesuffix(GOES_ON) for piece in before) + last
 
 
 def splits_words(previous: str, token: str) -> bool:
@@ -57,12 +61,23 @@ def marks_word_starts(tokens: Sequence[str]) -> bool:
     return any(token.startswith(WORD_STARTS) for token in tokens)
 
 
-def continues_word(previous: str, token: str, marks_starts: bool) -> bool:
+def marks_word_ends(tokens: Sequence[str]) -> bool:
+    """Whether these tokens come from a tokenizer that marks where words end."""
+    return any(token.endswith(WORD_END) for token in tokens)
+
+
+def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bool = False) -> bool:
     """Whether `token` goes on with the word of the token before it, judged by spelling alone.
 
     >>> continues_word("straw", "##berries", False), continues_word(" mat", ".", True)
     (True, False)
+    >>> continues_word("straw@@", "berries", False), continues_word("straw", "berries</w>", False, True)
+    (True, True)
     """
     if token.startswith(CONTINUES):
         return len(token) > len(CONTINUES)
+    if previous.endswith(GOES_ON) and len(previous) > len(GOES_ON):
+        return True
+    if marks_ends:
+        return not previous.endswith(WORD_END)
     return marks_starts and not token.startswith(WORD_STARTS) and not splits_words(previous, token)

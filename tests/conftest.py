@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,12 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("no shared data beside this checkout")
     return SHARED
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Transformers says nothing while a test runs, and what it said before afterwards."""
+    from attnscan.forward import quiet_transformers
+
+    with quiet_transformers():
+        yield

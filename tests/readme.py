@@ -4,7 +4,7 @@
 
 A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
 shows it and its output.
-The patterns' table and drawings come from `attnscan.patterns` itself.
+The patterns' table and drawings come from `attnscan.patterns` itself, the families' table from the tests' `families`.
 """
 
 from __future__ import annotations
@@ -13,8 +13,19 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
+from families import (
+    NAMES,
+    REFUSED,
+    TAPPED_DECODERS,
+    TAPPED_ENCODER_DECODERS,
+    TAPPED_ENCODERS,
+    UNTAPPED_DECODERS,
+    UNTAPPED_ENCODER_DECODERS,
+    UNTAPPED_ENCODERS,
+)
 from typer.testing import CliRunner
 
 from attnscan.cli import app
@@ -24,12 +35,14 @@ ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
 _COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
+_FAMILIES = re.compile(r"(<!-- families -->\n).*?(<!-- end of families -->\n)", re.DOTALL)
 _PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
 
 
 def updated(text: str) -> str:
     """A page with everything generated made anew."""
     text = _COMMAND.sub(lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{_output(m['command'])}```\n", text)
+    text = _FAMILIES.sub(lambda m: m.group(1) + _families() + m.group(2), text)
     return _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
 
 
@@ -47,6 +60,27 @@ def _patterns() -> str:
     table = "| | pattern | what the score counts |\n| --- | --- | --- |\n" + "".join(rows)
     drawings = [f"{p.id}\n{p.drawing}\n" for p in PATTERNS if p.drawing]
     return table + "\n```text\n" + "\n".join(drawings) + "```\n"
+
+
+def _families() -> str:
+    """A row for each way to read and kind of model, with the tests in `test_families.py` that hold it."""
+    weights, scores = "test_weights_in_a_batch_equal_eager_attention_alone", "test_scores_equal_the_plain_loop"
+    neurons = "test_weights_follow_from_queries_keys_and_visible_keys"
+    tap, other = ("the tap", (weights, scores, neurons)), ("`output_attentions`", (weights, scores))
+    rows: list[tuple[tuple[str, tuple[str, ...]], str, Iterable[str]]] = [
+        (tap, "encoders", TAPPED_ENCODERS),
+        (tap, "encoders with a decoder beside", TAPPED_ENCODER_DECODERS),
+        (tap, "decoders", TAPPED_DECODERS),
+        (other, "encoders", UNTAPPED_ENCODERS),
+        (other, "encoders with a decoder beside", UNTAPPED_ENCODER_DECODERS),
+        (other, "decoders", UNTAPPED_DECODERS),
+        (("refused by name", ("test_what_yields_no_attention_is_refused_by_name",)), "", REFUSED),
+    ]
+    table = "| read by | | families | held by |\n| --- | --- | --- | --- |\n"
+    for (how, checks), kind, families in rows:
+        names = ", ".join(NAMES[family] for family in families)
+        table += f"| {how} | {kind} | {names} | {', '.join(f'`{check}`' for check in checks)} |\n"
+    return table
 
 
 if __name__ == "__main__":

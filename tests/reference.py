@@ -56,13 +56,20 @@ def on_target(pattern: str, row: Sequence[float], keys: list[int]) -> float:
 
 
 def scores(
-    inputs: Sequence[Written], weights: Sequence[Matrix], *, words_only: bool = False
+    inputs: Sequence[Written],
+    weights: Sequence[Matrix],
+    *,
+    words_only: bool = False,
+    visible: Sequence[NDArray[np.bool_]] | None = None,
 ) -> dict[str, tuple[float, float, float, int, int]]:
-    """One head's score, chance, standard error, n and pairs, by pattern. Shape: `weights` each [query, key]."""
+    """One head's score, chance, standard error, n and pairs, by pattern.
+
+    Shape: `weights` each [query, key]; `visible` likewise says which keys a query may see, all without it.
+    """
     result = {}
     for pattern in PATTERNS:
         pairs = []
-        for one, matrix in zip(inputs, weights, strict=True):
+        for number, (one, matrix) in enumerate(zip(inputs, weights, strict=True)):
             seen = one.words if words_only else range(len(one.tokens))
             total, chance, n = 0.0, 0.0, 0
             for i in one.words:
@@ -72,7 +79,8 @@ def scores(
                     continue
                 if words_only:
                     row = [weight / sum(row) for weight in row]
-                even = [1 / len(seen) if j in seen else 0.0 for j in range(len(one.tokens))]
+                open_to = [j for j in seen if visible is None or visible[number][i][j]]
+                even = [1 / len(open_to) if j in open_to else 0.0 for j in range(len(one.tokens))]
                 total += on_target(pattern, row, keys)
                 chance += on_target(pattern, even, keys)
                 n += 1

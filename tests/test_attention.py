@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from attnscan.attention import Attention
-from attnscan.classify import classify_and_keep
+from attnscan.one_input import classify_and_keep
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.tokens import DELIMITERS

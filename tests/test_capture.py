@@ -1,56 +1,22 @@
-"""The tap against eager attention, family by family, and what it leaves behind: nothing."""
+"""The tap: what it runs, what it holds, and what it leaves behind: nothing. Families are in `test_families.py`."""
 
 from __future__ import annotations
 
 import gc
 import weakref
-from collections import defaultdict
 from typing import Any
 
 import pytest
 import torch
-from families import TAPPED, UNTAPPED, WITHOUT_ATTENTION, tiny_inputs, tiny_model
+from families import TAPPED, UNTAPPED, Collected, eager_attention, tiny_inputs, tiny_model
 from transformers import AttentionInterface, AttentionMaskInterface, AutoModel
-from transformers.utils import logging
 
 from attnscan import capture
 from attnscan.capture import AttentionBlock, Tap
 from attnscan.errors import CaptureError
 
+pytestmark = pytest.mark.usefixtures("quiet")
 FAMILIES = {**TAPPED, **UNTAPPED}
-
-
-@pytest.fixture(autouse=True)
-def _quiet() -> None:
-    logging.set_verbosity(logging.CRITICAL)
-
-
-class Collected:
-    """All blocks of a run, put together again to whole layers."""
-
-    def __init__(self) -> None:
-        self.blocks: dict[int, list[AttentionBlock]] = defaultdict(list)
-
-    def __call__(self, block: AttentionBlock) -> None:
-        self.blocks[block.layer].append(block)
-
-    def layer(self, number: int, name: str = "weights") -> torch.Tensor:
-        """Shape: [batch, head, query, key], or of queries or keys; 0 on padding that was left out."""
-        parts = [(block, getattr(block, name)) for block in self.blocks[number]]
-        batch = max(block.inputs.stop or len(part) for block, part in parts)
-        heads = max(block.heads.stop or part.shape[1] for block, part in parts)
-        rows, columns = (max(part.shape[axis] for _, part in parts) for axis in (2, 3))
-        whole = torch.full((batch, heads, rows, columns), torch.nan)
-        for block, part in parts:
-            whole[block.inputs, block.heads] = 0
-            whole[block.inputs, block.heads, : part.shape[2], : part.shape[3]] = part
-        return whole
-
-
-def _eager(model: Any, inputs: dict[str, torch.Tensor]) -> tuple[torch.Tensor, ...]:
-    with torch.no_grad():
-        output = model(**inputs, output_attentions=True)
-    return output.get("attentions") or output["encoder_attentions"]
 
 
 def _captured(model: Any, inputs: dict[str, torch.Tensor]) -> tuple[Collected, Tap]:
@@ -58,68 +24,6 @@ def _captured(model: Any, inputs: dict[str, torch.Tensor]) -> tuple[Collected, T
     with Tap(model) as tap:
         tap.run(inputs, collected)
     return collected, tap
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_weights_equal_eager_attention(family: str) -> None:
-    model, inputs = tiny_model(family, FAMILIES[family]), tiny_inputs()
-    present = inputs["attention_mask"].bool()
-    expected = _eager(model, inputs)
-    collected, tap = _captured(model, inputs)
-    assert tap.works == (family in TAPPED)
-    assert len(collected.blocks) == len(expected)
-    if tap.works:
-        assert [block.weights.shape[2:] for block in collected.blocks[0]] == [(12, 12), (8, 8)]
-    for layer, reference in enumerate(expected):
-        weights = collected.layer(layer)
-        assert collected.blocks[layer][0].grid == (len(expected), reference.shape[1])
-        real = present[:, None, :].expand(weights.shape[:3])  # queries of padding mean nothing
-        torch.testing.assert_close(weights[real], reference.float()[real], atol=1e-6, rtol=0)
-        torch.testing.assert_close(weights[real].sum(-1), torch.ones(int(real.sum())), atol=1e-5, rtol=0)
-        assert (weights[1, :, :8, 8:] == 0).all()  # nothing on padding
-
-
-@pytest.mark.parametrize("family", TAPPED)
-def test_weights_follow_from_queries_keys_and_visible_keys(family: str) -> None:
-    model, inputs = tiny_model(family, FAMILIES[family], "sdpa"), tiny_inputs()
-    collected, _ = _captured(model, inputs)
-    for layer in collected.blocks:
-        query, key = collected.layer(layer, "query"), collected.layer(layer, "key")
-        visible = collected.blocks[layer][0].visible[:, None]
-        scores = (query @ key.transpose(2, 3)) * _scaling(model)
-        weights = scores.masked_fill(~visible, -torch.inf).softmax(-1)
-        real = inputs["attention_mask"].bool()[:, None, :].expand(weights.shape[:3])
-        torch.testing.assert_close(weights[real], collected.layer(layer)[real], atol=1e-5, rtol=0)
-
-
-def _scaling(model: Any) -> float:
-    """As the model's own attention says, found without a table of names."""
-    modules = [module for module in model.modules() if isinstance(getattr(module, "scaling", None), float)]
-    return modules[0].scaling if modules else 8**-0.5
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama", "mistral", "modernbert", "gemma2"])
-def test_keys_that_a_query_may_not_see(family: str) -> None:
-    """Causal models see no later key; windows end; what cannot be seen has no weight, and all else some."""
-    collected, _ = _captured(tiny_model(family, FAMILIES[family]), tiny_inputs())
-    places = torch.arange(12)
-    offset = places[None, :] - places[:, None]
-    windows = {"gpt2": 12, "llama": 12, "mistral": 4, "gemma2": None, "modernbert": None}
-    for layer in collected.blocks:
-        visible = collected.blocks[layer][0].visible[0]
-        if family == "modernbert":  # every second layer looks two tokens to either side
-            assert torch.equal(visible, offset.abs() <= 2 if layer % 2 else torch.ones(12, 12, dtype=torch.bool))
-        elif windows[family]:
-            assert torch.equal(visible, (offset <= 0) & (offset > -windows[family]))
-        weights = collected.layer(layer)[0]
-        assert ((weights > 0) == visible).all()
-
-
-@pytest.mark.parametrize("family", WITHOUT_ATTENTION)
-def test_architectures_without_attention_are_refused_by_name(family: str) -> None:
-    model = tiny_model(family, WITHOUT_ATTENTION[family])
-    with pytest.raises(CaptureError, match=type(model).__name__), Tap(model) as tap:
-        tap.run(tiny_inputs(), lambda _: None)
 
 
 def test_nothing_after_the_last_layers_weights_runs() -> None:
@@ -209,7 +113,7 @@ def test_the_bundled_model_with_and_without_padding(bundled_dir: Any) -> None:
     for inputs in (tokenizer(texts, padding=True, return_tensors="pt"), tokenizer(*texts, return_tensors="pt")):
         present = inputs["attention_mask"].bool()
         collected, _ = _captured(model, dict(inputs))
-        for layer, reference in enumerate(_eager(model, dict(inputs))):
+        for layer, reference in enumerate(eager_attention(model, dict(inputs))):
             real = present[:, None, :].expand(reference.shape[:3])
             torch.testing.assert_close(collected.layer(layer)[real], reference[real], atol=1e-6, rtol=0)
 
@@ -222,3 +126,37 @@ def test_inputs_that_a_model_does_not_take_are_left_out() -> None:
         settings = {**TAPPED[family], **({"type_vocab_size": 1} if family == "roberta" else {})}
         collected, tap = _captured(tiny_model(family, settings), inputs)
         assert tap.works and len(collected.blocks) == 3
+
+
+def test_a_model_that_changes_in_its_first_run_is_read_in_its_second() -> None:
+    """Big Bird as it is published: blocks for long inputs, full attention from the first short one on."""
+    settings = {**UNTAPPED["big_bird"], "attention_type": "block_sparse", "max_position_embeddings": 512}
+    collected, _ = _captured(tiny_model("big_bird", settings), tiny_inputs())
+    assert collected.blocks[0][0].grid == (3, 4)
+    long = {"input_ids": torch.full((1, 480), 7), "attention_mask": torch.ones(1, 480, dtype=torch.int64)}
+    with pytest.raises(CaptureError, match="BigBirdModel shows numbers in layer 0 that are no softmax"):
+        _captured(tiny_model("big_bird", {**settings, "block_size": 16}), long)
+
+
+@pytest.mark.parametrize("number", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("family", ["bert", "modernbert", "llama", "deberta-v2", "t5"])
+def test_a_model_in_half_precision_is_read_in_whole(family: str, number: torch.dtype) -> None:
+    """Its softmax is in float32: rows sum to 1 as halves would not, and weights differ by what the model rounds."""
+    inputs = tiny_inputs()
+    expected = eager_attention(tiny_model(family, FAMILIES[family]), inputs)
+    collected, tap = _captured(tiny_model(family, FAMILIES[family]).to(number), inputs)
+    rounding = torch.finfo(number).eps
+    for layer, reference in enumerate(expected):
+        weights = collected.layer(layer)
+        assert weights.dtype == torch.float32
+        real = inputs["attention_mask"].bool()[:, None, :].expand(weights.shape[:3])
+        torch.testing.assert_close(weights[real], reference[real], atol=4 * rounding, rtol=8 * rounding)
+        if tap.works:
+            torch.testing.assert_close(weights[real].sum(-1), torch.ones(int(real.sum())), atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize("number", [torch.bfloat16, torch.float16])
+def test_the_control_halves_do_not_sum_to_one(number: torch.dtype) -> None:
+    model = tiny_model("bert", TAPPED["bert"]).to(number)
+    rows = torch.cat([layer.float().sum(-1)[0] for layer in eager_attention(model, tiny_inputs())])
+    assert (rows - 1).abs().max() > 1e-5

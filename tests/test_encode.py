@@ -9,7 +9,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers_of_kinds import KINDS
+from tokenizers_of_kinds import KINDS, written_in_python
 
 from attnscan.batch import SPECIAL, EncodedInput, collate
 from attnscan.encode import encode_pair, encode_tokens
@@ -135,28 +135,52 @@ def test_a_sentence_without_any_token_is_refused(text: str) -> None:
         _encoded(KINDS["wordpiece"](), "the cat", text)
 
 
-def test_a_tokenizer_written_in_python_counts_its_sentences(bundled_dir: Any) -> None:
-    """Without sequence ids the sentences are told apart by the length of A."""
-    from transformers import AutoTokenizer
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A tokenizer without `sequence_ids`."""
+    return written_in_python(tmp_path_factory.mktemp("python"))
 
-    fast = AutoTokenizer.from_pretrained(bundled_dir)
 
-    class Slow:
-        """The same tokenizer behind an interface without `sequence_ids`."""
+@pytest.mark.parametrize(
+    ("a", "b", "sentence"),
+    [
+        ("the cat sat", "a dog", [-1, 0, 0, 0, -1, -1, 1, 1, -1]),
+        ("the cat", None, [-1, 0, 0, -1]),
+        ("the x </s>", "a", [-1, 0, 0, 0, -1, -1, 1, -1]),  # an unknown word, and a delimiter that is typed
+        ("cat", "cat", [-1, 0, -1, -1, 1, -1]),
+    ],
+)
+def test_a_tokenizer_written_in_python_finds_its_sentences(
+    python: Any, a: str, b: str | None, sentence: list[int]
+) -> None:
+    assert not python("the").is_fast
+    encoded = _encoded(python, a, b)
+    assert encoded.sentence == tuple(sentence)
+    assert set(encoded.model_inputs) == {"input_ids", "attention_mask"}
 
-        def __call__(self, *texts: Any, **options: Any) -> Any:
-            encoding = fast(*texts, **options)
-            return _WithoutFast(encoding.data)
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(fast, name) if name != "backend_tokenizer" else None
+def test_a_tokenizer_written_in_python_cuts_and_merges(python: Any) -> None:
+    cut = encode_pair(python, Pair("the cat sat . " * 5, "a dog"), "token", 12, truncate=True)
+    assert cut.truncated and (cut.sentence.count(0), cut.sentence.count(1), len(cut.tokens)) == (6, 2, 12)
+    encoded = _encoded(python, "the strawberries", "a cat and strawberries .", "word")
+    assert encoded.units[2] == encoded.units[8] == "strawberries"
+    assert cross_sentence(collate([encoded]))[0].any(-1).nonzero().flatten().tolist() == [2, 8]
+    assert [i for i, mark in enumerate(encoded.punctuation) if mark] == [len(encoded.tokens) - 2]
 
-    class _WithoutFast(dict[str, Any]):
-        is_fast = False
 
-    for a, b in (("the cat sat", "a mat"), ("the cat", None)):
-        slow, quick = _encoded(Slow(), a, b), _encoded(fast, a, b)
-        assert (slow.sentence, slow.tokens, slow.unit) == (quick.sentence, quick.tokens, quick.unit)
+@pytest.mark.parametrize("word", ["naïve", "Füße", "кошка", "猫"])
+def test_repeated_words_of_other_alphabets_are_found_in_each_kind(tokenizer: Any, word: str) -> None:
+    """Whole, and piece by piece: bytes inside a character, or unknown to the tokenizer."""
+    pair = (f"the cat {word} sat", f"a dog {word} ran")
+    whole, pieces = (_encoded(tokenizer, *pair, unit) for unit in ("word", "token"))
+    crossing = cross_sentence(collate([whole]))[0].any(-1).nonzero().flatten().tolist()
+    assert [whole.unit_sentence[place] for place in crossing] == [0, 1]
+    assert whole.units[crossing[0]].strip(" ▁Ġ") == whole.units[crossing[1]].strip(" ▁Ġ")
+    if tokenizer.unk_token not in "".join(whole.units):
+        assert {whole.units[place].strip(" ▁Ġ") for place in crossing} == {word}
+    of_the_word = [u in crossing and not mark for u, mark in zip(whole.unit, pieces.punctuation, strict=True)]
+    assert sum(of_the_word) >= 2  # all but a `▁` or space that stands alone
+    assert cross_sentence(collate([pieces]))[0].any(-1)[torch.tensor(of_the_word)].all()
 
 
 @pytest.mark.parametrize(
@@ -166,6 +190,8 @@ def test_a_tokenizer_written_in_python_counts_its_sentences(bundled_dir: Any) ->
         ("<s> straw berries Ġand Ġcat s . </s>", ["<s>", "strawberries", "Ġand", "Ġcats", ".", "</s>"]),
         ("▁straw berries . ▁a <sep>", ["▁strawberries", ".", "▁a", "<sep>"]),
         ("[CLS] a ## b [SEP]", ["[CLS]", "a", "##", "b", "[SEP]"]),
+        ("<s> straw@@ berries and @@ a </s>", ["<s>", "strawberries", "and", "@@", "a", "</s>"]),
+        ("<s> straw berries</w> and</w> .</w> </s>", ["<s>", "strawberries</w>", "and</w>", ".</w>", "</s>"]),
     ],
 )
 def test_words_of_saved_weights_are_told_by_their_spelling(tokens: str, units: list[str]) -> None:

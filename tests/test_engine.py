@@ -13,8 +13,8 @@ from numpy.testing import assert_allclose
 from reference import Written
 from toy import save_toy_bert
 
-from attnscan.classify import classify, classify_and_keep, classify_weights
 from attnscan.engine import scan_shard
+from attnscan.one_input import classify, classify_and_keep, classify_weights
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.patterns import PATTERNS, Pattern

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from families import TAPPED, UNTAPPED, tiny_inputs, tiny_model
+from families import TAPPED, UNTAPPED, Collected, tiny_inputs, tiny_model
 from numpy.testing import assert_allclose
 from toy import save_toy_bert
 from typer.testing import CliRunner
@@ -162,6 +162,13 @@ def test_a_shuffle_moves_words_among_themselves_and_nothing_else() -> None:
     assert not torch.equal(order, shuffled([encoded], 12, seed=1)[0])
 
 
+def test_a_single_word_has_nothing_to_shuffle(toy: str) -> None:
+    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
+        found = explain_input(scanner, _record(Pair("cat")))
+    assert found.not_available["positions_shuffled"] == "there are no two words to shuffle"
+    assert "cannot be explained here" in _of(found, NEXT, "next-word").conclusion
+
+
 def test_no_pair_is_an_error(toy: str) -> None:
     with Scanner(ScanOptions(model=toy, predictive="off")) as scanner, pytest.raises(InputError, match="no pair"):
         explain(scanner, [])
@@ -170,19 +177,16 @@ def test_no_pair_is_an_error(toy: str) -> None:
 # Families
 
 
-class _Weights:
-    def __init__(self) -> None:
-        self.layers: dict[int, list[torch.Tensor]] = {}
-
-    def __call__(self, block: object) -> None:
-        self.layers.setdefault(block.layer, []).append(block.weights[0])  # type: ignore[attr-defined]
-
-
 def _weights(tap: Tap, inputs: dict[str, torch.Tensor]) -> torch.Tensor:
     """Shape: [layer, head, query, key]."""
-    found = _Weights()
+    found = Collected()
     tap.run(inputs, found)
-    return torch.stack([torch.cat(parts) for _, parts in sorted(found.layers.items())])
+    return torch.stack([found.layer(layer)[0] for layer in sorted(found.blocks)])
+
+
+# Relative ones, or sinusoids and tables that are looked up otherwise
+NOT_MOVED = {"xlnet", "roformer", "t5", "mt5", "umt5", "switch_transformers", "bloom"}
+NOT_MOVED |= {"marian", "pegasus", "m2m_100", "bigbird_pegasus", "ibert"}
 
 
 @pytest.mark.parametrize("family", [*TAPPED, *UNTAPPED])
@@ -192,11 +196,10 @@ def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: st
     inputs = {name: values[:1] for name, values in tiny_inputs().items()}
     as_it_is = torch.arange(12)[None]
     other = torch.cat([as_it_is[:, :1], as_it_is[:, 1:11].flip(1), as_it_is[:, 11:]], 1)
-    relative = {"xlnet", "t5", "roformer"}
     try:
         positions = Positions(model, inputs)
     except ModelError:
-        assert family in relative
+        assert family in NOT_MOVED
         return
     with Tap(model) as tap:
         plain = _weights(tap, inputs)
@@ -205,7 +208,7 @@ def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: st
         with positions.reordered(inputs, other) as changed:
             moved = _weights(tap, changed)
         assert torch.equal(_weights(tap, inputs), plain)  # nothing is left behind
-    assert (family in relative) == torch.equal(moved, plain)
+    assert (family in NOT_MOVED) == torch.equal(moved, plain)
 
 
 # The command

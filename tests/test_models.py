@@ -33,9 +33,9 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from attnscan.classify import classify
 from attnscan.errors import AttnscanError, CaptureError, DeviceError, ModelError
 from attnscan.models import LoadedModel, load
+from attnscan.one_input import classify
 from attnscan.options import Device, Dtype, ScanOptions
 from attnscan.pairs import Pair
 from attnscan.sources import BUNDLED_SHA256, Source, bundled

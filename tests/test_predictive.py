@@ -13,14 +13,22 @@ from families import TAPPED, UNTAPPED
 from numpy.testing import assert_allclose
 from tokenizers_of_kinds import KINDS, byte_level
 from toy import save_toy_bert
-from transformers import AutoConfig, AutoModelForMaskedLM, BertConfig, BertForMaskedLM, GPT2Config, GPT2Model
+from transformers import (
+    MODEL_FOR_MASKED_LM_MAPPING,
+    AutoConfig,
+    AutoModelForMaskedLM,
+    BertConfig,
+    BertForMaskedLM,
+    GPT2Config,
+    GPT2Model,
+)
 
 from attnscan.batch import EncodedInput
-from attnscan.classify import classify, dependencies
 from attnscan.encode import encode_pair
 from attnscan.engine import ScanState, scan
 from attnscan.errors import ModelError
 from attnscan.models import LoadedModel, load
+from attnscan.one_input import classify, dependencies
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair, Record
 from attnscan.predictive import average_product_corrected, help_between_words, spread
@@ -227,8 +235,12 @@ def test_the_target_scales_rows_to_their_best_and_needs_half_a_nat() -> None:
     assert Help(matrix, "distance", 0, 3, 3).target[1].tolist() == [1, 0, 0]
 
 
-WITHOUT_HEAD = {"gpt2", "llama", "mistral", "gemma2", "t5", "bart", "xlnet"}  # no such class in transformers
-MASKED_LMS = [family for family in (*TAPPED, *UNTAPPED) if family not in WITHOUT_HEAD]
+def _has_head(family: str) -> bool:
+    config = AutoConfig.for_model(family)
+    return type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
+
+
+MASKED_LMS = [family for family in (*TAPPED, *UNTAPPED) if _has_head(family)]
 
 
 @pytest.mark.parametrize("family", MASKED_LMS)

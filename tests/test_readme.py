@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -31,3 +32,9 @@ def test_every_option_of_classify_is_in_the_readme() -> None:
     words = CliRunner().invoke(app, ["classify", "--help"]).stdout.replace(",", " ").split()
     options = {word for word in words if word.startswith("--")} - {"--help"}
     assert not {option for option in options if option not in TEXT}
+
+
+def test_every_check_that_the_readme_names_is_there() -> None:
+    written = (README.parent / "tests" / "test_families.py").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(test_\w+)`", TEXT))
+    assert named and not {name for name in named if f"def {name}(" not in written}

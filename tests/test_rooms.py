@@ -41,13 +41,24 @@ LIGHT = {
     "attnscan.sums",
     "attnscan.tokens",
     "attnscan.views",
+    "attnscan.views.cargo",
     "attnscan.views.catalog",
+    "attnscan.views.checkpoint",
     "attnscan.views.classification",
     "attnscan.views.dependencies",
     "attnscan.views.explanation",
     "attnscan.views.head",
+    "attnscan.views.page",
+    "attnscan.views.layout",
+    "attnscan.views.lettering",
+    "attnscan.views.notebook",
     "attnscan.views.palette",
+    "attnscan.views.plot",
+    "attnscan.views.plot_heads",
+    "attnscan.views.plot_map",
+    "attnscan.views.plot_scores",
     "attnscan.views.ranking",
+    "attnscan.views.sheet",
     "attnscan.views.terminal",
     "attnscan.views.text",
     "attnscan.weights",
@@ -110,7 +121,7 @@ def test_scoring_does_not_know_the_patterns() -> None:
 @pytest.mark.parametrize("library", ["tokenizers", "transformers"])
 def test_who_meets_the_libraries(library: str) -> None:
     users = {name for name in SOURCES if any(i.split(".")[0] == library for i in _imports(name, lazy=True))}
-    assert users <= {"attnscan.capture", "attnscan.models", "attnscan.scanner"}
+    assert users <= {"attnscan.capture", "attnscan.forward", "attnscan.models", "attnscan.scanner"}
 
 
 def test_rooms_do_not_import_in_circles() -> None:
@@ -125,7 +136,7 @@ def test_the_test_can_fail() -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["patterns"], ["classify", "--help"], ["classify", ""]]
+    "arguments", [["--help"], ["--version"], ["patterns"], ["classify", "--help"], ["classify", ""], ["plot", "--help"]]
 )
 def test_answers_that_need_no_model_load_no_torch(arguments: list[str]) -> None:
     script = (
@@ -133,7 +144,7 @@ def test_answers_that_need_no_model_load_no_torch(arguments: list[str]) -> None:
         "from attnscan.cli import main\n"
         f"sys.argv = ['attnscan', *{arguments!r}]\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
-        "heavy = {'torch', 'transformers', 'pandas', 'numpy'} & set(sys.modules)\n"
+        "heavy = {'torch', 'transformers', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)\n"
         "print('loaded:', sorted(heavy), file=sys.stderr)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -11,8 +11,8 @@ from numpy.testing import assert_allclose
 from typer.testing import CliRunner
 
 from attnscan.attention import Attention
-from attnscan.classify import classify_and_keep
 from attnscan.cli import app
+from attnscan.one_input import classify_and_keep
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 
@@ -100,6 +100,16 @@ def test_a_long_input_is_a_list_that_says_how_to_see_more() -> None:
     rows = [line for line in _run("0-2", long, "--window", window).splitlines() if line[:3].strip().isdigit()]
     assert len(rows) == int(window.split("-")[1]) + 1
     assert "strongest" not in _run("0-2", long, "--window", window)
+
+
+def test_wide_letters_stand_above_their_columns() -> None:
+    lines = _run("0-0", "a 語 b").splitlines()
+    from rich.cells import cell_len
+
+    header = next(line for line in lines if "語" in line)
+    row = next(line for line in lines if line.startswith("  0 [CLS]"))
+    assert cell_len(header.split("語")[0]) == len("  0 [CLS] ") + 2 * 2
+    assert cell_len(row) >= len("  0 [CLS] ") + 2 * 5
 
 
 def test_the_strongest_weights_are_listed_strongest_first() -> None:

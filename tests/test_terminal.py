@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnscan.catalog import Catalog, Entry
-from attnscan.classify import classify, classify_weights
+from attnscan.one_input import classify, classify_weights
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.results import Classification
@@ -55,6 +55,14 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
     if width >= 80:  # every head has its mark on the map
         rows = [line.split(None, 1)[1] for line in text_of_map(result, width)]
         assert [len(row.replace(" ", "")) for row in rows] == [heads] * layers
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_names_of_columns_are_not_broken(article: Classification, width: int) -> None:
+    patterns = article.scores.patterns
+    lines = render(all_heads_view(article, patterns, range(3), width, False), width).splitlines()
+    assert all(any(f" {pattern}" in line for line in lines) for pattern in patterns)
+    assert any("W predictive" in line for line in lines)
 
 
 def text_of_map(result: Classification, width: int) -> list[str]:

@@ -68,7 +68,7 @@ def test_content_labels_find_the_same_heads_but_for_the_delimiter(
 
 
 def test_a_head_that_attends_evenly_is_at_chance(planted: tuple[Path, Plan, int, int]) -> None:
-    from attnscan.classify import classify
+    from attnscan.one_input import classify
     from attnscan.options import ScanOptions
     from attnscan.pairs import Pair
 

@@ -16,8 +16,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from attnscan.classify import classify_weights
 from attnscan.errors import OutputError
+from attnscan.one_input import classify_weights
 from attnscan.options import Format, ScanOptions
 from attnscan.plain import plain
 from attnscan.weights import SavedWeights

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from tokenizers import (
@@ -13,7 +14,7 @@ from tokenizers import (
     processors,
     trainers,
 )
-from transformers import PreTrainedTokenizerFast
+from transformers import PhobertTokenizer, PreTrainedTokenizerFast
 
 CORPUS = [
     "the cat sat on the mat .",
@@ -45,18 +46,62 @@ def byte_level() -> PreTrainedTokenizerFast:
     return _wrapped(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>", special)
 
 
+def without_delimiters() -> PreTrainedTokenizerFast:
+    """As GPT-2's: byte-level, and what it calls its special token is in no template; nothing to pad or mask with."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
+    end = "<|endoftext|>"
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    tokenizer.train_from_iterator(
+        CORPUS, trainers.BpeTrainer(vocab_size=320, special_tokens=[end], initial_alphabet=alphabet)
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer,
+        model_input_names=["input_ids", "attention_mask"],
+        bos_token=end,
+        eos_token=end,
+        unk_token=end,
+    )
+
+
+def beginning_alone() -> PreTrainedTokenizerFast:
+    """As Llama's: `▁` before words, one delimiter at the beginning, none between sentences."""
+    return _unigram("<s> $A", "<s> $A $B:1")
+
+
+def ending() -> PreTrainedTokenizerFast:
+    """As T5's: `▁` before words, a delimiter behind each sentence."""
+    return _unigram("$A </s>", "$A </s> $B </s>")
+
+
 def unigram() -> PreTrainedTokenizerFast:
-    """As XLM-R's or XLNet's: SentencePiece, `▁` before words, delimiters at the end."""
-    tokenizer = Tokenizer(models.Unigram())
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.decoder = decoders.Metaspace()
-    special = ["<pad>", "<unk>", "<sep>", "<cls>", "<mask>"]
-    trainer = trainers.UnigramTrainer(vocab_size=90, special_tokens=special, unk_token="<unk>")
-    tokenizer.train_from_iterator(CORPUS, trainer)
-    return _wrapped(tokenizer, "$A <sep> <cls>", "$A <sep> $B:1 <sep>:1 <cls>:2", special)
+    """As XLNet's: SentencePiece, `▁` before words, delimiters at the end."""
+    return _unigram("$A <sep> <cls>", "$A <sep> $B:1 <sep>:1 <cls>:2", sep="<sep>", cls="<cls>")
+
+
+def written_in_python(directory: Path) -> PhobertTokenizer:
+    """As PhoBERT's and BERTweet's: no tokenizer.json, `@@` behind a piece that goes on, <s> A </s></s> B </s>."""
+    words = ["the", "cat", "dog", "sat", "a", "and", "straw@@", "berries", "mat", "."]
+    (directory / "vocab.txt").write_text("".join(f"{word} 1\n" for word in words), encoding="utf-8")
+    merges = "t h|th e</w>|c a|ca t</w>|d o|do g</w>|s a|sa t</w>|a n|an d</w>|m a|ma t</w>|s t|st r|str a|stra w"
+    merges += "|b e|be r|ber r|berr i|berri e|berrie s</w>"
+    (directory / "bpe.codes").write_text("".join(f"{merge} 1\n" for merge in merges.split("|")), encoding="utf-8")
+    return PhobertTokenizer(str(directory / "vocab.txt"), str(directory / "bpe.codes"))
 
 
 KINDS = {"wordpiece": wordpiece, "byte-level": byte_level, "unigram": unigram}
+
+
+def _unigram(single: str, pair: str, sep: str = "</s>", cls: str = "<s>") -> PreTrainedTokenizerFast:
+    tokenizer = Tokenizer(models.Unigram())
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    tokenizer.decoder = decoders.Metaspace()
+    special = ["<pad>", "<unk>", cls, sep, "<mask>"]
+    trainer = trainers.UnigramTrainer(vocab_size=90, special_tokens=special, unk_token="<unk>")
+    tokenizer.train_from_iterator(CORPUS, trainer)
+    return _wrapped(tokenizer, single, pair, special)
 
 
 def _wrapped(tokenizer: Tokenizer, single: str, pair: str, special: list[str]) -> PreTrainedTokenizerFast:

@@ -22,8 +22,10 @@ from attnscan.arguments import (
     Seed,
     SentenceA,
     SentenceB,
+    Threshold,
     Truncate,
     UnitOption,
+    Weights,
     WithoutDelimiters,
     destination_of,
 )
@@ -42,19 +44,14 @@ def classify(
     a: SentenceA = None,
     b: SentenceB = None,
     model: Model = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", metavar="FILE.npz", help="Score saved attention weights instead of a model."),
-    ] = None,
+    weights: Weights = None,
     pattern: Patterns = None,
     all_heads: Annotated[bool, typer.Option("--all", help="Rank every head.")] = False,
     top: Annotated[
         int | None,
         typer.Option("--top", metavar="N", min=1, help="How many heads to show. [default: those that fit a line]"),
     ] = None,
-    threshold: Annotated[
-        float, typer.Option(metavar="X", min=0, max=1, help="How far above chance a label's pattern must be.")
-    ] = THRESHOLD,
+    threshold: Threshold = THRESHOLD,
     without_delimiters: WithoutDelimiters = False,
     unit: UnitOption = "token",
     no_related: NoRelated = False,

@@ -3,27 +3,73 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from attnscan.arguments import Csv, FormatOption, Output, destination_of
+import typer
+
+from attnscan.arguments import Csv, DeviceOption, FormatOption, Output, destination_of
 from attnscan.messages import reported
+from attnscan.options import Device, ScanOptions
+from attnscan.output import Destination
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import RenderableType
+
+EXAMPLE = "attnscan models bundled"
 
 
-def models(format: FormatOption = None, csv: Csv = False, output: Output = None) -> None:
-    """Show which models can run now: bundled, cached, reachable."""
+def models(
+    checkpoint: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CHECKPOINT", help="A hub id, a directory, or 'bundled', to be looked into.", show_default=False
+        ),
+    ] = None,
+    device: DeviceOption = "auto",
+    format: FormatOption = None,
+    csv: Csv = False,
+    output: Output = None,
+) -> None:
+    """Show which models can run now, or what can be scored in one of them."""
     with reported():
-        from attnscan.catalog import Catalog
-        from attnscan.views.catalog import models_view
+        destination = destination_of(format, csv, output)
+        if checkpoint is None:
+            _show_all(destination)
+        else:
+            _show_one(checkpoint, device, destination)
 
-        catalog = Catalog.now()
 
-        def frame() -> pd.DataFrame:
-            import pandas as pd
+def _show_all(destination: Destination) -> None:
+    from attnscan.catalog import Catalog
+    from attnscan.views.catalog import models_view
 
-            entries = pd.DataFrame([asdict(entry) for entry in catalog.entries])
-            return entries.astype({"layers": "Int64", "heads": "Int64"})  # whole numbers, even where one is unknown
+    catalog = Catalog.now()
 
-        destination_of(format, csv, output).emit(frame, lambda _: models_view(catalog))
+    def frame() -> pd.DataFrame:
+        import pandas as pd
+
+        entries = pd.DataFrame([asdict(entry) for entry in catalog.entries])
+        return entries.astype({"layers": "Int64", "heads": "Int64"})  # whole numbers, even where one is unknown
+
+    destination.emit(frame, lambda _: models_view(catalog))
+
+
+def _show_one(name: str, device: Device, destination: Destination) -> None:
+    from attnscan.sources import choose
+
+    source = choose(name)  # before torch: a wrong name is answered at once
+    from attnscan.checkpoint import examine
+
+    options = ScanOptions(model=name, device=device)
+    found, patterns = examine(options, source), [pattern.id for pattern in options.patterns]
+
+    def frame() -> pd.DataFrame:
+        return found.to_patterns_frame(patterns) if destination.format == "json" else found.to_frame(patterns)
+
+    def view(_: int) -> RenderableType:
+        from attnscan.views.checkpoint import checkpoint_view
+
+        return checkpoint_view(found, patterns)
+
+    destination.emit(frame, view)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -65,9 +64,9 @@ def all_heads_view(
             *(number(table.score[layer, head, scores.patterns.index(pattern)]) for pattern in patterns),
             number(scores.entropy[layer, head]),
         )
-    columns = "  ".join(f"{letter(p)} {p}" for p in patterns)
-    notes = f"Columns: {columns}  nats entropy of a row"
-    return Group(_title(result), "", grid, "", Text(notes, style="dim"), *_table_notes(result, without_delimiters))
+    columns = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns), "nats entropy of a row"]
+    notes = flowed((Text(column, style="dim") for column in columns), width)
+    return Group(_title(result), "", grid, "", *notes, *_table_notes(result, without_delimiters))
 
 
 def _title(result: Classification) -> Text:
@@ -144,7 +143,6 @@ def _table_notes(result: Classification, without_delimiters: bool) -> Iterator[T
 def _map(result: Classification, width: int) -> Iterator[RenderableType]:
     """The layer x head grid of what each head does on words, subdued where it mostly rests on delimiters."""
     layers, heads = result.scores.grid
-    parking = _parking(result)
     cell = next((size for size in (3, 2) if 7 + size * heads <= width), 1)
     yield Text("Map: what each head does on words; layers down, heads across", style="bold")
     every = 1 if cell == 3 else 5
@@ -153,20 +151,12 @@ def _map(result: Classification, width: int) -> Iterator[RenderableType]:
     for layer in range(layers):
         line = Text.assemble((f"{layer:>5}  ", "dim"))
         for head in range(heads):
-            mark = _mark(str(result.content_label[layer, head]), float(parking[layer, head]))
+            mark = _mark(str(result.content_label[layer, head]), float(result.parking[layer, head]))
             line.append(" " * (cell - 1)).append_text(mark)
         yield line
     shown = [name for name in (*result.scores.patterns, MIXED) if (result.content_label == name).any()]
     yield from flowed((named(name) for name in shown), width)
     yield Text("Small letter: half of the head's weight or more rests on delimiters.", style="dim")
-
-
-def _parking(result: Classification) -> NDArray[np.float64]:
-    """How much each head rests on delimiters. Shape: [layer, head]; 0 where the input has none."""
-    scores = result.scores
-    if "delimiter" not in scores.patterns:
-        return np.zeros(scores.grid)
-    return np.nan_to_num(scores.every_key.score[..., scores.patterns.index("delimiter")])
 
 
 def _mark(label: str, parking: float) -> Text:

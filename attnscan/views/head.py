@@ -70,7 +70,7 @@ def _map(shown: HeadWeights, matrix: NDArray[np.float32]) -> Iterator[Renderable
     left = _left(shown)
     yield Text("")
     for row in range(height):
-        letters = "".join(name[:height].rjust(height)[row] + " " for name in names)
+        letters = "".join(_fit(name[:height].rjust(height)[row], 2) for name in names)
         yield Text(" " * left + letters, style="dim")
     for query, weights in zip(shown.queries, matrix, strict=True):
         line = _query(shown, query)

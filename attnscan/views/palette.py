@@ -15,12 +15,51 @@ COLORS = {
     "delimiter": "#8a8a8a",
     "bag-of-words": "#d55e00",
 }
+MIXED_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#56567f", "#1a1a1a"
+"""On paper: of `mixed`, of a user's own pattern, and of text."""
+RAMP = ("#f4f7fa", "#cbdaef", "#a3bde4", "#79a2d8", "#4e86c9", "#2a6baf", "#17518c", "#0b3968", "#0c2240")
+"""From nothing to most, for weights and scores: one hue, lightness falling in equal steps (CIE L* 97 to 13)."""
 PARKS = 0.5
 """From this score on `delimiter`, a head is shown as one that rests there."""
 
+_DIMMEST = 0.2  # the opacity of a head that rests on delimiters alone
 _LETTERS = {pattern.id: pattern.letter for pattern in PATTERNS} | {MIXED: "·"}
 
 
 def letter(pattern: str) -> str:
     """The letter of a pattern, `·` for `mixed`; a user's own pattern has its name's first."""
     return _LETTERS.get(pattern) or pattern[:1].upper()
+
+
+def paper_color(label: str) -> str:
+    """A label's colour on paper."""
+    return COLORS.get(label, MIXED_COLOR if label == MIXED else OTHER_COLOR)
+
+
+def opacity(parking: float) -> float:
+    """Of the cell of a head that rests so much on delimiters, both in [0, 1]."""
+    return 1 - (1 - _DIMMEST) * parking
+
+
+def on_white(color: str, opacity: float) -> str:
+    """What a colour looks like on white paper.
+
+    >>> on_white("#000000", 1), on_white("#000000", 0.5)
+    ('#000000', '#808080')
+    """
+    return "#" + "".join(f"{round(255 - opacity * (255 - value)):02x}" for value in _channels(color))
+
+
+def readable_on(color: str) -> str:
+    """White or ink, whichever stands out more against a colour (contrast of WCAG 2).
+
+    >>> readable_on("#ffffff"), readable_on("#000000")
+    ('#1a1a1a', '#ffffff')
+    """
+    weighted = zip((0.2126, 0.7152, 0.0722), _channels(color), strict=True)
+    luminance = sum(share * (value / 255) ** 2.2 for share, value in weighted)
+    return INK if (luminance + 0.05) / 0.06 >= 1.05 / (luminance + 0.05) else "#ffffff"
+
+
+def _channels(color: str) -> list[int]:
+    return [int(color[i : i + 2], 16) for i in (1, 3, 5)]

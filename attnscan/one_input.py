@@ -7,9 +7,10 @@ import torch
 
 from attnscan.attention import Attention
 from attnscan.batch import EncodedInput, collate
-from attnscan.capture import AttentionBlock, Consumer, visible_keys
+from attnscan.capture import AttentionBlock, Consumer
 from attnscan.encode import encode_tokens
 from attnscan.errors import ModelError
+from attnscan.masks import visible_keys
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
 from attnscan.predictive import Report
@@ -99,6 +100,12 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Cl
         pairs_read=1,
     )
     return _classification(encoded, scorer.sums(), signature, options, "there is no model to ask")
+
+
+def classify_weights_and_keep(saved: SavedWeights, name: str, options: ScanOptions) -> tuple[Classification, Attention]:
+    """The same, and the attention itself, token by token whatever the unit."""
+    tokens = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, "token")
+    return classify_weights(saved, name, options), Attention.of(saved, tokens.sentence)
 
 
 class AttentionKeeper:

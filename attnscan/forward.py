@@ -1,0 +1,63 @@
+"""Running somebody else's model: what it takes, what it says when it fails, and silence about everything else."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers.utils import logging
+
+from attnscan.errors import CaptureError
+
+
+@contextmanager
+def quiet_transformers() -> Iterator[None]:
+    """Progress bars, reports of unused task heads and advice are not for our users; what matters is raised."""
+    verbosity = logging.get_verbosity()
+    bars = logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@quiet_transformers()
+@torch.inference_mode()
+def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
+    """Run a model as it is, without a tap.
+
+    Raises: CaptureError if it fails on this input.
+    """
+    try:
+        return model(**accepted(model, inputs))
+    except Exception as error:
+        raise failed(model, error) from error
+
+
+def failed(model: Any, error: Exception) -> CaptureError:
+    """What went wrong inside somebody else's model."""
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+    return CaptureError(
+        f"the model {type(model).__name__} fails on this input: {reason[:200]}",
+        "see that its config.json, weights and tokenizer belong together, or try --device cpu",
+    )
+
+
+def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
+    """The inputs that this model's forward takes, and its cache switched off where it has one."""
+    parameters = inspect.signature(model.forward).parameters
+    taken: dict[str, Any] = {name: value for name, value in inputs.items() if name in parameters}
+    segments = getattr(model.config, "type_vocab_size", None)
+    if isinstance(segments, int) and segments < 2:
+        taken.pop("token_type_ids", None)  # a tokenizer that gives segments to a model that has none
+    if "use_cache" in parameters:
+        taken["use_cache"] = False
+    return taken

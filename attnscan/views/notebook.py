@@ -1,0 +1,117 @@
+"""What a notebook shows of a result: one piece of HTML with inline styles, no script, and nothing from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from markupsafe import Markup
+
+from attnscan.plain import plain
+from attnscan.results import MIXED, Classification
+from attnscan.selection import head_name
+from attnscan.views.palette import PARKS, letter, on_white, opacity, paper_color, readable_on
+
+_STRONGEST = 5
+_TABLE = "font:inherit;color:inherit;margin:0.5em 0;border-spacing:1px"
+_CELL = "width:1.5em;height:1.5em;padding:0;text-align:center"
+_LINE = "margin:0.2em 0"
+_LEFT = "text-align:left;padding:0 1em 0 0"
+_NUMBER = "text-align:right;padding:0 1em 0 0"
+_FAINT = "opacity:0.65"
+
+
+def classification_html(result: Classification) -> str:
+    """The tokens, the heads of each pattern, and the map of all heads; a cell's tooltip has the head's scores."""
+    layers, heads = result.scores.grid
+    signature = result.signature
+    title = Markup('<p style="{}"><b>{}</b> {} × {} = {} heads <span style="{}">{} {}</span></p>').format(
+        _LINE, plain(signature.model), layers, heads, layers * heads, _FAINT, signature.device, signature.dtype
+    )
+    notes = Markup("").join(
+        Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, plain(note)) for note in _notes(result)
+    )
+    parts = (title, _tokens(result), _patterns(result), notes, _map(result))
+    return str(Markup('<div style="font-size:13px">{}</div>').format(Markup("").join(parts)))
+
+
+def _tokens(result: Classification) -> Markup:
+    """The units of each sentence in a line; a sentence's closing delimiter goes with it."""
+    lines: dict[int, list[Markup]] = {}
+    current = 0
+    for text, sentence in zip(result.units, result.sentence, strict=True):
+        current = max(current, sentence)
+        # isolated, so that a word from right to left leaves the words around it where they are
+        token = Markup('<bdi style="{}">{}</bdi>').format(_FAINT if sentence < 0 else "", plain(text.strip()) or "␣")
+        lines.setdefault(current, []).append(token)
+    return Markup("").join(
+        Markup('<p style="{}"><b>{}</b> {}</p>').format(_LINE, "AB"[sentence], Markup(" ").join(tokens))
+        for sentence, tokens in lines.items()
+    )
+
+
+def _patterns(result: Classification) -> Markup:
+    """How many heads each pattern has, and the strongest ones."""
+    header = _row("th", (("pattern", _LEFT), ("heads", _NUMBER), ("on words", _NUMBER), ("strongest heads", _LEFT)))
+    rows = []
+    for pattern in (*result.scores.patterns, MIXED):
+        counts = [str(int((labels == pattern).sum())) for labels in (result.label, result.content_label)]
+        if pattern in result.not_measured:
+            counts = ["", ""]
+        elif pattern == "delimiter":
+            counts[1] = "–"
+        name = Markup("{} {}").format(_swatch(pattern), plain(pattern))
+        cells = ((name, _LEFT), *((count, _NUMBER) for count in counts), (_strongest(result, pattern), _LEFT))
+        rows.append(_row("td", cells))
+    return Markup('<table style="{}">{}{}</table>').format(_TABLE, header, Markup("").join(rows))
+
+
+def _strongest(result: Classification, pattern: str) -> str:
+    if pattern == MIXED:
+        return "no pattern is far enough above chance"
+    if pattern in result.not_measured:
+        return f"not measured: {plain(result.not_measured[pattern])}"
+    score = result.scores.every_key.score[..., result.scores.patterns.index(pattern)]
+    if np.isnan(score).all():
+        return "no word of this input is eligible"
+    best = [divmod(int(flat), score.shape[1]) for flat in result.ranking(pattern)[:_STRONGEST]]
+    return ", ".join(f"{head_name(head)} {score[head]:.2f}" for head in best)
+
+
+def _map(result: Classification) -> Markup:
+    """The layer x head grid of content labels, paler and in small letters where a head rests on delimiters."""
+    layers, heads = result.scores.grid
+    rows = [_row("th", (("", _CELL), *((str(head), _CELL) for head in range(heads))))]
+    for layer in range(layers):
+        cells = Markup("").join(_head(result, layer, head) for head in range(heads))
+        rows.append(Markup('<tr><th style="{}">{}</th>{}</tr>').format(_CELL, layer, cells))
+    return Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
+
+
+def _head(result: Classification, layer: int, head: int) -> Markup:
+    place = layer, head
+    label, parking = str(result.content_label[place]), float(result.parking[place])
+    color = on_white(paper_color(label), opacity(parking))
+    mark = letter(label).lower() if parking >= PARKS else letter(label)
+    scores = zip(result.scores.patterns, result.scores.every_key.score[place], strict=True)
+    measured = ", ".join(f"{plain(pattern)} {score:.2f}" for pattern, score in scores if not np.isnan(score))
+    tooltip = f"{head_name(place)}: {plain(str(result.label[place]))}, on words {plain(label)}\n{measured}"
+    style = f"{_CELL};background:{color};color:{readable_on(color)}"
+    return Markup('<td style="{}" title="{}">{}</td>').format(style, tooltip, mark)
+
+
+def _swatch(pattern: str) -> Markup:
+    color = paper_color(pattern)
+    style = f"display:inline-block;width:1.4em;text-align:center;background:{color};color:{readable_on(color)}"
+    return Markup('<span style="{}">{}</span>').format(style, letter(pattern))
+
+
+def _row(tag: str, cells: Iterable[tuple[str, str]]) -> Markup:
+    """A table's row of texts and their styles."""
+    made = (Markup('<{} style="{}">{}</{}>').format(tag, style, text, tag) for text, style in cells)
+    return Markup("<tr>{}</tr>").format(Markup("").join(made))
+
+
+def _notes(result: Classification) -> tuple[str, ...]:
+    above = f"heads: by label, {result.threshold:g} above chance or more. on words: delimiters left out."
+    return (above, *result.notes, "Map: layers down, heads across; small letter: half or more rests on delimiters.")

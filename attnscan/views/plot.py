@@ -1,0 +1,72 @@
+"""Pictures of a result, for papers and slides: results to the bytes of a PNG, SVG or PDF file."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from attnscan.attention import Attention
+from attnscan.options import Picture
+from attnscan.results import Classification, Signature
+from attnscan.selection import Head
+from attnscan.views.plot_heads import heads_sheet, lines_sheet
+from attnscan.views.plot_map import map_sheet
+from attnscan.views.plot_scores import layers_sheet, scores_sheet
+from attnscan.views.sheet import Sheet, drawing
+
+COLUMN = 3.3
+"""The width of a journal's column, in inches."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """The file that a picture is for."""
+
+    format: Picture = "svg"
+    width: float = COLUMN
+    """In inches. The height is what the content needs."""
+
+    @property
+    def vector(self) -> bool:
+        """Whether it is drawn when it is looked at, at any size."""
+        return self.format != "png"
+
+
+def map_picture(result: Classification, look: Look = Look()) -> bytes:
+    """What each head does on words, as the map on the terminal."""
+    with drawing():
+        return _file(map_sheet(result, look.width), look, result.signature, "map")
+
+
+def scores_picture(result: Classification, look: Look = Look(), *, without_delimiters: bool = False) -> bytes:
+    """Every head's score for each pattern, on one scale."""
+    table = result.scores.words_only if without_delimiters else result.scores.every_key
+    with drawing():
+        return _file(scores_sheet(result, look.width, table, look.vector), look, result.signature, "scores")
+
+
+def layers_picture(result: Classification, look: Look = Look(), *, without_delimiters: bool = False) -> bytes:
+    """The best and the mean score of every layer for each pattern."""
+    table = result.scores.words_only if without_delimiters else result.scores.every_key
+    with drawing():
+        return _file(layers_sheet(result, look.width, table), look, result.signature, "layers")
+
+
+def heads_picture(
+    attention: Attention, heads: Sequence[Head], signature: Signature, look: Look = Look(), *, lines: bool = False
+) -> bytes:  # fmt: skip
+    """Some heads' weights, token by token: as heat maps, or as lines.
+
+    Raises: SelectionError if these are too many heads for the width.
+    """
+    with drawing():
+        sheet = (
+            lines_sheet(attention, heads, look.width)
+            if lines
+            else heads_sheet(attention, heads, look.width, look.vector)
+        )
+        return _file(sheet, look, signature, "head")
+
+
+def _file(sheet: Sheet, look: Look, signature: Signature, kind: str) -> bytes:
+    return sheet.to_bytes(look.format, signature, kind)

@@ -1,0 +1,115 @@
+// Small helpers for elements, canvases and the keyboard. Text is only ever set as text.
+
+const find = (id) => document.getElementById(id);
+
+/** An element with attributes and children; a child that is a string becomes text. */
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === true) element.setAttribute(name, "");
+    else if (value !== false && value !== null) element.setAttribute(name, value);
+  }
+  element.append(...children);
+  return element;
+}
+
+// What is as it should be already is left alone: every change makes the browser lay the page out anew.
+
+function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}
+
+function setAttribute(element, name, value) {
+  if (element.getAttribute(name) !== value) element.setAttribute(name, value);
+}
+
+function setVariable(element, name, value) {
+  if (element.style.getPropertyValue(name) !== String(value)) element.style.setProperty(name, value);
+}
+
+const LARGEST_CANVAS = 16000; // no browser draws on a longer side
+
+/** Size a canvas in CSS pixels and sharpen it for the screen, as far as browsers allow. */
+function sized(canvas, width, height) {
+  const scale = Math.min(window.devicePixelRatio || 1, LARGEST_CANVAS / Math.max(width, height, 1));
+  canvas.width = Math.max(1, Math.round(width * scale));
+  canvas.height = Math.max(1, Math.round(height * scale));
+  canvas.style.width = `${width}px`;
+  canvas.style.height = `${height}px`;
+  const context = canvas.getContext("2d");
+  context.setTransform(canvas.width / width, 0, 0, canvas.height / height, 0, 0);
+  return context;
+}
+
+/** A colour of the style sheet, such as `--ground`, in the theme that is on. */
+function color(name) {
+  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+}
+
+/** `#rrggbb` as three numbers. */
+function channels(hex) {
+  return [1, 3, 5].map((start) => parseInt(hex.slice(start, start + 2), 16));
+}
+
+/** One item of a group takes part in the tab order: `current`, or the first one. */
+function rove(items, current) {
+  const chosen = items.includes(current) ? current : items[0];
+  for (const item of items) setAttribute(item, "tabindex", item === chosen ? "0" : "-1");
+}
+
+const STEPS = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1] };
+
+/** Where an arrow, Home or End leads among `count` items in rows of `columns`; null for other keys. */
+function moved(event, index, count, columns, rightToLeft) {
+  if (event.key === "Home") return 0;
+  if (event.key === "End") return count - 1;
+  const step = STEPS[event.key];
+  if (!step) return null;
+  const next = index + (rightToLeft ? -step[0] : step[0]) + step[1] * columns;
+  return next >= 0 && next < count ? next : index;
+}
+
+/** Arrows move the focus among the items of a container, and tell `onMove` of it. */
+function steer(container, items, columns, onMove = () => {}) {
+  container.addEventListener("keydown", (event) => {
+    const all = items();
+    const index = all.indexOf(event.target.closest("button"));
+    if (index < 0 || event.altKey || event.metaKey || event.ctrlKey) return;
+    const next = moved(event, index, all.length, columns(), getComputedStyle(container).direction === "rtl");
+    if (next === null) return;
+    event.preventDefault();
+    rove(all, all[next]);
+    all[next].focus();
+    onMove(all[next], event);
+  });
+}
+
+/** Buttons of which one is chosen, as radio buttons are; tells `onChoose` its value. */
+function segmented(id, onChoose) {
+  const buttons = [...find(id).querySelectorAll("button")];
+  for (const button of buttons) button.addEventListener("click", () => onChoose(button.value));
+  steer(
+    find(id),
+    () => buttons,
+    () => 1,
+    (button) => onChoose(button.value),
+  );
+  return (value) => {
+    for (const button of buttons) button.setAttribute("aria-checked", String(button.value === value));
+    rove(
+      buttons,
+      buttons.find((button) => button.value === value),
+    );
+  };
+}
+
+/** A token by its text and place, as nodes: the text's direction stays its own. */
+function named(index) {
+  return [make("bdi", {}, facts.tokens[index]), ` (${index})`];
+}
+
+/** Show a line of text in an element, or hide the element if there is none. */
+function notice(id, text) {
+  find(id).textContent = text;
+  find(id).hidden = !text;
+}

@@ -1,0 +1,76 @@
+// Puts the views together: tabs, theme, printing, and what to paint when something changed.
+
+const views = { model: modelView, head: headView, neuron: neuronView, table: tableView };
+const dark = window.matchMedia("(prefers-color-scheme: dark)");
+let printing = false;
+
+const theme = () => (printing ? "light" : state.theme || (dark.matches ? "dark" : "light"));
+
+let turn = 0;
+
+/** Paint what the state says. The page is marked as settled once all of it is there. */
+async function show() {
+  const mine = ++turn;
+  document.documentElement.dataset.settled = "no";
+  const beside = state.view === "head" || state.view === "neuron";
+  document.documentElement.dataset.theme = theme();
+  find("theme").textContent = theme() === "dark" ? "Light" : "Dark";
+  find("theme").setAttribute("aria-label", `Change to the ${theme() === "dark" ? "light" : "dark"} theme`);
+  for (const tab of tabs) {
+    const chosen = tab.value === state.view;
+    tab.setAttribute("aria-selected", String(chosen));
+    find(tab.value).hidden = !chosen;
+  }
+  rove(
+    tabs,
+    tabs.find((tab) => tab.value === state.view),
+  );
+  find("beside").hidden = !beside;
+  find("delimiters-field").hidden = state.view === "neuron"; // a softmax is over all keys
+  paintDelimiters(state.delimiters);
+  if (beside) paintPicker();
+  await views[state.view].paint();
+  if (mine === turn) document.documentElement.dataset.settled = "yes";
+}
+
+const tabs = [...find("tabs").children];
+for (const tab of tabs) tab.addEventListener("click", () => change({ view: tab.value }));
+steer(
+  find("tabs"),
+  () => tabs,
+  () => 1,
+  (tab) => change({ view: tab.value }),
+);
+const paintDelimiters = segmented("delimiters", (delimiters) => change({ delimiters }));
+find("theme").addEventListener("click", () => change({ theme: theme() === "dark" ? "light" : "dark" }));
+
+if (!("DecompressionStream" in window))
+  notice("trouble", "This browser cannot unpack what the page carries: it needs one of 2023 or later.");
+buildPicker();
+for (const view of Object.values(views)) view.build();
+readAddress();
+await show();
+
+window.addEventListener("popstate", () => {
+  readAddress();
+  show();
+});
+window.addEventListener("hashchange", () => {
+  readAddress();
+  show();
+});
+dark.addEventListener("change", show);
+let width = window.innerWidth;
+window.addEventListener("resize", () => {
+  if (window.innerWidth === width) return;
+  width = window.innerWidth;
+  show();
+});
+window.addEventListener("beforeprint", () => {
+  printing = true;
+  show();
+});
+window.addEventListener("afterprint", () => {
+  printing = false;
+  show();
+});

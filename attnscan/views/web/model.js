@@ -1,0 +1,123 @@
+// The model view: every head as a thumbnail of its weights, in the colour of its label.
+
+const THUMBNAIL = 56; // CSS pixels
+
+const modelView = {
+  build() {
+    for (const id of scored) find("order").append(make("option", { value: id }, `by ${id}`));
+    find("order").addEventListener("change", (event) => change({ order: event.target.value }));
+    find("legend").addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (button) change({ only: state.only === button.value ? "" : button.value });
+    });
+    this.cells = heads.map((head) => {
+      const canvas = make("canvas", { "aria-hidden": "true" });
+      const caption = make("span", { class: "caption" }, make("b", {}, head.name), make("span"));
+      return make("button", { type: "button", value: head.name }, canvas, caption);
+    });
+    find("thumbnails").addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (button) change({ view: "head", heads: button.value });
+    });
+    steer(
+      find("thumbnails"),
+      () => this.inOrder,
+      () => this.columns(),
+    );
+  },
+
+  /** How many heads stand in a row. */
+  columns() {
+    if (state.order === "place") return HEADS;
+    const top = this.inOrder[0].offsetTop;
+    const next = this.inOrder.findIndex((cell) => cell.offsetTop > top);
+    return next < 0 ? this.inOrder.length : next;
+  },
+
+  ranked() {
+    if (state.order === "place") return heads;
+    const place = scored.indexOf(state.order);
+    const score = (head) => (scoresOf(head, leftOut())[place] === "" ? -1 : Number(scoresOf(head, leftOut())[place]));
+    return [...heads].sort((a, b) => score(b) - score(a) || a.index - b.index);
+  },
+
+  async paint() {
+    find("order").value = state.order;
+    this.paintLegend();
+    const ranked = this.ranked();
+    const byPlace = state.order === "place";
+    const grid = find("thumbnails");
+    grid.classList.toggle("by-place", byPlace);
+    grid.style.setProperty("--columns", HEADS);
+    this.inOrder = ranked.map((head) => this.cells[head.index]);
+    for (const head of heads) this.paintCaption(head);
+    grid.replaceChildren(...(byPlace ? this.withAxes() : this.inOrder));
+    rove(this.inOrder, this.cells[chosenHeads()[0].index]);
+    const bytes = await thumbnails();
+    for (const head of heads) this.paintThumbnail(head, bytes);
+  },
+
+  /** The cells with the numbers of layers and heads around them. */
+  withAxes() {
+    const across = Array.from({ length: HEADS }, (_, head) =>
+      make("span", { class: "axis", "aria-hidden": "true" }, String(head)),
+    );
+    const lines = Array.from({ length: LAYERS }, (_, layer) => [
+      make("span", { class: "axis", "aria-hidden": "true" }, String(layer)),
+      ...this.inOrder.slice(layer * HEADS, (layer + 1) * HEADS),
+    ]);
+    return [make("span", { class: "axis corner", "aria-hidden": "true" }), ...across, ...lines.flat()];
+  },
+
+  paintCaption(head) {
+    const cell = this.cells[head.index];
+    const label = labelOf(head, leftOut());
+    const id = state.order === "place" ? label : state.order;
+    const score = scoresOf(head, leftOut())[scored.indexOf(id)];
+    const number = score ? Number(score).toFixed(2) : "";
+    cell.querySelector("span > span").textContent = state.order === "place" ? pattern[label].letter : number || "–";
+    cell.style.setProperty("--color", pattern[label].color);
+    cell.classList.toggle("mixed", label === "mixed");
+    cell.classList.toggle("dimmed", state.only !== "" && state.only !== label);
+    const said = number ? `${id} ${number}` : label;
+    cell.setAttribute(
+      "aria-label",
+      `head ${head.name}, ${label}${id === label ? (number ? ` ${number}` : "") : `, ${said}`}`,
+    );
+    cell.title = `${head.name} ${label}${number ? `\n${id} ${number}` : ""}`;
+  },
+
+  paintThumbnail(head, bytes) {
+    const side = facts.side;
+    const shade = pattern[labelOf(head, leftOut())].color;
+    const canvas = this.cells[head.index].querySelector("canvas");
+    if (canvas.dataset.color === shade) return; // it is there already
+    canvas.dataset.color = shade;
+    canvas.width = canvas.height = side;
+    const context = canvas.getContext("2d");
+    const image = context.createImageData(side, side);
+    const [red, green, blue] = channels(shade);
+    const start = head.index * side * side;
+    for (let i = 0; i < side * side; i++) image.data.set([red, green, blue, bytes[start + i]], 4 * i);
+    context.putImageData(image, 0, 0);
+  },
+
+  paintLegend() {
+    const counts = {};
+    for (const head of heads) counts[labelOf(head, leftOut())] = (counts[labelOf(head, leftOut())] || 0) + 1;
+    const buttons = facts.patterns.map((each) => {
+      const button = make(
+        "button",
+        { type: "button", value: each.id, title: each.counts, "aria-pressed": String(state.only === each.id) },
+        make("i", { class: each.id === "mixed" ? "swatch mixed" : "swatch" }),
+        `${each.letter} ${each.id}`,
+        make("span", { class: "count" }, String(counts[each.id] || 0)),
+      );
+      button.style.setProperty("--color", each.color);
+      return button;
+    });
+    const focused = document.activeElement?.closest("#legend button")?.value;
+    find("legend").replaceChildren(...buttons);
+    buttons.find((button) => button.value === focused)?.focus();
+  },
+};

@@ -1,0 +1,70 @@
+// What is shown, kept in the page's address, so that a view can be linked, found again and gone back to.
+
+const usual = {
+  view: "model",
+  delimiters: "counted",
+  order: "place",
+  only: "", // the one pattern whose heads stand out
+  heads: facts.best,
+  token: "", // q5 or k5: the query or key that is held
+  pairs: "all",
+  from: "0.02",
+  layout: facts.rightToLeft ? "horizontal" : "vertical",
+  keys: "place",
+  sort: "",
+  find: "",
+  label: "",
+  theme: "",
+};
+const allowed = {
+  view: (text) => ["model", "head", "neuron", "table"].includes(text),
+  delimiters: (text) => ["counted", "left-out"].includes(text),
+  order: (text) => text === "place" || scored.includes(text),
+  only: (text) => text === "" || text in pattern,
+  heads: (text) => text.split(",").every((name) => headNamed.has(name)),
+  token: (text) => text === "" || (/^[qk]\d+$/.test(text) && Number(text.slice(1)) < LENGTH),
+  pairs: (text) => ["all", "aa", "ab", "ba", "bb"].includes(text),
+  from: (text) => Number(text) >= 0 && Number(text) <= 1,
+  layout: (text) => ["vertical", "horizontal"].includes(text),
+  keys: (text) => ["place", "weight"].includes(text),
+  sort: (text) => text === "" || /^[+-]/.test(text),
+  find: () => true,
+  label: (text) => text === "" || text in pattern,
+  theme: (text) => ["", "light", "dark"].includes(text),
+};
+
+let state = { ...usual };
+
+/** Take over what the address says, as far as it makes sense for this page. */
+function readAddress() {
+  const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  const known = Object.keys(usual).filter((name) => name in given && allowed[name](given[name]));
+  state = { ...usual, ...Object.fromEntries(known.map((name) => [name, given[name]])) };
+}
+
+function address() {
+  const said = new URLSearchParams();
+  for (const [name, value] of Object.entries(state)) if (value !== usual[name]) said.set(name, value);
+  return `#${said.toString().replaceAll("%2C", ",")}`;
+}
+
+/** Change what is shown. Another view or head is a step that the browser can go back from. */
+function change(changes) {
+  const before = state;
+  state = { ...state, ...changes };
+  const step = before.view !== state.view || before.heads !== state.heads;
+  try {
+    history[step ? "pushState" : "replaceState"](null, "", address());
+  } catch {
+    // a page inside another one has no address to keep it in
+  }
+  show();
+}
+
+const leftOut = () => state.delimiters === "left-out";
+const chosenHeads = () => state.heads.split(",").map((name) => headNamed.get(name));
+
+/** The token that is held, as { side: "q" or "k", index }; null if none is. */
+function heldToken() {
+  return state.token ? { side: state.token[0], index: Number(state.token.slice(1)) } : null;
+}

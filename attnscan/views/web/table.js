@@ -1,0 +1,141 @@
+// The table: every head with its labels and scores, to sort, to search, and to save as CSV.
+
+const TEXTS = ["label", "runner_up", "content_label"];
+const shownColumns = ["head", ...TEXTS, ...scored, "entropy"];
+const headings = { runner_up: "runner-up", content_label: "on words" };
+
+const tableView = {
+  build() {
+    const cells = shownColumns.map((name) => {
+      const button = make("button", { type: "button", value: name }, headings[name] || name);
+      return make("th", { scope: "col", class: TEXTS.includes(name) || name === "head" ? "" : "number" }, button);
+    });
+    find("scores").tHead.append(make("tr", {}, ...cells));
+    find("scores").tHead.addEventListener("click", (event) => event.target.value && this.sortBy(event.target.value));
+    find("scores").tBodies[0].addEventListener("click", (event) => {
+      const button = event.target.closest("button");
+      if (button) change({ view: "head", heads: button.value });
+    });
+    steer(
+      find("scores"),
+      () => [...find("scores").tBodies[0].querySelectorAll("button")],
+      () => 1,
+    );
+    for (const each of facts.patterns) find("label").append(make("option", { value: each.id }, each.id));
+    find("find").addEventListener("input", (event) => change({ find: event.target.value }));
+    find("label").addEventListener("change", (event) => change({ label: event.target.value }));
+    find("save").addEventListener("click", () => this.save());
+  },
+
+  /** First by falling numbers or rising names, then the other way round, then as it was. */
+  sortBy(name) {
+    const usual = TEXTS.includes(name) || name === "head" ? "+" : "-";
+    const other = usual === "+" ? "-" : "+";
+    const next = { [usual + name]: other + name, [other + name]: "" };
+    change({ sort: state.sort in next ? next[state.sort] : usual + name });
+  },
+
+  /** The cells of a head's line in the CSV, by the name of their column. */
+  cell(head, name) {
+    const place = scored.indexOf(name);
+    if (name === "head") return head.name;
+    return place >= 0 ? scoresOf(head, leftOut())[place] : head.row[column[name]];
+  },
+
+  /** The heads that are shown, in the order that they are shown in. */
+  rows() {
+    const wanted = state.find
+      .toLowerCase()
+      .split(/[\s,]+/)
+      .filter(Boolean);
+    const found = heads.filter(
+      (head) =>
+        (!state.label || labelOf(head, leftOut()) === state.label) &&
+        (!wanted.length || wanted.some((word) => matches(head, word))),
+    );
+    if (!state.sort) return found;
+    const [way, name] = [state.sort[0] === "+" ? 1 : -1, state.sort.slice(1)];
+    if (name === "head") return found.sort((a, b) => way * (a.index - b.index));
+    if (TEXTS.includes(name))
+      return found.sort((a, b) => way * compare(this.cell(a, name), this.cell(b, name)) || a.index - b.index);
+    const value = (head) => (this.cell(head, name) === "" ? NaN : Number(this.cell(head, name)));
+    return found.sort((a, b) => emptyLast(value(a), value(b)) || way * (value(a) - value(b)) || a.index - b.index);
+  },
+
+  paint() {
+    if (find("find").value !== state.find) find("find").value = state.find;
+    find("label").value = state.label;
+    for (const heading of find("scores").tHead.rows[0].cells) {
+      const sorted = state.sort.slice(1) === heading.firstChild.value ? state.sort[0] : "";
+      heading.setAttribute("aria-sort", { "+": "ascending", "-": "descending", "": "none" }[sorted]);
+    }
+    const rows = this.rows();
+    find("scores").tBodies[0].replaceChildren(...rows.map((head) => this.line(head)));
+    const buttons = [...find("scores").tBodies[0].querySelectorAll("button")];
+    if (buttons.length) rove(buttons, buttons[0]);
+    find("count").textContent =
+      rows.length === heads.length ? `${heads.length} heads` : `${rows.length} of ${heads.length} heads`;
+    find("save").disabled = rows.length === 0;
+  },
+
+  line(head) {
+    const opener = make("button", { type: "button", value: head.name, title: `Look at head ${head.name}` }, head.name);
+    const cells = shownColumns
+      .slice(1)
+      .map((name) =>
+        TEXTS.includes(name) ? labelCell(head.row[column[name]]) : numberCell(this.cell(head, name), pattern[name]),
+      );
+    return make("tr", {}, make("th", { scope: "row" }, opener), ...cells);
+  },
+
+  /** Save the heads that are shown, as `attnscan classify --csv` writes them. */
+  save() {
+    const lines = [
+      facts.columns,
+      ...this.rows().map((head) =>
+        facts.columns.map((name, index) => (scored.includes(name) ? this.cell(head, name) : head.row[index])),
+      ),
+    ];
+    const text = lines.map((line) => line.map(quoted).join(",") + "\n").join("");
+    const link = make("a", {
+      download: "heads.csv",
+      href: URL.createObjectURL(new Blob([text], { type: "text/csv" })),
+    });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+  },
+};
+
+/** Whether a head is called so, is of the layer `layer:2`, or has such a label. */
+function matches(head, word) {
+  return (
+    head.name === word || word === `layer:${head.layer}` || TEXTS.some((name) => head.row[column[name]].includes(word))
+  );
+}
+
+const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
+const emptyLast = (a, b) => Number(Number.isNaN(a)) - Number(Number.isNaN(b));
+const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
+
+function labelCell(label) {
+  if (label === "mixed") return make("td", { class: "mixed" }, label);
+  const swatch = make("i", { class: "swatch" });
+  swatch.style.setProperty("--color", pattern[label].color);
+  return make("td", {}, swatch, label);
+}
+
+/** A number in full, the digits that seldom matter in a fainter tone; on a tint if it is a pattern's score. */
+function numberCell(text, of) {
+  const cut = text.indexOf(".") + 4;
+  const cell = make(
+    "td",
+    { class: of ? "number score" : "number" },
+    text.slice(0, cut),
+    make("small", {}, text.slice(cut)),
+  );
+  if (of) {
+    cell.style.setProperty("--color", of.color);
+    cell.style.setProperty("--share", text || 0);
+  }
+  return cell;
+}

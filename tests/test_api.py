@@ -1,0 +1,135 @@
+"""What `import attnscan` offers: functions that stay functions, no torch before it is needed, a view in notebooks."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import attnscan
+from attnscan.cli import app
+from attnscan.errors import AttnscanError, InputError
+from attnscan.results import Classification
+from attnscan.views.notebook import classification_html
+from attnscan.views.palette import COLORS, letter
+
+A, B = "I went to the store.", "At the store, I bought fresh strawberries."
+NOTEBOOK = Path(__file__).parents[1] / "examples" / "notebook.ipynb"
+
+
+@pytest.fixture(scope="module")
+def article() -> Classification:
+    return attnscan.classify(A, B, model="bundled", predictive="off")
+
+
+def parsed(html: str) -> ET.Element:
+    """The view, which is well-formed XML too."""
+    return ET.fromstring(html)
+
+
+def test_importing_needs_no_torch_and_every_module_leaves_the_functions_alone() -> None:
+    script = (
+        "import sys, importlib, pkgutil, attnscan\n"
+        "assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)\n"
+        "assert set(attnscan.__all__) <= set(dir(attnscan))\n"
+        "for module in pkgutil.walk_packages(attnscan.__path__, 'attnscan.'):\n"
+        "    if not module.name.endswith('__main__'):\n"
+        "        importlib.import_module(module.name)\n"
+        "from types import ModuleType\n"
+        "assert not [name for name in attnscan.__all__ if isinstance(getattr(attnscan, name), ModuleType)]\n"
+        "assert callable(attnscan.classify) and callable(attnscan.rank_heads)\n"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+
+
+def test_no_module_has_the_name_of_what_is_offered() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(attnscan.__path__)}
+    assert not modules & set(attnscan.__all__)
+    with pytest.raises(AttributeError, match="has no attribute 'clasify'"):
+        attnscan.clasify  # noqa: B018
+    assert importlib.import_module("attnscan.one_input")
+
+
+def test_classify_is_what_the_command_line_says(article: Classification) -> None:
+    from typer.testing import CliRunner
+
+    result = CliRunner().invoke(app, ["classify", A, B, "--model", "bundled", "--predictive", "off", "--csv"])
+    lines = [line.split(",") for line in result.stdout.splitlines()[1:]]
+    frame = article.to_frame()
+    assert [line[3] for line in lines] == list(frame["label"])
+    assert [float(line[6]) for line in lines] == pytest.approx(list(frame["next-word"]), abs=1e-6)
+
+
+def test_options_are_those_of_a_scan() -> None:
+    words = attnscan.classify(A, B, model="bundled", unit="word", predictive="off")
+    assert "strawberries" in words.units and words.signature.unit == "word"
+    with pytest.raises(TypeError):
+        attnscan.classify(A, untis="word")
+    with pytest.raises(InputError):
+        attnscan.classify(" ", model="bundled")
+    assert attnscan.AttnscanError is AttnscanError
+
+
+def test_the_attention_comes_along() -> None:
+    result, attention = attnscan.classify_and_keep(A, model="bundled", predictive="off")
+    assert isinstance(attention, attnscan.Attention)
+    assert attention.tokens == result.units and attention.weights.shape[:2] == result.scores.grid
+
+
+def test_heads_are_ranked_over_an_iterable() -> None:
+    pairs: list[Any] = [(A, B), (A, None), B]
+    ranking = attnscan.rank_heads(iter(pairs), model="bundled", predictive="off")
+    assert ranking.signature.pairs_read == 3
+    best = ranking.to_frame(["previous-word"], 1).iloc[0]
+    assert (best["layer"], best["head"]) == (0, 2) and best["score"] > 0.9
+    with pytest.raises(InputError):
+        attnscan.rank_heads([], model="bundled")
+
+
+def test_a_notebook_shows_tokens_patterns_and_the_map(article: Classification) -> None:
+    html = article._repr_html_()
+    root = parsed(html)
+    assert [bdi.text for bdi in root.iter("bdi")] == list(article.units)
+    table, grid = root.iter("table")
+    rows = ["".join(row[0].itertext()) for row in table][1:]
+    assert rows == [f"{letter(pattern)} {pattern}" for pattern in (*COLORS, "mixed")]
+    cells = list(grid.iter("td"))
+    assert len(cells) == 72
+    previous = cells[2]
+    assert previous.text == "P"
+    assert previous.attrib["title"].startswith("0-2: previous-word, on words previous-word next-word 0.0")
+    score = article.scores.every_key.score[0, 2, 1]
+    assert f"previous-word {score:.2f}" in previous.attrib["title"]
+    assert np.isclose(score, 1, atol=0.01)
+    assert len(html) < 60_000 and not any(text in html for text in ("<script", "http", "url(", "src="))
+
+
+def test_the_view_escapes_what_comes_from_outside(article: Classification) -> None:
+    hostile = ('<script>alert("1")</script>', "<img onerror=x>", "a&b", '"', "\x1b[31m", "\u202eabc", "שלום", "\ufffe")
+    units = (*hostile, *article.units[len(hostile) :])
+    shown = replace(article, units=units, signature=replace(article.signature, model="<b>'\"&"), notes=("<i>",))
+    root = parsed(classification_html(shown))
+    found = [bdi.text for bdi in root.iter("bdi")]
+    assert found[:4] == list(hostile[:4]) and found[4:8] == [r"\x1b[31m", r"\u202eabc", "שלום", r"\ufffe"]
+    assert {element.tag for element in root.iter()} == {"div", "p", "b", "span", "bdi", "table", "tr", "th", "td"}
+    assert "<b>'\"&" in "".join(root.itertext())
+
+
+def test_the_example_notebook_runs_from_end_to_end(tmp_path: Path) -> None:
+    nbclient = pytest.importorskip("nbclient")
+    nbformat = pytest.importorskip("nbformat")
+    pytest.importorskip("ipykernel")
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    assert all(not cell.get("outputs") for cell in notebook.cells)  # they would go stale
+    nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3").execute(cwd=str(tmp_path))
+    data = [output["data"] for cell in notebook.cells for output in cell.get("outputs", ()) if "data" in output]
+    assert {"text/html", "image/svg+xml"} <= {kind for shown in data for kind in shown}
+    assert "0-2: previous-word" in data[0]["text/html"]
