@@ -50,7 +50,7 @@ class Readout:
         columns += [by_id[str(targets[p].part_of)] * self.eligible[..., p, None].float() for p in self._parts]
         every = torch.stack(columns, -1).flatten(1, 2)  # [batch, cell, column]
         spread = (every != 0).sum(1, keepdim=True) > _DENSE * length**2
-        self._dense = every * spread if bool(spread.any()) else None
+        self._dense = {c: every[..., c] * spread[..., c] for c in range(len(columns)) if bool(spread[..., c].any())}
         sparse = every * ~spread
         self._cells = pad_sequence([row.any(-1).nonzero()[:, 0] for row in sparse], batch_first=True, padding_value=-1)
         kept = self._cells >= 0
@@ -66,8 +66,8 @@ class Readout:
         flat = weights.flatten(2)
         picked = flat.gather(2, self._cells[:, None].expand(-1, weights.shape[1], -1))
         both = picked.to(self._values.dtype) @ self._values
-        if self._dense is not None:
-            both += torch.bmm(flat, self._dense)
+        for c, cells in self._dense.items():  # no matrix product: its rounding depends on how many inputs there are
+            both[..., c] += (flat * cells[:, None]).sum(-1)
         on_target = both[..., : self._count]
         for p, matrix in self._even.items():
             on_target[..., p] = torch.minimum(weights, matrix[:, None]).sum((-1, -2))
@@ -83,9 +83,9 @@ class Readout:
         measured = each.new_zeros(len(weights), self._length, self._count)
         query = (self._cells // self._length)[..., None].expand(-1, -1, self._count)
         measured.scatter_add_(1, query, each)
-        if self._dense is not None:
-            spread = flat[..., None] * self._dense[..., : self._count]
-            measured += spread.view(len(weights), self._length, self._length, self._count).sum(2)
+        for c, cells in self._dense.items():
+            if c < self._count:
+                measured[..., c] += (flat * cells).view_as(weights).sum(-1)
         for p, matrix in self._even.items():
             measured[..., p] = torch.minimum(weights, matrix).sum(-1)
         return measured

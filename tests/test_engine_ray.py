@@ -80,8 +80,7 @@ def _threads() -> Iterator[None]:
 
 
 def local(options: ScanOptions, files: list[str]) -> Ranking:
-    """The one-machine engine's table, by one core as the workers have: more of them round products differently."""
-    torch.set_num_threads(1)
+    """The one-machine engine's table."""
     with Scanner(options) as scanner:
         state = ScanState()
         for after in scan(scanner, read_pairs(files)):

@@ -16,11 +16,12 @@ from numpy.testing import assert_allclose
 from toy import save_toy_bert
 
 from attnscan import engine
+from attnscan.batch import EncodedBatch
 from attnscan.engine import ScanState, Seen, scan, scan_shard, unseen
 from attnscan.errors import DeviceError, InputError, StateError, TooLongError
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair, Record
-from attnscan.patterns import PATTERNS
+from attnscan.patterns import PATTERNS, Pattern
 from attnscan.per_pair import PerPairWriter, rank_file
 from attnscan.scanner import Scanner
 from attnscan.state import load_state, save_state
@@ -341,3 +342,11 @@ def test_numbers_agree_with_a_plain_loop_over_the_model(bundled_dir: Path) -> No
             found = [getattr(table.every_key, each)[place] for each in ("score", "chance", "se", "n", "pairs")]
             assert_allclose(found, [score, chance, se, n, count], atol=1e-5, err_msg=name)
     assert np.isnan(table.every_key.score[..., table.patterns.index("predictive")]).all()
+
+
+def test_dense_patterns_of_ones_own_do_not_depend_on_the_batch_either(options: ScanOptions) -> None:
+    def far(batch: EncodedBatch) -> torch.Tensor:
+        return (batch.offset.abs() > 1) & batch.same_sentence
+
+    own = replace(options, patterns=(*PATTERNS, Pattern("far", "F", far, "words of the same sentence, not beside it")))
+    _equal(scan_shard(replace(own, batch_tokens=1), PAIRS), scan_shard(replace(own, batch_tokens=10_000), PAIRS), 1e-12)
