@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from attnscan import one_input
@@ -15,13 +16,16 @@ from attnscan.scanner import Scanner
 
 
 def classify(a: str, b: str | None = None, *, model: str | None = None, **options: Any) -> Classification:
-    """What every head of a model does on one sentence, or on a pair. A notebook shows it; `to_frame()` is its table.
+    """What every head of a model does on one sentence, or on a pair. `to_frame()` is its table.
+
+    A notebook shows its labels and scores, and below them the views of `attnscan report`, offline.
 
     `model` is a hub id, a directory or `bundled`, as on the command line.
 
     Raises: AttnscanError, which says what to do about it; TypeError for an option that there is not.
     """
-    return one_input.classify(Pair(a, b), ScanOptions(model=model, **options))
+    result, attention = one_input.classify_and_keep(Pair(a, b), ScanOptions(model=model, **options))
+    return replace(result, attention=attention)
 
 
 def classify_and_keep(

@@ -18,6 +18,8 @@ from attnscan.options import THRESHOLD, Measure
 if TYPE_CHECKING:
     import pandas as pd
 
+    from attnscan.attention import Attention
+
 MIXED = "mixed"
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -135,6 +137,8 @@ class Classification:
     """What else to know of how the scores were had, a line each."""
     threshold: float = THRESHOLD
     """How far above chance a label's pattern must be."""
+    attention: Attention | None = field(default=None, repr=False, compare=False)
+    """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
 
     @cached_property
     def label(self) -> NDArray[np.str_]:
@@ -159,7 +163,7 @@ class Classification:
         return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """What a notebook shows: the labels and scores and, where the attention was kept, the page of `report`."""
         from attnscan.views.notebook import classification_html
 
         return classification_html(self)

@@ -95,7 +95,7 @@ def test_heads_are_ranked_over_an_iterable() -> None:
 
 
 def test_a_notebook_shows_tokens_patterns_and_the_map(article: Classification) -> None:
-    html = article._repr_html_()
+    html = replace(article, attention=None)._repr_html_()
     root = parsed(html)
     assert [bdi.text for bdi in root.iter("bdi")] == list(article.units)
     table, grid = root.iter("table")
@@ -112,10 +112,19 @@ def test_a_notebook_shows_tokens_patterns_and_the_map(article: Classification) -
     assert len(html) < 60_000 and not any(text in html for text in ("<script", "http", "url(", "src="))
 
 
+def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(article: Classification) -> None:
+    *_, frame = parsed(article._repr_html_()).iter("iframe")
+    assert frame.attrib["sandbox"] == "allow-scripts"  # and not allow-same-origin: it cannot reach the notebook
+    page = frame.attrib["srcdoc"]
+    assert page.startswith("<!doctype html>") and "Content-Security-Policy" in page and len(page) < 1_000_000
+
+
 def test_the_view_escapes_what_comes_from_outside(article: Classification) -> None:
     hostile = ('<script>alert("1")</script>', "<img onerror=x>", "a&b", '"', "\x1b[31m", "\u202eabc", "שלום", "\ufffe")
     units = (*hostile, *article.units[len(hostile) :])
-    shown = replace(article, units=units, signature=replace(article.signature, model="<b>'\"&"), notes=("<i>",))
+    shown = replace(
+        article, attention=None, units=units, signature=replace(article.signature, model="<b>'\"&"), notes=("<i>",)
+    )
     root = parsed(classification_html(shown))
     found = [bdi.text for bdi in root.iter("bdi")]
     assert found[:4] == list(hostile[:4]) and found[4:8] == [r"\x1b[31m", r"\u202eabc", "שלום", r"\ufffe"]

@@ -61,7 +61,7 @@ def opened(browser: Browser) -> Iterator[Open]:
         own = path.as_uri()
 
         def note_request(url: str) -> None:
-            if url.split("#")[0] != own and not url.startswith(("data:", "blob:")):
+            if url.split("#")[0] != own and not url.startswith(("data:", "blob:", "about:srcdoc")):
                 troubles.append(f"request of {url}")
 
         page.on("request", lambda request: note_request(request.url))
@@ -101,6 +101,20 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
 @pytest.fixture
 def article_page(saved: Callable[..., Path], article: tuple[Classification, Attention]) -> Path:
     return saved("article", *article)
+
+
+def test_a_notebook_shows_the_same_views(opened: Open, tmp_path: Path, article: tuple) -> None:
+    result, attention = article
+    path = tmp_path / "cell.html"
+    path.write_text(
+        f"<!doctype html><html data-settled='yes'><body>{replace(result, attention=attention)._repr_html_()}",
+        encoding="utf-8",
+    )
+    frame = opened(path).frame_locator("iframe")
+    for view in ("Head", "Neuron", "Table", "Model"):
+        frame.get_by_role("tab", name=view).click()
+        assert frame.get_by_role("tab", name=view).get_attribute("aria-selected") == "true"
+    assert drawn(frame.locator("canvas").first) > 0
 
 
 def cells_of(result: Classification, *, left_out: bool = False) -> list[list[str]]:

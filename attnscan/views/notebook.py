@@ -1,4 +1,7 @@
-"""What a notebook shows of a result: one piece of HTML with inline styles, no script, and nothing from elsewhere."""
+"""What a notebook shows of a result: HTML with inline styles, and nothing from elsewhere.
+
+It needs no script, but for the page of `report` in a frame of its own where the attention was kept.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ _CELL = "width:1.5em;height:1.5em;padding:0;text-align:center"
 _LINE = "margin:0.2em 0"
 _LEFT = "text-align:left;padding:0 1em 0 0"
 _NUMBER = "text-align:right;padding:0 1em 0 0"
+_FRAME = "width:100%;height:680px;border:0"
+_PAGE_SIZE = 1_000_000  # bytes: a notebook keeps what it shows
 _FAINT = "opacity:0.65"
 
 
@@ -31,8 +36,20 @@ def classification_html(result: Classification) -> str:
     notes = Markup("").join(
         Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, plain(note)) for note in _notes(result)
     )
-    parts = (title, _tokens(result), _patterns(result), notes, _map(result))
+    parts = (title, _tokens(result), _patterns(result), notes, _map(result), _views(result))
     return str(Markup('<div style="font-size:13px">{}</div>').format(Markup("").join(parts)))
+
+
+def _views(result: Classification) -> Markup:
+    """The page of `report` in a frame of its own, which may run its scripts and reach nothing else."""
+    if result.attention is None:
+        return Markup("")
+    from attnscan.views.page import PageOptions, page
+
+    made = page(result, result.attention, PageOptions(size=_PAGE_SIZE))
+    return Markup('<iframe sandbox="allow-scripts" style="{}" title="Every head" srcdoc="{}"></iframe>').format(
+        _FRAME, made.html
+    )
 
 
 def _tokens(result: Classification) -> Markup:
