@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.weights import SavedWeights
+from attnscan.files.weights import SavedWeights
 
 
 @dataclass(frozen=True)

@@ -23,12 +23,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from attnscan.blocks import Bad, Block, BlockFiles, row
 from attnscan.engine import ScanState, Seen, scan
 from attnscan.errors import AttnscanError, DeviceError, EngineError, InputError
+from attnscan.files.blocks import Bad, Block, BlockFiles, row
+from attnscan.files.remote_files import files_named
 from attnscan.options import ClusterOptions, ScanOptions
 from attnscan.pairs import Record
-from attnscan.remote_files import files_named
 from attnscan.results import Ranking
 from attnscan.scanner import Scanner, hashed
 from attnscan.sources import Source, choose

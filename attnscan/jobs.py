@@ -11,7 +11,7 @@ from attnscan.output import check_writable, write_file
 
 if TYPE_CHECKING:
     from attnscan.attention import Attention
-    from attnscan.explanation import Explanations
+    from attnscan.explaining.explanation import Explanations
     from attnscan.head_weights import HeadWeights
     from attnscan.results import Classification, Dependencies, Signature
 
@@ -23,7 +23,7 @@ def score_file(path: Path, options: ScanOptions) -> Classification:
 
 def keep_file(path: Path, options: ScanOptions) -> tuple[Classification, Attention]:
     """Score saved weights, and hand them on."""
-    from attnscan.weights import read_weights
+    from attnscan.files.weights import read_weights
 
     saved = read_weights(path)  # before torch: a bad file is answered at once
     from attnscan.one_input import classify_weights_and_keep
@@ -37,7 +37,7 @@ def score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | None
         check_writable(save_to)
     result, attention = keep_pair(a, b, options)
     if save_to is not None:
-        from attnscan.weights import write_weights
+        from attnscan.files.weights import write_weights
 
         write_file(save_to, write_weights(attention.saved()))
     return result
@@ -99,7 +99,7 @@ def explain_one(
 
     record, source = Record(Pair(a, b), "the input"), choose(options.model)
     say(source.note)
-    from attnscan.explain import explain_input
+    from attnscan.explaining.explain import explain_input
     from attnscan.scanner import Scanner
 
     with Scanner(options, source) as scanner:

@@ -10,6 +10,7 @@ from attnscan.batch import EncodedInput, collate
 from attnscan.capture import AttentionBlock, Consumer
 from attnscan.encode import encode_tokens
 from attnscan.errors import ModelError
+from attnscan.files.weights import SavedWeights
 from attnscan.masks import visible_keys
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
@@ -19,7 +20,6 @@ from attnscan.scanner import Scanner, hashed, signed, targets_of
 from attnscan.score import Scorer
 from attnscan.sources import Source
 from attnscan.sums import ScoreSums
-from attnscan.weights import SavedWeights
 
 
 def classify(

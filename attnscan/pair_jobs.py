@@ -14,9 +14,9 @@ from attnscan.messages import WITHOUT_TAP, counter, progress, say
 from attnscan.options import ClusterOptions, ScanOptions
 
 if TYPE_CHECKING:
-    from attnscan.explanation import Explanations
+    from attnscan.explaining.explanation import Explanations
+    from attnscan.files.per_pair import PerPairWriter
     from attnscan.pairs import Record
-    from attnscan.per_pair import PerPairWriter
     from attnscan.results import Ranking, Signature
 
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
@@ -78,8 +78,8 @@ def scan_files(options: ScanOptions, files: ScanFiles) -> tuple[Ranking, bool]:
     source = choose(options.model)
     say(source.note)
     from attnscan.engine import ScanState, scan, unseen
+    from attnscan.files.state import load_state, save_state
     from attnscan.scanner import Scanner
-    from attnscan.state import load_state, save_state
 
     with Scanner(options, source) as scanner, _per_pair(files.per_pair, options) as writer:
         state, interrupted, saved = ScanState(), False, time.monotonic()
@@ -133,7 +133,7 @@ def explain_pairs(options: ScanOptions, files: PairFiles, *, heads: str, pattern
     records = files.records(bad)
     source = choose(options.model)
     say(source.note)
-    from attnscan.explain import explain
+    from attnscan.explaining.explain import explain
     from attnscan.scanner import Scanner
     from attnscan.selection import heads_named
 
@@ -149,7 +149,7 @@ def explain_pairs(options: ScanOptions, files: PairFiles, *, heads: str, pattern
 def _per_pair(path: Path | None, options: ScanOptions) -> AbstractContextManager[PerPairWriter | None]:
     if path is None:
         return nullcontext()
-    from attnscan.per_pair import PerPairWriter
+    from attnscan.files.per_pair import PerPairWriter
 
     return PerPairWriter(path, [pattern.id for pattern in options.patterns])
 

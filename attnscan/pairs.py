@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from attnscan.errors import InputError, PairsError
-from attnscan.readers import PARQUET, TEXT, Pick, Row, bad_record, rows
+from attnscan.files.readers import PARQUET, TEXT, Pick, Row, bad_record, rows
 
 COLUMNS = (
     ("sentence_a", "sentence_b"),

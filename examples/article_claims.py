@@ -13,7 +13,7 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from attnscan.explain import explain
+from attnscan.explaining.explain import explain
 from attnscan.options import ScanOptions
 from attnscan.pairs import shipped_pairs
 from attnscan.scanner import Scanner

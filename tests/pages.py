@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.attention import Attention
+from attnscan.files.weights import SavedWeights
 from attnscan.one_input import classify_weights
 from attnscan.options import ScanOptions
 from attnscan.results import Classification
-from attnscan.weights import SavedWeights
 
 HOSTILE = (
     "</script><script>alert(1)</script>",

@@ -86,7 +86,7 @@ def weights(tmp_path: Path) -> Path:
 def nothing_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail if the work begins, which takes long and is lost if its result cannot be written."""
     monkeypatch.setattr("attnscan.one_input.classify_and_keep", lambda *_: pytest.fail("the model was loaded"))
-    monkeypatch.setattr("attnscan.weights.read_weights", lambda *_: pytest.fail("the weights were read"))
+    monkeypatch.setattr("attnscan.files.weights.read_weights", lambda *_: pytest.fail("the weights were read"))
 
 
 class TestModel:

@@ -126,7 +126,7 @@ def test_a_users_own_pattern_is_scored_like_the_others(tmp_path: Path) -> None:
 
 def test_saved_causal_weights_are_judged_by_the_keys_they_may_see() -> None:
     """Three words, each spread evenly over itself and what is before it, are at chance, not above."""
-    from attnscan.weights import SavedWeights
+    from attnscan.files.weights import SavedWeights
 
     even = np.tril(np.ones((4, 4), dtype=np.float32))
     even /= even.sum(-1, keepdims=True)

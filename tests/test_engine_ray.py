@@ -18,10 +18,10 @@ from toy import ARTICLES, NOUNS, VERBS, save_toy_bert
 from typer.testing import CliRunner
 
 from attnscan.batch import EncodedBatch
-from attnscan.blocks import Bad, Block, BlockFiles
 from attnscan.cli import app
 from attnscan.engine import ScanState, scan
 from attnscan.errors import AttnscanError, DeviceError, EngineError, PairsError, TooLongError
+from attnscan.files.blocks import Bad, Block, BlockFiles
 from attnscan.options import ClusterOptions, ScanOptions
 from attnscan.pairs import read_pairs
 from attnscan.patterns import PATTERNS, Pattern

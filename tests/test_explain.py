@@ -18,9 +18,9 @@ from attnscan.attention import Attention
 from attnscan.capture import Tap
 from attnscan.cli import app
 from attnscan.errors import InputError, ModelError
-from attnscan.explain import explain, explain_input
-from attnscan.explanation import CAUSES, Explanations, HeadExplanation
-from attnscan.interventions import Positions, shuffled
+from attnscan.explaining.explain import explain, explain_input
+from attnscan.explaining.explanation import CAUSES, Explanations, HeadExplanation
+from attnscan.explaining.interventions import Positions, shuffled
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair, Record, shipped_pairs
 from attnscan.scanner import Scanner
@@ -107,7 +107,7 @@ def test_sign_agreement_of_a_head_whose_neurons_tell_sentences_apart() -> None:
     """Neurons by hand: one is positive in A and negative in B, on both sides; the other has one sign throughout."""
     from attnscan.batch import collate
     from attnscan.capture import AttentionBlock
-    from attnscan.neurons import NeuronScorer
+    from attnscan.explaining.neurons import NeuronScorer
     from attnscan.patterns import PATTERNS
     from attnscan.scanner import targets_of
 

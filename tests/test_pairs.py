@@ -23,10 +23,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from attnscan import readers
 from attnscan.errors import InputError, PairsError
+from attnscan.files import readers
+from attnscan.files.readers import MAX_BYTES, PARQUET, TEXT
 from attnscan.pairs import COLUMNS, Pair, Record, about_how_many, read_pairs, shipped_pairs
-from attnscan.readers import MAX_BYTES, PARQUET, TEXT
 
 ROOT = Path(__file__).parents[1]
 HEADER = "sentence_a,sentence_b\n"

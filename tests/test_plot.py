@@ -22,6 +22,7 @@ from typer.testing import CliRunner, Result
 from attnscan.attention import Attention
 from attnscan.cli import app
 from attnscan.errors import SelectionError
+from attnscan.files.weights import SavedWeights, write_weights
 from attnscan.one_input import classify_and_keep, classify_weights_and_keep
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
@@ -29,7 +30,6 @@ from attnscan.results import MIXED, Classification
 from attnscan.views.lettering import flowed, shortened, width_of, wrapped
 from attnscan.views.palette import COLORS, MIXED_COLOR, PARKS, RAMP, letter
 from attnscan.views.plot import Look, heads_picture, layers_picture, map_picture, scores_picture
-from attnscan.weights import SavedWeights, write_weights
 
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
 KINDS = (["map"], ["scores"], ["layers"], ["head", "--heads", "1-8"], ["head", "--heads", "1-8,0-2", "--lines"])

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from attnscan.errors import PairsError
+from attnscan.files.remote_files import files_named, opened
 from attnscan.pairs import pairs_in
-from attnscan.remote_files import files_named, opened
 
 pytest.importorskip("pyarrow")
 NAMES = ["a.tsv", "b.parquet", "b/c.csv.gz", "b/d/e.jsonl", "b/d/notes.md", "f[1].txt", ".hidden/x.tsv"]

@@ -19,12 +19,12 @@ from attnscan import engine
 from attnscan.batch import EncodedBatch
 from attnscan.engine import ScanState, Seen, scan, scan_shard, unseen
 from attnscan.errors import DeviceError, InputError, StateError, TooLongError
+from attnscan.files.per_pair import PerPairWriter, rank_file
+from attnscan.files.state import load_state, save_state
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair, Record
 from attnscan.patterns import PATTERNS, Pattern
-from attnscan.per_pair import PerPairWriter, rank_file
 from attnscan.scanner import Scanner
-from attnscan.state import load_state, save_state
 from attnscan.sums import ScoreSums, Sums
 
 PAIRS = [Pair(f"the cat sat on {i % 7} mats" + " ." * (i % 5), f"a cat ran {i} times to the store") for i in range(40)]

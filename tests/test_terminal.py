@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from attnscan.catalog import Catalog, Entry
+from attnscan.files.weights import SavedWeights
 from attnscan.one_input import classify, classify_weights
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
@@ -20,7 +21,6 @@ from attnscan.views.catalog import models_view
 from attnscan.views.classification import all_heads_view, classification_view
 from attnscan.views.terminal import render
 from attnscan.views.text import patterns_text
-from attnscan.weights import SavedWeights
 
 ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
 

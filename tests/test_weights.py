@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from attnscan.errors import WeightsError
-from attnscan.weights import MAX_BYTES, MAX_HEADS, MAX_TOKENS, SavedWeights, read_weights, write_weights
+from attnscan.files.weights import MAX_BYTES, MAX_HEADS, MAX_TOKENS, SavedWeights, read_weights, write_weights
 
 TOKENS = ("[CLS]", "the", "cat", "[SEP]")
 N = len(TOKENS)
@@ -462,7 +462,7 @@ PEAK = """
 import re, sys
 from pathlib import Path
 from attnscan.errors import WeightsError
-from attnscan.weights import read_weights
+from attnscan.files.weights import read_weights
 
 def peak():
     return int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]) >> 10

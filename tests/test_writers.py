@@ -17,10 +17,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from attnscan.errors import OutputError
+from attnscan.files.weights import SavedWeights
 from attnscan.one_input import classify_weights
 from attnscan.options import Format, ScanOptions
 from attnscan.plain import plain
-from attnscan.weights import SavedWeights
 from attnscan.writers import DECIMALS, render, safe_cell
 
 DELIMITED = [("csv", ","), ("tsv", "\t")]

@@ -117,7 +117,7 @@ def heads(
             if path is not None:
                 check_writable(path)
         if from_file is not None:
-            from attnscan.per_pair import rank_file
+            from attnscan.files.per_pair import rank_file
 
             result, interrupted = rank_file(from_file, pattern or ()), False
         else:

@@ -11,7 +11,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.explanation import CAUSES, Explanations, HeadExplanation
+from attnscan.explaining.explanation import CAUSES, Explanations, HeadExplanation
 from attnscan.plain import plain
 from attnscan.selection import Head, head_name
 from attnscan.views.palette import COLORS

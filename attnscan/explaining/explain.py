@@ -18,9 +18,9 @@ from attnscan.batch import EncodedInput
 from attnscan.capture import AttentionBlock
 from attnscan.engine import OnBad, Seen, windows
 from attnscan.errors import InputError, ModelError
-from attnscan.explanation import CAUSES, Explanations
-from attnscan.interventions import SHUFFLES, Positions, shuffled, why_no_segments, with_segments
-from attnscan.neurons import NeuronScorer, NeuronSums
+from attnscan.explaining.explanation import CAUSES, Explanations
+from attnscan.explaining.interventions import SHUFFLES, Positions, shuffled, why_no_segments, with_segments
+from attnscan.explaining.neurons import NeuronScorer, NeuronSums
 from attnscan.one_input import AttentionKeeper
 from attnscan.pairs import Record
 from attnscan.results import NeuronTable, Scores

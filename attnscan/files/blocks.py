@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attnscan.errors import AttnscanError, InputError
+from attnscan.files.remote_files import opened
 from attnscan.pairs import Record, pairs_in
-from attnscan.remote_files import opened
 
 _TOLD = 3  # bad records whose words travel; the others are counted
 

@@ -1,0 +1,1 @@
+"""How heads make their patterns: from queries and keys, and by changing what the model reads."""
