@@ -12,39 +12,58 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from attnscan.api import classify, classify_and_keep, rank_heads
+    from attnscan.api import classify, classify_and_keep, explain, explain_over, rank_heads, score_weights
     from attnscan.attention import Attention
+    from attnscan.batch import EncodedBatch, EncodedInput
     from attnscan.errors import AttnscanError
-    from attnscan.results import Classification, Ranking
+    from attnscan.explaining.explanation import Explanations, HeadExplanation
+    from attnscan.options import ScanOptions
+    from attnscan.patterns import PATTERNS, Pattern
+    from attnscan.results import Classification, Ranking, Scores, ScoreTable, Signature
 
 __version__ = "0.1.0"
 __all__ = [
+    "PATTERNS",
     "Attention",
     "AttnscanError",
     "Classification",
+    "EncodedBatch",
+    "EncodedInput",
+    "Explanations",
+    "HeadExplanation",
+    "Pattern",
     "Ranking",
+    "ScanOptions",
+    "ScoreTable",
+    "Scores",
+    "Signature",
     "__version__",
     "classify",
     "classify_and_keep",
+    "explain",
+    "explain_over",
     "rank_heads",
+    "score_weights",
 ]
 
 # No module of this package may have one of these names: importing it would put it in the function's place.
 _HOMES = {
-    "classify": "api",
-    "classify_and_keep": "api",
-    "rank_heads": "api",
-    "Attention": "attention",
-    "AttnscanError": "errors",
-    "Classification": "results",
-    "Ranking": "results",
+    "api": ("classify", "classify_and_keep", "explain", "explain_over", "rank_heads", "score_weights"),
+    "attention": ("Attention",),
+    "batch": ("EncodedBatch", "EncodedInput"),
+    "errors": ("AttnscanError",),
+    "explaining.explanation": ("Explanations", "HeadExplanation"),
+    "options": ("ScanOptions",),
+    "patterns": ("PATTERNS", "Pattern"),
+    "results": ("Classification", "Ranking", "ScoreTable", "Scores", "Signature"),
 }
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'attnscan' has no attribute '{name}'")
-    return getattr(import_module(f"attnscan.{_HOMES[name]}"), name)
+    for home, names in _HOMES.items():
+        if name in names:
+            return getattr(import_module(f"attnscan.{home}"), name)
+    raise AttributeError(f"module 'attnscan' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +10,7 @@ import typer
 from attnscan.options import ClusterOptions, Device, Dtype, Engine, OnLong, Predictive, Unit
 from attnscan.output import FORMATS, Destination, format_of
 from attnscan.patterns import PATTERNS
+from attnscan.selection import nearest
 
 
 def _pattern_name(name: str | None) -> str | None:
@@ -21,8 +21,7 @@ def _pattern_names(names: list[str] | None) -> list[str]:
     known = [pattern.id for pattern in PATTERNS]
     for name in names or ():
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(known)}"
+            hint = nearest(name, known, f"there are {', '.join(known)}")
             raise typer.BadParameter(f"no pattern '{name}': {hint}")
     return list(dict.fromkeys(names or ()))
 
@@ -142,7 +141,8 @@ def destination_of(format: str | None, csv: bool, output: Path | None) -> Destin
     Raises: typer.BadParameter if they contradict each other; OutputError.
     """
     if format is not None and format not in FORMATS:
-        raise typer.BadParameter(f"no format '{format}': there are {', '.join(FORMATS)}")
+        hint = nearest(format, FORMATS, f"there are {', '.join(FORMATS)}")
+        raise typer.BadParameter(f"no format '{format}': {hint}")
     if csv and format not in (None, "csv"):
         raise typer.BadParameter(f"--csv and --format {format} contradict each other")
     asked = "csv" if csv else format

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from attnscan.errors import InputError
 from attnscan.tokens import bare, join
 
 if TYPE_CHECKING:
@@ -35,6 +36,10 @@ class EncodedInput:
     """Whether the token's surface has neither letter nor digit."""
     model_inputs: dict[str, list[int]] = field(default_factory=dict)
     """`input_ids` and whatever else the tokenizer gives the model; empty for saved weights."""
+    sentences: tuple[str, ...] = ()
+    """The text of sentence A and, of a pair, B; empty for saved weights."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """Which characters of its sentence each token stands for, as a slice; empty where the tokenizer does not tell."""
     merged: tuple[str, ...] = ()
     """The text of each unit, where that is not its tokens' texts joined: bytes inside a character. Else empty."""
     truncated: bool = False
@@ -54,6 +59,22 @@ class EncodedInput:
             return self.merged
         starts = self.first_tokens
         return tuple(join(self.tokens[a:b]) for a, b in zip(starts, [*starts[1:], None], strict=True))
+
+    def units_between(self, sentence: int, start: int, end: int) -> list[int]:
+        """The units with any of the characters from `start` up to `end` of sentence 0 or 1; none if they were cut off.
+
+        Raises: InputError if the tokenizer does not tell what its tokens stand for.
+        """
+        if not self.spans:
+            raise InputError(
+                "which characters the tokens stand for is not known here", "use a model with a fast tokenizer"
+            )
+        touched = (
+            unit
+            for unit, of, (first, last) in zip(self.unit, self.sentence, self.spans, strict=True)
+            if of == sentence and first < end and start < last
+        )
+        return list(dict.fromkeys(touched))
 
     @property
     def unit_sentence(self) -> tuple[int, ...]:
@@ -94,6 +115,8 @@ class EncodedBatch:
     """[batch, token]: the unit of each token, -1 for padding; None where every token is a unit."""
     model_inputs: dict[str, Tensor] = field(default_factory=dict)
     """What the model's forward takes; each [batch, token]."""
+    inputs: tuple[EncodedInput, ...] = ()
+    """The inputs themselves, with their texts."""
 
     def __len__(self) -> int:
         return len(self.word)
@@ -144,6 +167,7 @@ def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relatedness: Relate
         related=None if relatedness is None else _related(inputs, relatedness, sentence.shape[1]),
         unit=unit if merged else None,
         model_inputs=_model_inputs(inputs, pad_id),
+        inputs=tuple(inputs),
     )
 
 

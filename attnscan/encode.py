@@ -36,6 +36,8 @@ def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bo
         sentence=tuple(sentence),
         unit=numbers,
         punctuation=tuple(map(is_punctuation, surfaces)),
+        sentences=tuple(pair.sentences),
+        spans=tuple(encoding.encodings[0].offsets) if encoding.is_fast else (),
         merged=_merged(tokenizer, ids, numbers) if unit == "word" else (),
         model_inputs={name: list(encoding[name]) for name in encoding},
         truncated=truncate and len(ids) == limit and len(_tokenize(tokenizer, pair, None)["input_ids"]) > limit,

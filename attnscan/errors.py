@@ -5,6 +5,7 @@
     │   ├── PairsError   a file of pairs with a bad record, or none that can be read
     │   └── TooLongError an input of more tokens than the model reads
     ├── SelectionError   a head or token that is not there
+    ├── OptionError      an option's value, or a pattern of one's own, that cannot be scored by
     ├── ModelError       a model that cannot be found, trusted or loaded
     │   └── CaptureError a loaded model whose attention cannot be read
     ├── DeviceError      a device or number format that this machine does not have
@@ -49,6 +50,10 @@ class TooLongError(InputError):
 
 class SelectionError(AttnscanError):
     """A head or token that is not there."""
+
+
+class OptionError(AttnscanError):
+    """An option's value, or a pattern of one's own, that cannot be scored by."""
 
 
 class ModelError(AttnscanError):

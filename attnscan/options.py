@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypedDict, get_args
 
-from attnscan.patterns import PATTERNS, Pattern
+from attnscan.errors import OptionError
+from attnscan.patterns import PATTERNS, Pattern, PatternLike
+from attnscan.selection import nearest
 
 Device = Literal["auto", "cpu", "cuda", "mps"]
 Dtype = Literal["auto", "float32", "float16", "bfloat16"]
@@ -50,6 +53,52 @@ class ScanOptions:
     seed: int = 0
     """For everything that is drawn at random."""
     patterns: tuple[Pattern, ...] = PATTERNS
+
+    def __post_init__(self) -> None:
+        """Raises: OptionError for a value that there is not."""
+        for name, values in _CHOICES.items():
+            value, known = getattr(self, name), get_args(values)
+            if value not in known:
+                raise OptionError(f"there is no {name} {value!r}", nearest(str(value), known, f"give {_either(known)}"))
+        for name, least in _LEAST.items():
+            if (value := getattr(self, name)) is not None and value < least:
+                raise OptionError(f"{name} is {value}", f"give {least} or more")
+        if not 0 <= self.threshold <= 1:
+            raise OptionError(f"threshold is {self.threshold}", "give 0 to 1")
+
+
+_CHOICES = {
+    "device": Device,
+    "dtype": Dtype,
+    "unit": Unit,
+    "on_long": OnLong,
+    "predictive": Predictive,
+}
+_LEAST = {"batch_tokens": 1, "predictive_words": 2, "predictive_pairs": 1, "seed": 0}
+
+
+def _either(values: tuple[str, ...]) -> str:
+    return f"{', '.join(values[:-1])} or {values[-1]}"
+
+
+class Choices(TypedDict, total=False):
+    """What the functions of `import attnscan` take by name: the fields of ScanOptions but the model.
+
+    `patterns` may also be functions of one's own, and names.
+    """
+
+    device: Device
+    dtype: Dtype
+    unit: Unit
+    related: bool
+    on_long: OnLong
+    threshold: float
+    batch_tokens: int | None
+    predictive: Predictive
+    predictive_words: int
+    predictive_pairs: int
+    seed: int
+    patterns: Sequence[PatternLike]
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,12 @@ This module imports no tensor library; its functions work on whatever the batch 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from attnscan.errors import OptionError
+from attnscan.selection import nearest
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -122,6 +125,10 @@ def bag_of_words(batch: EncodedBatch) -> Tensor:
     return inside / inside.sum(-1)[..., None].clip(1)
 
 
+TargetFunction = Callable[["EncodedBatch"], "Tensor"]
+"""A pattern's function."""
+
+
 @dataclass(frozen=True)
 class Pattern:
     """One pattern: its name, its target, and how weights are measured against it."""
@@ -130,7 +137,7 @@ class Pattern:
     """The name on the command line and in every table, such as `next-word`."""
     letter: str
     """Its mark in maps and narrow tables."""
-    target: Callable[[EncodedBatch], Tensor] | None
+    target: TargetFunction | None
     """The function that gives the target; None if only the model itself can tell (`predictive`)."""
     counts: str
     """What the score counts, in a few words."""
@@ -138,6 +145,19 @@ class Pattern:
     """Whether the spread matters: weight above the target's share of a key does not count."""
     part_of: str | None = None
     """The wider pattern that this is a part of. It takes no label of its own but from that one's heads."""
+
+    @classmethod
+    def of(cls, function: TargetFunction) -> Pattern:
+        """A pattern of one's own, called after its function: `subject_verb` is `subject-verb`.
+
+        Raises: OptionError if the function has no name to go by.
+        """
+        name = getattr(function, "__name__", "<nameless>")
+        if "<" in name:
+            raise OptionError("a pattern's function has no name", "define it with def, or give Pattern(id=..., ...)")
+        about, _, _ = (function.__doc__ or "").strip().partition("\n")
+        name = name.strip("_").replace("_", "-")
+        return cls(name, name[:1].upper(), function, about.rstrip(".") or f"weight on the targets of {name}")
 
     @property
     def drawing(self) -> str:
@@ -163,3 +183,32 @@ PATTERNS: tuple[Pattern, ...] = (
     Pattern("bag-of-words", "B", bag_of_words, "how evenly weight spreads over the words of the sentence", even=True),
 )
 """The seven patterns, in the order of every table."""
+
+PatternLike = Pattern | TargetFunction | str
+"""What stands for a pattern: itself, the function of one's own that gives its target, or the name of one of ours."""
+
+
+def chosen(patterns: Iterable[PatternLike]) -> tuple[Pattern, ...]:
+    """The patterns that are meant.
+
+    Raises: OptionError if there is none, none of such a name, or there are two of one name.
+    """
+    result = tuple(map(_pattern, patterns))
+    names = [pattern.id for pattern in result]
+    if not names:
+        raise OptionError("there is no pattern to score by", "leave `patterns` out for all seven")
+    for name in names:
+        if names.count(name) > 1:
+            raise OptionError(f"two patterns are called '{name}'", "give each a name of its own")
+    return result
+
+
+def _pattern(one: PatternLike) -> Pattern:
+    if isinstance(one, Pattern):
+        return one
+    if not isinstance(one, str):
+        return Pattern.of(one)
+    named = {pattern.id: pattern for pattern in PATTERNS}
+    if one not in named:
+        raise OptionError(f"there is no pattern '{one}'", nearest(one, named, f"there are {', '.join(named)}"))
+    return named[one]

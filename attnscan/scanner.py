@@ -16,11 +16,11 @@ import attnscan
 from attnscan.batch import EncodedBatch, EncodedInput, collate
 from attnscan.capture import AttentionBlock, Consumer, Tap
 from attnscan.encode import encode_pair
-from attnscan.errors import ModelError
+from attnscan.errors import ModelError, OptionError
 from attnscan.models import load
 from attnscan.options import Measure, ScanOptions
 from attnscan.pairs import Pair
-from attnscan.patterns import PATTERN_SET_VERSION, Pattern
+from attnscan.patterns import PATTERN_SET_VERSION, PATTERNS, Pattern
 from attnscan.predictive import Report, help_between_words, measure_of
 from attnscan.readout import Target
 from attnscan.related import Relatedness
@@ -171,7 +171,28 @@ def targets_of(batch: EncodedBatch, patterns: Sequence[Pattern], helps: Sequence
     for row, found in zip(asked, helps, strict=False):
         target = torch.from_numpy(found.target).to(row)
         row[: len(target), : len(target)] = target
-    return [Target(p.id, asked if p.target is None else p.target(batch).float(), p.even, p.part_of) for p in patterns]
+    return [Target(p.id, asked if p.target is None else _target(p, batch), p.even, p.part_of) for p in patterns]
+
+
+def _target(pattern: Pattern, batch: EncodedBatch) -> Tensor:
+    """A pattern's own matrix, which nobody has checked if it is not one of ours.
+
+    Raises: OptionError if it is no target of this batch.
+    """
+    assert pattern.target is not None
+    matrix = pattern.target(batch)
+    if pattern in PATTERNS:
+        return matrix.float()
+    remedy = "return a tensor [batch, query, key] of bool, or of numbers from 0 to 1"
+    if not isinstance(matrix, Tensor):
+        raise OptionError(f"pattern '{pattern.id}' gives a {type(matrix).__name__}", remedy)
+    if matrix.shape != batch.same_sentence.shape:
+        due = list(batch.same_sentence.shape)
+        raise OptionError(f"pattern '{pattern.id}' gives a target of shape {list(matrix.shape)}, not {due}", remedy)
+    target = matrix.to(batch.word.device, torch.float32)
+    if not ((target >= 0) & (target <= 1)).all():
+        raise OptionError(f"pattern '{pattern.id}' gives numbers outside [0, 1]", remedy)
+    return target
 
 
 def signed(options: ScanOptions, **about: Any) -> Signature:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 from attnscan.errors import SelectionError
@@ -15,6 +15,16 @@ Head = tuple[int, int]
 _HEAD = re.compile(r"(\d{1,6})-(\d{1,6})")
 _LAYER = re.compile(r"layer:(\d{1,6})")
 _HOW = "name heads as 2-0, as 2-0,6-11, as layer:2 or as all"
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """A remedy for a name that is not known: the one that was meant, if one is near.
+
+    >>> nearest("delimeter", ["delimiter", "identical"], "look again"), nearest("x", ["delimiter"], "look again")
+    ("did you mean 'delimiter'?", 'look again')
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f"did you mean '{near[0]}'?" if near else otherwise
 
 
 def head_name(head: Head) -> str:
@@ -69,8 +79,7 @@ def token_named(text: str, tokens: Sequence[str]) -> int:
             raise SelectionError(f"there is no {name}#{number}: the input has {len(places)} of them", f"try {name}#1")
         if places and number:
             return places[number - 1]
-    near = get_close_matches(bare(text), [bare(token) for token in tokens], n=1)
-    hint = f"did you mean '{near[0]}'?" if near else f"give a token's text, or an index from 0 to {len(tokens) - 1}"
+    hint = nearest(bare(text), map(bare, tokens), f"give a token's text, or an index from 0 to {len(tokens) - 1}")
     raise SelectionError(f"the input has no token '{text}'", hint)
 
 

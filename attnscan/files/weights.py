@@ -9,12 +9,13 @@ from __future__ import annotations
 import io
 import warnings
 import zipfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from attnscan.errors import WeightsError
 from attnscan.tokens import DELIMITERS, PADDING
@@ -125,6 +126,15 @@ def write_weights(saved: SavedWeights) -> bytes:
         special=np.array(saved.special),
     )
     return file.getvalue()
+
+
+def weights_of(arrays: Mapping[str, ArrayLike]) -> SavedWeights:
+    """Saved weights from the arrays of such a file: `attention`, `tokens`, `segments` and perhaps `special`.
+
+    Shape: `attention` is [layer, head, query, key], the others have an entry for each token.
+    Raises: WeightsError if they are anything else.
+    """
+    return _saved({name: np.asarray(array) for name, array in arrays.items()})
 
 
 def _saved(arrays: dict[str, NDArray[Any]]) -> SavedWeights:
