@@ -1,17 +1,63 @@
-"""The command line: the commands put together. Torch is imported only to compute."""
+"""The command line: commands by their names, each imported when it is asked for. Torch is imported only to compute."""
 
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
 import attnscan
-from attnscan.commands import classify, explain, heads, models, patterns, plot, predictive, report, show
+
+COMMANDS = {
+    "classify": "Say what every head does on one input: one sentence, or a pair.",
+    "heads": "Rank heads for patterns over many pairs; without --pairs, over those that come along.",
+    "show": "Show the weights of one head, or of several, on one input.",
+    "explain": "Explain how heads make their patterns: by one input, by --pairs, or by the pairs that come along.",
+    "predictive": "Say which words of one input help the model to predict which.",
+    "report": "Write one offline page to look at every head on one input: thumbnails, lines, neurons, scores.",
+    "plot": "Draw what heads do on one input, for a paper or a slide.",
+    "patterns": "Show the seven patterns and what each counts. No model is needed.",
+    "models": "Show which models can run now, or what can be scored in one of them.",
+}
+"""What each command does: all that the list of commands needs, so that it imports none of them."""
+
+
+class _QuickFlags:
+    """A command or group whose flags are False if not given: to check a None, Typer imports pydantic."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Every parameter, `--help` included."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False) and param.default is None:
+                param.default = False
+        return params
+
+
+class _Commands(_QuickFlags, TyperGroup):
+    """The commands together."""
+
+
+class _Command(_QuickFlags, TyperCommand):
+    """A command by its name; all else is imported when it is run, asked for help, or completed."""
+
+    def make_context(self, *args: Any, **named: Any) -> Any:
+        """Begin to run it: first of all, find out what it takes and does."""
+        module = import_module(f"attnscan.commands.{self.name}")
+        alone = typer.Typer(add_completion=False)
+        alone.command()(getattr(module, str(self.name)))
+        whole = typer.main.get_command(alone)
+        self.params, self.callback, self.help = whole.params, whole.callback, whole.help
+        self.epilog = f"Example: {module.EXAMPLE}" if hasattr(module, "EXAMPLE") else None
+        return super().make_context(*args, **named)
+
 
 app = typer.Typer(
     name="attnscan",
+    cls=_Commands,
     help="Find out which attention head of a BERT-family model does what.",
     epilog='Example: attnscan classify "I went to the store." "At the store, I bought fresh strawberries."',
     no_args_is_help=True,
@@ -19,6 +65,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+for name, what in COMMANDS.items():
+    app.command(name, cls=_Command, help=what)(lambda: None)
 
 
 def main() -> None:
@@ -28,7 +76,7 @@ def main() -> None:
     app(prog_name="attnscan")
 
 
-def _version(wanted: bool | None) -> None:
+def _version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"attnscan {attnscan.__version__}")
         raise typer.Exit
@@ -36,23 +84,8 @@ def _version(wanted: bool | None) -> None:
 
 @app.callback()
 def _common(
-    # None, not False: a value to check would make Typer import pydantic, which takes longer than `patterns` itself
     version: Annotated[
-        bool | None, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
-    ] = None,
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
 ) -> None:
     pass
-
-
-for command, example in (
-    (classify.classify, classify.EXAMPLE),
-    (heads.heads, heads.EXAMPLE),
-    (show.show, show.EXAMPLE),
-    (explain.explain, explain.EXAMPLE),
-    (predictive.predictive, predictive.EXAMPLE),
-    (report.report, report.EXAMPLE),
-    (plot.plot, plot.EXAMPLE),
-    (patterns.patterns, None),
-    (models.models, models.EXAMPLE),
-):
-    app.command(epilog=None if example is None else f"Example: {example}")(command)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -122,6 +121,8 @@ def write_file(path: Path, content: bytes) -> None:
 
     Raises: OutputError if that cannot be done; an older file of that name is then as it was.
     """
+    import tempfile  # and with it much that most commands do without
+
     check_writable(path)
     with _explained(path):
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):

@@ -16,7 +16,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 import attnscan
-from attnscan.cli import app
+from attnscan.cli import COMMANDS, app
 
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
 COLUMNS = (
@@ -45,6 +45,34 @@ def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
     assert commands == ["classify", "heads", "show", "explain", "predictive", "report", "plot", "patterns", "models"]
     lines = run("classify", "--help").stdout.splitlines()
     assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_itself(command: str) -> None:
+    """The list is written down apart, so that it imports no command."""
+    assert COMMANDS[command] in " ".join(run(command, "--help").stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("attnscan ", [*COMMANDS]),
+        ("attnscan ex", ["explain"]),
+        ("attnscan classify --pred", ["--predictive", "--predictive-words"]),
+        ("attnscan classify A --device c", ["cpu", "cuda"]),
+    ],
+)
+def test_shells_complete_commands_options_and_values(words: str, expected: list[str]) -> None:
+    asked = {"_ATTNSCAN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-m", "attnscan"], capture_output=True, text=True, env={**os.environ, **asked}
+    )
+    assert (done.stdout.split(), done.stderr) == (expected, "")
+
+
+def test_a_mistyped_command_is_told_the_nearest() -> None:
+    result = CliRunner().invoke(app, ["clasify", A])
+    assert result.exit_code == 2 and "Did you mean 'classify'?" in result.stderr
 
 
 def test_csv_is_the_contracts_to_the_letter() -> None:
