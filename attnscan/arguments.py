@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from attnscan import completion
 from attnscan.options import ClusterOptions, Device, Dtype, Engine, OnLong, Predictive, Unit
 from attnscan.output import FORMATS, Destination, format_of
 from attnscan.patterns import PATTERNS
@@ -32,6 +33,7 @@ Model = Annotated[
         "--model",
         "-m",
         metavar="NAME",
+        autocompletion=completion.models,
         help="A hub id, a directory, or 'bundled'. "
         "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else the bundled model]",
     ),
@@ -43,7 +45,12 @@ Weights = Annotated[
 Patterns = Annotated[
     list[str] | None,
     typer.Option(
-        "--pattern", "-p", metavar="PATTERN", callback=_pattern_names, help="Show this pattern only. May be repeated."
+        "--pattern",
+        "-p",
+        metavar="PATTERN",
+        callback=_pattern_names,
+        autocompletion=completion.patterns,
+        help="Show this pattern only. May be repeated.",
     ),
 ]
 OnePattern = Annotated[
@@ -53,12 +60,19 @@ OnePattern = Annotated[
         "-p",
         metavar="PATTERN",
         callback=_pattern_name,
+        autocompletion=completion.patterns,
         help="Explain this one. [default: each head's own]",
     ),
 ]
 FormatOption = Annotated[
     str | None,
-    typer.Option("--format", "-f", metavar="FORMAT", help="table, csv, tsv, json, jsonl, markdown or parquet."),
+    typer.Option(
+        "--format",
+        "-f",
+        metavar="FORMAT",
+        autocompletion=completion.formats,
+        help="table, csv, tsv, json, jsonl, markdown or parquet.",
+    ),
 ]
 SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
 SentenceB = Annotated[str | None, typer.Argument(metavar="B", help="Sentence B.", show_default=False)]

@@ -48,6 +48,11 @@ class Catalog:
         return cls((_bundled(), *_cached()), default, hub())
 
 
+def ready() -> list[str]:
+    """The names of the models that can run now without the hub."""
+    return list(dict.fromkeys(entry.model for entry in (_bundled(), *_cached()) if entry.state == "ready"))
+
+
 def _bundled() -> Entry:
     directory = bundled_directory()
     if directory is None:

@@ -12,15 +12,15 @@ from typer.core import TyperCommand, TyperGroup
 import attnscan
 
 COMMANDS = {
-    "classify": "Say what every head does on one input: one sentence, or a pair.",
-    "heads": "Rank heads for patterns over many pairs; without --pairs, over those that come along.",
+    "classify": "Say what every head does on one input. That is one sentence, or a pair.",
+    "heads": "Rank heads for patterns over many pairs. Without --pairs, over those that come along.",
     "show": "Show the weights of one head, or of several, on one input.",
-    "explain": "Explain how heads make their patterns: by one input, by --pairs, or by the pairs that come along.",
+    "explain": "Explain how heads make their patterns. By one input, by --pairs, or by the pairs that come along.",
     "predictive": "Say which words of one input help the model to predict which.",
-    "report": "Write one offline page to look at every head on one input: thumbnails, lines, neurons, scores.",
+    "report": "Write one offline page to look at every head on one input. It has thumbnails, lines, neurons, scores.",
     "plot": "Draw what heads do on one input, for a paper or a slide.",
     "patterns": "Show the seven patterns and what each counts. No model is needed.",
-    "models": "Show which models can run now, or what can be scored in one of them.",
+    "models": "Show which models can run now. Or, given a checkpoint, what can be scored in it.",
 }
 """What each command does: all that the list of commands needs, so that it imports none of them."""
 
@@ -51,7 +51,7 @@ class _Command(_QuickFlags, TyperCommand):
         alone.command()(getattr(module, str(self.name)))
         whole = typer.main.get_command(alone)
         self.params, self.callback, self.help = whole.params, whole.callback, whole.help
-        self.epilog = f"Example: {module.EXAMPLE}" if hasattr(module, "EXAMPLE") else None
+        self.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in module.EXAMPLES)])
         return super().make_context(*args, **named)
 
 
@@ -59,7 +59,9 @@ app = typer.Typer(
     name="attnscan",
     cls=_Commands,
     help="Find out which attention head of a BERT-family model does what.",
-    epilog='Example: attnscan classify "I went to the store." "At the store, I bought fresh strawberries."',
+    epilog="\b\nExamples:\n"
+    '  attnscan classify "I went to the store." "At the store, I bought berries."\n'
+    "  attnscan heads --pattern delimiter",
     no_args_is_help=True,
     rich_markup_mode=None,  # its import takes longer than everything else that --help does
     pretty_exceptions_enable=False,

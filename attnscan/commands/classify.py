@@ -37,7 +37,10 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
-EXAMPLE = 'attnscan classify "The cat sat on the mat." "The cat lay on the rug." --csv > heads.csv'
+EXAMPLES = (
+    'attnscan classify "The cat sat on the mat." "The cat lay on the rug."',
+    'attnscan classify "I went home." --pattern next-word --csv > heads.csv',
+)
 
 
 def classify(
@@ -69,7 +72,7 @@ def classify(
         Path | None, typer.Option("--save-weights", metavar="FILE.npz", help="Save the attention weights as well.")
     ] = None,
 ) -> None:
-    """Say what every head does on one input: one sentence, or a pair."""
+    """Say what every head does on one input. That is one sentence, or a pair."""
     with reported():
         if (a is None) == (weights is None):
             raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")

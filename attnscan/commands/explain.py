@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnscan import completion
 from attnscan.arguments import (
     BatchTokens,
     Columns,
@@ -35,12 +36,18 @@ from attnscan.selection import check_heads_are_named
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-EXAMPLE = 'attnscan explain 0-2 "I went to the store." "At the store, I bought berries." --token store'
+EXAMPLES = (
+    'attnscan explain 0-2 "I went to the store." --token store',
+    'attnscan explain 0-2,1-8 "I went to the store." --csv > explained.csv',
+)
 
 
 def explain(
     heads: Annotated[
-        str | None, typer.Argument(metavar="HEADS", help="2-0, or 2-0,6-11, or layer:2.", show_default=False)
+        str | None,
+        typer.Argument(
+            metavar="HEADS", autocompletion=completion.heads, help="2-0, or 2-0,6-11, or layer:2.", show_default=False
+        ),
     ] = None,
     a: Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)] = None,
     b: SentenceB = None,
@@ -62,7 +69,7 @@ def explain(
     csv: Csv = False,
     output: Output = None,
 ) -> None:
-    """Explain how heads make their patterns: by one input, by --pairs, or by the pairs that come along."""
+    """Explain how heads make their patterns. By one input, by --pairs, or by the pairs that come along."""
     with reported():
         if all_heads:
             if b is not None:

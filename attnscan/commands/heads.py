@@ -43,7 +43,10 @@ from attnscan.patterns import PATTERNS
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-EXAMPLE = "attnscan heads --pattern next-word --pairs pairs.tsv --csv > heads.csv"
+EXAMPLES = (
+    "attnscan heads --pattern delimiter --top 5",
+    "attnscan heads --pattern next-word --csv > heads.csv",
+)
 
 
 def heads(
@@ -86,7 +89,7 @@ def heads(
     csv: Csv = False,
     output: Output = None,
 ) -> None:
-    """Rank heads for patterns over many pairs; without --pairs, over those that come along."""
+    """Rank heads for patterns over many pairs. Without --pairs, over those that come along."""
     with reported():
         if from_file is not None and (pairs or model or state or per_pair):
             raise typer.BadParameter("--from needs no pairs and no model, and has nothing to keep")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnscan import completion
 from attnscan.arguments import Csv, DeviceOption, FormatOption, Output, destination_of
 from attnscan.messages import reported
 from attnscan.options import Device, ScanOptions
@@ -16,14 +17,20 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
-EXAMPLE = "attnscan models bundled"
+EXAMPLES = (
+    "attnscan models",
+    "attnscan models bundled",
+)
 
 
 def models(
     checkpoint: Annotated[
         str | None,
         typer.Argument(
-            metavar="CHECKPOINT", help="A hub id, a directory, or 'bundled', to be looked into.", show_default=False
+            metavar="CHECKPOINT",
+            autocompletion=completion.models,
+            help="A hub id, a directory, or 'bundled', to be looked into.",
+            show_default=False,
         ),
     ] = None,
     device: DeviceOption = "auto",
@@ -31,7 +38,7 @@ def models(
     csv: Csv = False,
     output: Output = None,
 ) -> None:
-    """Show which models can run now, or what can be scored in one of them."""
+    """Show which models can run now. Or, given a checkpoint, what can be scored in it."""
     with reported():
         destination = destination_of(format, csv, output)
         if checkpoint is None:

@@ -5,6 +5,11 @@ from __future__ import annotations
 from attnscan.messages import reported
 from attnscan.output import Destination, encoded, write_stdout
 
+EXAMPLES = (
+    "attnscan patterns",
+    "attnscan patterns | less",
+)
+
 
 def patterns() -> None:
     """Show the seven patterns and what each counts. No model is needed."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from attnscan import completion
 from attnscan.arguments import (
     BatchTokens,
     DeviceOption,
@@ -35,7 +36,10 @@ if TYPE_CHECKING:
     from attnscan.attention import Attention
     from attnscan.results import Classification
 
-EXAMPLE = 'attnscan plot "The cat sat on the mat." "The cat lay on the rug." -o heads.svg'
+EXAMPLES = (
+    'attnscan plot "The cat sat." "The cat ran." -o heads.svg',
+    'attnscan plot "The cat sat." --kind head --heads 0-2 --lines -o head.pdf',
+)
 Kind = Literal["map", "scores", "head", "layers"]
 
 
@@ -50,7 +54,13 @@ def plot(
         ),
     ] = "map",
     heads: Annotated[
-        str | None, typer.Option("--heads", metavar="HEADS", help="For --kind head: 2-0,6-11, layer:2 or all.")
+        str | None,
+        typer.Option(
+            "--heads",
+            metavar="HEADS",
+            autocompletion=completion.heads,
+            help="For --kind head: 2-0,6-11, layer:2 or all.",
+        ),
     ] = None,
     lines: Annotated[bool, typer.Option("--lines", help="For --kind head: lines from token to token.")] = False,
     width: Annotated[

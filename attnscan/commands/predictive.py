@@ -28,7 +28,10 @@ from attnscan.options import ScanOptions
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-EXAMPLE = 'attnscan predictive "I went to the store." --csv > predictive.csv'
+EXAMPLES = (
+    'attnscan predictive "I went to the store."',
+    'attnscan predictive "I went to the store." --csv > predictive.csv',
+)
 
 
 def predictive(

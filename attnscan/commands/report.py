@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from attnscan import completion
 from attnscan.arguments import (
     BatchTokens,
     DeviceOption,
@@ -28,7 +29,10 @@ from attnscan.options import THRESHOLD, ScanOptions
 from attnscan.output import check_writable, write_file, write_stdout
 from attnscan.selection import check_heads_are_named, heads_named
 
-EXAMPLE = 'attnscan report "The cat sat on the mat." "The cat lay on the rug." -o page.html'
+EXAMPLES = (
+    'attnscan report "The cat sat on the mat." -o page.html',
+    'attnscan report "The cat sat." "The cat ran." --heads 0-2,1-8 -o page.html',
+)
 
 
 def report(
@@ -47,6 +51,7 @@ def report(
         typer.Option(
             "--heads",
             metavar="HEADS",
+            autocompletion=completion.heads,
             help="Carry these heads: 2-0,6-11, layer:2, all. [default: all, or those that fit]",
         ),
     ] = None,
@@ -70,7 +75,7 @@ def report(
     batch_tokens: BatchTokens = 4096,
     seed: Seed = 0,
 ) -> None:
-    """Write one offline page to look at every head on one input: thumbnails, lines, neurons, scores."""
+    """Write one offline page to look at every head on one input. It has thumbnails, lines, neurons, scores."""
     with reported():
         if (a is None) == (weights is None):
             raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")

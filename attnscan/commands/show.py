@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnscan import completion
 from attnscan.arguments import (
     BatchTokens,
     Csv,
@@ -31,7 +32,10 @@ from attnscan.selection import check_heads_are_named
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-EXAMPLE = 'attnscan show 0-2 "I went to the store." "At the store, I bought fresh strawberries."'
+EXAMPLES = (
+    'attnscan show 0-2 "I went to the store."',
+    'attnscan show layer:1 "I went to the store." --token store',
+)
 
 
 def _window(text: str | None) -> str | None:
@@ -42,7 +46,10 @@ def _window(text: str | None) -> str | None:
 
 
 def show(
-    heads: Annotated[str, typer.Argument(metavar="HEADS", help="2-0, or 2-0,6-11, or layer:2, or all.")],
+    heads: Annotated[
+        str,
+        typer.Argument(metavar="HEADS", autocompletion=completion.heads, help="2-0, or 2-0,6-11, or layer:2, or all."),
+    ],
     a: Annotated[str, typer.Argument(metavar="A", help="Sentence A.")],
     b: SentenceB = None,
     average: Annotated[bool, typer.Option("--average", help="Show the heads' mean, not each.")] = False,
