@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 # Constraints, not requirements: pip takes these versions of whatever is needed, torch as a CPU build where one is at hand.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
-.PHONY: demo test lint types check bench readme lock clean
+.PHONY: demo test lint types check docs bench readme release-check lock clean
 
 demo: $(VENV)/demo.stamp  ## set up, then classify the heads of the bundled model on the article's pair
 	@ATTNSCAN_MODEL=bundled $(BIN)/attnscan classify "I went to the store." "At the store, I bought fresh strawberries."
@@ -21,7 +21,13 @@ lint: $(VENV)/dev.stamp
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
-check: test lint types  ## all that CI checks but the wheel
+check: test lint types docs  ## all that CI checks but the packages
+
+docs: $(VENV)/dev.stamp  ## the pages of docs/, strictly: a link that leads nowhere is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir build/docs
+
+release-check: $(VENV)/dev.stamp  ## build wheel and source distribution, and try both in a clean environment
+	bash .ci/release-check
 
 bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	$(BIN)/python benchmarks/startup.py
@@ -39,7 +45,7 @@ lock: $(VENV)/dev.stamp  ## write the installed versions down as the new lock
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock
 
 clean:
-	rm -rf $(VENV) dist
+	rm -rf $(VENV) build dist
 
 $(VENV)/python.stamp:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "attnscan needs Python 3.11 or newer: make PYTHON=python3.11")'
@@ -51,5 +57,5 @@ $(VENV)/demo.stamp: $(VENV)/python.stamp pyproject.toml requirements.lock
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/demo.stamp
-	$(INSTALL) --editable '.[bundled,parquet,plot,dev]'
+	$(INSTALL) --editable '.[bundled,parquet,plot,dev,docs]'
 	touch $@

@@ -14,6 +14,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 
 from families import (
@@ -33,19 +34,22 @@ from attnscan.patterns import PATTERNS
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
-PAGES = [README, *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 _COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
 _FAMILIES = re.compile(r"(<!-- families -->\n).*?(<!-- end of families -->\n)", re.DOTALL)
 _PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
+_DRAWINGS = re.compile(r"(<!-- drawings -->\n).*?(<!-- end of drawings -->\n)", re.DOTALL)
 
 
 def updated(text: str) -> str:
     """A page with everything generated made anew."""
     text = _COMMAND.sub(lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{_output(m['command'])}```\n", text)
     text = _FAMILIES.sub(lambda m: m.group(1) + _families() + m.group(2), text)
-    return _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
+    text = _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
+    return _DRAWINGS.sub(lambda m: m.group(1) + _drawings() + m.group(2), text)
 
 
+@cache  # the same command stands on several pages
 def _output(command: str) -> str:
     program, *arguments = shlex.split(command)
     if program == "python":
@@ -57,9 +61,11 @@ def _output(command: str) -> str:
 
 def _patterns() -> str:
     rows = [f"| {p.letter} | `{p.id}` | {p.counts} |\n" for p in PATTERNS]
-    table = "| | pattern | what the score counts |\n| --- | --- | --- |\n" + "".join(rows)
-    drawings = [f"{p.id}\n{p.drawing}\n" for p in PATTERNS if p.drawing]
-    return table + "\n```text\n" + "\n".join(drawings) + "```\n"
+    return "| | pattern | what the score counts |\n| --- | --- | --- |\n" + "".join(rows)
+
+
+def _drawings() -> str:
+    return "```text\n" + "\n".join(f"{p.id}\n{p.drawing}\n" for p in PATTERNS if p.drawing) + "```\n"
 
 
 def _families() -> str:

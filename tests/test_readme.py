@@ -7,10 +7,9 @@ from pathlib import Path
 
 import pytest
 from readme import PAGES, README, updated
-from typer.testing import CliRunner
 
 import attnscan
-from attnscan.cli import app
+from attnscan.cli import COMMANDS
 
 TEXT = README.read_text(encoding="utf-8")
 MODULES = sorted(path.name for path in Path(attnscan.__file__).parent.rglob("*.py") if not path.name.startswith("__"))
@@ -28,10 +27,26 @@ def test_every_module_is_in_the_tour(module: str) -> None:
     assert f"{module} " in TEXT.split("## How the code is laid out")[1].split("##")[0]
 
 
-def test_every_option_of_classify_is_in_the_readme() -> None:
-    words = CliRunner().invoke(app, ["classify", "--help"]).stdout.replace(",", " ").split()
-    options = {word for word in words if word.startswith("--")} - {"--help"}
-    assert not {option for option in options if option not in TEXT}
+@pytest.mark.parametrize("command", COMMANDS)
+def test_every_command_has_a_page_with_all_of_its_options(command: str) -> None:
+    """The page shows `--help`, which `test_output_in_pages_is_real` holds to be what the program prints."""
+    assert f"(docs/commands/{command}.md)" in TEXT
+    page = (README.parent / "docs" / "commands" / f"{command}.md").read_text(encoding="utf-8")
+    assert f"<!-- $ attnscan {command} --help -->" in page
+    assert f"commands/{command}.md" in (README.parent / "mkdocs.yml").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", attnscan.__all__)
+def test_every_public_name_is_in_the_docs(name: str) -> None:
+    page = (README.parent / "docs" / "api.md").read_text(encoding="utf-8")
+    assert f"::: attnscan.{name}\n" in page or name == "__version__"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
+    pictures = re.findall(r'src="([^":]+)"', page.read_text(encoding="utf-8"))
+    assert not [link for link in (*links, *pictures) if not (page.parent / link).exists()]
 
 
 def test_every_check_that_the_readme_names_is_there() -> None:
