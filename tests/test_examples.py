@@ -28,7 +28,7 @@ SAYS = {
     "spreadsheet.py": ["heads.xlsx: 72 heads, 7 patterns"],
     "spreadsheet.sh": ["heads.xlsx: 72 heads, 7 patterns"],
 }
-"""What a script prints, among other things. `article_claims.py` needs models that are not here, and has its own test."""
+"""What a script prints, among other things. `article_claims.py` needs models that are not here: it has its own test."""
 
 
 def run(name: str, where: Path) -> str:
