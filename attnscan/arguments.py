@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from attnscan.options import ClusterOptions, Device, Dtype, Engine, OnLong, Predictive, Unit
-from attnscan.output import FORMATS, Destination, format_of
+from attnscan.output import FORMATS, PICTURES, Destination, check_pictures_can_be_drawn, format_of, picture_format_of
 from attnscan.patterns import PATTERNS
 
 
@@ -136,8 +136,8 @@ def cluster_of(
     return None
 
 
-def destination_of(format: str | None, csv: bool, output: Path | None) -> Destination:
-    """Where the result goes, by --format, --csv and --output.
+def destination_of(format: str | None, csv: bool, output: Path | None, *, draws: bool = False) -> Destination:
+    """Where the result goes, by --format, --csv and --output; as a picture, if the command draws, by its suffix.
 
     Raises: typer.BadParameter if they contradict each other; OutputError.
     """
@@ -146,4 +146,7 @@ def destination_of(format: str | None, csv: bool, output: Path | None) -> Destin
     if csv and format not in (None, "csv"):
         raise typer.BadParameter(f"--csv and --format {format} contradict each other")
     asked = "csv" if csv else format
+    if draws and asked is None and output is not None and output.suffix.lower().removeprefix(".") in PICTURES:
+        check_pictures_can_be_drawn()
+        return Destination(picture_format_of(output), output)
     return Destination(asked if asked else format_of(output) if output else "table", output)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import attnscan
-from attnscan.commands import classify, explain, heads, models, patterns, plot, predictive, report, show
+from attnscan.commands import ablate, classify, explain, heads, models, patterns, plot, predictive, report, show
 
 app = typer.Typer(
     name="attnscan",
@@ -44,6 +44,13 @@ def _common(
     pass
 
 
+def _epilog(examples: str | tuple[str, ...] | None) -> str | None:
+    """What stands below a command's options: one example, or several, a line each."""
+    if isinstance(examples, tuple):
+        return "\n\n".join(["Examples:", *examples])
+    return None if examples is None else f"Example: {examples}"
+
+
 for command, example in (
     (classify.classify, classify.EXAMPLE),
     (heads.heads, heads.EXAMPLE),
@@ -52,7 +59,8 @@ for command, example in (
     (predictive.predictive, predictive.EXAMPLE),
     (report.report, report.EXAMPLE),
     (plot.plot, plot.EXAMPLE),
+    (ablate.ablate, ablate.EXAMPLES),
     (patterns.patterns, None),
     (models.models, models.EXAMPLE),
 ):
-    app.command(epilog=None if example is None else f"Example: {example}")(command)
+    app.command(epilog=_epilog(example))(command)

@@ -35,6 +35,8 @@ class OutputTap:
         self.layers = layers_of(encoder)
         self._implementation = Implementation(self._attend)
         self._on_output: OnOutput | None = None
+        self._layer = 0
+        self._query: Tensor | None = None
 
     def __enter__(self) -> OutputTap:
         self._implementation.__enter__()

@@ -9,6 +9,8 @@ from attnscan.attention import Attention
 from attnscan.options import Picture
 from attnscan.results import Classification, Signature
 from attnscan.selection import Head
+from attnscan.studies.ablation import Ablation
+from attnscan.views.plot_ablation import ablation_sheet
 from attnscan.views.plot_heads import heads_sheet, lines_sheet
 from attnscan.views.plot_map import map_sheet
 from attnscan.views.plot_scores import layers_sheet, scores_sheet
@@ -66,6 +68,12 @@ def heads_picture(
             else heads_sheet(attention, heads, look.width, look.vector)
         )
         return _file(sheet, look, signature, "head")
+
+
+def ablation_picture(found: Ablation, look: Look = Look()) -> bytes:
+    """What heads are worth, with errors; of single heads, in the layer x head grid."""
+    with drawing():
+        return _file(ablation_sheet(found, look.width), look, found.signature, "ablation")
 
 
 def _file(sheet: Sheet, look: Look, signature: Signature, kind: str) -> bytes:
