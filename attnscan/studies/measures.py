@@ -169,8 +169,9 @@ class Classifier:
             return ()
         number = self._classes.get(label.casefold(), int(label) if label.isdecimal() and label.isascii() else -1)
         if not 0 <= number < self.whole.config.num_labels:
+            known = ", ".join(sorted(self._classes, key=self._classes.__getitem__))
             raise InputError(
-                f"pair {one.number} has the label '{label}', and the model knows {', '.join(self._classes)}",
+                f"pair {one.number} has the label '{label}', and the model knows {known}",
                 "correct it, or leave the column out",
             )
         return (number,)
