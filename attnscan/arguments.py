@@ -100,6 +100,9 @@ Token = Annotated[
     str | None,
     typer.Option("--token", metavar="T", help="One query: a token's text, store#2 for the second, or its index."),
 ]
+Queries = Annotated[
+    int, typer.Option("--queries", metavar="N", min=1, help="How many words of an input to compare attention by.")
+]
 EngineOption = Annotated[Engine, typer.Option("--engine", help="Run here, or on the machines of a Ray cluster.")]
 RayAddress = Annotated[
     str | None,

@@ -8,7 +8,19 @@ from typing import Annotated
 import typer
 
 import attnscan
-from attnscan.commands import ablate, classify, explain, heads, models, patterns, plot, predictive, report, show
+from attnscan.commands import (
+    ablate,
+    classify,
+    explain,
+    heads,
+    models,
+    patterns,
+    plot,
+    predictive,
+    report,
+    show,
+    similar,
+)
 
 app = typer.Typer(
     name="attnscan",
@@ -60,6 +72,7 @@ for command, example in (
     (report.report, report.EXAMPLE),
     (plot.plot, plot.EXAMPLE),
     (ablate.ablate, ablate.EXAMPLES),
+    (similar.similar, similar.EXAMPLES),
     (patterns.patterns, None),
     (models.models, models.EXAMPLE),
 ):

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscan.errors import InputError, PairsError
-from attnscan.messages import counter, say
-from attnscan.options import ScanOptions
+from attnscan.messages import WITHOUT_TAP, counter, say
+from attnscan.options import By, ScanOptions
 from attnscan.pair_jobs import BadRecords, PairFiles, report_counts
 
 if TYPE_CHECKING:
     from attnscan.engine import OnBad
     from attnscan.pairs import Record
     from attnscan.scanner import Scanner
-    from attnscan.studies.ablation import Ablation, By
+    from attnscan.studies.ablation import Ablation
     from attnscan.studies.head_sets import HeadSet
+    from attnscan.studies.similarity import Similarity
 
 
 class Passes:
@@ -112,3 +113,21 @@ def _of_patterns(
     sets = heads_of_patterns(scores, asked.patterns, options.threshold, asked.top)
     how = f"label, {options.threshold:g} above chance" if asked.top is None else f"the {asked.top} most above chance"
     return named_sets(sets, scores.grid[1], asked.draws, options.seed), how
+
+
+def similar_pairs(options: ScanOptions, files: PairFiles, queries: int, within: float) -> Similarity:
+    """Which heads are alike over all pairs."""
+    from attnscan.sources import choose
+
+    passes = Passes(files, 1, "")
+    source = choose(options.model)
+    say(source.note)
+    from attnscan.scanner import Scanner
+    from attnscan.studies.similar import similar
+
+    with Scanner(options, source) as scanner, counter("pairs", files.how_many) as count:
+        found = similar(scanner, passes.read(), queries, within, passes.on_bad, count)
+        if scanner.read_by == "output_attentions":
+            say(WITHOUT_TAP)
+    report_counts(found.signature, passes.bad.count)
+    return found

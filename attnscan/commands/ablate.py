@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,11 +26,10 @@ from attnscan.arguments import (
     destination_of,
 )
 from attnscan.messages import reported
-from attnscan.options import THRESHOLD, Picture, ScanOptions
+from attnscan.options import DRAWS, MEASURES, THRESHOLD, By, Picture, ScanOptions
 from attnscan.pair_jobs import PairFiles
 from attnscan.patterns import PATTERNS
 from attnscan.selection import check_heads_are_named
-from attnscan.studies.ablation import MEASURES
 from attnscan.study_jobs import AblationRequest, ablate_pairs
 
 if TYPE_CHECKING:
@@ -60,9 +59,7 @@ def ablate(
         int | None,
         typer.Option("--top", metavar="N", min=1, help="Of each pattern the N best heads, not those of its label."),
     ] = None,
-    by: Annotated[
-        Literal["zero", "mean"], typer.Option("--by", help="Heads put out nothing, or their mean over all words.")
-    ] = "zero",
+    by: Annotated[By, typer.Option("--by", help="Heads put out nothing, or their mean over all words.")] = "zero",
     measure: Annotated[
         list[str] | None,
         typer.Option(
@@ -74,7 +71,7 @@ def ablate(
     ] = None,
     draws: Annotated[
         int, typer.Option("--draws", metavar="N", min=2, help="How many sets of other heads to compare with.")
-    ] = 20,
+    ] = DRAWS,
     pairs: Pairs = None,
     columns: Columns = None,
     skip_bad: SkipBad = False,

@@ -16,6 +16,7 @@ from torch import Tensor
 from attnscan.batch import EncodedInput, collate
 from attnscan.engine import OnBad, Seen, windows
 from attnscan.errors import InputError
+from attnscan.options import DRAWS, By
 from attnscan.outputs import OnOutput, OutputTap
 from attnscan.pairs import Pair, Record
 from attnscan.readout import exact
@@ -23,7 +24,7 @@ from attnscan.results import FloatArray
 from attnscan.scanner import Scanner
 from attnscan.selection import Head
 from attnscan.stream import Room, batches
-from attnscan.studies.ablation import Ablation, By, Effect
+from attnscan.studies.ablation import Ablation, Effect
 from attnscan.studies.effect_sums import EffectSums
 from attnscan.studies.head_sets import HeadSet
 from attnscan.studies.measures import Measure, Question, measures_of
@@ -39,7 +40,7 @@ class AblationOptions:
     chosen_by: str
     """How the sets were chosen, in a few words."""
     by: By = "zero"
-    draws: int = 20
+    draws: int = DRAWS
     """Of controls, as the sets have them."""
     measures: tuple[str, ...] = ()
     """None for what the checkpoint has heads for."""

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from attnscan.options import By
 from attnscan.results import Signature
 from attnscan.selection import head_name
 from attnscan.studies.head_sets import HeadSet
 
 if TYPE_CHECKING:
     import pandas as pd
-
-By = Literal["zero", "mean"]
-"""What takes the place of a head's output: nothing, or its mean over the words of all pairs."""
-
-
-MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")
-"""The ways to see what a model loses; `measures.py` has them."""
 
 
 @dataclass(frozen=True)

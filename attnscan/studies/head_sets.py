@@ -11,9 +11,6 @@ import numpy as np
 from attnscan.results import Scores
 from attnscan.selection import Head, head_name
 
-DRAWS = 20
-"""How many sets of other heads a set is compared with."""
-
 
 @dataclass(frozen=True)
 class HeadSet:
