@@ -11,6 +11,7 @@ import attnscan
 from attnscan.commands import (
     ablate,
     classify,
+    compare,
     explain,
     heads,
     models,
@@ -72,6 +73,7 @@ for command, example in (
     (report.report, report.EXAMPLE),
     (plot.plot, plot.EXAMPLE),
     (ablate.ablate, ablate.EXAMPLES),
+    (compare.compare, compare.EXAMPLES),
     (similar.similar, similar.EXAMPLES),
     (patterns.patterns, None),
     (models.models, models.EXAMPLE),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscan.errors import InputError, PairsError
 from attnscan.messages import WITHOUT_TAP, counter, say
-from attnscan.options import By, ScanOptions
+from attnscan.options import By, Match, ScanOptions
 from attnscan.pair_jobs import BadRecords, PairFiles, report_counts
 
 if TYPE_CHECKING:
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from attnscan.pairs import Record
     from attnscan.scanner import Scanner
     from attnscan.studies.ablation import Ablation
+    from attnscan.studies.comparison import Comparison
     from attnscan.studies.head_sets import HeadSet
     from attnscan.studies.similarity import Similarity
 
@@ -130,4 +131,24 @@ def similar_pairs(options: ScanOptions, files: PairFiles, queries: int, within: 
         if scanner.read_by == "output_attentions":
             say(WITHOUT_TAP)
     report_counts(found.signature, passes.bad.count)
+    return found
+
+
+def compare_pairs(models: tuple[str, str], options: ScanOptions, files: PairFiles, match: Match) -> Comparison:
+    """What sets two models apart over all pairs."""
+    from attnscan.sources import choose
+
+    passes = Passes(files, 1 + (match == "nearest"), "name a file, or leave out --match nearest")
+    sources = [choose(model) for model in models]
+    from attnscan.scanner import Scanner
+    from attnscan.studies.compare import compare
+
+    one, other = (replace(options, model=model) for model in models)
+    with Scanner(one, sources[0]) as scanner, Scanner(other, sources[1]) as rival:
+        with counter("pairs", files.how_many) as count:
+            found = compare(scanner, rival, passes.read, match, passes.on_bad, count)
+        for each in (scanner, rival):
+            if each.read_by == "output_attentions":
+                say(f"{each.loaded.source.name}: {WITHOUT_TAP}")
+    report_counts(found.signatures[0], passes.bad.count)
     return found

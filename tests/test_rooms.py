@@ -40,13 +40,22 @@ LIGHT = {
     "attnscan.results",
     "attnscan.selection",
     "attnscan.sources",
+    "attnscan.studies",
+    "attnscan.studies.ablation",
+    "attnscan.studies.comparison",
+    "attnscan.studies.effect_sums",
+    "attnscan.studies.head_sets",
+    "attnscan.studies.paired_sums",
+    "attnscan.studies.similarity",
     "attnscan.sums",
     "attnscan.tokens",
     "attnscan.views",
+    "attnscan.views.ablation",
     "attnscan.views.cargo",
     "attnscan.views.catalog",
     "attnscan.views.checkpoint",
     "attnscan.views.classification",
+    "attnscan.views.comparison",
     "attnscan.views.dependencies",
     "attnscan.views.explanation",
     "attnscan.views.head",
@@ -56,11 +65,15 @@ LIGHT = {
     "attnscan.views.notebook",
     "attnscan.views.palette",
     "attnscan.views.plot",
+    "attnscan.views.plot_ablation",
+    "attnscan.views.plot_comparison",
     "attnscan.views.plot_heads",
     "attnscan.views.plot_map",
     "attnscan.views.plot_scores",
+    "attnscan.views.plot_similarity",
     "attnscan.views.ranking",
     "attnscan.views.sheet",
+    "attnscan.views.similarity",
     "attnscan.views.terminal",
     "attnscan.views.text",
     "attnscan.files.weights",
@@ -123,7 +136,8 @@ def test_scoring_does_not_know_the_patterns() -> None:
 @pytest.mark.parametrize("library", ["tokenizers", "transformers"])
 def test_who_meets_the_libraries(library: str) -> None:
     users = {name for name in SOURCES if any(i.split(".")[0] == library for i in _imports(name, lazy=True))}
-    assert users <= {"attnscan.capture", "attnscan.forward", "attnscan.models", "attnscan.scanner"}
+    running = {"attnscan.forward", "attnscan.implementation", "attnscan.outputs"}
+    assert users <= running | {"attnscan.models", "attnscan.scanner", "attnscan.task_heads"}
 
 
 def test_rooms_do_not_import_in_circles() -> None:
@@ -133,12 +147,24 @@ def test_rooms_do_not_import_in_circles() -> None:
 def test_the_test_can_fail() -> None:
     """A control: the heavy rooms do reach torch, and the command line imports none of them at its top."""
     assert "torch" in _outside("attnscan.score")
-    assert _reached("attnscan.cli", lazy=False) <= LIGHT | {"attnscan.jobs", "attnscan.pair_jobs"} | COMMANDS
+    assert (
+        _reached("attnscan.cli", lazy=False)
+        <= LIGHT | {"attnscan.jobs", "attnscan.pair_jobs", "attnscan.study_jobs"} | COMMANDS
+    )
     assert "attnscan.scanner" in _reached("attnscan.cli", lazy=True)
 
 
 @pytest.mark.parametrize(
-    "arguments", [["--help"], ["--version"], ["patterns"], ["classify", "--help"], ["classify", ""], ["plot", "--help"]]
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["patterns"],
+        ["classify", "--help"],
+        ["classify", ""],
+        ["plot", "--help"],
+        ["ablate", "--help"],
+    ],
 )
 def test_answers_that_need_no_model_load_no_torch(arguments: list[str]) -> None:
     script = (
