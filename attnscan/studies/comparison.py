@@ -67,10 +67,10 @@ class Comparison:
         p = self.patterns.index(pattern)
         one, other = (scores.every_key.score[..., p].ravel() for scores in (self.one, self.other))
         there = ~np.isnan(one) & ~np.isnan(other)
-        ranks = [ranked(values[there]) for values in (one, other)]
-        if there.sum() < 2 or any(np.ptp(rank) == 0 for rank in ranks):
-            return float("nan")
-        return float(np.corrcoef(np.stack(ranks))[0, 1])
+        ranks = np.stack([ranked(values[there]) for values in (one, other)])
+        centred = ranks - ranks.mean(1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            return float(np.prod(centred, 0).sum() / np.sqrt((centred**2).sum(1).prod()))
 
     def extremes(self, pattern: str) -> tuple[Head | None, Head | None]:
         """The heads whose score rises and falls most; None where none does."""
