@@ -35,6 +35,7 @@ bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	$(BIN)/python benchmarks/scan.py
 	$(BIN)/python benchmarks/memory.py
 	$(BIN)/python benchmarks/precision.py
+	$(BIN)/python benchmarks/studies.py
 	@echo 'benchmarks/page.py needs BertViz and a browser: it says how to have them'
 
 readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures

@@ -9,7 +9,7 @@ import typer
 
 from attnscan import completion
 from attnscan.options import ClusterOptions, Device, Dtype, Engine, OnLong, Predictive, Unit
-from attnscan.output import FORMATS, Destination, format_of
+from attnscan.output import FORMATS, PICTURES, Destination, check_pictures_can_be_drawn, format_of, picture_format_of
 from attnscan.patterns import PATTERNS
 from attnscan.selection import nearest
 
@@ -113,6 +113,9 @@ Token = Annotated[
     str | None,
     typer.Option("--token", metavar="T", help="One query: a token's text, store#2 for the second, or its index."),
 ]
+Queries = Annotated[
+    int, typer.Option("--queries", metavar="N", min=1, help="How many words of an input to compare attention by.")
+]
 EngineOption = Annotated[Engine, typer.Option("--engine", help="Run here, or on the machines of a Ray cluster.")]
 RayAddress = Annotated[
     str | None,
@@ -149,8 +152,8 @@ def cluster_of(
     return None
 
 
-def destination_of(format: str | None, csv: bool, output: Path | None) -> Destination:
-    """Where the result goes, by --format, --csv and --output.
+def destination_of(format: str | None, csv: bool, output: Path | None, *, draws: bool = False) -> Destination:
+    """Where the result goes, by --format, --csv and --output; as a picture, if the command draws, by its suffix.
 
     Raises: typer.BadParameter if they contradict each other; OutputError.
     """
@@ -160,4 +163,7 @@ def destination_of(format: str | None, csv: bool, output: Path | None) -> Destin
     if csv and format not in (None, "csv"):
         raise typer.BadParameter(f"--csv and --format {format} contradict each other")
     asked = "csv" if csv else format
+    if draws and asked is None and output is not None and output.suffix.lower().removeprefix(".") in PICTURES:
+        check_pictures_can_be_drawn()
+        return Destination(picture_format_of(output), output)
     return Destination(asked if asked else format_of(output) if output else "table", output)

@@ -13,24 +13,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import eager_mask
 
-from attnscan.forward import accepted, failed, quiet_transformers
+from attnscan.forward import accepted, failed
+from attnscan.implementation import Implementation, attention_of, is_modified, layers_of
 from attnscan.masks import Mask, Untappable, visible_keys
-from attnscan.shown import refused, softmax_weights
+from attnscan.shown import softmax_weights
 
 _BLOCK = 1 << 18  # weights in a block on a CPU: 1 MiB of float32, which the second-level cache holds
 _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
-_MODIFIERS = ("s_aux", "softcap", "position_bias")  # what eager attention can add that the tap does not
-_names = (f"attnscan_tap_{number}" for number in itertools.count())
 
 
 @dataclass(frozen=True)
@@ -72,25 +68,18 @@ class Tap:
 
     def __init__(self, model: Any) -> None:
         self.model = model
-        self.layers = _layers_of(model)
+        self.layers = layers_of(model)
         self.works = True
         """Whether the model calls the tap in every layer; known after the first run."""
-        self._name = next(_names)
+        self._implementation = Implementation(self._attend)
         self._run: _Run | None = None
 
     def __enter__(self) -> Tap:
-        # Without a mask function of the same name transformers passes no mask at all, and padding
-        # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
-        self._quiet = quiet_transformers()  # no advice, from tokenizers either, which may run in a thread beside
-        self._quiet.__enter__()
-        AttentionInterface.register(self._name, self._attend)
-        AttentionMaskInterface.register(self._name, eager_mask)
+        self._implementation.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        AttentionInterface._global_mapping.pop(self._name)  # `register` has no public opposite
-        AttentionMaskInterface._global_mapping.pop(self._name)
-        self._quiet.__exit__(None, None, None)
+        self._implementation.__exit__(kind, error, at)
 
     def run(self, inputs: dict[str, Tensor], consume: Consumer) -> None:
         """Run the model on one batch as far as its last layer's weights.
@@ -105,16 +94,6 @@ class Tap:
             if not self.works:
                 self._run_eager(taken, consume)
 
-    @contextmanager
-    def _implementation(self, name: str) -> Iterator[bool]:
-        """Run the model with that attention, and put its own back; whether it took it."""
-        before = self.model.config._attn_implementation
-        self.model.set_attn_implementation(name)
-        try:
-            yield self.model.config._attn_implementation == name
-        finally:
-            self.model.set_attn_implementation(before)
-
     def _run_tapped(self, inputs: dict[str, Any], consume: Consumer) -> bool:
         on_cpu = inputs["input_ids"].device.type == "cpu"
         lengths = _lengths(inputs) if on_cpu else [inputs["input_ids"].shape[1]] * len(inputs["input_ids"])
@@ -123,7 +102,7 @@ class Tap:
             inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
         self._run = run = _Run(consume, self.layers, lengths)
         try:
-            with self._implementation(self._name):
+            with attention_of(self.model, self._implementation.name):
                 self.model(**inputs)  # even if it is not taken: Big Bird turns to full attention in its first run
         except _Finished:
             return True
@@ -150,7 +129,7 @@ class Tap:
         """What transformers calls in place of eager attention, once a layer."""
         run = self._run
         assert run is not None  # the model is under the tap's implementation during a run alone
-        if any(rest.get(name) is not None for name in _MODIFIERS) or run.is_same_layer(query):
+        if is_modified(rest) or run.is_same_layer(query):
             raise Untappable
         groups = query.shape[1] // key.shape[1]
         key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
@@ -194,7 +173,7 @@ class Tap:
     def _shown(self, inputs: dict[str, Any]) -> list[Tensor]:
         """Every layer's weights, as the model itself shows them."""
         try:
-            with self._implementation("eager") as took:
+            with attention_of(self.model, "eager") as took:
                 output = self.model(**inputs, output_attentions=True) if took else {}
         except Exception as error:
             raise failed(self.model, error) from error
@@ -233,17 +212,6 @@ class _Run:
         if id(mask) not in self.masks:
             self.masks[id(mask)] = Mask.of(mask, query.shape, query.device, self.lengths)
         return self.masks[id(mask)]
-
-
-def _layers_of(model: Any) -> int:
-    """How many layers the model's text part has by its config.
-
-    Raises: CaptureError if there is no such number.
-    """
-    try:
-        return int(model.config.get_text_config().num_hidden_layers)
-    except (AttributeError, TypeError, ValueError):
-        raise refused(type(model).__name__, "does not say how many layers of attention it has") from None
 
 
 class _Finished(Exception):

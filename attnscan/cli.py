@@ -19,6 +19,9 @@ COMMANDS = {
     "predictive": "Say which words of one input help the model to predict which.",
     "report": "Write one offline page to look at every head on one input. It has thumbnails, lines, neurons, scores.",
     "plot": "Draw what heads do on one input, for a paper or a slide.",
+    "ablate": "Switch heads off, and measure what the model loses. Random heads of the same layers stand beside.",
+    "similar": "Find heads that attend alike. The nearest of each, groups, and with -o FILE.svg a map of all.",
+    "compare": "Compare two models' heads on the same pairs. What differs, and by how much?",
     "patterns": "Show the seven patterns and what each counts. No model is needed.",
     "models": "Show which models can run now. Or, given a checkpoint, what can be scored in it.",
 }

@@ -61,3 +61,21 @@ def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     if "use_cache" in parameters:
         taken["use_cache"] = False
     return taken
+
+
+@contextmanager
+def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor]) -> Iterator[None]:
+    """Let a task head work on some places alone, as one sequence of them, in place of every position.
+
+    Shape: `places` are rows and columns of the batch, each [place].
+    """
+
+    def keep(_module: Any, _arguments: Any, output: Any) -> Any:
+        output.last_hidden_state = output.last_hidden_state[places][None]
+        return output
+
+    hook = encoder.register_forward_hook(keep)
+    try:
+        yield
+    finally:
+        hook.remove()

@@ -19,10 +19,23 @@ OnLong = Literal["truncate", "skip", "error"]
 Engine = Literal["local", "ray"]
 Sentence = Literal["A", "B"]
 Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet"]
+By = Literal["zero", "mean"]
+"""What takes the place of a switched-off head's output: nothing, or its mean over the words of all pairs."""
+Match = Literal["place", "nearest"]
+"""Which heads of two models belong together: those of one place, or those that attend most alike."""
 Picture = Literal["png", "svg", "pdf"]
 
 THRESHOLD = 0.25
 """A head whose best pattern is less far above chance than this is `mixed`."""
+
+DRAWS = 20
+"""How many sets of other heads a set that is switched off is compared with."""
+MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")
+"""The ways to see what a model loses; `studies/measures.py` has them."""
+QUERIES = 16
+"""Words of an input whose attention is compared between heads."""
+WITHIN = 0.1
+"""In nats: heads of one group are on average no farther apart than this."""
 
 
 @dataclass(frozen=True)

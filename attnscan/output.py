@@ -33,12 +33,12 @@ SUFFIXES: dict[str, Format] = {
 
 @dataclass(frozen=True)
 class Destination:
-    """A format and a place. Without a path, standard output.
+    """A format and a place. Without a path, standard output; a picture needs a path.
 
     Raises: OutputError at once, not after the work, if nothing can be written there.
     """
 
-    format: Format
+    format: Format | Picture
     path: Path | None = None
 
     def __post_init__(self) -> None:
@@ -49,12 +49,23 @@ class Destination:
         elif self.format == "parquet" and sys.stdout.isatty():
             raise OutputError("Parquet is not for a terminal", "name a file: -o heads.parquet")
 
-    def emit(self, frame: Callable[[], pd.DataFrame], view: Callable[[int], RenderableType]) -> None:
-        """Write the result: as a screen of some width if the format is `table`, else as a data frame.
+    def emit(
+        self,
+        frame: Callable[[], pd.DataFrame],
+        view: Callable[[int], RenderableType],
+        picture: Callable[[Picture], bytes] | None = None,
+    ) -> None:
+        """Write the result: as a screen of some width if the format is `table`, a picture, or else a data frame.
 
         Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
         """
-        self._write(self._screen(view) if self.format == "table" else _render_frame(frame(), self.format))
+        if self.format == "table":
+            self._write(self._screen(view))
+        elif self.format in PICTURES:
+            assert picture is not None  # only commands that draw are given such a format
+            self._write(picture(PICTURES[PICTURES.index(self.format)]))
+        else:
+            self._write(_render_frame(frame(), FORMATS[FORMATS.index(self.format)]))
 
     def emit_object(self, made: Callable[[], dict[str, Any]]) -> None:
         """Write a result that no table holds, as JSON.
@@ -114,6 +125,16 @@ def picture_format_of(path: Path) -> Picture:
         known = " ".join(f".{each}" for each in PICTURES)
         raise OutputError(f"cannot tell what kind of picture {path} is to be by its suffix", f"use one of {known}")
     return PICTURES[PICTURES.index(suffix)]
+
+
+def check_pictures_can_be_drawn() -> None:
+    """Raises: OutputError at once, not after the work, if there is nothing to draw with."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise OutputError(
+            "pictures need matplotlib, which is not installed", "run: pip install 'attnscan[plot]'"
+        ) from None
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -14,6 +14,7 @@ from attnscan.messages import WITHOUT_TAP, counter, progress, say
 from attnscan.options import ClusterOptions, ScanOptions
 
 if TYPE_CHECKING:
+    from attnscan.engine import OnBad
     from attnscan.explaining.explanation import Explanations
     from attnscan.files.per_pair import PerPairWriter
     from attnscan.pairs import Record
@@ -30,13 +31,15 @@ class PairFiles:
     columns: list[str] | None = None
     skip_bad: bool = False
 
-    def records(self, bad: BadRecords) -> Iterator[Record]:
-        """The stream of all pairs."""
+    def records(self, bad: OnBad, *, labelled: bool = False) -> Iterator[Record]:
+        """The stream of all pairs; `labelled`, with what a column `label` says."""
         from attnscan.pairs import read_pairs, shipped_pairs
 
-        return read_pairs(self.paths, self.columns, self.on_bad(bad)) if self.paths else shipped_pairs()
+        if not self.paths:
+            return shipped_pairs()
+        return read_pairs(self.paths, self.columns, self.on_bad(bad), labelled=labelled)
 
-    def on_bad(self, bad: BadRecords) -> BadRecords | None:
+    def on_bad(self, bad: OnBad) -> OnBad | None:
         """What a bad record is handed to; without it, it stops the run."""
         return bad if self.skip_bad else None
 
@@ -108,7 +111,7 @@ def scan_files(options: ScanOptions, files: ScanFiles) -> tuple[Ranking, bool]:
             writer.finish(result.signature, result.scores.grid)
         if scanner.read_by == "output_attentions":
             say(WITHOUT_TAP)
-    _report_counts(result.signature, bad.count)
+    report_counts(result.signature, bad.count)
     return result, interrupted
 
 
@@ -121,7 +124,7 @@ def scan_files_on(cluster: ClusterOptions, options: ScanOptions, files: PairFile
         say(f"skipped: {error}")
     if result.signature.read_by == "output_attentions":
         say(WITHOUT_TAP)
-    _report_counts(result.signature, bad.count)
+    report_counts(result.signature, bad.count)
     return result, False
 
 
@@ -142,7 +145,7 @@ def explain_pairs(options: ScanOptions, files: PairFiles, *, heads: str, pattern
         found = explain(scanner, records, chosen, pattern, files.on_bad(bad), count)
         if scanner.read_by == "output_attentions":
             say(WITHOUT_TAP)
-    _report_counts(found.signature, bad.count)
+    report_counts(found.signature, bad.count)
     return found
 
 
@@ -154,7 +157,8 @@ def _per_pair(path: Path | None, options: ScanOptions) -> AbstractContextManager
     return PerPairWriter(path, [pattern.id for pattern in options.patterns])
 
 
-def _report_counts(signature: Signature, bad: int) -> None:
+def report_counts(signature: Signature, bad: int) -> None:
+    """Tell of pairs that were cut or left out."""
     if bad:
         say(f"{bad} bad records were skipped")
     if signature.pairs_truncated:

@@ -7,7 +7,7 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -27,6 +27,9 @@ COLUMNS = (
     ("sentence",),
 )
 """The columns that are looked for in a file, ours first, then those of the usual data sets."""
+
+LABEL = "label"
+"""The column that says which class a pair is of, for those who ask."""
 
 STDIN = "-"
 
@@ -69,10 +72,16 @@ class Record:
     pair: Pair
     where: str
     """Such as `pairs.tsv:12`, the line where it starts, or `pairs.parquet: row 12`; both counted from 1."""
+    label: str | None = None
+    """What the column `label` says of it, if that was asked for and is there."""
 
 
 def read_pairs(
-    paths: Sequence[str], columns: Sequence[str] | None = None, on_bad: Callable[[PairsError], None] | None = None
+    paths: Sequence[str],
+    columns: Sequence[str] | None = None,
+    on_bad: Callable[[PairsError], None] | None = None,
+    *,
+    labelled: bool = False,
 ) -> Iterator[Record]:
     """The pairs of files, one after another, as a stream; `-` is standard input.
 
@@ -80,6 +89,7 @@ def read_pairs(
     the first line of standard input does. `columns` names the one or two columns that hold the
     sentences, or counts them from 1; without it, they are the first of `COLUMNS` that a file has, or
     the only column it has. A bad record is raised, or handed to `on_bad`, after which reading goes on.
+    With `labelled`, records carry what a column `label` says, where there is one.
 
     Raises: PairsError, at once if a file is not there, later for a bad record or a damaged file.
     """
@@ -89,7 +99,7 @@ def read_pairs(
         raise PairsError("standard input is named twice", "it can be read only once")
     for path in paths:
         _suffix_of(path)
-    return _records(list(paths), partial(_pick, columns), on_bad)
+    return _records(list(paths), _LabelledPick(columns) if labelled else partial(_pick, columns), on_bad)
 
 
 def shipped_pairs() -> Iterator[Record]:
@@ -144,13 +154,15 @@ def suffix_in(name: str) -> str:
 
 def _records(paths: Sequence[str], pick: Pick, on_bad: Callable[[PairsError], None] | None) -> Iterator[Record]:
     for path in paths:
-        yield from _recorded(_file_rows(path, pick), on_bad)
+        yield from _recorded(_file_rows(path, pick), on_bad, pick if isinstance(pick, _LabelledPick) else None)
 
 
-def _recorded(found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], None] | None) -> Iterator[Record]:
+def _recorded(
+    found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], None] | None, labels: _LabelledPick | None = None
+) -> Iterator[Record]:
     for row in found:
         try:
-            record = _record(row)
+            record = _record(row) if labels is None else labels.record(row)
         except PairsError as error:
             if on_bad is None:
                 raise
@@ -226,6 +238,27 @@ def _record(row: Row | PairsError) -> Record:
         return Record(Pair(*texts), row.where)
     except InputError as error:
         raise bad_record(row.where, error.what) from None
+
+
+class _LabelledPick:
+    """Picks the columns that hold the sentences and, in front of them, one that is called `label`."""
+
+    def __init__(self, wanted: Sequence[str] | None) -> None:
+        self._wanted = wanted
+        self._there = False
+
+    def __call__(self, names: Sequence[str], fixed: bool) -> Sequence[int]:
+        picked = _pick(self._wanted, names, fixed)
+        labels = [index for index, name in enumerate(names) if _folded(name) == LABEL and index not in picked]
+        self._there = bool(labels)
+        return [*labels[:1], *picked]
+
+    def record(self, row: Row | PairsError) -> Record:
+        """A row of the file whose columns were picked last."""
+        if isinstance(row, PairsError) or not self._there:
+            return _record(row)
+        label, *cells = row.cells
+        return replace(_record(Row(row.where, tuple(cells))), label=None if label is None else str(label))
 
 
 def _pick(wanted: Sequence[str] | None, names: Sequence[str], fixed: bool) -> Sequence[int]:

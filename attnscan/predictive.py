@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscan.batch import EncodedInput
-from attnscan.forward import forward
+from attnscan.forward import forward, head_sees_only
 from attnscan.models import LoadedModel
 from attnscan.options import Measure
 from attnscan.results import Help
@@ -176,17 +176,8 @@ class _Asker:
 
     def _log_probabilities(self, some: Sequence[tuple[int, ...]]) -> list[Any]:
         places = self._places(some)
-
-        def keep_hidden_places(_module: Any, _arguments: Any, output: Any) -> Any:
-            # The head then sees one sequence of hidden tokens alone, a few rows in place of every position.
-            output.last_hidden_state = output.last_hidden_state[places][None]
-            return output
-
-        hook = self._loaded.model.register_forward_hook(keep_hidden_places)
-        try:
+        with head_sees_only(self._loaded.model, places):
             logits = forward(self._loaded.masked_lm, self._masked(some)).logits[0]
-        finally:
-            hook.remove()
         true = self._inputs["input_ids"][places[1]]
         logs = logits.float().log_softmax(-1).gather(1, true[:, None])[:, 0]
         return self._regrouped(logs.double().cpu(), some, lambda part: part.sum())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from types import TracebackType
@@ -60,6 +61,12 @@ class Scanner:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._tap.__exit__(kind, error, at)
+
+    def with_options(self, **changes: Any) -> Scanner:
+        """The same model under the same tap, read by other options; closing is left to this one."""
+        other = copy(self)
+        other.options = replace(self.options, **changes)
+        return other
 
     def grid(self) -> tuple[int, int]:
         """How many layers and heads the model shows, by running it on a word.

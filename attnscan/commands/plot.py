@@ -25,11 +25,10 @@ from attnscan.arguments import (
     Weights,
     WithoutDelimiters,
 )
-from attnscan.errors import OutputError
 from attnscan.jobs import keep_file, keep_pair
 from attnscan.messages import reported
 from attnscan.options import THRESHOLD, Picture, ScanOptions
-from attnscan.output import check_writable, picture_format_of, write_file
+from attnscan.output import check_pictures_can_be_drawn, check_writable, picture_format_of, write_file
 from attnscan.selection import check_heads_are_named, heads_named
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def plot(
         check_writable(output)
         if heads is not None:
             check_heads_are_named(heads)
-        _check_library()
+        check_pictures_can_be_drawn()
         options = ScanOptions(
             model=model,
             device=device,
@@ -114,16 +113,6 @@ def plot(
         else:
             content = _scores(result, kind, picture, width, without_delimiters)
         write_file(output, content)
-
-
-def _check_library() -> None:
-    """Raises: OutputError at once, not after the work, if there is nothing to draw with."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise OutputError(
-            "pictures need matplotlib, which is not installed", "run: pip install 'attnscan[plot]'"
-        ) from None
 
 
 def _heads(

@@ -300,7 +300,8 @@ def _text_columns(schema: Any, pick: Pick) -> list[str]:
     picked = [schema.field(column) for column in pick(schema.names, True)]
     for field in picked:
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
-        if not (types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)):
+        is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+        if not is_text and not (types.is_integer(kind) and field.name.casefold() == "label"):
             raise PairsError(f"its column {field.name!r} is not text but {field.type}", "name others with --columns")
         if schema.names.count(field.name) > 1:
             raise PairsError(f"two columns are called {field.name!r}", "rename one of them")
@@ -312,7 +313,7 @@ def _parquet_row(where: str, cells: Sequence[Any]) -> Row | PairsError:
         values = tuple(cell.as_py() for cell in cells)
     except UnicodeDecodeError as error:
         return bad_record(where, f"is not valid UTF-8 at byte {error.start + 1}")
-    if any(value is not None and len(value) > MAX_BYTES for value in values):
+    if any(isinstance(value, str) and len(value) > MAX_BYTES for value in values):
         return bad_record(where, f"is longer than {MAX_BYTES >> 20} MiB")
     return Row(where, values)
 

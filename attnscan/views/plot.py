@@ -9,9 +9,15 @@ from attnscan.attention import Attention
 from attnscan.options import Picture
 from attnscan.results import Classification, Signature
 from attnscan.selection import Head
+from attnscan.studies.ablation import Ablation
+from attnscan.studies.comparison import Comparison
+from attnscan.studies.similarity import Similarity
+from attnscan.views.plot_ablation import ablation_sheet
+from attnscan.views.plot_comparison import comparison_sheet
 from attnscan.views.plot_heads import heads_sheet, lines_sheet
 from attnscan.views.plot_map import map_sheet
 from attnscan.views.plot_scores import layers_sheet, scores_sheet
+from attnscan.views.plot_similarity import similarity_sheet
 from attnscan.views.sheet import Sheet, drawing
 
 COLUMN = 3.3
@@ -66,6 +72,24 @@ def heads_picture(
             else heads_sheet(attention, heads, look.width, look.vector)
         )
         return _file(sheet, look, signature, "head")
+
+
+def ablation_picture(found: Ablation, look: Look = Look()) -> bytes:
+    """What heads are worth, with errors; of single heads, in the layer x head grid."""
+    with drawing():
+        return _file(ablation_sheet(found, look.width), look, found.signature, "ablation")
+
+
+def similarity_picture(found: Similarity, look: Look = Look()) -> bytes:
+    """A map of all heads, where near ones attend alike."""
+    with drawing():
+        return _file(similarity_sheet(found, look.width), look, found.signature, "similarity")
+
+
+def comparison_picture(found: Comparison, patterns: Sequence[str], look: Look = Look()) -> bytes:
+    """Every head's score in one model against that in the other."""
+    with drawing():
+        return _file(comparison_sheet(found, patterns, look.width), look, found.signatures[0], "comparison")
 
 
 def _file(sheet: Sheet, look: Look, signature: Signature, kind: str) -> bytes:

@@ -1,0 +1,1 @@
+"""What single inputs do not tell: what heads are worth, which are alike, and what sets two models apart."""

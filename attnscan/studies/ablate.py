@@ -1,0 +1,212 @@
+"""Runs a model with sets of heads switched off, and measures what it loses: a stream of pairs in, effects out.
+
+Every distinct set is one forward over each batch; where inputs are few, several sets share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnscan.batch import EncodedInput, collate
+from attnscan.engine import OnBad, Seen, windows
+from attnscan.errors import InputError
+from attnscan.options import DRAWS, By
+from attnscan.outputs import OnOutput, OutputTap
+from attnscan.pairs import Pair, Record
+from attnscan.readout import exact
+from attnscan.results import FloatArray
+from attnscan.scanner import Scanner
+from attnscan.selection import Head
+from attnscan.stream import Room, batches
+from attnscan.studies.ablation import Ablation, Effect
+from attnscan.studies.effect_sums import EffectSums
+from attnscan.studies.head_sets import HeadSet
+from attnscan.studies.measures import Measure, Question, measures_of
+
+OnBatch = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class AblationOptions:
+    """What is switched off, how, and what is measured."""
+
+    sets: tuple[HeadSet, ...]
+    chosen_by: str
+    """How the sets were chosen, in a few words."""
+    by: By = "zero"
+    draws: int = DRAWS
+    """Of controls, as the sets have them."""
+    measures: tuple[str, ...] = ()
+    """None for what the checkpoint has heads for."""
+
+
+def ablate(
+    scanner: Scanner,
+    read: Callable[[], Iterator[Record]],
+    options: AblationOptions,
+    on_bad: OnBad | None = None,
+    on_batch: OnBatch | None = None,
+) -> Ablation:
+    """What each set of heads is worth to the model, over pairs that `read` begins anew: twice for `by="mean"`.
+
+    Raises: InputError if there is no pair, or none that says anything; ModelError if the model lacks a head for a
+    measure; CaptureError if its heads cannot be switched off.
+    """
+    labels: dict[int, str] = {}
+    words = scanner.with_options(unit="word")
+    measures = measures_of(scanner.loaded, options.measures, scanner.options.seed, labels)
+    grid = scanner.grid()
+    means = _means(words, read(), on_bad) if options.by == "mean" else None
+    studies = [_Study(scanner, measure, options.sets, grid, means) for measure in measures]
+    seen, done = Seen(), 0
+    with closing(windows(words, _noting(read(), labels), seen, on_bad)) as stream:
+        for window, seen_then in stream:
+            inputs = sorted((one for batch in window for one in batch), key=lambda one: one.number)
+            for study in studies:
+                study.take(inputs, scanner.loaded.room(scanner.options.batch_tokens))
+            for one in inputs:
+                labels.pop(one.number, None)
+            done += len(inputs)
+            if on_batch is not None:
+                on_batch(done)
+            seen = seen_then
+    effects = tuple(effect for study in studies for effect in study.finish())
+    if not any(effect.n for effect in effects):
+        raise InputError("there is no pair that says what heads are worth", "give a file with at least one")
+    signature = scanner.signature(seen.digest, read=seen.read, truncated=seen.truncated, skipped=seen.skipped)
+    return Ablation(effects, grid, options.by, options.draws, options.chosen_by, signature)
+
+
+def check_switchable(scanner: Scanner) -> None:
+    """Find out before a long run whether the model's heads can be switched off.
+
+    Raises: CaptureError if not.
+    """
+    inputs = scanner.collate([scanner.encode(Pair("the"))]).model_inputs
+    with OutputTap(scanner.loaded.model, scanner.loaded.model) as tap:
+        tap.run(inputs, lambda _layer, _output: None)
+
+
+class _Study:
+    """One measure of one model, over windows of inputs."""
+
+    def __init__(
+        self, scanner: Scanner, measure: Measure, sets: Sequence[HeadSet], grid: tuple[int, int], means: Tensor | None
+    ) -> None:
+        self._measure, self._sets, self._means = measure, sets, means
+        self._device, self._pad = scanner.loaded.device, scanner.loaded.pad_id
+        self._tap = OutputTap(measure.encoder, measure.whole)
+        numbers: dict[tuple[Head, ...], int] = {(): 0}
+        for one in sets:
+            for heads in (one.heads, *one.controls):
+                numbers.setdefault(heads, len(numbers))
+        self._off = torch.zeros(len(numbers), *grid, dtype=torch.bool)
+        for heads, number in numbers.items():
+            for head in heads:
+                self._off[(number, *head)] = True
+        self._numbers = numbers
+        compared = [(numbers[one.heads], [numbers[heads] for heads in one.controls]) for one in sets]
+        self._sums = [EffectSums(len(numbers), compared) for _ in measure.quantities]
+
+    def take(self, inputs: Sequence[EncodedInput], room: Room) -> None:
+        """Ask all that there is to ask about a window of inputs, with every set switched off in turn."""
+        asked = self._measure.questions(inputs)
+        numbered = [replace(question.input, number=i) for i, question in enumerate(asked)]
+        shape = (len(self._measure.quantities), len(inputs), len(self._off))
+        sums, counts = np.zeros(shape), np.zeros(shape[:2])
+        for batch in batches(numbered, room):
+            questions = [asked[one.number] for one in batch]
+            for number, value, n in self._run(questions, room):
+                for row, question in enumerate(questions):
+                    sums[:, question.pair, number] += value[row]
+                    if number == 0:
+                        counts[:, question.pair] += n[row]
+        for quantity, kept in enumerate(self._sums):
+            kept.add(sums[quantity], counts[quantity])
+
+    def _run(self, questions: Sequence[Question], room: Room) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """For each set: its number, and the values and counts [question, quantity] of one batch."""
+        inputs = collate([question.input for question in questions], self._pad).model_inputs
+        inputs = {name: values.to(self._device) for name, values in inputs.items()}
+        length = inputs["input_ids"].shape[1]
+        at_once = _most(room, len(questions), length)
+        intact = self._answers(questions, inputs, self._off[:1])[:, 0]
+        yield (0, *self._measure.values(questions, intact, intact))
+        for start in range(1, len(self._off), at_once):
+            some = self._off[start : start + at_once]
+            answers = self._answers(questions, inputs, some)
+            for i in range(len(some)):
+                yield (start + i, *self._measure.values(questions, answers[:, i], intact))
+
+    def _answers(self, questions: Sequence[Question], inputs: dict[str, Tensor], off: Tensor) -> Tensor:
+        """Every question with every set. Shape: `off` [set, layer, head] -> [question, set, number]."""
+        repeated = {name: values.repeat_interleave(len(off), 0) for name, values in inputs.items()}
+        every = [question for question in questions for _ in off]
+        edit = _switch(off.repeat(len(questions), 1, 1).to(self._device), self._means)
+        with self._tap:
+            answers = self._measure.answers(every, lambda: self._tap.run(repeated, edit))
+        return answers.view(len(questions), len(off), -1)
+
+    def finish(self) -> Iterator[Effect]:
+        """What the sets are worth, quantity by quantity."""
+        for quantity, sums in zip(self._measure.quantities, self._sums, strict=True):
+            for row, one in enumerate(self._sets):
+                ablated = sums.mean(self._numbers[one.heads]) if one.heads else float("nan")
+                control, effect, se = sums.effect(row)
+                yield Effect(one, quantity, sums.mean(0), ablated, control, effect, se, sums.n, sums.pairs)
+
+
+def _switch(off: Tensor, means: Tensor | None) -> OnOutput:
+    """What switches heads off. Shape: `off` [input, layer, head], bool; `means` [layer, head, dimension]."""
+
+    def edit(layer: int, output: Tensor) -> None:
+        inputs, heads = off[:, layer].nonzero(as_tuple=True)
+        output[inputs, :, heads] = 0 if means is None else means[layer, heads][:, None].to(output)
+
+    return edit
+
+
+def _most(room: Room, inputs: int, length: int) -> int:
+    """How many sets may share a forward over that many inputs."""
+    by_cells = room.tokens if room.cells is None else room.cells // (inputs * length**2)
+    return max(1, min(room.tokens // (inputs * length), by_cells))
+
+
+def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) -> Tensor:
+    """Each head's output, averaged over the words of all pairs. Shape: [layer, head, dimension].
+
+    Raises: InputError if there is no pair.
+    """
+    model, device = scanner.loaded.model, scanner.loaded.device
+    total: dict[int, Tensor] = {}
+    count = 0
+    with closing(windows(scanner, records, Seen(), on_bad)) as stream, OutputTap(model, model) as tap:
+        for inputs in (batch for window, _ in stream for batch in window):
+            batch = collate(inputs, scanner.loaded.pad_id)
+            length = batch.model_inputs["input_ids"].shape[1]
+            rows = [[sentence >= 0 for sentence in one.sentence] for one in inputs]
+            word = torch.tensor([row + [False] * (length - len(row)) for row in rows], device=device)
+
+            def add(layer: int, output: Tensor, word: Tensor = word) -> None:
+                found = output[word].to(exact(device)).sum(0)
+                total[layer] = total[layer] + found if layer in total else found
+
+            tap.run({name: values.to(device) for name, values in batch.model_inputs.items()}, add)
+            count += int(word.sum())
+    if not count:
+        raise InputError("there is no pair to average heads over", "give a file with at least one")
+    return torch.stack([total[layer] for layer in sorted(total)]) / count
+
+
+def _noting(records: Iterable[Record], labels: dict[int, str]) -> Iterator[Record]:
+    """The same records, their labels noted by number as they pass."""
+    for number, record in enumerate(records, 1):
+        if record.label is not None:
+            labels[number] = record.label
+        yield record

@@ -1,0 +1,150 @@
+"""Runs two models over the same pairs, and keeps of each pair what both say: a stream in, a comparison out."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
+
+import numpy as np
+import torch
+
+from attnscan.engine import OnBad, ScanState, Seen, scan, windows
+from attnscan.errors import InputError, ModelError
+from attnscan.options import QUERIES, Match
+from attnscan.pairs import Pair, Record
+from attnscan.results import FloatArray, IntArray
+from attnscan.scanner import Scanner
+from attnscan.studies.comparison import Comparison, places
+from attnscan.studies.divergence import RowKeeper, divergences, queries_of
+from attnscan.studies.paired_sums import PairedSums, PairSums
+
+_BLOCK = 256  # pairs that both models read before the next ones
+_PROBE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
+
+
+def compare(
+    one: Scanner,
+    other: Scanner,
+    read: Callable[[], Iterator[Record]],
+    match: Match = "place",
+    on_bad: OnBad | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> Comparison:
+    """What sets two models apart on pairs that `read` begins anew: twice for `match="nearest"`.
+
+    Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
+    """
+    grids = one.grid(), other.grid()
+    if match == "place":
+        if grids[0] != grids[1]:
+            shapes = " and ".join(f"{layers} × {heads}" for layers, heads in grids)
+            raise ModelError(
+                f"the two models have {shapes} heads, which have no places in common",
+                "--match nearest finds the most similar head of each",
+            )
+        matched, divergence = places(grids[0]), np.full(grids[0], np.nan)
+    else:
+        matched, divergence = nearest_heads(one, other, read(), on_bad)
+    sums, states = _scanned(one, other, read(), matched, (on_bad, on_batch))
+    if sums is None:
+        raise InputError("there is no pair that both models read", "give a file with at least one")
+    (scores, theirs, se), seen = sums.finish(), [state.seen for state in states]
+    signatures = [
+        scanner.signature(each.digest, read=each.read, truncated=each.truncated, skipped=each.skipped)
+        for scanner, each in zip((one, other), seen, strict=True)
+    ]
+    return Comparison(
+        one=scores,
+        other=theirs,
+        se=se,
+        matched=matched,
+        divergence=divergence,
+        match=match,
+        pairs=int(sums.one.every_key.pairs.max()),
+        signatures=(signatures[0], signatures[1]),
+        threshold=one.options.threshold,
+    )
+
+
+def _scanned(
+    one: Scanner,
+    other: Scanner,
+    records: Iterator[Record],
+    matched: IntArray,
+    tell: tuple[OnBad | None, Callable[[int], None] | None],
+) -> tuple[PairedSums | None, list[ScanState]]:
+    """Both models' sums over the pairs that both read, block by block."""
+    on_bad, on_batch = tell
+    total: PairedSums | None = None
+    states = [ScanState(), ScanState()]
+    unheard = None if on_bad is None else lambda _: None  # the first model has told of it
+    while block := list(itertools.islice(records, _BLOCK)):
+        kept: list[dict[int, PairSums]] = [{}, {}]
+        for which, (scanner, hear) in enumerate(((one, on_bad), (other, unheard))):
+            for state in scan(scanner, block, states[which], hear, _keeping(kept[which])):
+                states[which] = state
+        common = sorted(kept[0].keys() & kept[1].keys())
+        if common:
+            ours, theirs = (_stacked([sums[number] for number in common]) for sums in kept)
+            theirs = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in theirs.items()}
+            like = states[0].sums
+            assert like is not None  # a pair was scored
+            found = PairedSums.of(ours, theirs, like)
+            total = found if total is None else total + found
+        if on_batch is not None:
+            on_batch(states[0].seen.read)
+    return total, states
+
+
+def _keeping(kept: dict[int, PairSums]) -> Callable[[Sequence[int], Mapping[str, FloatArray]], None]:
+    def keep(numbers: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
+        for row, number in enumerate(numbers):
+            kept[number] = {name: values[row] for name, values in sums.items()}
+
+    return keep
+
+
+def _stacked(pairs: Sequence[PairSums]) -> dict[str, FloatArray]:
+    return {name: np.stack([sums[name] for sums in pairs]) for name in pairs[0]}
+
+
+def nearest_heads(
+    one: Scanner, other: Scanner, records: Iterable[Record], on_bad: OnBad | None = None
+) -> tuple[IntArray, FloatArray]:
+    """The head of the other model that attends most like each head of the one, and how far apart the two are.
+
+    Shape: [layer, head, 2] and [layer, head], in nats.
+    Raises: ModelError if the two read other tokens; InputError if there is no pair.
+    """
+    if not _read_alike(one, other):
+        raise ModelError(
+            f"{one.loaded.source.name} and {other.loaded.source.name} read other tokens, "
+            "so that their weights cannot be held against each other",
+            "leave out --match nearest",
+        )
+    reader = min((one, other), key=lambda scanner: scanner.loaded.limit)
+    (layers, heads), (_, width) = one.grid(), other.grid()
+    total: FloatArray | None = None
+    n = 0
+    with closing(windows(reader, records, Seen(), on_bad)) as stream:
+        for batch in (batch for window, _ in stream for batch in window):
+            drawn = [queries_of(each, QUERIES, reader.options.seed) for each in batch]
+            lengths = [len(each.tokens) for each in batch]
+            keepers = [RowKeeper(drawn, lengths), RowKeeper(drawn, lengths)]
+            for scanner, keeper in zip((one, other), keepers, strict=True):
+                scanner.run(scanner.collate(batch).model_inputs, keeper)
+            for ours, theirs, own in zip(*(keeper.rows() for keeper in keepers), drawn, strict=True):
+                found = divergences(torch.cat([ours, theirs.to(ours.device)]))[: len(ours), len(ours) :].numpy()
+                total, n = found if total is None else total + found, n + len(own)
+    if total is None or not n:
+        raise InputError("there is no pair to match heads by", "give a file with at least one")
+    best = total.argmin(1)
+    matched = np.stack(np.divmod(best, width), -1).reshape(layers, heads, 2)
+    return matched, (total.min(1) / n).reshape(layers, heads)
+
+
+def _read_alike(one: Scanner, other: Scanner) -> bool:
+    """Whether two tokenizers give the same numbers."""
+    same = one.loaded.tokenizer.get_vocab() == other.loaded.tokenizer.get_vocab()
+    return same and one.encode(_PROBE).model_inputs == other.encode(_PROBE).model_inputs

@@ -1,0 +1,77 @@
+"""Jensen-Shannon divergence between heads: how differently two of them spread the same query's attention.
+
+    JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2, in nats, from 0 (the same weights) to ln 2 (no key in common),
+
+as in Clark et al., "What Does BERT Look At?" (2019), here averaged over queries of words. Every two heads need a
+logarithm for each key, so of each input some queries are drawn, and heads are taken in tiles that stay in the cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnscan.batch import EncodedInput
+from attnscan.capture import AttentionBlock
+from attnscan.scanner import hashed
+
+_TILE, _GPU_TILE = 1 << 17, 1 << 26  # weights of two heads' mean at a time: 512 KiB of float32 on a CPU
+
+
+def queries_of(one: EncodedInput, most: int, seed: int) -> list[int]:
+    """At most so many of an input's words, by token, drawn by the input itself and a seed."""
+    words = [place for place, sentence in enumerate(one.sentence) if sentence >= 0]
+    ids = str(one.model_inputs["input_ids"]).encode()
+    rng = np.random.default_rng(int(hashed(str(seed).encode(), ids)[:16], 16))
+    return sorted(rng.permutation(words)[:most].tolist())
+
+
+class RowKeeper:
+    """A consumer that keeps the rows of some queries, of every head."""
+
+    def __init__(self, queries: Sequence[Sequence[int]], lengths: Sequence[int]) -> None:
+        self._queries, self._lengths = queries, lengths
+        self._kept: list[Tensor] = []
+        self._grid = (0, 0)
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block; a block that comes again replaces what it said before."""
+        if block.grid != self._grid:
+            self._grid = block.grid
+            self._kept = [
+                block.weights.new_zeros(*block.grid, len(queries), length)
+                for queries, length in zip(self._queries, self._lengths, strict=True)
+            ]
+        start, _, _ = block.inputs.indices(len(self._queries))
+        for row, weights in enumerate(block.weights, start):
+            kept = self._kept[row]
+            kept[block.layer, block.heads] = weights[:, list(self._queries[row]), : kept.shape[-1]]
+
+    def rows(self) -> list[Tensor]:
+        """Of each input. Shape: [head, query x key], heads counted layer by layer."""
+        return [kept.flatten(0, 1).flatten(1) for kept in self._kept]
+
+
+def divergences(rows: Tensor) -> Tensor:
+    """The divergence between every two heads, summed over queries. In nats.
+
+    Shape: `rows` [head, query x key], each query's weights adding up to 1 -> [head, head], float64 on the CPU.
+    """
+    heads, cells = rows.shape
+    tile = _TILE if rows.device.type == "cpu" else _GPU_TILE
+    entropy = rows.new_zeros(heads, heads)
+    half = rows / 2
+    start = 0
+    while start < heads:
+        stop = min(heads, start + max(1, tile // (cells * (heads - start))))
+        mean = half[start:stop, None] + half[None, start:]
+        logs = mean.clip(torch.finfo(mean.dtype).tiny).log_()
+        entropy[start:stop, start:] = -(logs.mul_(mean)).sum(-1)
+        start = stop
+    found = entropy.cpu().double()
+    own = found.diagonal()
+    upper = (found - (own[:, None] + own[None]) / 2).clip(0).triu(1)
+    return upper + upper.T

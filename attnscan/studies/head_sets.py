@@ -1,0 +1,88 @@
+"""Which heads are switched off together, and with which others they are compared."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnscan.results import Scores
+from attnscan.selection import Head, head_name
+
+
+@dataclass(frozen=True)
+class HeadSet:
+    """Heads that are switched off together."""
+
+    name: str
+    heads: tuple[Head, ...]
+    controls: tuple[tuple[Head, ...], ...] = ()
+    """As many heads of the same layers, drawn at random, once a draw; none where no layer has others."""
+
+    @property
+    def overlap(self) -> float:
+        """The share of a control's heads that belong to the set itself, in [0, 1]; NaN without controls."""
+        if not self.controls:
+            return float("nan")
+        return len(set(self.heads) & set(self.controls[0])) / len(self.heads)  # the same in every draw
+
+
+def with_controls(name: str, heads: Sequence[Head], width: int, draws: int, seed: int) -> HeadSet:
+    """A set of heads of a model with `width` heads a layer, and its controls.
+
+    Of each layer as many heads are drawn as the set has there, without repetition, from the layer's other
+    heads. Where a layer has too few others, all of them are taken, and the rest drawn from the set itself.
+
+    >>> with_controls("x", [(1, 0)], 2, 2, 0).controls
+    (((1, 1),), ((1, 1),))
+    """
+    chosen = tuple(sorted(heads))
+    rng = np.random.default_rng([seed, *(number for head in chosen for number in head)])
+    counts = Counter(layer for layer, _ in chosen)
+    if all(count == width for count in counts.values()):
+        return HeadSet(name, chosen)
+    controls = []
+    for _ in range(draws):
+        drawn: list[Head] = []
+        for layer, count in counts.items():
+            own = [head for at, head in chosen if at == layer]
+            others = [head for head in range(width) if head not in own]
+            picked = [*rng.permutation(others)[:count], *rng.permutation(own)[: max(0, count - len(others))]]
+            drawn += [(layer, int(head)) for head in picked]
+        controls.append(tuple(sorted(drawn)))
+    return HeadSet(name, chosen, tuple(controls))
+
+
+def heads_of_patterns(
+    scores: Scores, patterns: Sequence[str], threshold: float, top: int | None
+) -> dict[str, list[Head]]:
+    """The heads that follow each pattern: those with its label or, with `top`, so many that are most above chance."""
+    table = scores.every_key
+    if top is None:
+        labels = scores.ranked_labels(table, 0, threshold)
+        return {pattern: [_head(place) for place in np.argwhere(labels == pattern)] for pattern in patterns}
+    found = {}
+    for pattern in patterns:
+        above = table.above_chance[..., scores.patterns.index(pattern)]
+        best = np.argsort(-np.nan_to_num(above, nan=-np.inf), axis=None, kind="stable")[:top]
+        places = np.stack(np.unravel_index(best, above.shape), -1)
+        found[pattern] = [_head(place) for place in places if not np.isnan(above[tuple(place)])]
+    return found
+
+
+def named_sets(sets: dict[str, list[Head]], width: int, draws: int, seed: int) -> list[HeadSet]:
+    """The same as sets with controls; one without heads stays without."""
+    return [
+        with_controls(name, heads, width, draws, seed) if heads else HeadSet(name, ()) for name, heads in sets.items()
+    ]
+
+
+def each_alone(heads: Sequence[Head]) -> dict[str, list[Head]]:
+    """Each head as a set of its own, by its name."""
+    return {head_name(head): [head] for head in heads}
+
+
+def _head(place: np.ndarray) -> Head:
+    return int(place[0]), int(place[1])

@@ -1,0 +1,101 @@
+"""What the studies over pairs cost: `similar` beside a scan, and `ablate` beside plain forwards, in turn.
+
+    python benchmarks/studies.py [--runs 5] [--layers 12] [--heads 12] [--lengths 64 256]
+
+A model of BERT's shape (random weights: time does not depend on them), one batch of 2,048 tokens. `similar` is the
+scan with 16 words of each input compared between all heads; `ablate` is one forward with a head of each layer switched
+off, beside an sdpa forward of the same model. Rivals run in turn in one process; ratios are medians over neighbours.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+
+import torch
+from scan import inputs_of
+from torch import Tensor
+from transformers import BertConfig, BertModel
+
+from attnscan.batch import collate
+from attnscan.capture import AttentionBlock, Tap
+from attnscan.options import QUERIES
+from attnscan.outputs import OutputTap
+from attnscan.patterns import PATTERNS
+from attnscan.scanner import targets_of
+from attnscan.score import Scorer
+from attnscan.studies.divergence import RowKeeper, divergences, queries_of
+
+TOKENS = 2048
+
+
+def seconds(run: Callable[[], object]) -> float:
+    """Wall time of one call."""
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Print a line for each length."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5, help="counted runs of each, after one that is not")
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--heads", type=int, default=12, help="of 64 dimensions each")
+    parser.add_argument("--lengths", type=int, nargs="*", default=[64, 256])
+    asked = parser.parse_args()
+    torch.manual_seed(0)
+    size = 64 * asked.heads
+    config = BertConfig(
+        hidden_size=size,
+        intermediate_size=4 * size,
+        num_hidden_layers=asked.layers,
+        num_attention_heads=asked.heads,
+        attn_implementation="sdpa",
+    )
+    model = BertModel(config, add_pooling_layer=False).eval()
+    print(f"{asked.layers} × {asked.heads} heads, {torch.get_num_threads()} threads, {TOKENS} tokens")
+    print(f"{'length':>6} {'scan':>8} {'similar':>8} {'ratio':>6} {'forward':>8} {'ablate':>8} {'ratio':>6}")
+    for length in asked.lengths:
+        inputs = inputs_of(length, TOKENS // length)
+        batch, drawn = collate(inputs), [queries_of(one, QUERIES, 0) for one in inputs]
+
+        def scan(also: RowKeeper | None = None, batch: object = batch) -> None:
+            scorer = Scorer(batch, targets_of(batch, PATTERNS))
+
+            def consume(block: AttentionBlock) -> None:
+                scorer(block)
+                if also is not None:
+                    also(block)
+
+            tap.run(batch.model_inputs, consume)
+            scorer.sums()
+
+        def similar(drawn: list[list[int]] = drawn, length: int = length) -> None:
+            keeper = RowKeeper(drawn, [length] * len(drawn))
+            scan(keeper)
+            for rows in keeper.rows():
+                divergences(rows)
+
+        def plain(batch: object = batch) -> None:
+            with torch.inference_mode():
+                model(**batch.model_inputs)
+
+        def ablate(batch: object = batch) -> None:
+            def off(_layer: int, output: Tensor) -> None:
+                output[:, :, 0] = 0
+
+            outputs.run(batch.model_inputs, off)
+
+        with Tap(model) as tap, OutputTap(model, model) as outputs:
+            runs = [tuple(map(seconds, (scan, similar, plain, ablate))) for _ in range(asked.runs + 1)][1:]
+        a, b, c, d = (statistics.median(times) for times in zip(*runs, strict=True))
+        first, second = (statistics.median(run[i + 1] / run[i] for run in runs) for i in (0, 2))
+        print(f"{length:>6} {a:7.2f}s {b:7.2f}s {first:5.2f}× {c:7.2f}s {d:7.2f}s {second:5.2f}×")
+    print("bounds: similar 2 × a scan, ablate 1 forward for each set that is switched off")
+
+
+if __name__ == "__main__":
+    main()
