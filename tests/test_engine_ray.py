@@ -11,6 +11,8 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
@@ -20,8 +22,9 @@ from typer.testing import CliRunner
 from attnscan.batch import EncodedBatch
 from attnscan.cli import app
 from attnscan.engine import ScanState, scan
-from attnscan.errors import AttnscanError, DeviceError, EngineError, PairsError, TooLongError
+from attnscan.errors import AttnscanError, DeviceError, EngineError, OutputError, PairsError, TooLongError
 from attnscan.files.blocks import Bad, Block, BlockFiles
+from attnscan.files.per_pair import PerPairWriter, rank_file
 from attnscan.options import ClusterOptions, ScanOptions
 from attnscan.pairs import read_pairs
 from attnscan.patterns import PATTERNS, Pattern
@@ -30,7 +33,10 @@ from attnscan.scanner import Scanner
 
 ray = pytest.importorskip("ray")
 from attnscan import engine_ray  # noqa: E402
-from attnscan.engine_ray import Found, Plan, Totals, Worker, merged, scan_on_ray  # noqa: E402
+from attnscan.cluster.pair_directory import PairDirectory  # noqa: E402
+from attnscan.cluster.totals import Asked, Found, Totals, merged  # noqa: E402
+from attnscan.cluster.worker import Asker, Plan, Worker  # noqa: E402
+from attnscan.engine_ray import scan_on_ray  # noqa: E402
 
 # Ray's own, when processes that it started end
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
@@ -79,13 +85,15 @@ def _threads() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def local(options: ScanOptions, files: list[str]) -> Ranking:
-    """The one-machine engine's table."""
-    with Scanner(options) as scanner:
+def local(options: ScanOptions, files: list[str], per_pair: Path) -> Ranking:
+    """The one-machine engine's table, and every pair's scores in a file."""
+    with Scanner(options) as scanner, PerPairWriter(per_pair, [pattern.id for pattern in options.patterns]) as writer:
         state = ScanState()
-        for after in scan(scanner, read_pairs(files)):
+        for after in scan(scanner, read_pairs(files), on_pairs=writer.write):
             state = after
-        return state.finish(scanner)
+        result = state.finish(scanner, on_pairs=writer.write)
+        writer.finish(result.signature, result.scores.grid)
+        return result
 
 
 def assert_equal(found: Ranking, expected: Ranking) -> None:
@@ -98,6 +106,19 @@ def assert_equal(found: Ranking, expected: Ranking) -> None:
             assert_allclose(a, b, rtol=1e-9, atol=near, err_msg=f"{kind} {field.name}")
     assert_allclose(found.scores.entropy, expected.scores.entropy, rtol=1e-9)
     assert replace(found.signature, input_hash="") == replace(expected.signature, input_hash="")
+
+
+def assert_same_rows(directory: Path, file: Path, files: list[str]) -> None:
+    """Every pair's scores are those of the one-machine engine, each once; its numbers go on from file to file."""
+    found, expected = pd.read_parquet(directory), pd.read_parquet(file)
+    sizes = [len(list(read_pairs([name]))) for name in files]
+    before = dict(zip(files, np.cumsum([0, *sizes]), strict=False))
+    found["pair"] += found.pop("file").astype(str).map(before)
+    names = ["pair", "layer", "head", "pattern"]
+    found, expected = (
+        each.astype({"pattern": str}).sort_values(names, ignore_index=True) for each in (found, expected)
+    )
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-9, atol=1e-12)
 
 
 def plan_of(toy: str, files: list[str], skip_bad: bool = False, block_pairs: int = 8, **other: Any) -> Plan:
@@ -115,9 +136,17 @@ def blocks_of(plan: Plan, file: int) -> Iterator[Block]:
 
 def added(plan: Plan, blocks: list[Block]) -> Totals:
     """Blocks as one worker here scores them."""
-    worker, totals = Worker(plan), Totals()
+    worker, totals = Worker(plan), Totals(plan.options.predictive_pairs)
     for block in blocks:
-        totals.add(worker.score(block), plan.options.predictive_pairs)
+        totals.add(worker.score(block, []))
+    return totals
+
+
+def answered(plan: Plan, totals: Totals) -> Totals:
+    """The same, and the sample as one worker here asks about it."""
+    asker = Asker(plan)
+    for number, (_, place, pair) in enumerate(totals.state.seen.sample):
+        totals.add_answer(asker.ask(number, place, pair, []))
     return totals
 
 
@@ -135,17 +164,20 @@ def test_blocks_hold_every_record_once_in_order_and_end(toy: str, files: list[st
         assert blocks == list(blocks_of(plan, file))
 
 
-def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_out(toy: str, files: list[str]) -> None:
+def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_out(
+    toy: str, files: list[str], tmp_path: Path
+) -> None:
     plan = plan_of(toy, files)
     blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
     once, twice = added(plan, blocks), added(plan, [*blocks, *blocks[:5]][::-1])
     assert once.state.seen.read == twice.state.seen.read == 300
     assert once.state.seen.digest == twice.state.seen.digest and len(once.state.seen.digest) == 64
-    assert once.state.seen.sample == tuple(sorted(twice.state.seen.sample, key=lambda each: each[0]))
-    with plan.scanner() as scanner:
-        assert_equal(twice.state.finish(scanner), local(plan.options, files))
+    assert once.state.seen.sample == twice.state.seen.sample
     once.check(len(files))
     twice.check(len(files))
+    with pytest.raises(EngineError, match="lost pairs"):
+        once.ranking()
+    assert_equal(answered(plan, twice).ranking(), local(plan.options, files, tmp_path / "local.parquet"))
     for some in (blocks[:3] + blocks[4:], [block for block in blocks if block.file]):
         with pytest.raises(EngineError, match="lost blocks"):
             added(plan, some).check(len(files))
@@ -182,7 +214,9 @@ def test_errors_travel_as_they_are(toy: str, files: list[str], tmp_path: Path) -
     for error in (PairsError("a", "b"), TooLongError("c", "d"), DeviceError("e")):
         block = pickle.loads(pickle.dumps(Found(Block(0, 0, error=error)))).block
         with pytest.raises(type(error), match=str(error)):
-            Totals().add(Found(block), 16)
+            Totals(16).add(Found(block))
+        with pytest.raises(type(error), match=str(error)):
+            Totals(16).add_answer(Asked(0, error=error))
     path = tmp_path / "long.txt"
     path.write_text("the cat\n" + "cat " * 60)
     for plan, where in (
@@ -197,7 +231,8 @@ def test_errors_travel_as_they_are(toy: str, files: list[str], tmp_path: Path) -
 def test_without_ray_one_line_says_how(monkeypatch: pytest.MonkeyPatch, files: list[str]) -> None:
     import sys
 
-    monkeypatch.delitem(sys.modules, "attnscan.engine_ray")
+    for name in ("attnscan.engine_ray", "attnscan.cluster.connection"):
+        monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ray", None)
     done = CliRunner().invoke(app, ["heads", "--pairs", files[0], "--engine", "ray"])
     expected = "attnscan: --engine ray needs Ray, which is not installed; run: pip install 'attnscan[ray]'\n"
@@ -208,8 +243,8 @@ def test_without_ray_one_line_says_how(monkeypatch: pytest.MonkeyPatch, files: l
     ("arguments", "says"),
     [
         (["--engine", "ray"], "name them with --pairs"),
-        (["--pairs", "p.tsv", "--engine", "ray", "--state", "s"], "leave out --state and --per-pair"),
-        (["--pairs", "p.tsv", "--engine", "ray", "--per-pair", "p.parquet"], "leave out --state and --per-pair"),
+        (["--pairs", "p.tsv", "--engine", "ray", "--state", "s"], "leave out --state"),
+        (["--pairs", "-", "--engine", "ray"], "name files that all machines can read"),
         (["--pairs", "p.tsv", "--worker-cpus", "2"], "--worker-cpus is for --engine ray"),
         (["--ray-address", "auto"], "--ray-address is for --engine ray"),
     ],
@@ -225,6 +260,19 @@ def test_no_cluster_at_an_address_is_one_line(files: list[str], toy: str, addres
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 1 and f"cannot reach a Ray cluster at {address}: " in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_directory_for_every_pairs_scores_is_new_and_whole(toy: str, files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(OutputError, match="is there already"):
+        PairDirectory(tmp_path / "there")
+    with pytest.raises(OutputError, match=r"cannot write .*No such file"):
+        PairDirectory(tmp_path / "none" / "pairs")
+    plan = plan_of(toy, files, block_pairs=300)
+    ranking = answered(plan, added(plan, [block for file in range(4) for block in blocks_of(plan, file)])).ranking()
+    with pytest.raises(OutputError, match=r"2 of 2 parts .* all machines"), PairDirectory(tmp_path / "new") as made:
+        made.finish(ranking, {"000000-000000", "000001-000000"})
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
 
 
 # With one
@@ -247,36 +295,51 @@ def watched(directory: Path, pause: float = 0.0) -> tuple[Pattern, ...]:
     return (replace(first, target=target), *others)
 
 
-@pytest.mark.parametrize(("workers", "block_pairs"), [(3, 10), (1, 200)])
+def block_files(files: list[str], block_pairs: int) -> BlockFiles:
+    """Files that are cut into blocks."""
+    return BlockFiles(tuple(files), None, False, block_pairs)
+
+
 @pytest.mark.usefixtures("cluster")
-def test_the_table_is_the_local_engines(
-    toy: str, files: list[str], tmp_path: Path, workers: int, block_pairs: int
-) -> None:
-    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(tmp_path))
+def test_the_tables_are_the_local_engines(toy: str, files: list[str], tmp_path: Path) -> None:
+    seen, rows = tmp_path / "seen", tmp_path / "every pair"
+    seen.mkdir()
+    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(seen), predictive_pairs=5)
     said: list[str] = []
-    asked = ClusterOptions(workers=workers, block_pairs=block_pairs)
-    result, bad = scan_on_ray(options, files, None, asked, say=said.append)
-    assert {int(path.name) for path in tmp_path.iterdir()} and len(list(tmp_path.iterdir())) <= workers + 1
-    assert_equal(result, local(replace(options, patterns=PATTERNS), files))
-    assert bad == Bad() and said[-1].startswith("300 pairs in ") and said[-1].endswith(f"by {workers} workers")
+    asked = ClusterOptions(workers=3)
+    result, bad = scan_on_ray(options, block_files(files, 40), asked, per_pair=rows, say=said.append)
+    expected = local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet")
+    assert_equal(result, expected)
+    assert_same_rows(rows, tmp_path / "local.parquet", files)
+    again = rank_file(rows)
+    assert again.signature == result.signature
+    for name in ("score", "chance", "n", "pairs"):
+        assert_allclose(getattr(again.scores.words_only, name), getattr(result.scores.words_only, name), rtol=1e-9)
+    assert 0 < len(list(seen.iterdir())) <= 6  # three to score, three to ask: each loads the model once
+    assert bad == Bad() and said[-2].startswith("300 pairs in ") and said[-2].endswith(" by 3 workers")
+    assert said[-1].startswith("5 pairs asked for predictive words in ")
 
 
 def interrupted_scan(
-    monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], watch: Path, harm: Callable[[], None]
-) -> tuple[Ranking, Ranking]:
-    """The tables of three workers, to whom harm is done as the fifth of fifty blocks comes, and of none."""
-    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(watch, 0.2))
+    monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], directory: Path, harm: Callable[[], None]
+) -> None:
+    """Three workers, to whom harm is done as the third of some twenty blocks comes, find what the local engine does."""
+    (directory / "seen").mkdir()
+    patterns = watched(directory / "seen", 0.2)
+    options = ScanOptions(model=toy, on_long="truncate", patterns=patterns, predictive="off")
     add, count = Totals.add, [0]
 
-    def counted(self: Totals, found: Found, sample: int) -> None:
+    def counted(self: Totals, found: Found) -> None:
         count[0] += 1
-        if count[0] == 5:
+        if count[0] == 3:
             harm()
-        add(self, found, sample)
+        add(self, found)
 
-    monkeypatch.setattr(engine_ray.Totals, "add", counted)
-    result, _ = scan_on_ray(options, files, None, ClusterOptions(workers=3, block_pairs=6))
-    return result, local(replace(options, patterns=PATTERNS), files)
+    monkeypatch.setattr(Totals, "add", counted)
+    asked, rows = ClusterOptions(workers=3), directory / "rows"
+    result, _ = scan_on_ray(options, block_files(files, 16), asked, per_pair=rows)
+    assert_equal(result, local(replace(options, patterns=PATTERNS), files, directory / "local.parquet"))
+    assert_same_rows(rows, directory / "local.parquet", files)
 
 
 @pytest.mark.usefixtures("cluster")
@@ -286,11 +349,11 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_counts_twice(
     killed: list[int] = []
 
     def kill() -> None:
-        killed.append(int(max(tmp_path.iterdir(), key=lambda path: path.stat().st_mtime).name))
+        killed.append(int(max((tmp_path / "seen").iterdir(), key=lambda path: path.stat().st_mtime).name))
         os.kill(killed[0], signal.SIGKILL)
 
-    assert_equal(*interrupted_scan(monkeypatch, toy, files, tmp_path, kill))
-    assert killed and len(list(tmp_path.iterdir())) >= 4  # three, and the one in its place
+    interrupted_scan(monkeypatch, toy, files, tmp_path, kill)
+    assert killed and len(list((tmp_path / "seen").iterdir())) >= 4  # three, and the one in its place
 
 
 def test_a_machine_that_goes_away_takes_nothing_with_it(
@@ -301,18 +364,42 @@ def test_a_machine_that_goes_away_takes_nothing_with_it(
     def remove() -> None:
         made.remove_node(machines.pop(), allow_graceful=False)
 
-    assert_equal(*interrupted_scan(monkeypatch, toy, files, tmp_path, remove))
+    interrupted_scan(monkeypatch, toy, files, tmp_path, remove)
     assert len(machines) == 2
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_bad_record_is_named_in_one_line(toy: str, tmp_path: Path) -> None:
+def test_what_ends_every_worker_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    seen.mkdir()
+
+    def target(_: EncodedBatch) -> Any:
+        import os
+
+        (seen / str(os.getpid())).touch()
+        os._exit(1)
+
+    monkeypatch.setattr(engine_ray, "_TRIES", 2)
+    options = ScanOptions(model=toy, patterns=(replace(PATTERNS[0], target=target),), predictive="off")
+    with pytest.raises(
+        EngineError, match=r"the same pairs ended 2 workers, one after the other: .*smaller --block"
+    ) as e:
+        scan_on_ray(options, block_files(files[2:3], 40), ClusterOptions(workers=1), per_pair=tmp_path / "rows")
+    assert len(str(e.value).splitlines()) == 1 and len(list(seen.iterdir())) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["seen"]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_bad_record_is_named_in_one_line_and_nothing_is_left(toy: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("sentence_a,sentence_b\nthe cat,sat\nthe dog\n")
     arguments = ["heads", "--model", toy, "--pairs", str(tmp_path / "*.csv"), "--engine", "ray", "--workers", "1"]
-    done = CliRunner().invoke(app, arguments)
+    done = CliRunner().invoke(app, [*arguments, "--per-pair", str(tmp_path / "rows")])
     assert done.exit_code == 1 and done.stdout == ""
     assert done.stderr.splitlines() == [
         f"attnscan: {bad}:3: its number of fields is 1, and in the first line 2; "
         "correct it, or pass --skip-bad to go on without it"
     ]
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]
