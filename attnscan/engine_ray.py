@@ -4,7 +4,7 @@
 
 With `--per-pair`, tasks between the last two write each pair's scores. A block (blocks.py) is known by its file's place
 and its own number, and is the same however often it is read. A worker or machine that dies is replaced by Ray, and what
-it had not handed over is done again, a few times; the driver adds a block once, and at the end finds every block of
+it had not handed over is done again; the driver adds a block once, and at the end finds every block of
 every file there, or says that one is missing. Then actors ask for `predictive` on the sample, a pair at a time. Sums
 are added as they come, so two runs may differ in the last bits, as floating-point sums do.
 Does not handle: `--state`, standard input.
@@ -32,7 +32,9 @@ from attnscan.options import ClusterOptions, ScanOptions
 from attnscan.results import Ranking
 from attnscan.sources import Source, choose
 
-_TRIES = 4  # of a block: what has killed that many workers will kill the next one
+# Of a worker: what has ended that many will end the next one. A task's tries are no such bound: while Ray finds out
+# that an actor has died, the tasks it had are tried again and again, and several tries go with one death.
+_LIVES = 10
 
 
 def scan_on_ray(
@@ -111,8 +113,8 @@ def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDir
         fn_constructor_args=(plan,),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=share.workers, max_tasks_in_flight_per_actor=2),
-        max_restarts=-1,
-        max_task_retries=_TRIES - 1,
+        max_restarts=_LIVES - 1,
+        max_task_retries=-1,
         **share.needs,
     )
     if directory is not None:
@@ -130,7 +132,7 @@ def _settle(context: Any) -> None:
 
 @contextmanager
 def _deaths_explained() -> Iterator[None]:
-    """Raises: EngineError if workers die again and again at the same block."""
+    """Raises: EngineError if a worker dies again and again."""
     from ray import exceptions
 
     deaths = (exceptions.RayActorError, exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
@@ -139,7 +141,7 @@ def _deaths_explained() -> Iterator[None]:
     except deaths as error:
         why = " ".join(str(error).split())[:200]
         raise EngineError(
-            f"the same pairs ended {_TRIES} workers, one after the other: {why}",
+            f"a worker of the cluster died, and {_LIVES - 1} times the one in its place: {why}",
             "give each more memory, or smaller --block-pairs and --batch-tokens; `ray logs` says more",
         ) from None
 

@@ -17,6 +17,7 @@ from attnscan.options import ClusterOptions, Device, ScanOptions
 
 try:
     import ray
+    import ray.data  # sets its logger up when it is imported
 except ImportError:
     raise EngineError("--engine ray needs Ray, which is not installed", "run: pip install 'attnscan[ray]'") from None
 

@@ -56,7 +56,7 @@ class Plan:
 
 
 class _Holder:
-    """An actor that holds the model, from its first task on: what dies then is counted among that task's tries."""
+    """An actor that holds the model, loaded with its first task: Ray Data gives up if one dies in its constructor."""
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
