@@ -13,10 +13,11 @@ from __future__ import annotations
 import argparse
 import itertools
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -131,7 +132,8 @@ def machines() -> Iterator[tuple[Cluster, list[Any]]]:
     nodes = [cluster.add_node(num_cpus=1, object_store_memory=_MEMORY) for _ in range(3)]
     ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
     try:
-        yield cluster, nodes
+        with redirect_stdout(sys.stderr):  # where Ray tells of what died
+            yield cluster, nodes
     finally:
         ray.shutdown()
         cluster.shutdown()

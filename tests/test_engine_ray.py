@@ -359,7 +359,7 @@ def test_a_worker_that_is_killed_is_replaced_and_nothing_counts_twice(
 
 
 def test_a_machine_that_goes_away_takes_nothing_with_it(
-    cluster: Any, toy: str, files: list[str], tmp_path: Path
+    cluster: Any, capsys: pytest.CaptureFixture[str], toy: str, files: list[str], tmp_path: Path
 ) -> None:
     made, machines = cluster
 
@@ -368,6 +368,8 @@ def test_a_machine_that_goes_away_takes_nothing_with_it(
 
     interrupted_scan(toy, files, tmp_path, remove)
     assert len(machines) == 2
+    told = capsys.readouterr()  # a table that goes to a file holds nothing of it
+    assert "raylet" not in told.out and "raylet" in told.err
 
 
 @pytest.mark.usefixtures("cluster")

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 
 from attnscan.errors import DeviceError, EngineError
@@ -28,13 +29,18 @@ _PATIENCE = 5.0  # seconds, for a cluster to answer
 def connected(cluster: ClusterOptions) -> Iterator[None]:
     """A connection to the cluster, or a cluster on this machine; its end ends our workers, however it comes.
 
+    What Ray prints meanwhile, such as of a machine that died, goes to standard error.
+
     Raises: EngineError if there is no cluster.
     """
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)
-    if ray.is_initialized():  # by a caller, whose it is
+    with redirect_stdout(sys.stderr), nullcontext() if ray.is_initialized() else _joined(cluster):
         yield
-        return
+
+
+@contextmanager
+def _joined(cluster: ClusterOptions) -> Iterator[None]:
     address = cluster.address or os.environ.get("RAY_ADDRESS") or "local"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # What Ray's C++ core writes on standard error is for Ray's developers; what ends a run comes as an exception
