@@ -23,9 +23,9 @@ from typing import Any
 
 from attnscan.cluster.connection import Share, connected, shared
 from attnscan.cluster.pair_directory import PairDirectory
-from attnscan.cluster.totals import Totals
+from attnscan.cluster.totals import Asked, Found, Totals
 from attnscan.cluster.worker import Asker, Plan, Worker
-from attnscan.errors import EngineError
+from attnscan.errors import AttnscanError, EngineError
 from attnscan.files.blocks import Bad, BlockFiles
 from attnscan.files.remote_files import files_named
 from attnscan.options import ClusterOptions, ScanOptions
@@ -57,7 +57,7 @@ def scan_on_ray(
     source = choose(options.model)
     say(source.note)
     kept: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
-    with kept as directory, connected(cluster), _deaths_explained():
+    with kept as directory, connected(cluster), _settled(), _explained():
         share = shared(options, cluster, say)
         plan = Plan(
             replace(options, model=_everywhere(source), device=share.device),
@@ -68,26 +68,25 @@ def scan_on_ray(
         )
         totals = Totals(options.predictive_pairs)
         with _told(say, share.workers, "pairs", lambda: totals.state.seen.read):
-            for each in _scored(plan, share, directory):
-                totals.add(pickle.loads(each["found"]))
+            for found in _scored(plan, share, directory):
+                totals.add(found)
         totals.check(len(files.paths))
         if totals.asks():
             sample = totals.state.seen.sample
             askers = min(share.workers, len(sample))
             with _told(say, askers, "pairs asked for predictive words", lambda: len(sample)):
-                for each in _asked(plan, replace(share, workers=askers), sample, directory):
-                    totals.add_answer(pickle.loads(each["found"]))
+                for asked in _asked(plan, replace(share, workers=askers), sample, directory):
+                    totals.add_answer(asked)
         ranking = totals.ranking()
         if directory is not None:
             directory.finish(ranking, totals.parts)
     return ranking, totals.bad
 
 
-def _scored(plan: Plan, share: Share, directory: PairDirectory | None) -> Iterator[dict[str, Any]]:
-    """The rows of what was found in all blocks, as they are found."""
+def _scored(plan: Plan, share: Share, directory: PairDirectory | None) -> Iterator[Found]:
+    """What is found in all blocks, as it is."""
     import ray.data
 
-    _settle(ray.data.DataContext.get_current())
     count = len(plan.files.paths)
     # Readers take no share of the CPUs: the workers may hold them all, and would wait for readers that wait for them
     blocks = ray.data.from_items(list(range(count)), override_num_blocks=count).map_batches(
@@ -96,8 +95,8 @@ def _scored(plan: Plan, share: Share, directory: PairDirectory | None) -> Iterat
     return _worked(blocks, Worker, plan, share, directory)
 
 
-def _asked(plan: Plan, share: Share, sample: tuple[Any, ...], directory: PairDirectory | None) -> Iterator[Any]:
-    """The rows of what the model said of each pair of the sample, as it does."""
+def _asked(plan: Plan, share: Share, sample: tuple[Any, ...], directory: PairDirectory | None) -> Iterator[Asked]:
+    """What the model says of each pair of the sample, as it does."""
     import ray.data
 
     items = [pickle.dumps((number, place, pair)) for number, (_, place, pair) in enumerate(sample)]
@@ -105,7 +104,10 @@ def _asked(plan: Plan, share: Share, sample: tuple[Any, ...], directory: PairDir
 
 
 def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDirectory | None) -> Iterator[Any]:
-    """The rows that actors make of others, and after what goes into the directory was written there."""
+    """What actors make of rows, and after what goes into the directory was written there.
+
+    Raises: OutputError if it could not be.
+    """
     import ray.data
 
     found = data.map_batches(
@@ -120,30 +122,48 @@ def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDir
     if directory is not None:
         writers = ray.data.TaskPoolStrategy(size=share.workers)
         found = found.map_batches(directory.parts.write, batch_size=1, num_cpus=0, compute=writers)
-    rows: Iterator[dict[str, Any]] = found.iter_rows()
-    return rows
-
-
-def _settle(context: Any) -> None:
-    """Ray Data's settings for this process."""
-    context.enable_progress_bars = sys.stderr.isatty()
-    context.target_max_block_size = 1  # byte: what is read goes on to the workers at once, not when 128 MiB are full
+    for each in found.iter_rows():
+        what = pickle.loads(each["found"])
+        if isinstance(what, AttnscanError):
+            raise what
+        yield what
 
 
 @contextmanager
-def _deaths_explained() -> Iterator[None]:
-    """Raises: EngineError if a worker dies again and again."""
-    from ray import exceptions
+def _settled() -> Iterator[None]:
+    """Ray Data's settings for our pipelines; a caller's are put back."""
+    import ray.data
 
-    deaths = (exceptions.RayActorError, exceptions.WorkerCrashedError, exceptions.OutOfMemoryError)
+    context = ray.data.DataContext.get_current()
+    before = context.enable_progress_bars, context.target_max_block_size
+    context.enable_progress_bars = sys.stderr.isatty()
+    context.target_max_block_size = 1  # byte: what is read goes on to the workers at once, not when 128 MiB are full
     try:
         yield
-    except deaths as error:
-        why = " ".join(str(error).split())[:200]
+    finally:
+        context.enable_progress_bars, context.target_max_block_size = before
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raises: EngineError if a worker dies again and again, or the cluster fails otherwise."""
+    from ray import exceptions
+
+    try:
+        yield
+    except exceptions.RayTaskError:  # an exception in code of ours: a bug, with its traceback
+        raise
+    except exceptions.RayActorError as error:
         raise EngineError(
-            f"a worker of the cluster died, and {_LIVES - 1} times the one in its place: {why}",
+            f"a worker of the cluster died, and {_LIVES - 1} times the one in its place: {_line(error)}",
             "give each more memory, or smaller --block-pairs and --batch-tokens; `ray logs` says more",
         ) from None
+    except exceptions.RayError as error:
+        raise EngineError(f"the cluster failed: {_line(error)}", "run it again; `ray logs` says more") from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from attnscan.batch import EncodedBatch
 from attnscan.cli import app
 from attnscan.engine import ScanState, scan
 from attnscan.errors import AttnscanError, DeviceError, EngineError, OutputError, PairsError, TooLongError
-from attnscan.files.blocks import Bad, Block, BlockFiles
+from attnscan.files.blocks import Bad, Block, BlockFiles, row
 from attnscan.files.per_pair import PerPairWriter, rank_file
 from attnscan.options import ClusterOptions, ScanOptions
 from attnscan.pairs import read_pairs
@@ -35,7 +35,7 @@ from attnscan.scanner import Scanner
 
 ray = pytest.importorskip("ray")
 from attnscan import engine_ray  # noqa: E402
-from attnscan.cluster.pair_directory import PairDirectory  # noqa: E402
+from attnscan.cluster.pair_directory import PairDirectory, Parts  # noqa: E402
 from attnscan.cluster.totals import Asked, Found, Totals, merged  # noqa: E402
 from attnscan.cluster.worker import Asker, Plan, Worker  # noqa: E402
 from attnscan.engine_ray import scan_on_ray  # noqa: E402
@@ -180,6 +180,10 @@ def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_o
     with pytest.raises(EngineError, match="lost pairs"):
         once.ranking()
     assert_equal(answered(plan, twice).ranking(), local(plan.options, files, tmp_path / "local.parquet"))
+    found = Worker(plan).score(blocks[0], [])
+    assert found.signature is not None
+    with pytest.raises(EngineError, match=r"differ: torch .* and 1\.0; install the same"):
+        added(plan, blocks[1:2]).add(replace(found, signature=replace(found.signature, torch="1.0")))
     for some in (blocks[:3] + blocks[4:], [block for block in blocks if block.file]):
         with pytest.raises(EngineError, match="lost blocks"):
             added(plan, some).check(len(files))
@@ -201,6 +205,22 @@ def test_samples_of_shards_merge_into_the_sample_of_all(toy: str, files: list[st
     merged_sample = added(plan, blocks[::-1]).state.seen.sample
     assert [(key, pair) for key, _, pair in merged_sample] == [(key, pair) for key, _, pair in whole.seen.sample]
     assert merged(ScanState(), whole, 3).seen.sample == whole.seen.sample[:3]
+
+
+def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) -> None:
+    """The toy's words do not help each other; those of a real model do."""
+    options = ScanOptions(model="bundled", on_long="truncate", predictive_pairs=3, predictive_words=6)
+    plan = replace(plan_of("bundled", files[1:3], per_pair=True), options=options)
+    totals = added(plan, [block for file in range(2) for block in blocks_of(plan, file)])
+    assert_equal(answered(plan, totals).ranking(), local(options, files[1:3], tmp_path / "local.parquet"))
+    tables: list[Any] = []
+    places = [(place, pair) for _, place, pair in totals.state.seen.sample]
+    asked = [Asker(plan).ask(number, *each, tables) for number, each in enumerate(places)]
+    assert [each.part for each in asked] == ["predictive-000000", "predictive-000001", "predictive-000002"]
+    rows = pd.concat([table.to_pandas().astype({"file": str}) for table in tables])
+    records = {name: list(read_pairs([name])) for name in files[1:3]}
+    found = {records[file][number - 1].pair for file, number in zip(rows["file"], rows["pair"], strict=True)}
+    assert set(rows["pattern"]) == {"predictive"} and found == {pair for _, pair in places}
 
 
 def test_bad_records_are_counted_and_the_first_ones_told(toy: str, tmp_path: Path) -> None:
@@ -300,76 +320,57 @@ def block_files(files: list[str], block_pairs: int) -> BlockFiles:
     return BlockFiles(tuple(files), None, False, block_pairs)
 
 
-@pytest.mark.usefixtures("cluster")
-def test_the_tables_are_the_local_engines(toy: str, files: list[str], tmp_path: Path) -> None:
-    seen, rows = tmp_path / "seen", tmp_path / "every pair"
+def test_whatever_dies_the_tables_are_the_local_engines(
+    cluster: Any, capsys: pytest.CaptureFixture[str], toy: str, files: list[str], tmp_path: Path
+) -> None:
+    """Three workers and some twenty blocks: at the fifth a worker is killed, at the tenth a machine goes away."""
+    (made, machines), seen, rows, harmed = cluster, tmp_path / "seen", tmp_path / "every pair", []
     seen.mkdir()
-    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(seen), predictive_pairs=5)
-    said: list[str] = []
-    asked = ClusterOptions(workers=2)
-    result, bad = scan_on_ray(options, block_files(files, 40), asked, per_pair=rows, say=said.append)
-    expected = local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet")
-    assert_equal(result, expected)
+
+    def wait_for(batches: int) -> None:
+        while sum(path.stat().st_size for path in seen.iterdir()) < batches:
+            time.sleep(0.01)
+
+    def harm() -> None:
+        wait_for(5)
+        os.kill(int(max(seen.iterdir(), key=lambda path: path.stat().st_mtime).name), signal.SIGKILL)
+        wait_for(10)
+        made.remove_node(machines.pop(), allow_graceful=False)
+        harmed.append(True)
+
+    threading.Thread(target=harm, daemon=True).start()
+    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(seen, 0.4), predictive_pairs=2)
+    result, _ = scan_on_ray(options, block_files(files, 16), ClusterOptions(workers=3), per_pair=rows)
+    assert harmed and len(list(seen.iterdir())) >= 4  # three, and one in the place of the first
+    told = capsys.readouterr()  # a table that goes to a file holds nothing of it
+    assert "raylet" not in told.out and "raylet" in told.err
+    assert_equal(result, local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet"))
     assert_same_rows(rows, tmp_path / "local.parquet", files)
     again = rank_file(rows)
     assert again.signature == result.signature
     for name in ("score", "chance", "n", "pairs"):
         assert_allclose(getattr(again.scores.words_only, name), getattr(result.scores.words_only, name), rtol=1e-9)
-    assert 0 < len(list(seen.iterdir())) <= 4  # two to score, two to ask: each loads the model once
-    assert bad == Bad() and said[-2].startswith("300 pairs in ") and said[-2].endswith(" by 2 workers")
-    assert said[-1].startswith("5 pairs asked for predictive words in ")
-
-
-def interrupted_scan(
-    toy: str, files: list[str], directory: Path, harm: Callable[[], None], per_pair: bool = False
-) -> None:
-    """Three workers, to whom harm is done at the sixth of some twenty blocks, find what the local engine does."""
-    seen = directory / "seen"
-    seen.mkdir()
-    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(seen, 0.3), predictive="off")
-    harmed = []
-
-    def wait_and_harm() -> None:
-        while sum(path.stat().st_size for path in seen.iterdir()) < 6:
-            time.sleep(0.01)
-        harm()
-        harmed.append(True)
-
-    threading.Thread(target=wait_and_harm, daemon=True).start()
-    asked, rows = ClusterOptions(workers=3), directory / "rows" if per_pair else None
-    result, _ = scan_on_ray(options, block_files(files, 16), asked, per_pair=rows)
-    assert harmed
-    assert_equal(result, local(replace(options, patterns=PATTERNS), files, directory / "local.parquet"))
-    if rows is not None:
-        assert_same_rows(rows, directory / "local.parquet", files)
 
 
 @pytest.mark.usefixtures("cluster")
-def test_a_worker_that_is_killed_is_replaced_and_nothing_counts_twice(
+def test_one_worker_loads_the_model_once_and_the_summary_says_how_fast(
     toy: str, files: list[str], tmp_path: Path
 ) -> None:
-    killed: list[int] = []
-
-    def kill() -> None:
-        killed.append(int(max((tmp_path / "seen").iterdir(), key=lambda path: path.stat().st_mtime).name))
-        os.kill(killed[0], signal.SIGKILL)
-
-    interrupted_scan(toy, files, tmp_path, kill, per_pair=True)
-    assert killed and len(list((tmp_path / "seen").iterdir())) >= 4  # three, and the one in its place
+    said: list[str] = []
+    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(tmp_path), predictive="off")
+    result, bad = scan_on_ray(options, block_files(files, 40), ClusterOptions(workers=1), say=said.append)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert_equal(result, local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet"))
+    assert bad == Bad() and said[-1].startswith("300 pairs in ") and said[-1].endswith(" by 1 workers")
 
 
-def test_a_machine_that_goes_away_takes_nothing_with_it(
-    cluster: Any, capsys: pytest.CaptureFixture[str], toy: str, files: list[str], tmp_path: Path
-) -> None:
-    made, machines = cluster
-
-    def remove() -> None:
-        made.remove_node(machines.pop(), allow_graceful=False)
-
-    interrupted_scan(toy, files, tmp_path, remove)
-    assert len(machines) == 2
-    told = capsys.readouterr()  # a table that goes to a file holds nothing of it
-    assert "raylet" not in told.out and "raylet" in told.err
+@pytest.mark.usefixtures("cluster")
+def test_a_disk_that_takes_no_part_ends_the_run_in_one_line(toy: str, files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    scored = Worker(plan_of(toy, files, per_pair=True))(row("block", next(blocks_of(plan_of(toy, files), 0))))
+    told = Parts(str(tmp_path / "file")).write(scored)
+    with pytest.raises(OutputError, match="cannot write in"):
+        raise pickle.loads(told["found"][0])
 
 
 @pytest.mark.usefixtures("cluster")

@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import Any
 
 from attnscan.errors import OutputError
+from attnscan.files.blocks import row
 from attnscan.files.per_pair import finish_directory
 from attnscan.results import Ranking
 
@@ -66,8 +67,15 @@ class Parts:
     directory: str
 
     def write(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Write one block's rows, and hand on the rest: rows of `found`, `part` and `tables` become rows of `found`."""
-        self._write(str(batch["part"][0]), pickle.loads(batch["tables"][0]))
+        """Write one block's rows, and hand on the rest: rows of `found`, `part` and `tables` become rows of `found`.
+
+        Where they cannot be written, an OutputError stands in the place of what was found.
+        """
+        try:
+            self._write(str(batch["part"][0]), pickle.loads(batch["tables"][0]))
+        except OSError as error:
+            why = str(error).splitlines()[-1][:200]
+            return row("found", OutputError(f"cannot write in {Path(self.directory).parent}: {why}", "free some space"))
         return {"found": batch["found"]}
 
     def _write(self, part: str, tables: Sequence[Any]) -> None:

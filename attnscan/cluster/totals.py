@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from attnscan.engine import ScanState, Seen
 from attnscan.errors import AttnscanError, EngineError, InputError
@@ -59,7 +59,7 @@ class Totals:
     def add(self, found: Found) -> None:
         """Add what a block found, unless it is here already.
 
-        Raises: AttnscanError if the block says so.
+        Raises: AttnscanError if the block says so; EngineError if its worker ran another model than the others.
         """
         block = found.block
         if block.error is not None:
@@ -71,7 +71,8 @@ class Totals:
             self._ends[block.file] = block.number
         self.state = merged(self.state, found.state, self.sample)
         self.bad += found.bad
-        self.signature = self.signature or found.signature
+        if found.signature is not None:
+            self.signature = _same(self.signature or found.signature, found.signature)
         self.parts |= {found.part} - {""}
 
     def add_answer(self, asked: Asked) -> None:
@@ -117,6 +118,16 @@ class Totals:
             pairs_skipped=seen.skipped,
         )
         return Ranking(sums.finish(), signature)
+
+
+def _same(one: Signature, other: Signature) -> Signature:
+    """Raises: EngineError if two workers did not run the same thing."""
+    a, b = asdict(one), asdict(other)
+    if unlike := [f"{name} {a[name]} and {b[name]}" for name in a if a[name] != b[name]]:
+        raise EngineError(
+            f"the machines of the cluster differ: {', '.join(unlike)}", "install the same versions and models on all"
+        )
+    return one
 
 
 def merged(one: ScanState, other: ScanState, sample: int) -> ScanState:
