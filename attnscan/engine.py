@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 
@@ -80,7 +80,7 @@ class ScanState:
             raise InputError("there is no pair to score", "give a file with at least one pair that is not skipped")
         sums, seen = self.sums, self.seen
         if predictive and scanner.measure is not None:
-            sums += _predictive_sums(scanner, seen, report, on_pairs)
+            sums += predictive_sums(scanner, seen.sample, report, on_pairs)
         signature = scanner.signature(seen.digest, read=seen.read, truncated=seen.truncated, skipped=seen.skipped)
         return Ranking(sums.finish(), signature)
 
@@ -156,6 +156,27 @@ def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
     return sums
 
 
+def predictive_sums(
+    scanner: Scanner,
+    sample: Sequence[tuple[str, int, Pair]],
+    report: Report | None = None,
+    on_pairs: OnPairs | None = None,
+) -> ScoreSums:
+    """The sums of `predictive` alone, on a sample of pairs as `Seen` holds it."""
+    cutting = replace(scanner.options, on_long="truncate")
+    total: ScoreSums | None = None
+    for done, (_, number, pair) in enumerate(sample):
+        if report is not None:
+            report(done, len(sample))
+        encoded = replace(scanner.encode(pair, cutting), number=number)
+        found = scanner.help(encoded)
+        assert found is not None
+        sums = scanner.score([encoded], [found], on_pairs=on_pairs, only=["predictive"])
+        total = sums if total is None else total + sums
+    assert total is not None
+    return total
+
+
 def _tokenized(
     scanner: Scanner, records: Iterable[Record], seen: Seen, limit: int, on_bad: OnBad | None
 ) -> Iterator[tuple[list[EncodedInput], Seen]]:
@@ -203,19 +224,3 @@ def _score(scanner: Scanner, batch: list[EncodedInput], on_pairs: OnPairs | None
         torch.cuda.empty_cache()
     middle = len(batch) // 2
     return _score(scanner, batch[:middle], on_pairs) + _score(scanner, batch[middle:], on_pairs)
-
-
-def _predictive_sums(scanner: Scanner, seen: Seen, report: Report | None, on_pairs: OnPairs | None) -> ScoreSums:
-    """The sums of `predictive` alone, on the sample of pairs."""
-    cutting = replace(scanner.options, on_long="truncate")
-    total: ScoreSums | None = None
-    for done, (_, number, pair) in enumerate(seen.sample):
-        if report is not None:
-            report(done, len(seen.sample))
-        encoded = replace(scanner.encode(pair, cutting), number=number)
-        found = scanner.help(encoded)
-        assert found is not None
-        sums = scanner.score([encoded], [found], on_pairs=on_pairs, only=["predictive"])
-        total = sums if total is None else total + sums
-    assert total is not None
-    return total

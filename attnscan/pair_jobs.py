@@ -115,11 +115,15 @@ def scan_files(options: ScanOptions, files: ScanFiles) -> tuple[Ranking, bool]:
     return result, interrupted
 
 
-def scan_files_on(cluster: ClusterOptions, options: ScanOptions, files: PairFiles) -> tuple[Ranking, bool]:
+def scan_files_on(cluster: ClusterOptions, options: ScanOptions, files: ScanFiles) -> tuple[Ranking, bool]:
     """Scan all pairs on a cluster. Returns what `scan_files` does; an interrupted scan has no ranking, and raises."""
     from attnscan.engine_ray import scan_on_ray
+    from attnscan.files.blocks import BlockFiles
 
-    result, bad = scan_on_ray(options, files.paths, files.columns, cluster, skip_bad=files.skip_bad, say=say)
+    pairs = files.pairs
+    columns = tuple(pairs.columns) if pairs.columns else None
+    blocks = BlockFiles(tuple(pairs.paths), columns, pairs.skip_bad, cluster.block_pairs)
+    result, bad = scan_on_ray(options, blocks, cluster, per_pair=files.per_pair, say=say)
     for error in bad.first:
         say(f"skipped: {error}")
     if result.signature.read_by == "output_attentions":

@@ -10,6 +10,7 @@ and the end). The scan's ratio is the overhead of a long run; the file is read -
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import time
 
@@ -17,6 +18,7 @@ import torch
 
 from attnscan.engine import ScanState, scan
 from attnscan.engine_ray import scan_on_ray
+from attnscan.files.blocks import BlockFiles
 from attnscan.options import ClusterOptions, ScanOptions
 from attnscan.pairs import read_pairs
 from attnscan.scanner import Scanner
@@ -47,13 +49,17 @@ def main() -> None:
     said: list[str] = []
     started = time.perf_counter()
     cluster = ClusterOptions(workers=asked.workers, block_pairs=asked.block_pairs)
-    result, _ = scan_on_ray(options, paths, None, cluster, say=said.append)
+    files = BlockFiles(tuple(paths), None, False, asked.block_pairs)
+    result, _ = scan_on_ray(options, files, cluster, say=said.append)
     ray = time.perf_counter() - started
     ray_scan = float(re.findall(r"in ([\d.,]+) s", said[-1])[0].replace(",", ""))
 
     differs = abs(result.scores.every_key.score - expected.scores.every_key.score)
     pairs = state.seen.read
-    print(f"{pairs:,} pairs, {asked.workers} cores, blocks of {asked.block_pairs}")
+    load = os.getloadavg()[0]
+    print(
+        f"{pairs:,} pairs, {asked.workers} cores, blocks of {asked.block_pairs}; load of the machine after {load:.1f}"
+    )
     print(f"local  scan {local_scan:7.1f} s  {pairs / local_scan:8.1f} pairs/s  in all {local:7.1f} s")
     print(f"ray    scan {ray_scan:7.1f} s  {pairs / ray_scan:8.1f} pairs/s  in all {ray:7.1f} s  (with their start)")
     print(f"ratio  scan {ray_scan / local_scan:7.2f}    in all {ray / local:7.2f}")

@@ -29,7 +29,7 @@ def show(pattern: Callable[[EncodedBatch], Tensor]) -> None:
 
 @pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("__main__")])
 def test_examples(name: str) -> None:
-    if name == "attnscan.engine_ray":
+    if name in ("attnscan.engine_ray", "attnscan.cluster.connection"):
         pytest.importorskip("ray")
     module = importlib.import_module(name)
     assert doctest.testmod(module, extraglobs={"show": show}).failed == 0

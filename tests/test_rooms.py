@@ -24,6 +24,8 @@ LIGHT = {
     "attnscan.attention",
     "attnscan.files.blocks",
     "attnscan.catalog",
+    "attnscan.cluster",
+    "attnscan.cluster.pair_directory",
     "attnscan.errors",
     "attnscan.explaining",
     "attnscan.explaining.explanation",

@@ -18,8 +18,8 @@ from toy import save_toy_bert
 from attnscan import engine
 from attnscan.batch import EncodedBatch
 from attnscan.engine import ScanState, Seen, scan, scan_shard, unseen
-from attnscan.errors import DeviceError, InputError, StateError, TooLongError
-from attnscan.files.per_pair import PerPairWriter, rank_file
+from attnscan.errors import DeviceError, InputError, OutputError, StateError, TooLongError
+from attnscan.files.per_pair import PerPairWriter, finish_directory, rank_file
 from attnscan.files.state import load_state, save_state
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair, Record
@@ -293,6 +293,34 @@ def test_a_file_of_every_pair_ranks_as_the_scan_did(options: ScanOptions, tmp_pa
     assert set(table.loc[table["pattern"] == "next-word", "pair"]) == set(range(1, 41))
     assert table.loc[table["pattern"] == "predictive", "pair"].nunique() == 3
     assert table["score"].between(0, 1 + 1e-6).all()
+
+
+def test_a_directory_of_files_of_pairs_ranks_as_one_file_does(options: ScanOptions, tmp_path: Path) -> None:
+    directory, whole, names = tmp_path / "parts", tmp_path / "pairs.parquet", [pattern.id for pattern in PATTERNS]
+    parts = ["000000-000000", "000000-000001"]
+    with Scanner(options) as scanner, PerPairWriter(whole, names) as writer:
+        ranking = _states(scanner, _records(PAIRS), on_pairs=writer.write)[-1].finish(scanner)
+        writer.finish(ranking.signature, ranking.scores.grid)
+        for part, some in zip(parts, (PAIRS[:15], PAIRS[15:]), strict=True):
+            (directory / part).mkdir(parents=True)
+            with PerPairWriter(directory / part / "any.parquet", names) as half:
+                _states(scanner, _records(some), on_pairs=half.write)
+                half.finish(ranking.signature, ranking.scores.grid)
+    with pytest.raises(InputError, match="it has no _common_metadata"):
+        rank_file(directory)
+    finish_directory(directory, ranking.signature, names, ranking.scores.grid, parts)
+    found, expected = rank_file(directory), rank_file(whole)
+    assert found.signature == expected.signature
+    for name in ("score", "chance", "se", "n", "pairs"):
+        a, b = (getattr(each.scores.every_key, name) for each in (found, expected))
+        assert_allclose(a, b, rtol=1e-12, atol=1e-12, err_msg=name)
+    (directory / parts[1] / "any.parquet").unlink()
+    with pytest.raises(InputError, match="its part 000000-000001 is not there"):
+        rank_file(directory)
+    with pytest.raises(OutputError, match="1 of 2 parts"):
+        finish_directory(directory, ranking.signature, names, ranking.scores.grid, parts)
+    finish_directory(directory, ranking.signature, names, ranking.scores.grid, [])
+    assert (rank_file(directory).scores.every_key.n == 0).all()
 
 
 def test_an_unfinished_file_of_pairs_leaves_nothing_behind(options: ScanOptions, tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def heads(
         Path | None, typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them.")
     ] = None,
     per_pair: Annotated[
-        Path | None, typer.Option("--per-pair", metavar="FILE.parquet", help="Write every pair's scores as well.")
+        Path | None,
+        typer.Option("--per-pair", metavar="FILE.parquet", help="Write every pair's scores; on Ray, a directory."),
     ] = None,
     from_file: Annotated[
         Path | None, typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote.")
@@ -98,8 +99,10 @@ def heads(
         cluster = cluster_of(engine, ray_address, workers, worker_cpus, block_pairs)
         if cluster is not None and (from_file is not None or not pairs):
             raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
-        if cluster is not None and (state is not None or per_pair is not None):
-            raise typer.BadParameter("--engine ray keeps sums alone: leave out --state and --per-pair")
+        if cluster is not None and "-" in (pairs or ()):
+            raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
+        if cluster is not None and state is not None:
+            raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
         destination = destination_of(format, csv, output)
         chosen = [each for each in PATTERNS if not pattern or each.id in pattern]
         options = ScanOptions(
@@ -116,7 +119,7 @@ def heads(
             seed=seed,
             patterns=tuple(chosen),
         )
-        for path in (state, per_pair):
+        for path in (state, per_pair if cluster is None else None):
             if path is not None:
                 check_writable(path)
         if from_file is not None:
@@ -127,7 +130,7 @@ def heads(
             files = ScanFiles(
                 PairFiles(pairs or [], columns.split(",") if columns else None, skip_bad), state, per_pair
             )
-            scanned = scan_files(options, files) if cluster is None else scan_files_on(cluster, options, files.pairs)
+            scanned = scan_files(options, files) if cluster is None else scan_files_on(cluster, options, files)
             result, interrupted = scanned
         names = pattern or result.scores.patterns
         shown = top or (10 if pattern else 5)

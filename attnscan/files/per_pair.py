@@ -2,12 +2,16 @@
 
 Columns: `pair` (its number in the input, from 1), `layer`, `head`, `pattern`; `score`, `chance` and `n` with every key;
 `words_score`, `words_chance` and `words_n` with words alone. A row is left out where the pair has no eligible query.
+
+A cluster writes a directory of such files, in which `pair` is the number in the pair's own file, whose name is one
+column more, `file`. What one file says of itself in its metadata stands there in `_common_metadata`.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -27,6 +31,8 @@ if TYPE_CHECKING:
 _KINDS = ("", "words_")  # with every key, with words alone
 _MOMENTS = ("weight", "weight2", "weight_n", "n", "n2", "chance", "pairs")
 _MAX_HEADS = 1 << 20  # of a file that is read: layers x heads
+_COMMON = "_common_metadata"  # what Parquet's readers call a file that holds no rows
+_PART = re.compile(r"[a-z0-9-]{1,40}")
 
 
 class PerPairWriter:
@@ -37,7 +43,7 @@ class PerPairWriter:
 
     def __init__(self, path: Path, patterns: Sequence[str]) -> None:
         self._path, self._patterns = path, list(patterns)
-        self._arrow, self._parquet = _pyarrow()
+        _, self._parquet = _pyarrow()
         handle, beside = tempfile.mkstemp(prefix=".attnscan-", suffix=".parquet", dir=path.resolve().parent)
         os.close(handle)
         self._beside = Path(beside)
@@ -48,31 +54,16 @@ class PerPairWriter:
 
     def write(self, pairs: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
         """Add some pairs. Shape: each of `sums` is [pair, layer, head, pattern]."""
-        n = sums["every_key.n"]
-        place = np.nonzero(n > 0)
-        columns: dict[str, Any] = {
-            "pair": np.asarray(pairs, dtype=np.int64)[place[0]],
-            "layer": place[1].astype(np.int32),
-            "head": place[2].astype(np.int32),
-            "pattern": self._arrow.DictionaryArray.from_arrays(place[3].astype(np.int8), self._patterns),
-        }
-        for prefix, kind in zip(_KINDS, ("every_key", "words_only"), strict=True):
-            count = sums[f"{kind}.n"][place]
-            with np.errstate(invalid="ignore", divide="ignore"):
-                columns[f"{prefix}score"] = sums[f"{kind}.weight"][place] / count
-                columns[f"{prefix}chance"] = sums[f"{kind}.chance"][place] / count
-            columns[f"{prefix}n"] = count.astype(np.int64)
-        table = self._arrow.table(columns)
+        table = pair_table(pairs, sums, self._patterns)
         if self._writer is None:
             self._writer = self._parquet.ParquetWriter(self._beside, table.schema)
         self._writer.write_table(table)
 
     def finish(self, signature: Signature, grid: tuple[int, int]) -> None:
         """Add what the file has to say of itself, and give it its name."""
-        about = {"signature": asdict(signature), "patterns": self._patterns, "grid": list(grid)}
         try:
             if self._writer is not None:
-                self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})
+                self._writer.add_key_value_metadata(_about(signature, self._patterns, grid))
                 self._writer.close()
                 self._beside.chmod(0o644)
                 self._beside.replace(self._path.resolve())
@@ -85,23 +76,67 @@ class PerPairWriter:
         self._beside.unlink(missing_ok=True)
 
 
-def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
-    """Rank heads by a file that `PerPairWriter` wrote, read as a stream, without the model.
+def pair_table(
+    pairs: Sequence[int], sums: Mapping[str, FloatArray], patterns: Sequence[str], file: str | None = None
+) -> pa.Table:
+    """The rows of some pairs, of one `file` if that is told.
 
-    Raises: PairsError if it is another file, or damaged, or lacks one of the `wanted` patterns.
+    Shape: each of `sums` is [pair, layer, head, pattern].
+    """
+    arrow, _ = _pyarrow()
+    place = np.nonzero(sums["every_key.n"] > 0)
+    columns: dict[str, Any] = {} if file is None else {"file": _repeated(file, len(place[0]))}
+    columns |= {
+        "pair": np.asarray(pairs, dtype=np.int64)[place[0]],
+        "layer": place[1].astype(np.int32),
+        "head": place[2].astype(np.int32),
+        "pattern": arrow.DictionaryArray.from_arrays(place[3].astype(np.int8), list(patterns)),
+    }
+    for prefix, kind in zip(_KINDS, ("every_key", "words_only"), strict=True):
+        count = sums[f"{kind}.n"][place]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            columns[f"{prefix}score"] = sums[f"{kind}.weight"][place] / count
+            columns[f"{prefix}chance"] = sums[f"{kind}.chance"][place] / count
+        columns[f"{prefix}n"] = count.astype(np.int64)
+    return arrow.table(columns)
+
+
+def finish_directory(
+    directory: Path, signature: Signature, patterns: Sequence[str], grid: tuple[int, int], parts: Sequence[str]
+) -> None:
+    """Add to a directory what it has to say of itself; each of its parts is a directory of one file.
+
+    Raises: OutputError if a part is not there, or the directory cannot be written.
+    """
+    arrow, parquet = _pyarrow()
+    missing = [part for part in parts if len(list((directory / part).glob("*.parquet"))) != 1]
+    if missing:
+        raise OutputError(
+            f"{len(missing)} of {len(parts)} parts of the pairs' scores are not in {directory.parent}",
+            "name a directory on a disk that all machines of the cluster share",
+        )
+    about = _about(signature, patterns, grid, parts=list(parts))
+    parquet.write_metadata(arrow.schema([], metadata=about), directory / _COMMON)
+
+
+def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
+    """Rank heads by a file or directory that `--per-pair` wrote, read as a stream, without the model.
+
+    Raises: PairsError if it is another one, or damaged, or lacks one of the `wanted` patterns.
     """
     _, parquet = _pyarrow()
     try:
-        with parquet.ParquetFile(path) as file:
-            about = json.loads(file.metadata.metadata[b"attnscan"])
-            layers, heads = about["grid"]
-            patterns = tuple(about["patterns"])
-            if not 0 < layers * heads <= _MAX_HEADS or len(patterns) > 127:
-                raise ValueError("a grid of no model")
-            sums = _Moments((layers, heads, len(patterns)))
-            for batch in file.iter_batches(batch_size=1 << 16):
-                sums.add(batch, patterns)
-            signature = Signature(**about["signature"])
+        about, files = _told(path)
+        layers, heads = about["grid"]
+        patterns = tuple(about["patterns"])
+        if not 0 < layers * heads <= _MAX_HEADS or len(patterns) > 127:
+            raise ValueError("a grid of no model")
+        sums = _Moments((layers, heads, len(patterns)))
+        for name in files:
+            with parquet.ParquetFile(name) as file:
+                for batch in file.iter_batches(batch_size=1 << 16):
+                    sums.add(batch, patterns)
+        signature = Signature(**about["signature"])
     except FileNotFoundError:
         raise PairsError(f"there is no file {path}", "check the path") from None
     except OutputError:
@@ -117,6 +152,35 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
     nothing = np.full((layers, heads), np.nan)
     part_of = (None,) * len(patterns)
     return Ranking(Scores(patterns, part_of, sums.table(""), sums.table("words_"), nothing), signature)
+
+
+def _told(path: Path) -> tuple[dict[str, Any], list[Path]]:
+    """What a file or a directory says of itself, and the files with its rows. Raises: ValueError, and pyarrow's."""
+    _, parquet = _pyarrow()
+    common = path / _COMMON if path.is_dir() else path
+    if path.is_dir() and not common.is_file():
+        raise ValueError(f"it has no {_COMMON}")
+    about = json.loads(parquet.read_metadata(common).metadata[b"attnscan"])
+    if not path.is_dir():
+        return about, [path]
+    files = []
+    for part in about["parts"]:
+        found = list((path / part).glob("*.parquet")) if _PART.fullmatch(part) else []
+        if len(found) != 1:
+            raise ValueError(f"its part {part} is not there")
+        files += found
+    return about, files
+
+
+def _about(signature: Signature, patterns: Sequence[str], grid: tuple[int, int], **more: Any) -> dict[str, str]:
+    about = {"signature": asdict(signature), "patterns": list(patterns), "grid": list(grid), **more}
+    return {"attnscan": json.dumps(about)}
+
+
+def _repeated(text: str, times: int) -> pa.DictionaryArray:
+    arrow, _ = _pyarrow()
+    readable = text.encode(errors="backslashreplace").decode()  # a file name need not be UTF-8
+    return arrow.DictionaryArray.from_arrays(np.zeros(times, dtype=np.int8), [readable])
 
 
 class _Moments:

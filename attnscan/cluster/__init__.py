@@ -1,0 +1,1 @@
+"""Many machines: what the Ray engine is made of."""
