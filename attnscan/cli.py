@@ -3,14 +3,42 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import attnscan
 from attnscan.commands import classify, explain, heads, models, patterns, plot, predictive, report, show
+from attnscan.plain import plain
+
+
+class _Commands(TyperGroup):
+    """The commands, with a user's own words in their complaints made safe to show."""
+
+    def make_context(self, *rest: Any, **more: Any) -> Any:
+        with _shown():
+            return super().make_context(*rest, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        with _shown():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):  # of all usage errors, and those alone
+            error.message = plain(message)  # type: ignore[attr-defined]
+        raise
+
 
 app = typer.Typer(
+    cls=_Commands,
     name="attnscan",
     help="Find out which attention head of a BERT-family model does what.",
     epilog='Example: attnscan classify "I went to the store." "At the store, I bought fresh strawberries."',

@@ -7,9 +7,8 @@ Columns: `pair` (its number in the input, from 1), `layer`, `head`, `pattern`; `
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.errors import OutputError, PairsError
+from attnscan.output import begun, explained, settle
 from attnscan.results import FloatArray, Ranking, Scores, ScoreTable, Signature
 from attnscan.sums import Sums
 
@@ -32,15 +32,16 @@ _MAX_HEADS = 1 << 20  # of a file that is read: layers x heads
 class PerPairWriter:
     """Writes the file as the pairs come; it gets its name when it is whole.
 
-    Raises: OutputError if it cannot be written, or pyarrow is not installed.
+    Raises: OutputError if it cannot be written, is no regular file, or pyarrow is not installed.
     """
 
     def __init__(self, path: Path, patterns: Sequence[str]) -> None:
         self._path, self._patterns = path, list(patterns)
         self._arrow, self._parquet = _pyarrow()
-        handle, beside = tempfile.mkstemp(prefix=".attnscan-", suffix=".parquet", dir=path.resolve().parent)
-        os.close(handle)
-        self._beside = Path(beside)
+        if path.exists() and not path.is_file():
+            raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
+        with explained(path):
+            self._beside = begun(path)
         self._writer: Any = None
 
     def __enter__(self) -> PerPairWriter:
@@ -63,25 +64,23 @@ class PerPairWriter:
                 columns[f"{prefix}chance"] = sums[f"{kind}.chance"][place] / count
             columns[f"{prefix}n"] = count.astype(np.int64)
         table = self._arrow.table(columns)
-        if self._writer is None:
-            self._writer = self._parquet.ParquetWriter(self._beside, table.schema)
-        self._writer.write_table(table)
+        with explained(self._path):
+            if self._writer is None:
+                self._writer = self._parquet.ParquetWriter(self._beside, table.schema)
+            self._writer.write_table(table)
 
     def finish(self, signature: Signature, grid: tuple[int, int]) -> None:
         """Add what the file has to say of itself, and give it its name."""
         about = {"signature": asdict(signature), "patterns": self._patterns, "grid": list(grid)}
-        try:
-            if self._writer is not None:
-                self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})
-                self._writer.close()
-                self._beside.chmod(0o644)
-                self._beside.replace(self._path.resolve())
-        except OSError as error:
-            raise OutputError(f"cannot write {self._path}: {error.strerror or error}", "choose another place") from None
+        with explained(self._path):
+            self._writer.add_key_value_metadata({"attnscan": json.dumps(about)})
+            self._writer.close()
+            settle(self._beside, self._path)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        with suppress(OSError):  # a full disk, which is then what ended the run
+            if self._writer is not None:
+                self._writer.close()
         self._beside.unlink(missing_ok=True)
 
 
@@ -91,6 +90,8 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
     Raises: PairsError if it is another file, or damaged, or lacks one of the `wanted` patterns.
     """
     _, parquet = _pyarrow()
+    if path.exists() and not path.is_file():
+        raise PairsError(f"{path} is not a regular file", "name a file that --per-pair wrote")
     try:
         with parquet.ParquetFile(path) as file:
             about = json.loads(file.metadata.metadata[b"attnscan"])

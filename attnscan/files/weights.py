@@ -171,6 +171,8 @@ def _numbers(values: NDArray[Any], name: str) -> list[float]:
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    if path.is_fifo():
+        raise WeightsError("is a pipe, and weights are read in any order", "save them into a file")
     wanted = ("attention", "tokens", "segments", "special")
     with zipfile.ZipFile(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
