@@ -6,11 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hostile.runs import loaded_once, run, save_tiny_model
+from hostile.runs import loaded_once, save_tiny_model
 from hostile.texts import commands, pairs
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-
 
 GENERATE = (Phase.explicit, Phase.generate)  # to shrink a run of five commands takes minutes, and tells little more
 

@@ -93,7 +93,25 @@ TRAPS: dict[str, Change] = {
 }
 """Each must be refused in one line, in little memory, and nothing of it run."""
 
-_VALUES = (None, True, -1, 0, 1, 3, 2.5, 1e308, 10**30, "", "x", "../../etc/passwd", "os.system", [], [1], {}, {"a": {}})
+_VALUES = (
+    None,
+    True,
+    -1,
+    0,
+    1,
+    3,
+    2.5,
+    1e308,
+    10**30,
+    "",
+    "x",
+    "../../etc/passwd",
+    "os.system",
+    [],
+    [1],
+    {},
+    {"a": {}},
+)
 
 
 def mutated(draw: random.Random) -> Change:

@@ -23,7 +23,11 @@ from attnscan.files.weights import read_weights
 from attnscan.pairs import Pair, Record, read_pairs
 from attnscan.scanner import Scanner
 
-PAIRS = [Pair("the cat sat .", "a mat , \u202e [bold] =1+1"), Pair('"quoted" \\ the', "日本 👩\u200d🚀"), Pair("cat", "dog")]
+PAIRS = [
+    Pair("the cat sat .", "a mat , \u202e [bold] =1+1"),
+    Pair('"quoted" \\ the', "日本 👩\u200d🚀"),
+    Pair("cat", "dog"),
+]
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,10 @@ def pair_kinds() -> Iterator[Kind]:
     table = pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)))
     for codec in ("none", "snappy", "zstd"):
         yield Kind(
-            f"{codec}.parquet", lambda path, codec=codec: pa.parquet.write_table(table, path, compression=codec), _pairs, False  # type: ignore[misc]
+            f"{codec}.parquet",
+            lambda path, codec=codec: pa.parquet.write_table(table, path, compression=codec),
+            _pairs,
+            False,  # type: ignore[misc]
         )
 
 
@@ -99,7 +106,7 @@ def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
 
 
 def broken(content: bytes, seed: int) -> Iterator[bytes]:
-    """A file cut at every byte, with one bit flipped in every byte, and then spliced, filled and lengthened at random."""
+    """A file cut at every byte, with one bit flipped in every byte, and then spliced and filled at random."""
     draw = random.Random(seed)
     for at in range(len(content)):
         yield content[:at]

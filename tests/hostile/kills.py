@@ -1,5 +1,7 @@
-"""Real kills, interruptions and full disks of real runs, at random moments. Each run is a fork of this process, which
-has imported all that takes seconds, and never runs a model itself."""
+"""Real kills, interruptions and full disks of real runs, at random moments.
+
+Each run is a fork of this process, which has imported all that takes seconds, and never runs a model itself.
+"""
 
 from __future__ import annotations
 
@@ -129,30 +131,34 @@ class Scene:
         assert self.table.read_bytes() == self.expected, "another table"
 
 
-def killed(scene: Scene, draw: random.Random) -> int:
-    """A run that is killed, gone on with and killed again, up to three times, then let alone. Returns the kills."""
+def killed(scene: Scene, draw: random.Random) -> bool:
+    """A run that is killed, gone on with and killed again, up to three times, then let alone.
+
+    Returns, as all of these do, whether the fault struck before the run was through.
+    """
     scene.clear()
-    kills = 0
+    struck = False
     for _ in range(draw.randint(1, 3)):
         ended = scene.run(scene.resumable, [(draw.uniform(0, scene.seconds), signal.SIGKILL)])
         assert ended.status in (-signal.SIGKILL, 0) and ended.calm, ended
-        kills += ended.status != 0
+        struck |= ended.status != 0
         scene.check_files()
         scene.table.unlink(missing_ok=True)
     scene.goes_on()
-    return kills
+    return struck
 
 
-def killed_while_keeping(scene: Scene, draw: random.Random) -> None:
+def killed_while_keeping(scene: Scene, draw: random.Random) -> bool:
     """A run that writes every pair's scores, killed: there is no such file, or a whole one."""
     scene.clear()
     ended = scene.run(scene.keeping, [(draw.uniform(0, scene.seconds), signal.SIGKILL)])
     assert ended.status in (-signal.SIGKILL, 0) and ended.calm, ended
     assert not scene.table.exists() or scene.scores.exists(), "a result without what was to be kept"
     scene.check_files()
+    return ended.status != 0
 
 
-def interrupted_twice(scene: Scene, draw: random.Random) -> None:
+def interrupted_twice(scene: Scene, draw: random.Random) -> bool:
     """Ctrl-C, and again before the first one is done with: no traceback, and the run can be gone on with."""
     scene.clear()
     first, second = draw.uniform(0.05, scene.seconds), draw.choice((0.0, 0.002, 0.02))
@@ -160,9 +166,10 @@ def interrupted_twice(scene: Scene, draw: random.Random) -> None:
     assert ended.status in (130, 0) and ended.calm, ended
     scene.table.unlink(missing_ok=True)  # of the pairs up to there
     scene.goes_on()
+    return ended.status != 0
 
 
-def out_of_space(scene: Scene, draw: random.Random) -> None:
+def out_of_space(scene: Scene, draw: random.Random) -> bool:
     """A disk that is full after so many bytes: one line, nothing half-written, and nothing left beside."""
     scene.clear()
     arguments = draw.choice((scene.resumable, scene.keeping))
@@ -174,9 +181,10 @@ def out_of_space(scene: Scene, draw: random.Random) -> None:
     assert not [path for path in scene.directory.iterdir() if path.name.startswith(".")], "something is left beside"
     scene.table.unlink(missing_ok=True)
     scene.goes_on()
+    return ended.status != 0
 
 
-def at_once(scene: Scene, draw: random.Random) -> None:
+def at_once(scene: Scene, draw: random.Random) -> bool:
     """Two runs on one state file: one does all of it, and the other says so or finds it done."""
     scene.clear()
     first = scene.start(scene.resumable)
@@ -190,11 +198,16 @@ def at_once(scene: Scene, draw: random.Random) -> None:
         assert f"another run holds the state file {scene.state}" in line, ended
     (scene.directory / f"{first}.stderr").unlink()
     assert scene.table.read_bytes() == scene.expected
+    return ended.status != 0
 
 
-def clock_set_back(scene: Scene) -> None:
+def clock_set_back(scene: Scene, _: random.Random) -> bool:
     """A clock that runs backwards changes nothing."""
     scene.clear()
     ended = scene.run(scene.resumable, clock_goes_back=True)
     assert ended.status == 0 and ended.calm, ended
     assert scene.table.read_bytes() == scene.expected
+    return True
+
+
+FAULTS = (killed, killed_while_keeping, interrupted_twice, out_of_space, at_once, clock_set_back)

@@ -23,7 +23,20 @@ _NASTY = (
     *("\x00", "\x1b[2J\x1b]0;title\x07", "\x9b31m", "\x1b]8;;file:///etc/passwd\x1b\\", "\r\n", "\t", "\b\b\b", "\x7f"),
     *("[bold]", "[/]", "[link=file:///]", "[red on blink]", "\\[", ":smile:", "{{7*7}}", "{% raw %}", "${x}", "%s%n"),
     *("\u202e", "\u2066", "\u200f", "\u200d", "\u200b", "\u2060", "\ufeff", "\ufe0f", "\u2028", "\u0345" * 40),
-    *("=1+1", "+cmd|' /C calc'!A0", "-2+3", "@SUM(A1)", '=HYPERLINK("http://x")', "\t=1", "\r=1", "'", '"', '""', ",", ";"),
+    *(
+        "=1+1",
+        "+cmd|' /C calc'!A0",
+        "-2+3",
+        "@SUM(A1)",
+        '=HYPERLINK("http://x")',
+        "\t=1",
+        "\r=1",
+        "'",
+        '"',
+        '""',
+        ",",
+        ";",
+    ),
     *("</script>", "<img src=x onerror=alert(1)>", "<!--", "]]>", "&lt;", "|", "\\", "`", "---"),
     *("[CLS]", "[SEP]", "[MASK]", "[PAD]", "<s>", "</s>", "<mask>", "<pad>", "##s", "Ġ", "▁", "</w>", "@@"),
     *("👩\u200d🚀", "🏳️\u200d🌈", "שלום", "مرحبا", "日本語", "ﷺ", "ẞ", "İ", "ﬁ", "\ud800", "\udfff", "\U0010ffff"),
@@ -66,13 +79,15 @@ def commands(model: Path, directory: Path, pair: tuple[str, str | None], number:
     file = directory / "pairs.jsonl"
     file.write_text(json.dumps({"sentence_a": given[0], "sentence_b": given[-1]}) + "\n")
     for command, flags in _FLAGS.items():
-        chosen, format = flags[number % len(flags)], _FORMATS[number // 4 % len(_FORMATS)]
+        chosen, form = flags[number % len(flags)], _FORMATS[number // 4 % len(_FORMATS)]
         common = ["--model", model, "--no-related", *chosen]
         if command == "report":
             page = directory / "page.html"
-            yield check(run(command, "-o", page, "--predictive", "off", "--truncate", *common, "--", *given)) and _page(page)
+            yield check(run(command, "-o", page, "--predictive", "off", "--truncate", *common, "--", *given)) and _page(
+                page
+            )
             continue
-        common += ["--format", format, "--predictive", "off"]
+        common += ["--format", form, "--predictive", "off"]
         if command == "heads":
             result = run(command, *common, "--pairs", file)
         else:
@@ -80,9 +95,9 @@ def commands(model: Path, directory: Path, pair: tuple[str, str | None], number:
             common += ["--on-long", "truncate"] if command == "explain" else ["--truncate"]
             result = run(command, *common, "--", *named, *given)
         done = check(result)
-        if done and format in ("csv", "tsv"):
-            _table(result.stdout, "," if format == "csv" else "\t", command, chosen)
-        if done and format == "json":
+        if done and form in ("csv", "tsv"):
+            _table(result.stdout, "," if form == "csv" else "\t", command, chosen)
+        if done and form == "json":
             json.loads(result.stdout)
         yield done
 
