@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -10,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import attnscan
+from attnscan.plain import plain
 
 COMMANDS = {
     "classify": "Say what every head does on one input. That is one sentence, or a pair.",
@@ -41,7 +44,27 @@ class _QuickFlags:
 
 
 class _Commands(_QuickFlags, TyperGroup):
-    """The commands together."""
+    """The commands together, with a user's own words in their complaints made safe to show."""
+
+    def make_context(self, *rest: Any, **more: Any) -> Any:
+        """Read what stands before the command."""
+        with _shown():
+            return super().make_context(*rest, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the command's own arguments, and run it."""
+        with _shown():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):  # of all usage errors, and those alone
+            error.message = plain(message)  # type: ignore[attr-defined]
+        raise
 
 
 class _Command(_QuickFlags, TyperCommand):

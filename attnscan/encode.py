@@ -11,12 +11,18 @@ from attnscan.options import Unit
 from attnscan.pairs import Pair
 from attnscan.tokens import continues_word, is_punctuation, marks_word_ends, marks_word_starts, splits_words
 
+# Of a text far longer than the model reads, only the start is tokenized: a token takes half a kilobyte, and a
+# fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
+_CHARACTERS = 256  # at most that many for each token that the model reads
+_TOKENS = 4  # ... and that many tokens, where the text is to be cut
+
 
 def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
     """Tokenize one input for a model that reads at most `limit` tokens.
 
     Raises: InputError if a sentence has no token; TooLongError if the input is too long and not to be cut.
     """
+    whole, pair = pair, _start_of(tokenizer, pair, limit, truncate)
     encoding = _tokenize(tokenizer, pair, limit if truncate else None)
     ids = encoding["input_ids"]
     if len(ids) > limit:
@@ -40,7 +46,8 @@ def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bo
         spans=tuple(encoding.encodings[0].offsets) if encoding.is_fast else (),
         merged=_merged(tokenizer, ids, numbers) if unit == "word" else (),
         model_inputs={name: list(encoding[name]) for name in encoding},
-        truncated=truncate and len(ids) == limit and len(_tokenize(tokenizer, pair, None)["input_ids"]) > limit,
+        truncated=pair != whole
+        or (truncate and len(ids) == limit and len(_tokenize(tokenizer, pair, None)["input_ids"]) > limit),
     )
 
 
@@ -58,6 +65,26 @@ def encode_tokens(
         unit=_numbered(_spelled_continues(tokens, sentence) if unit == "word" else [False] * len(tokens)),
         punctuation=tuple(is_punctuation(token) for token in tokens),
     )
+
+
+def _start_of(tokenizer: Any, pair: Pair, limit: int, truncate: bool) -> Pair:
+    """A pair without most of what is to be cut off, if it is far too long. Raises: TooLongError if it must not be."""
+    longest = max(map(len, pair.sentences))
+    if longest > _CHARACTERS * limit and not truncate:
+        raise TooLongError(
+            f"a sentence is {longest} characters long and the model reads at most {limit} tokens",
+            "shorten it, or pass --truncate to cut it",
+        )
+    if longest <= _TOKENS * limit or not truncate:
+        return pair
+    return Pair(*(_start(tokenizer, text[: _CHARACTERS * limit], _TOKENS * limit) for text in pair.sentences))
+
+
+def _start(tokenizer: Any, text: str, tokens: int) -> str:
+    encoding = tokenizer(text, add_special_tokens=False, verbose=False)
+    if not encoding.is_fast or len(encoding["input_ids"]) <= tokens:
+        return text
+    return text[: max(end for _, end in encoding.encodings[0].offsets[:tokens])]
 
 
 def _tokenize(tokenizer: Any, pair: Pair, max_length: int | None) -> Any:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 import typer
@@ -21,9 +21,10 @@ WITHOUT_TAP = "this architecture has no tap: read by output_attentions, with the
 
 
 def say(line: str) -> None:
-    """Tell the user something; nothing if there is nothing to tell."""
+    """Tell the user something; nothing if there is nothing to tell, or standard error takes no more."""
     if line:
-        typer.echo(f"attnscan: {line}", err=True)
+        with suppress(OSError):  # a full disk or a closed pipe: no reason to lose the result
+            typer.echo(f"attnscan: {line}", err=True)
 
 
 @contextmanager

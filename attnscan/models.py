@@ -17,6 +17,7 @@ from attnscan.options import Device, Dtype
 from attnscan.plain import plain
 from attnscan.sources import BUNDLED_PACKAGE, Source
 from attnscan.stream import Room
+from attnscan.untrusted import check_config, guarded
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _CPU_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy
@@ -93,10 +94,11 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
     if source.sha256:
         _check_sha256(source)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with quiet_transformers():
-        from transformers import AutoTokenizer
+    with quiet_transformers(), guarded(source.location):
+        from transformers import AutoTokenizer, PreTrainedConfig
 
         try:
+            check_config(PreTrainedConfig.get_config_dict(source.location)[0])
             tokenizer = AutoTokenizer.from_pretrained(source.location, trust_remote_code=False)
             if not isinstance(tokenizer.model_max_length, int | float):
                 raise ValueError(f"its tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number")

@@ -142,25 +142,39 @@ def write_file(path: Path, content: bytes) -> None:
 
     Raises: OutputError if that cannot be done; an older file of that name is then as it was.
     """
-    import tempfile  # and with it much that most commands do without
-
     check_writable(path)
-    with _explained(path):
+    with explained(path):
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             path.write_bytes(content)  # a pipe or a device: renaming over it would replace it
             return
-        target = path.resolve()  # through a link, to the file that it means
-        handle, beside = tempfile.mkstemp(prefix=f".{target.name[:50]}.", dir=target.parent)
+        beside = begun(path)
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(beside).chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask())
-            Path(beside).replace(target)
-        except BaseException:
-            Path(beside).unlink(missing_ok=True)
-            raise
+            beside.write_bytes(content)
+            settle(beside, path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+
+def begun(path: Path) -> Path:
+    """A new file beside `path`, to be written, and then to be settled there or removed. Raises: OSError."""
+    import tempfile  # and with it much that most commands do without
+
+    target = path.resolve()  # through a link, to the file that it means
+    handle, beside = tempfile.mkstemp(prefix=f".{target.name[:50]}.", dir=target.parent)
+    os.close(handle)
+    return Path(beside)
+
+
+def settle(beside: Path, path: Path) -> None:
+    """Give a file that is written the name of `path`. A crash leaves the older file or the whole new one.
+
+    Raises: OSError.
+    """
+    target = path.resolve()
+    with beside.open("rb+") as file:
+        os.fsync(file.fileno())  # a name must not reach the disk before what it names
+    beside.chmod(stat.S_IMODE(target.stat().st_mode) if target.exists() else 0o666 & ~_umask())
+    beside.replace(target)
 
 
 def check_writable(path: Path) -> None:
@@ -168,7 +182,7 @@ def check_writable(path: Path) -> None:
 
     Raises: OutputError.
     """
-    with _explained(path):
+    with explained(path):
         parent = path.resolve().parent
         if path.is_dir():
             raise OutputError(f"{path} is a directory", "name a file in it")
@@ -202,7 +216,7 @@ def write_stdout(content: bytes) -> None:
 
 
 @contextmanager
-def _explained(path: Path) -> Iterator[None]:
+def explained(path: Path) -> Iterator[None]:
     """What the system refuses becomes an OutputError; a loop of links is a RuntimeError before Python 3.13."""
     try:
         yield

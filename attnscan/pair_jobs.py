@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from attnscan.files.per_pair import PerPairWriter
     from attnscan.pairs import Record
     from attnscan.results import Ranking, Signature
+    from attnscan.sources import Source
 
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
 
@@ -77,13 +78,21 @@ def scan_files(options: ScanOptions, files: ScanFiles) -> tuple[Ranking, bool]:
     from attnscan.sources import choose
 
     bad = BadRecords()
-    on_bad, records = files.pairs.on_bad(bad), files.pairs.records(bad)
+    records = files.pairs.records(bad)
     source = choose(options.model)
     say(source.note)
+    with _held(files.state):
+        return _scan_files(options, source, records, files, bad)
+
+
+def _scan_files(
+    options: ScanOptions, source: Source, records: Iterator[Record], files: ScanFiles, bad: BadRecords
+) -> tuple[Ranking, bool]:
     from attnscan.engine import ScanState, scan, unseen
     from attnscan.files.state import load_state, save_state
     from attnscan.scanner import Scanner
 
+    on_bad = files.pairs.on_bad(bad)
     with Scanner(options, source) as scanner, _per_pair(files.per_pair, options) as writer:
         state, interrupted, saved = ScanState(), False, time.monotonic()
         on_pairs = None if writer is None else writer.write
@@ -151,6 +160,14 @@ def explain_pairs(options: ScanOptions, files: PairFiles, *, heads: str, pattern
             say(WITHOUT_TAP)
     report_counts(found.signature, bad.count)
     return found
+
+
+def _held(path: Path | None) -> AbstractContextManager[None]:
+    if path is None:
+        return nullcontext()
+    from attnscan.files.lock import held
+
+    return held(path)
 
 
 def _per_pair(path: Path | None, options: ScanOptions) -> AbstractContextManager[PerPairWriter | None]:

@@ -103,17 +103,15 @@ class TestWholeFiles:
         assert seen == [older]
         assert file.read_bytes() == b"new"
 
-    @pytest.mark.parametrize("step", ["fsync", "fdopen"])
+    @pytest.mark.parametrize("step", [(os, "fsync"), (Path, "write_bytes")], ids=lambda step: step[1])
     def test_a_failure_leaves_the_older_file_and_nothing_beside_it(
-        self, file: Path, monkeypatch: pytest.MonkeyPatch, step: str
+        self, file: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[object, str]
     ) -> None:
-        def fail(handle: int, *_: object) -> None:
-            if step == "fdopen":
-                os.close(handle)
+        def fail(*_: object) -> None:
             raise OSError(errno.ENOSPC, "No space left on device")
 
         file.write_bytes(b"old")
-        monkeypatch.setattr(os, step, fail)
+        monkeypatch.setattr(*step, fail)
         assert "No space left on device" in refusal(file)
         assert file.read_bytes() == b"old"
         assert list(file.parent.iterdir()) == [file]

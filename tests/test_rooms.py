@@ -35,6 +35,7 @@ LIGHT = {
     "attnscan.options",
     "attnscan.output",
     "attnscan.pairs",
+    "attnscan.files.lock",
     "attnscan.files.per_pair",
     "attnscan.patterns",
     "attnscan.plain",

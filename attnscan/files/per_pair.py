@@ -10,10 +10,9 @@ column more, `file`. What one file says of itself in its metadata stands there i
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.errors import OutputError, PairsError
+from attnscan.output import begun, explained, settle
 from attnscan.results import FloatArray, Ranking, Scores, ScoreTable, Signature
 from attnscan.sums import Sums
 
@@ -38,15 +38,16 @@ _PART = re.compile(r"[a-z0-9-]{1,40}")
 class PerPairWriter:
     """Writes the file as the pairs come; it gets its name when it is whole.
 
-    Raises: OutputError if it cannot be written, or pyarrow is not installed.
+    Raises: OutputError if it cannot be written, is no regular file, or pyarrow is not installed.
     """
 
     def __init__(self, path: Path, patterns: Sequence[str]) -> None:
         self._path, self._patterns = path, list(patterns)
         _, self._parquet = _pyarrow()
-        handle, beside = tempfile.mkstemp(prefix=".attnscan-", suffix=".parquet", dir=path.resolve().parent)
-        os.close(handle)
-        self._beside = Path(beside)
+        if path.exists() and not path.is_file():
+            raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
+        with explained(path):
+            self._beside = begun(path)
         self._writer: Any = None
 
     def __enter__(self) -> PerPairWriter:
@@ -55,24 +56,23 @@ class PerPairWriter:
     def write(self, pairs: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
         """Add some pairs. Shape: each of `sums` is [pair, layer, head, pattern]."""
         table = pair_table(pairs, sums, self._patterns)
-        if self._writer is None:
-            self._writer = self._parquet.ParquetWriter(self._beside, table.schema)
-        self._writer.write_table(table)
+        with explained(self._path):
+            if self._writer is None:
+                self._writer = self._parquet.ParquetWriter(self._beside, table.schema)
+            self._writer.write_table(table)
 
     def finish(self, signature: Signature, grid: tuple[int, int]) -> None:
         """Add what the file has to say of itself, and give it its name."""
-        try:
+        with explained(self._path):
             if self._writer is not None:
                 self._writer.add_key_value_metadata(_about(signature, self._patterns, grid))
                 self._writer.close()
-                self._beside.chmod(0o644)
-                self._beside.replace(self._path.resolve())
-        except OSError as error:
-            raise OutputError(f"cannot write {self._path}: {error.strerror or error}", "choose another place") from None
+                settle(self._beside, self._path)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._writer is not None:
-            self._writer.close()
+        with suppress(OSError):  # a full disk, which is then what ended the run
+            if self._writer is not None:
+                self._writer.close()
         self._beside.unlink(missing_ok=True)
 
 
@@ -125,6 +125,8 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
     Raises: PairsError if it is another one, or damaged, or lacks one of the `wanted` patterns.
     """
     _, parquet = _pyarrow()
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise PairsError(f"{path} is not a regular file", "name a file that --per-pair wrote")
     try:
         about, files = _told(path)
         layers, heads = about["grid"]

@@ -1,7 +1,8 @@
 """A scan's state in a file, so that a run that was stopped or killed can be gone on with.
 
-The file is JSON: sums as numbers that read back to the last bit, the position, and a fingerprint of the options.
-It is replaced whole, so that a kill at any moment leaves the last state or the one before.
+The file is JSON: sums as numbers that read back to the last bit, the position, a fingerprint of the options, and a
+hash of all that. It is replaced whole, so that a kill at any moment leaves the last state or the one before; and it is
+not trusted, since a damaged sum would go on into every later one.
 """
 
 from __future__ import annotations
@@ -18,10 +19,10 @@ from attnscan.engine import ScanState, Seen
 from attnscan.errors import StateError
 from attnscan.output import write_file
 from attnscan.pairs import Pair
-from attnscan.scanner import Scanner
+from attnscan.scanner import Scanner, hashed
 from attnscan.sums import ScoreSums, Sums
 
-_FORMAT = 1
+_FORMAT = 2
 _MAX_BYTES = 256 << 20  # 384 heads x 7 patterns take less than 1 MiB
 
 
@@ -30,12 +31,11 @@ def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
     sums = state.sums
     sample = [[key, number, *pair.sentences] for key, number, pair in state.seen.sample]
     data = {
-        "format": _FORMAT,
         "fingerprint": _fingerprint(scanner),
         "seen": {**asdict(state.seen), "sample": sample},
         "sums": None if sums is None else _dumped(sums),
     }
-    write_file(path, json.dumps(data).encode())
+    write_file(path, json.dumps({"format": _FORMAT, "sha256": _hash(data), **data}).encode())
 
 
 def load_state(path: Path, scanner: Scanner) -> ScanState:
@@ -43,16 +43,20 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
 
     Raises: StateError if it was not, or is damaged.
     """
+    grid, patterns = scanner.grid(), tuple(pattern.id for pattern in scanner.options.patterns)
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise StateError(f"{path} is too large for a state file", "give the file that an earlier --state wrote")
         data = json.loads(path.read_bytes())
-        if data["format"] != _FORMAT:
+        if data.pop("format") != _FORMAT:
             raise StateError(f"{path} was written by another version of attnscan", "remove it to start anew")
+        if data.pop("sha256") != _hash(data):
+            raise ValueError("changed since it was written")
         _check_fingerprint(path, data["fingerprint"], _fingerprint(scanner))
-        seen = data["seen"]
-        sample = tuple((key, number, Pair(*sentences)) for key, number, *sentences in seen.pop("sample"))
-        state = ScanState(Seen(**seen, sample=sample), None if data["sums"] is None else _loaded(data["sums"]))
+        sums = None if data["sums"] is None else _loaded(data["sums"], (*grid, len(patterns)))
+        if sums is not None and sums.patterns != patterns:
+            raise ValueError("sums of other patterns")
+        state = ScanState(_seen(**data["seen"]), sums)
     except StateError:
         raise
     except OSError as error:
@@ -60,6 +64,10 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
     except Exception:  # whatever a damaged file makes of itself
         raise StateError(f"{path} is not a sound state file", "remove it to start anew") from None
     return state
+
+
+def _hash(data: Mapping[str, Any]) -> str:
+    return hashed(json.dumps(data).encode())
 
 
 def _fingerprint(scanner: Scanner) -> dict[str, Any]:
@@ -91,9 +99,16 @@ def _dumped(sums: ScoreSums) -> dict[str, Any]:
     }
 
 
-def _loaded(data: Mapping[str, Any]) -> ScoreSums:
-    entropy = np.array(data["entropy"], dtype=np.float64)
-    shape = (*entropy.shape, len(data["patterns"]))
+def _seen(*, read: int, truncated: int, skipped: int, digest: str, sample: list[list[Any]]) -> Seen:
+    if not all(type(each) is int and each >= 0 for each in (read, truncated, skipped)) or type(digest) is not str:
+        raise ValueError("counts of another type")
+    return Seen(
+        read, truncated, skipped, digest, tuple((key, number, Pair(*sentences)) for key, number, *sentences in sample)
+    )
+
+
+def _loaded(data: Mapping[str, Any], shape: tuple[int, int, int]) -> ScoreSums:
+    entropy = _array(data["entropy"], shape[:2])
     every_key, words_only = (
         Sums(**{f.name: _array(data[kind][f.name], shape) for f in fields(Sums)})
         for kind in ("every_key", "words_only")

@@ -181,6 +181,8 @@ def _numbers(values: NDArray[Any], name: str) -> list[float]:
 
 
 def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    if path.exists() and not path.is_file() and not path.is_dir():  # a device may have no end, nor a pipe a beginning
+        raise WeightsError("is not a regular file", "save the weights into one")
     wanted = ("attention", "tokens", "segments", "special")
     with zipfile.ZipFile(path) as archive:
         members = {info.filename.removesuffix(".npy"): info for info in archive.infolist()}
