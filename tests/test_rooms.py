@@ -24,6 +24,7 @@ LIGHT = {
     "attnscan.attention",
     "attnscan.files.blocks",
     "attnscan.catalog",
+    "attnscan.completion",
     "attnscan.cluster",
     "attnscan.cluster.pair_directory",
     "attnscan.errors",
@@ -150,7 +151,7 @@ def test_rooms_do_not_import_in_circles() -> None:
 
 def test_the_command_line_imports_no_command_before_it_is_asked_for() -> None:
     assert {f"attnscan.commands.{name}" for name in cli.COMMANDS} == COMMANDS
-    assert _reached("attnscan.cli", lazy=True) == {"attnscan"}
+    assert _reached("attnscan.cli", lazy=True) == {"attnscan", "attnscan.plain"}
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
