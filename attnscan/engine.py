@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 import torch
 
 from attnscan.batch import EncodedInput
-from attnscan.errors import DeviceError, InputError, StateError, TooLongError
+from attnscan.errors import InputError, MemoryFullError, StateError, TooLongError
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair, Record
 from attnscan.predictive import Report
@@ -215,9 +215,9 @@ def _score(scanner: Scanner, batch: list[EncodedInput], on_pairs: OnPairs | None
     """Score a batch, in halves where the accelerator's memory does not hold it whole."""
     try:
         return scanner.score(batch, on_pairs=on_pairs)
-    except torch.OutOfMemoryError:
+    except (torch.OutOfMemoryError, MemoryFullError):
         if len(batch) == 1:
-            raise DeviceError(
+            raise MemoryFullError(
                 f"one input of {len(batch[0].tokens)} tokens does not fit into the memory of the {scanner.device}",
                 "use --device cpu, --dtype float16, or shorter inputs",
             ) from None

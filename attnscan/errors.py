@@ -9,6 +9,7 @@
     ├── ModelError       a model that cannot be found, trusted or loaded
     │   └── CaptureError a loaded model whose attention cannot be read
     ├── DeviceError      a device or number format that this machine does not have
+    │   └── MemoryFullError  inputs that the device's memory does not hold
     ├── WeightsError     a file of saved weights that is malformed or hostile
     ├── EngineError      a cluster that is not installed, cannot be reached, or fails
     ├── StateError       a state file of other pairs or options, or a damaged one
@@ -66,6 +67,10 @@ class CaptureError(ModelError):
 
 class DeviceError(AttnscanError):
     """A device or number format that this machine does not have."""
+
+
+class MemoryFullError(DeviceError):
+    """Inputs that the device's memory does not hold."""
 
 
 class WeightsError(AttnscanError):

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from transformers.utils import logging
 
-from attnscan.errors import CaptureError
+from attnscan.errors import CaptureError, MemoryFullError
 
 
 @contextmanager
@@ -42,8 +42,13 @@ def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
         raise failed(model, error) from error
 
 
-def failed(model: Any, error: Exception) -> CaptureError:
+def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     """What went wrong inside somebody else's model."""
+    if isinstance(error, torch.OutOfMemoryError):
+        return MemoryFullError(
+            f"the inputs do not fit into the device's memory with {type(model).__name__}",
+            "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs",
+        )
     reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return CaptureError(
         f"the model {type(model).__name__} fails on this input: {reason[:200]}",

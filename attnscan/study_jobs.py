@@ -119,7 +119,9 @@ def _of_patterns(
 def similar_pairs(options: ScanOptions, files: PairFiles, queries: int, within: float) -> Similarity:
     """Which heads are alike over all pairs."""
     from attnscan.sources import choose
+    from attnscan.studies.similarity import check_heads_can_be_grouped
 
+    check_heads_can_be_grouped()
     passes = Passes(files, 1, "")
     source = choose(options.model)
     say(source.note)

@@ -996,3 +996,46 @@ def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Pat
     assert about_how_many([str(text), str(packed)]) is None
     assert about_how_many(["-"]) is None
     assert about_how_many([]) == len(list(shipped_pairs()))
+
+
+class TestLabels:
+    """A column `label`, for those who ask."""
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("a.csv", "label,sentence1,sentence2\nyes,a,b\n,c,d\n"),
+            ("a.tsv", "sentence1\tsentence2\tLabel\na\tb\tyes\nc\td\t\n"),
+            (
+                "a.jsonl",
+                '{"sentence1":"a","sentence2":"b","label":"yes"}\n{"sentence1":"c","sentence2":"d","label":""}\n',
+            ),
+        ],
+    )
+    def test_are_read_beside_the_sentences(self, tmp_path: Path, name: str, content: str) -> None:
+        path = tmp_path / name
+        path.write_text(content)
+        records = list(read_pairs([str(path)], labelled=True))
+        assert [(record.pair, record.label) for record in records] == [(Pair("a", "b"), "yes"), (Pair("c", "d"), "")]
+        assert [record.label for record in read_pairs([str(path)])] == [None, None]
+
+    def test_of_parquet_may_be_numbers(self, tmp_path: Path) -> None:
+        import pandas as pd
+
+        path = tmp_path / "a.parquet"
+        pd.DataFrame({"text": ["a", "b"], "label": [1, -1]}).to_parquet(path)
+        records = list(read_pairs([str(path)], labelled=True))
+        assert [(record.pair, record.label) for record in records] == [(Pair("a"), "1"), (Pair("b"), "-1")]
+
+    def test_are_none_where_there_is_no_such_column_or_it_holds_the_sentences(self, tmp_path: Path) -> None:
+        (tmp_path / "a.csv").write_text("text,other\na,b\n")
+        (tmp_path / "b.csv").write_text("text,label\na,b\n")
+        for name, columns in (("a.csv", None), ("b.csv", ["label"])):
+            (record,) = read_pairs([str(tmp_path / name)], columns, labelled=True)
+            assert record.label is None
+
+    def test_a_file_without_follows_one_with(self, tmp_path: Path) -> None:
+        (tmp_path / "a.csv").write_text("text,label\na,x\n")
+        (tmp_path / "b.csv").write_text("text\nb\n")
+        paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+        assert [record.label for record in read_pairs(paths, labelled=True)] == ["x", None]

@@ -18,7 +18,7 @@ from toy import save_toy_bert
 from attnscan import engine
 from attnscan.batch import EncodedBatch
 from attnscan.engine import ScanState, Seen, scan, scan_shard, unseen
-from attnscan.errors import DeviceError, InputError, OutputError, StateError, TooLongError
+from attnscan.errors import DeviceError, InputError, MemoryFullError, OutputError, StateError, TooLongError
 from attnscan.files.per_pair import PerPairWriter, finish_directory, rank_file
 from attnscan.files.state import load_state, save_state
 from attnscan.options import ScanOptions
@@ -245,6 +245,25 @@ def test_a_batch_that_does_not_fit_is_halved(options: ScanOptions, monkeypatch: 
     monkeypatch.setattr(Scanner, "score", small)
     _equal(scan_shard(options, PAIRS), expected, 1e-9)
     assert sum(sizes) == 40 and max(sizes) == 2
+
+
+def test_a_batch_that_the_model_itself_has_no_room_for_is_halved(options: ScanOptions) -> None:
+    """A stand-in for an accelerator: what torch raises there comes from deep inside the model."""
+    expected = scan_shard(options, PAIRS)
+    sizes: list[int] = []
+
+    def small(_: Any, __: tuple[Any, ...], named: dict[str, Any]) -> None:
+        sizes.append(len(named["input_ids"]))
+        if len(named["input_ids"]) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    with Scanner(options) as scanner:
+        scanner.loaded.model.register_forward_pre_hook(small, with_kwargs=True)
+        sums = _states(scanner, _records(PAIRS))[-1].sums
+        assert sums is not None and max(sizes) > 2
+        _equal(sums, expected, 1e-9)
+        with pytest.raises(MemoryFullError, match="do not fit into the device's memory"):
+            scanner.score([scanner.encode(Pair("the cat", "sat"))] * 3)
 
 
 def test_batches_on_a_gpu_fit_the_memory_that_is_free(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ from attnscan.scanner import Scanner
 from attnscan.studies import divergence
 from attnscan.studies.divergence import divergences, queries_of
 from attnscan.studies.similar import similar
-from attnscan.studies.similarity import DivergenceSums, Similarity, linked, scaled
+from attnscan.studies.similarity import DivergenceSums, Similarity, grouped, placed
 
 PLAN = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "next-word", (1, 0): "previous-word", (1, 3): "delimiter"}
 PAIRS = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]
@@ -130,18 +130,18 @@ def test_errors_are_clustered_by_pair() -> None:
 def test_the_map_shows_distances_of_a_plane_as_they_are() -> None:
     points = np.random.default_rng(0).random((6, 2))
     squared = ((points[:, None] - points[None]) ** 2).sum(-1)
-    places, share = scaled(squared)
+    places, share = placed(squared)
     assert_allclose(((places[:, None] - places[None]) ** 2).sum(-1), squared, atol=1e-9)
     assert share == pytest.approx(1)
-    assert np.isnan(scaled(np.zeros((3, 3)))[1])
+    assert np.isnan(placed(np.zeros((3, 3)))[1])
 
 
 def test_average_linkage_by_hand() -> None:
     """0 and 1 join at 1; 2 is at (3 + 4) / 2 from them, and 3 far away."""
     apart = np.array([[0, 1, 3, 9], [1, 0, 4, 9], [3, 4, 0, 9], [9, 9, 9, 0]], dtype=float)
-    assert linked(apart, 3.4) == [[0, 1], [2], [3]]
-    assert linked(apart, 3.5) == [[0, 1, 2], [3]]
-    assert linked(apart, 100) == [[0, 1, 2, 3]]
+    assert grouped(apart, 3.4) == [[0, 1], [2], [3]]
+    assert grouped(apart, 3.6) == [[0, 1, 2], [3]]
+    assert grouped(apart, 100) == [[0, 1, 2, 3]]
 
 
 def test_an_architecture_beside_the_tap(tmp_path: Path) -> None:

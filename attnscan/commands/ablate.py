@@ -92,6 +92,8 @@ def ablate(
     with reported():
         if (heads is not None or each) and (pattern or top):
             raise typer.BadParameter("--pattern and --top choose by a scan: leave them out, or --heads and --each")
+        if "predictive" in (pattern or ()) and predictive == "off":
+            raise typer.BadParameter("--predictive off leaves no heads for --pattern predictive")
         if heads is not None:
             check_heads_are_named(heads)
         destination = destination_of(format, csv, output, draws=True)
@@ -106,7 +108,8 @@ def ablate(
             batch_tokens=batch_tokens,
             seed=seed,
         )
-        names = tuple(each.id for each in PATTERNS if not pattern or each.id in pattern)
+        there = [each.id for each in PATTERNS if each.target is not None or predictive != "off"]
+        names = tuple(name for name in there if not pattern or name in pattern)
         asked = AblationRequest(names, heads, each, top, by, draws, tuple(measure or ()))
         found = ablate_pairs(options, PairFiles(pairs or [], columns.split(",") if columns else None, skip_bad), asked)
 

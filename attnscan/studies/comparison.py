@@ -67,6 +67,8 @@ class Comparison:
         p = self.patterns.index(pattern)
         one, other = (scores.every_key.score[..., p].ravel() for scores in (self.one, self.other))
         there = ~np.isnan(one) & ~np.isnan(other)
+        if there.sum() < 2:
+            return float("nan")
         ranks = np.stack([ranked(values[there]) for values in (one, other)])
         centred = ranks - ranks.mean(1, keepdims=True)
         with np.errstate(invalid="ignore"):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.errors import OutputError
 from attnscan.options import THRESHOLD, WITHIN
 from attnscan.results import FloatArray, Scores, Signature
 from attnscan.selection import Head, head_name
@@ -97,17 +98,17 @@ class Similarity:
     @cached_property
     def groups(self) -> list[list[int]]:
         """Heads that are alike, largest group first; a head that is like no other stands alone."""
-        return sorted(linked(self.divergence, self.within), key=lambda group: (-len(group), group))
+        return sorted(grouped(self.divergence, self.within), key=lambda group: (-len(group), group))
 
     @cached_property
     def map(self) -> FloatArray:
         """A place for each head, so that near ones are alike. Shape: [head, 2]."""
-        return scaled(self.divergence)[0]
+        return placed(self.divergence)[0]
 
     @property
     def map_share(self) -> float:
         """How much of all squared distances the map shows, in [0, 1]."""
-        return scaled(self.divergence)[1]
+        return placed(self.divergence)[1]
 
     def to_frame(self, nearest: int = 3) -> pd.DataFrame:
         """One row a head: label, group, place on the map, and the nearest heads with their divergence and error."""
@@ -152,31 +153,36 @@ class Similarity:
         return frame
 
 
-def linked(divergence: FloatArray, within: float) -> list[list[int]]:
-    """Groups by average linkage: the two that are nearest on average are joined, while that is at most `within`.
+def check_heads_can_be_grouped() -> None:
+    """Raises: OutputError at once, not after the work, if there is nothing to group and place heads with."""
+    try:
+        import sklearn  # noqa: F401
+    except ImportError:
+        raise OutputError(
+            "grouping heads needs scikit-learn, which is not installed", "run: pip install 'attnscan[plot]'"
+        ) from None
 
-    >>> linked(np.array([[0, 0.01, 0.5], [0.01, 0, 0.5], [0.5, 0.5, 0]]), 0.1)
+
+def grouped(divergence: FloatArray, within: float) -> list[list[int]]:
+    """Groups by average linkage: the two that are nearest on average are joined, while that is below `within`.
+
+    >>> grouped(np.array([[0, 0.01, 0.5], [0.01, 0, 0.5], [0.5, 0.5, 0]]), 0.1)
     [[0, 1], [2]]
 
     Shape: [head, head], symmetric.
     """
-    apart = divergence.copy()
-    np.fill_diagonal(apart, np.inf)
-    members = {number: [number] for number in range(len(apart))}
-    while len(members) > 1:
-        i, j = (int(place) for place in np.unravel_index(np.argmin(apart), apart.shape))
-        if apart[i, j] > within:
-            break
-        sizes = len(members[i]), len(members[j])
-        joined = (sizes[0] * apart[i] + sizes[1] * apart[j]) / sum(sizes)
-        joined[[i, j]] = np.inf
-        apart[i], apart[:, i] = joined, joined
-        apart[j], apart[:, j] = np.inf, np.inf
-        members[i] = sorted(members[i] + members.pop(j))
-    return list(members.values())
+    from sklearn.cluster import AgglomerativeClustering
+
+    if len(divergence) < 2:
+        return [[0]]
+    method = AgglomerativeClustering(None, metric="precomputed", linkage="average", distance_threshold=within)
+    groups: dict[int, list[int]] = {}
+    for head, group in enumerate(method.fit_predict(divergence)):
+        groups.setdefault(int(group), []).append(head)
+    return list(groups.values())
 
 
-def scaled(divergence: FloatArray) -> tuple[FloatArray, float]:
+def placed(divergence: FloatArray) -> tuple[FloatArray, float]:
     """Places in two dimensions by classical scaling, and the share of all squared distances that they show.
 
     A Jensen-Shannon divergence is a squared distance between points of a Hilbert space (Fuglede and Topsøe 2004),
@@ -184,13 +190,12 @@ def scaled(divergence: FloatArray) -> tuple[FloatArray, float]:
 
     Shape: [head, head] -> [head, 2].
     """
+    from sklearn.manifold import ClassicalMDS
+
     count = len(divergence)
-    centred = np.eye(count) - 1 / count
-    strength, directions = np.linalg.eigh(-centred @ divergence @ centred / 2)
-    order = np.argsort(-strength)[:2]
-    places = np.zeros((count, 2))
-    for axis, which in enumerate(order):
-        along = directions[:, which] * np.sqrt(max(0.0, strength[which]))
-        places[:, axis] = along * (np.sign(along[np.argmax(np.abs(along))]) or 1)  # a direction has no sign of its own
-    total = strength.clip(0).sum()
-    return places, float(strength[order].clip(0).sum() / total) if total > 0 else float("nan")
+    total = float(divergence.sum()) / (2 * count)
+    if count < 2 or total == 0:
+        return np.zeros((count, 2)), float("nan")
+    method = ClassicalMDS(n_components=2, metric="precomputed")
+    places: FloatArray = method.fit_transform(np.sqrt(divergence))
+    return np.nan_to_num(places), float(method.eigenvalues_.clip(0).sum() / total)

@@ -15,7 +15,8 @@ from attnscan.studies.ablation import Ablation, Effect, Quantity
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal import color_of, decimals, model_line, named
 
-_BEFORE_BAR = 64
+_BEFORE_BAR, _NUMBERS = 52, 4  # columns but for the decimals of four numbers
+_SMALL = 0.1  # effects below this are shown with more decimals
 _SHOWN_SINGLE = 20
 
 
@@ -49,7 +50,7 @@ def _table(found: Ablation, quantity: Quantity, width: int) -> Iterator[Renderab
     shown = sorted(effects, key=_rank) if found.alone else effects
     most = max((abs(effect.loss) for effect in effects if not np.isnan(effect.loss)), default=0.0)
     for effect in shown[: _SHOWN_SINGLE if found.alone else None]:
-        grid.add_row(*_row(effect, most, max(0, width - _BEFORE_BAR)))
+        grid.add_row(*_row(effect, most, width))
     yield grid
     if found.alone and len(shown) > _SHOWN_SINGLE:
         yield Text(f"and {len(shown) - _SHOWN_SINGLE} heads that matter less; --csv lists all", style="dim")
@@ -59,18 +60,19 @@ def _rank(effect: Effect) -> float:
     return float("inf") if np.isnan(effect.loss) else -effect.loss
 
 
-def _row(effect: Effect, most: float, room: int) -> tuple[RenderableType, ...]:
-    name = named(effect.set.name) if effect.set.name in COLORS else Text(effect.set.name[:24])
-    count = str(len(effect.set.heads))
+def _row(effect: Effect, most: float, width: int) -> tuple[RenderableType, ...]:
+    name = named(effect.set.name) if effect.set.name in COLORS else Text(effect.set.name[:18])
+    count, digits = str(len(effect.set.heads)), 3 if most >= _SMALL else 5
     if not effect.set.heads:
         return (name, count, "", "", Text("no head", style="dim"), "", "")
     if not effect.set.controls:
-        return (name, count, decimals(effect.ablated), "", Text("no others", style="dim"), "", "")
-    numbers = (decimals(value) for value in (effect.ablated, effect.control))
-    sign = "" if np.isnan(effect.effect) else f"{effect.effect:+.3f}"
+        return (name, count, f"{effect.ablated:.{digits}f}", "", Text("no others", style="dim"), "", "")
+    numbers = (effect.ablated, effect.control, effect.effect, effect.se)
+    texts = [f"{value:{sign}.{digits}f}" for value, sign in zip(numbers, ("", "", "+", ""), strict=True)]
+    room = max(0, width - _BEFORE_BAR - _NUMBERS * digits)
     length = round(room * abs(effect.loss) / most) if most and not np.isnan(effect.loss) else 0
     bar = Text(("█" if effect.loss > 0 else "░") * length, style=color_of(effect.set.name))
-    return (name, count, *numbers, sign, decimals(effect.se), bar)
+    return (name, count, *("" if "nan" in text else text for text in texts), bar)
 
 
 def _note(found: Ablation) -> str:

@@ -60,7 +60,8 @@ def _axis(sheet: Sheet, box: Box, span: tuple[float, float]) -> None:
         sheet.line([x, x], [box.y, box.y + box.height], FAINT if value == 0 else "#d9d9d9", 0.5)
         if value == 0 or abs(x - _x(box, 0, span)) > width_of("-0.0000"):
             text = f"{value:.2g}" if value else "0"
-            sheet.text(min(x, box.x + box.width), box.y + box.height + 0.6 * LINE, text, align="center")
+            middle = min(x, sheet.width - MARGIN - width_of(text) / 2)
+            sheet.text(middle, box.y + box.height + 0.6 * LINE, text, align="center")
 
 
 def _point(sheet: Sheet, box: Box, y: float, effect: Effect, span: tuple[float, float]) -> None:
@@ -106,7 +107,7 @@ def _grids(found: Ablation, width: float) -> Sheet:
 
 
 def _key(sheet: Sheet, x: float, y: float, most: float, quantity: Quantity) -> None:
-    for color, text in ((_LOSS, f"loses {most:.2g}"), (_GAIN, f"gains {most:.2g}")):
+    for color, text in ((_LOSS, f"worth {most:.2g} more than others"), (_GAIN, "less")):
         sheet.box(Box(x, y - 0.05, 0.1, 0.1), color)
         sheet.text(x + 0.14, y, text)
         x += 0.14 + width_of(f"{text}  ")
