@@ -15,6 +15,7 @@ from __future__ import annotations
 import pickle
 import sys
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -110,15 +111,17 @@ def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDir
     """
     import ray.data
 
-    found = data.map_batches(
-        actor,
-        fn_constructor_args=(plan,),
-        batch_size=1,
-        compute=ray.data.ActorPoolStrategy(size=share.workers, max_tasks_in_flight_per_actor=2),
-        max_restarts=_LIVES - 1,
-        max_task_retries=-1,
-        **share.needs,
-    )
+    with warnings.catch_warnings():
+        # There is no other way to say max_restarts. Ray 2.64 is to take it away, so pyproject.toml stops there.
+        warnings.filterwarnings("ignore", message="`ray_remote_args` is deprecated")
+        found = data.map_batches(
+            actor,
+            fn_constructor_args=(plan,),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(size=share.workers, max_tasks_in_flight_per_actor=2),
+            max_restarts=_LIVES - 1,
+            **share.needs,
+        )
     if directory is not None:
         writers = ray.data.TaskPoolStrategy(size=share.workers)
         found = found.map_batches(directory.parts.write, batch_size=1, num_cpus=0, compute=writers)

@@ -48,7 +48,8 @@ def _joined(cluster: ClusterOptions) -> Iterator[None]:
     _check_answers(address)
     try:
         own = {"include_dashboard": False} if address == "local" else {}
-        ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+        with _hushed():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except Exception as error:
         why = (str(error).splitlines() or [type(error).__name__])[0][:200]
         raise EngineError(f"cannot reach a Ray cluster at {address}: {why}", "start one with `ray start`") from None
@@ -56,6 +57,20 @@ def _joined(cluster: ClusterOptions) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Nothing on standard error, from C++ either: Ray announces there at which level it logs."""
+    kept = os.dup(2)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    os.close(nothing)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
 
 
 @dataclass(frozen=True)
