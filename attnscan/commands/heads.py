@@ -31,6 +31,7 @@ from attnscan.arguments import (
     WithoutDelimiters,
     WorkerCpus,
     Workers,
+    check_apart,
     cluster_of,
     destination_of,
 )
@@ -97,6 +98,7 @@ def heads(
             raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
         if cluster is not None and (state is not None or per_pair is not None):
             raise typer.BadParameter("--engine ray keeps sums alone: leave out --state and --per-pair")
+        check_apart([state, per_pair, output], [*(pairs or []), from_file])
         destination = destination_of(format, csv, output)
         chosen = [each for each in PATTERNS if not pattern or each.id in pattern]
         options = ScanOptions(
