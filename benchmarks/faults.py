@@ -1,6 +1,6 @@
 """What a user can do by accident or malice, in full: inputs tried, faults injected, and how often attnscan failed.
 
-    python benchmarks/faults.py [--texts 10000] [--checkpoints 1000] [--kills 200] [--every 1] [--pairs 1000000] [--part NAME ...]
+    python benchmarks/faults.py [--texts 10000] [--checkpoints 1000] [--kills 200] [--pairs 1000000] [--part NAME ...]
 
 The generators and checks are those of the tests in `tests/hostile/`. Each part is a process of its own, whose peak
 memory is the operating system's; the libraries alone take about 450 MiB of it. Prints a table in Markdown, and each
@@ -84,7 +84,7 @@ def of_files(every: int, directory: Path) -> Iterator[Trial]:
             path = directory / kind.name
             kind.write(path)
             whole, content = kind.read(path), path.read_bytes()
-            for damaged in itertools.islice(files.broken(content, 0), 0, None, every):
+            for damaged in itertools.islice(files.broken(content, 0), 0, None, every | 1):
                 yield partial(files.survives, kind, path, damaged, whole)
 
 
