@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -150,6 +152,16 @@ def cluster_of(
         name = "ray-address" if "address" in given else next(iter(given)).replace("_", "-")
         raise typer.BadParameter(f"--{name} is for --engine ray")
     return None
+
+
+def check_apart(written: Sequence[Path | None], read: Sequence[Path | str | None] = ()) -> None:
+    """Raises: typer.BadParameter if a file that is to be written is named for something else, too."""
+    others = [os.path.realpath(path) for path in read if path is not None]
+    for path in written:
+        if path is not None and (place := os.path.realpath(path)) != os.path.realpath(os.devnull):
+            if place in others:
+                raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
+            others.append(place)
 
 
 def destination_of(format: str | None, csv: bool, output: Path | None, *, draws: bool = False) -> Destination:

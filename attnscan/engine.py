@@ -204,8 +204,11 @@ def _encoded(scanner: Scanner, record: Record, on_bad: OnBad | None) -> EncodedI
     except InputError as error:
         if isinstance(error, TooLongError) and scanner.options.on_long == "skip":
             return None
-        placed = type(error)(f"{record.where}: {error.what}", error.remedy)
-        if on_bad is None or isinstance(error, TooLongError):
+        where = f"{record.where}: {error.what}"
+        if isinstance(error, TooLongError):
+            raise TooLongError(where, "shorten it, or pass --on-long truncate or skip") from None
+        placed = type(error)(where, error.remedy)
+        if on_bad is None:
             raise placed from None
         on_bad(placed)
         return None

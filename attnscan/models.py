@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -94,7 +95,7 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
     if source.sha256:
         _check_sha256(source)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with quiet_transformers(), guarded(source.location):
+    with quiet_transformers(), warnings.catch_warnings(action="ignore"), guarded(source.location):
         from transformers import AutoTokenizer, PreTrainedConfig
 
         try:

@@ -75,8 +75,8 @@ def of_texts(count: int, directory: Path) -> Iterator[Trial]:
                 yield partial(next, taken)
 
 
-def of_files(directory: Path) -> Iterator[Trial]:
-    """Each kind of file, broken at every byte."""
+def of_files(every: int, directory: Path) -> Iterator[Trial]:
+    """Each kind of file, broken at every byte, or every so many."""
     model = save_tiny_model(directory / "model")
     options = ScanOptions(model=str(model), predictive="off", related=False, on_long="truncate")
     with Scanner(options) as scanner:
@@ -84,7 +84,7 @@ def of_files(directory: Path) -> Iterator[Trial]:
             path = directory / kind.name
             kind.write(path)
             whole, content = kind.read(path), path.read_bytes()
-            for damaged in files.broken(content, 0):
+            for damaged in itertools.islice(files.broken(content, 0), 0, None, every | 1):
                 yield partial(files.survives, kind, path, damaged, whole)
 
 
@@ -197,13 +197,19 @@ def _counted(name: str, part: Part, directory: Path) -> dict[str, int]:
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    for option, default in (("texts", 10_000), ("checkpoints", 1000), ("kills", 200), ("pairs", 1_000_000)):
+    for option, default in (
+        ("texts", 10_000),
+        ("checkpoints", 1000),
+        ("kills", 200),
+        ("every", 1),
+        ("pairs", 1_000_000),
+    ):
         parser.add_argument(f"--{option}", type=int, default=default)
     parser.add_argument("--part", nargs="+", help="only parts whose names hold one of these words")
     sizes = parser.parse_args()
     parts: dict[str, Part] = {
         "sentences and pairs, through five commands": partial(of_texts, sizes.texts),
-        "files, broken at every byte": of_files,
+        "files, cut and broken at every byte": partial(of_files, sizes.every),
         "small files that ask for gigabytes": of_bombs,
         "checkpoints: traps, and damaged at random": partial(of_checkpoints, sizes.checkpoints),
         **{

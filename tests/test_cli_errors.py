@@ -269,6 +269,26 @@ class TestUsage:
         monkeypatch.setattr("attnscan.sources.choose", lambda _: pytest.fail("a model was chosen"))
         assert words in misuse("classify", *arguments)
 
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["heads", "--pairs", "a.csv", "-o", "./a.csv"],
+            ["heads", "--state", "a.csv", "-o", "a.csv"],
+            ["heads", "--state", "link.parquet", "--pairs", "a.csv"],
+            ["explain", "0-0", "--pairs", "a.csv", "-o", "a.csv"],
+            ["classify", "--weights", "a.csv", "-o", "a.csv"],
+            ["classify", "a", "--save-weights", "new.csv", "-o", "new.csv"],
+        ],
+        ids=lambda arguments: " ".join(arguments),
+    )
+    def test_no_file_is_overwritten_by_another(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        Path("a.csv").write_text("sentence_a,sentence_b\na,b\n")
+        Path("link.parquet").symlink_to("a.csv")
+        assert "is named twice, and would be overwritten" in misuse(*arguments)
+
     def test_an_unknown_command(self) -> None:
         assert "No such command 'clasify'" in misuse("clasify", "the cat")
 
@@ -355,6 +375,22 @@ class TestHostile:
             assert result.stdout.splitlines()[1].startswith("'=")
 
 
+class TestUsersOwnWords:
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["classify", "a", "--pattern", "\x1b[31m\u202e"],
+            ["classify", "a", "--\x1b[2J"],
+            ["classify", "a", "b", "c\x1b]0;title\x07\nd"],
+            ["\x1b[31m\ud800"],
+            ["classify", "a", "--top", "\x9b31m"],
+        ],
+        ids=["value", "option", "argument", "command", "number"],
+    )
+    def test_a_complaint_does_not_obey_them(self, arguments: list[str]) -> None:
+        assert readable(misuse(*arguments))
+
+
 class TestProcess:
     """What only a real process shows: exit codes, closed pipes, full disks, tracebacks."""
 
@@ -390,6 +426,13 @@ class TestProcess:
         with FULL.open("wb") as full:
             done = process("patterns", stdout=full)
         assert "No space left on device" in one_line(done)
+
+    @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
+    def test_a_result_is_not_lost_where_nothing_can_be_told(self, toy: Path) -> None:
+        arguments = ("classify", "cat " * 40, "--truncate", "--predictive", "off", "--csv", "--model", toy)
+        with FULL.open("wb") as full:
+            done = process(*arguments, stderr=full)
+        assert done.returncode == 0 and done.stdout.startswith(b"model,layer,head,")
 
     @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
     def test_a_full_disk_by_name_is_one_line(self, weights: Path) -> None:

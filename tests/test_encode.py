@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers_of_kinds import KINDS, written_in_python
 
+from attnscan import encode
 from attnscan.batch import SPECIAL, EncodedInput, collate
 from attnscan.encode import encode_pair, encode_tokens
-from attnscan.errors import InputError
+from attnscan.errors import InputError, TooLongError
 from attnscan.options import Unit
 from attnscan.pairs import Pair
 from attnscan.patterns import cross_sentence, identical
@@ -112,6 +113,23 @@ def test_segments_are_for_people_and_include_the_closing_delimiter() -> None:
 def test_too_long_an_input_names_its_length_the_limit_and_the_way_out(tokenizer: Any) -> None:
     with pytest.raises(InputError, match=r"\d{3} tokens long .* at most 12; .*--truncate"):
         encode_pair(tokenizer, Pair("the cat " * 60), "token", 12, truncate=False)
+
+
+def test_far_too_long_sentences_are_cut_as_the_tokenizer_cuts_them(
+    tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But it is given their start alone: pairing all that it cuts off took 22 GB for 100,000 letters twice."""
+    given_to: list[Pair] = []
+    tokenize = encode._tokenize
+    monkeypatch.setattr(encode, "_tokenize", lambda t, pair, most: given_to.append(pair) or tokenize(t, pair, most))
+    for pair in (Pair("the cat sat on the mat. " * 20), Pair("a dog " * 30, "the cat, " * 90), Pair("cat", A * 9)):
+        expected = tokenizer(pair.a, pair.b, truncation="longest_first", max_length=12, verbose=False)
+        cut = encode_pair(tokenizer, pair, "word", 12, truncate=True)
+        assert cut.truncated and cut.model_inputs["input_ids"] == expected["input_ids"]
+        encode_pair(tokenizer, Pair("ab" * 50_000, "c " * 50_000), "token", 12, truncate=True)
+    assert max(len(text) for pair in given_to for text in pair.sentences) <= 256 * 12
+    with pytest.raises(TooLongError, match="100000 characters long"):
+        encode_pair(tokenizer, Pair("ab" * 50_000), "token", 12, truncate=False)
 
 
 def test_truncation_cuts_the_longer_sentence_and_says_so(tokenizer: Any) -> None:

@@ -40,10 +40,12 @@ def _classified(model: Path, name: str) -> bool:
 
 
 @pytest.mark.usefixtures("unmoved")
+@pytest.mark.filterwarnings("always")
 @pytest.mark.parametrize("name", TRAPS)
-def test_a_trap_is_refused(tiny: Path, tmp_path: Path, name: str) -> None:
+def test_a_trap_is_refused(tiny: Path, tmp_path: Path, name: str, recwarn: pytest.WarningsRecorder) -> None:
     for _, model in copies(tiny, tmp_path, {name: TRAPS[name]}):
         assert not _classified(model, name)
+    assert [each.category for each in recwarn if not issubclass(each.category, DeprecationWarning)] == []
 
 
 @pytest.mark.usefixtures("unmoved")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hostile.texts import NASTY
 from pages import HOSTILE, made_up
 
 from attnscan.attention import Attention
@@ -446,7 +447,8 @@ class TestEveryView:
 
     @pytest.mark.parametrize("view", VIEWS)
     def test_hostile_text_runs_nothing(self, opened: Open, saved: Callable[..., Path], view: str) -> None:
-        result, attention = made_up(1, 2, HOSTILE)
+        tokens = [*HOSTILE, *NASTY]
+        result, attention = made_up(1, 2, tokens)
         signature = replace(result.signature, model=HOSTILE[0])
         shown = opened(
             saved("hostile", replace(result, signature=signature, notes=HOSTILE[:3]), attention),
@@ -456,7 +458,8 @@ class TestEveryView:
         assert shown.locator("img, svg, b > script, body script:not([type])").count() == 0
         assert shown.locator("h1").text_content() == HOSTILE[0]
         if view == "head":
-            assert shown.locator("#queries bdi").all_text_contents() == ["[CLS]", *map(plain, HOSTILE), "[SEP]"]
+            expected = ["[CLS]", *(plain(token.strip()) or "␣" for token in tokens), "[SEP]"]
+            assert shown.locator("#queries bdi").all_text_contents() == expected
             shown.hover("#queries button[value='3']")
             assert HOSTILE[2] in str(shown.locator("#reading").text_content())
 

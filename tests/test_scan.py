@@ -19,6 +19,7 @@ from attnscan import engine
 from attnscan.batch import EncodedBatch
 from attnscan.engine import ScanState, Seen, scan, scan_shard, unseen
 from attnscan.errors import DeviceError, InputError, MemoryFullError, OutputError, StateError, TooLongError
+from attnscan.files.lock import held
 from attnscan.files.per_pair import PerPairWriter, finish_directory, rank_file
 from attnscan.files.state import load_state, save_state
 from attnscan.options import ScanOptions
@@ -210,10 +211,28 @@ def test_a_damaged_state_is_refused_or_read_right(options: ScanOptions, tmp_path
             path.write_text(json.dumps({key: value for key, value in data.items() if key != damage}))
             with pytest.raises(StateError):
                 load_state(path, scanner)
+        for name, value in (("read", 3), ("digest", "x"), ("skipped", -1)):
+            path.write_text(json.dumps({**data, "seen": {**data["seen"], name: value}}))
+            with pytest.raises(StateError, match="not a sound state file"):
+                load_state(path, scanner)
         data["sums"]["every_key"]["n"][0] = [[1.0]]
         path.write_text(json.dumps(data))
         with pytest.raises(StateError):
             load_state(path, scanner)
+
+
+def test_one_run_at_a_time_holds_a_state_file(tmp_path: Path) -> None:
+    path, link = tmp_path / "state.json", tmp_path / "link"
+    link.symlink_to(path)
+    with held(path):
+        for name in (path, link):
+            with pytest.raises(StateError, match="another run holds the state file"), held(name):
+                pass
+        with held(tmp_path / "another.json"):
+            pass
+    with held(link):
+        pass
+    assert list(tmp_path.iterdir()) == [link]
 
 
 def test_the_sample_does_not_depend_on_order() -> None:

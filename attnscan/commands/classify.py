@@ -27,6 +27,7 @@ from attnscan.arguments import (
     UnitOption,
     Weights,
     WithoutDelimiters,
+    check_apart,
     destination_of,
 )
 from attnscan.jobs import score_file, score_pair
@@ -78,8 +79,7 @@ def classify(
             raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")
         if weights is not None and (save_weights is not None or model is not None):
             raise typer.BadParameter("--weights needs no model and has nothing to save")
-        if output is not None and output == save_weights:
-            raise typer.BadParameter("-o and --save-weights name the same file")
+        check_apart([output, save_weights], [weights])
         destination = destination_of(format, csv, output)
         options = ScanOptions(
             model=model,

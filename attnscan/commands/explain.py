@@ -25,6 +25,7 @@ from attnscan.arguments import (
     SentenceB,
     SkipBad,
     Token,
+    check_apart,
     destination_of,
 )
 from attnscan.jobs import explain_one
@@ -84,6 +85,7 @@ def explain(
             raise typer.BadParameter("--token is a token of one input: give its sentence")
         if pattern == "predictive" and (a is None or predictive == "off"):
             raise typer.BadParameter("predictive is explained by one input: give its sentence, and --predictive auto")
+        check_apart([output], pairs or [])
         destination = destination_of(format, csv, output)
         options = ScanOptions(
             model=model,

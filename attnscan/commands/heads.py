@@ -31,6 +31,7 @@ from attnscan.arguments import (
     WithoutDelimiters,
     WorkerCpus,
     Workers,
+    check_apart,
     cluster_of,
     destination_of,
 )
@@ -103,6 +104,7 @@ def heads(
             raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
         if cluster is not None and state is not None:
             raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
+        check_apart([state, per_pair, output], [*(pairs or []), from_file])
         destination = destination_of(format, csv, output)
         chosen = [each for each in PATTERNS if not pattern or each.id in pattern]
         options = ScanOptions(

@@ -88,6 +88,7 @@ TRAPS: dict[str, Change] = {
     "fifty thousand layers of one head": configured(num_hidden_layers=50_000, num_attention_heads=1),
     "a billion labels": configured(num_labels=1_000_000_000),
     "a million heads": configured(num_attention_heads=1_000_000),
+    "a layer of no width": configured(intermediate_size=0),
     "no heads": configured(num_attention_heads=0),
     "fewer words than the tokenizer": configured(vocab_size=3),
 }

@@ -19,7 +19,7 @@ from hostile.runs import HEADS, LAYERS, check, readable, run
 CATEGORIES = sorted({unicodedata.category(chr(code)) for code in range(sys.maxunicode + 1)})
 """All of them, lone surrogates (Cs) and unassigned (Cn) included."""
 
-_NASTY = (
+NASTY = (
     *("\x00", "\x1b[2J\x1b]0;title\x07", "\x9b31m", "\x1b]8;;file:///etc/passwd\x1b\\", "\r\n", "\t", "\b\b\b", "\x7f"),
     *("[bold]", "[/]", "[link=file:///]", "[red on blink]", "\\[", ":smile:", "{{7*7}}", "{% raw %}", "${x}", "%s%n"),
     *("\u202e", "\u2066", "\u200f", "\u200d", "\u200b", "\u2060", "\ufeff", "\ufe0f", "\u2028", "\u0345" * 40),
@@ -43,7 +43,7 @@ _NASTY = (
 )
 
 _words = st.one_of(
-    st.sampled_from(_NASTY),
+    st.sampled_from(NASTY),
     st.text(st.characters(codec=None), max_size=12),
     st.sampled_from(CATEGORIES).flatmap(lambda category: st.text(st.characters(categories=[category]), max_size=4)),
     st.sampled_from(("the", "cat", "sat", "on", "a", "mat", ".")),
