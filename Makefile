@@ -24,12 +24,9 @@ types: $(VENV)/dev.stamp
 check: test lint types  ## all that CI checks but the wheel
 
 bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/predictive.py
-	$(BIN)/python benchmarks/scan.py
-	$(BIN)/python benchmarks/memory.py
-	$(BIN)/python benchmarks/precision.py
-	@echo 'benchmarks/page.py needs BertViz and a browser: it says how to have them'
+	$(BIN)/python benchmarks/run.py
+	@echo 'written to benchmarks/RESULTS.md; make readme pastes its table. By hand: predictive, memory, precision, page,'
+	@echo 'peers and ray_scaling, which say what they need'
 
 readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
 	$(BIN)/python tests/readme.py
