@@ -30,13 +30,9 @@ release-check: $(VENV)/dev.stamp  ## build wheel and source distribution, and tr
 	bash .ci/release-check
 
 bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
-	$(BIN)/python benchmarks/startup.py
-	$(BIN)/python benchmarks/predictive.py
-	$(BIN)/python benchmarks/scan.py
-	$(BIN)/python benchmarks/memory.py
-	$(BIN)/python benchmarks/precision.py
-	$(BIN)/python benchmarks/studies.py
-	@echo 'benchmarks/page.py needs BertViz and a browser: it says how to have them'
+	$(BIN)/python benchmarks/run.py
+	@echo 'written to benchmarks/RESULTS.md; make readme pastes its table. By hand: predictive, memory, precision, studies,'
+	@echo 'faults, page, peers and ray_scaling, which say what they need'
 
 readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
 	$(BIN)/python tests/readme.py

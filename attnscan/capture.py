@@ -12,6 +12,7 @@ Some architectures (DeBERTa, MPNet, XLNet, ...) never call the registered functi
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from types import TracebackType
@@ -137,13 +138,19 @@ class Tap:
         mask = run.mask_of(attention_mask, query)
         grid = (run.layers, query.shape[1])
         output = query.new_zeros(*query.shape[:-1], value.shape[-1])  # padding, left out below, stays 0
+        scaled_first = (
+            math.frexp(scaling)[0] == 0.5
+        )  # a power of two: it moves no bit, and queries are fewer than logits
+        factor = query * scaling if scaled_first else query
         # Layers are counted by calls: ALBERT calls one shared module for each, and neither
         # it nor DistilBERT knows a layer's number.
         last = run.layer == run.layers - 1
         for inputs, heads, length in _blocks(run.lengths, query):
             part = (inputs, heads, slice(length))
             # The order of operations is that of eager attention, so that the two agree to the last bits.
-            logits = torch.matmul(query[part], key[part].transpose(2, 3)).float().mul_(scaling)
+            logits = torch.matmul(factor[part], key[part].transpose(2, 3)).float()
+            if not scaled_first:
+                logits *= scaling
             mask.add_to(logits, inputs, heads)
             weights = torch.softmax(logits, dim=-1)
             shown = (query[part], key[part], scaling, logits)

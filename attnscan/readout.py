@@ -1,8 +1,10 @@
 """How targets are read off weights: the few cells that most targets have are picked out, not multiplied through.
 
 A target of `next-word` has one cell a query, and one of `delimiter` two or three; only what is spread over much
-of the matrix is worth a pass over all of it. Sums are made in float64: that costs nothing on so few cells, and
-makes an input's sums independent of the inputs beside it.
+of the matrix is worth a pass over it, and a pass costs as much as a layer's feed-forward does on a few tokens. So
+each cell is picked once, for all targets, and once for both measures: over every key, and over words alone, where
+it counts for more by what its row has left. Sums are made in float64: that costs nothing on so few cells, and makes
+an input's sums independent of the inputs beside it.
 """
 
 from __future__ import annotations
@@ -35,60 +37,91 @@ class Target:
 
 
 class Readout:
-    """Targets of some inputs of one length, over a given set of keys, ready to measure their weights."""
+    """Targets of some inputs of one length, ready to measure their weights: over every key, and over words alone.
 
-    def __init__(self, targets: Sequence[Target], inputs: slice, length: int, keys: Tensor) -> None:
-        counted = keys[inputs, None, :length]
-        matrices = [target.matrix[inputs, :length, :length] * counted for target in targets]
-        self._count, self._length = len(targets), length
-        self.eligible = torch.stack([matrix.any(-1) for matrix in matrices], -1).to(exact(keys.device))
+    What is measured has a column for each target, and two for each that is a part of a wider one: the weight on that
+    one's target, on queries that are eligible for the part over every key, and on those that are over words alone.
+    """
+
+    def __init__(self, targets: Sequence[Target], inputs: slice, length: int, words: Tensor) -> None:
+        self._matrices = [target.matrix[inputs, :length, :length] for target in targets]
+        self._words = words[inputs, None, None, :length]
+        used = [matrix != 0 for matrix in self._matrices]
+        on_words = [cells & (self._words[:, 0] > 0) for cells in used]
+        self.eligible, self.eligible_on_words = (
+            torch.stack([cells.any(-1) for cells in each], -1).to(exact(words.device)) for each in (used, on_words)
+        )
         """Shape: [batch, query, pattern]."""
-        self._even = {p: matrices[p] for p, target in enumerate(targets) if target.even}
-        columns = [torch.zeros_like(m) if p in self._even else m for p, m in enumerate(matrices)]
-        by_id = {target.id: matrix for target, matrix in zip(targets, matrices, strict=True)}
-        self._parts = [p for p, target in enumerate(targets) if target.part_of in by_id]
-        columns += [by_id[str(targets[p].part_of)] * self.eligible[..., p, None].float() for p in self._parts]
-        every = torch.stack(columns, -1).flatten(1, 2)  # [batch, cell, column]
-        spread = (every != 0).sum(1, keepdim=True) > _DENSE * length**2
-        self._dense = {c: every[..., c] * spread[..., c] for c in range(len(columns)) if bool(spread[..., c].any())}
-        sparse = every * ~spread
-        self._cells = pad_sequence([row.any(-1).nonzero()[:, 0] for row in sparse], batch_first=True, padding_value=-1)
-        kept = self._cells >= 0
-        self._cells = self._cells.clip(0)  # padding points to the first cell, and weighs nothing
-        values = sparse.gather(1, self._cells[..., None].expand(-1, -1, len(columns)))
-        self._values = (values * kept[..., None]).to(self.eligible.dtype)
+        self._even = {p: (m, m * on_words[p]) for p, m in enumerate(self._matrices) if targets[p].even}
+        columns = [torch.zeros_like(m) if p in self._even else m for p, m in enumerate(self._matrices)]
+        for eligible in (self.eligible, self.eligible_on_words):
+            columns += [self._matrices[wider] * eligible[..., p, None].float() for p, wider in parts(targets)]
+        self._lay_out(columns)
 
-    def __call__(self, weights: Tensor) -> tuple[Tensor, Tensor]:
-        """Weight on target, and on the whole that the target is a part of, summed over queries.
+    def _lay_out(self, columns: list[Tensor]) -> None:
+        """Find the cells of the sparse columns; of each input, a dense one is multiplied through."""
+        length = columns[0].shape[-1]
+        used = [column != 0 for column in columns]
+        spread = [cells.count_nonzero((1, 2)) > _DENSE * length**2 for cells in used]
+        self._dense = {c: columns[c] * spread[c][:, None, None] for c in range(len(columns)) if bool(spread[c].any())}
+        sparse = [column.flatten(1) for column in columns]
+        union = torch.zeros_like(used[0])
+        for c in range(len(columns)):
+            if c in self._dense:
+                sparse[c] = sparse[c] * ~spread[c][:, None]
+                used[c] = used[c] & ~spread[c][:, None, None]
+            union |= used[c]
+        cells = pad_sequence([row.nonzero()[:, 0] for row in union.flatten(1)], batch_first=True, padding_value=-1)
+        self._cells = cells.clip(0)  # padding points to the first cell, and weighs nothing
+        self._queries = self._cells // length
+        values = torch.stack([column.gather(1, self._cells) for column in sparse], -1) * (cells >= 0)[..., None]
+        self._values = values.to(self.eligible.dtype)
+        """Shape: [batch, cell, column]."""
+        self._on_words = self._words[:, 0].expand(-1, length, -1).flatten(1).gather(1, self._cells)[:, None]
 
-        Shape: [batch, head, query, key] -> two of [batch, head, pattern].
+    def left(self, weights: Tensor) -> Tensor:
+        """The weight that each query has on words. Shape: [batch, head, query, key] -> [batch, head, query]."""
+        return (weights * self._words).sum(-1)
+
+    def __call__(self, weights: Tensor, share: Tensor) -> Tensor:
+        """Weight on target, summed over queries.
+
+        Shape: [batch, head, query, key], and what a query's weights are multiplied with over words alone
+        [batch, head, query] -> [2, batch, head, column], over every key and over words alone.
         """
-        flat = weights.flatten(2)
-        picked = flat.gather(2, self._cells[:, None].expand(-1, weights.shape[1], -1))
-        both = picked.to(self._values.dtype) @ self._values
-        for c, cells in self._dense.items():  # no matrix product: its rounding depends on how many inputs there are
-            both[..., c] += (flat * cells[:, None]).sum(-1)
-        on_target = both[..., : self._count]
-        for p, matrix in self._even.items():
-            on_target[..., p] = torch.minimum(weights, matrix[:, None]).sum((-1, -2))
-        on_whole = on_target.clone()
-        if self._parts:
-            on_whole[..., self._parts] = both[..., self._count :]
-        return on_target, on_whole
+        measured = self._on_cells(weights, share)
+        for c, column in self._dense.items():  # no matrix product: its rounding depends on how many inputs there are
+            on_column = weights * column[:, None]
+            measured[0, ..., c] += on_column.sum((-1, -2))
+            measured[1, ..., c] += ((on_column * self._words).sum(-1) * share).sum(-1)
+        for p, (target, on_words) in self._even.items():
+            measured[0, ..., p] = torch.minimum(weights, target[:, None]).sum((-1, -2))
+            shared = weights * share[..., None]
+            measured[1, ..., p] = torch.minimum(shared, on_words[:, None], out=shared).sum((-1, -2))
+        return measured
+
+    def _on_cells(self, weights: Tensor, share: Tensor) -> Tensor:
+        """The same for the sparse columns."""
+        heads = weights.shape[1]
+        cells, queries = (index[:, None].expand(-1, heads, -1) for index in (self._cells, self._queries))
+        picked = weights.flatten(2).gather(2, cells)
+        on_words = picked * share.gather(2, queries) * self._on_words
+        both = torch.cat([picked, on_words], 1).to(self._values.dtype) @ self._values
+        return both.view(len(both), 2, heads, -1).transpose(0, 1)
 
     def by_query(self, weights: Tensor) -> Tensor:
         """Weight on target of each eligible query. Shape: [batch, query, key] -> [batch, query, pattern]."""
-        flat = weights.flatten(1)
-        each = flat.gather(1, self._cells)[..., None] * self._values[..., : self._count]
-        measured = each.new_zeros(len(weights), self._length, self._count)
-        query = (self._cells // self._length)[..., None].expand(-1, -1, self._count)
-        measured.scatter_add_(1, query, each)
-        for c, cells in self._dense.items():
-            if c < self._count:
-                measured[..., c] += (flat * cells).view_as(weights).sum(-1)
-        for p, matrix in self._even.items():
-            measured[..., p] = torch.minimum(weights, matrix).sum(-1)
-        return measured
+        measured = [
+            torch.minimum(weights, matrix) if p in self._even else weights * matrix
+            for p, matrix in enumerate(self._matrices)
+        ]
+        return torch.stack([each.sum(-1, dtype=self.eligible.dtype) for each in measured], -1)
+
+
+def parts(targets: Sequence[Target]) -> list[tuple[int, int]]:
+    """The targets that are parts of others, each with the wider one, by their places."""
+    places = {target.id: p for p, target in enumerate(targets)}
+    return [(p, places[str(target.part_of)]) for p, target in enumerate(targets) if target.part_of in places]
 
 
 def exact(device: torch.device) -> torch.dtype:

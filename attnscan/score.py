@@ -13,10 +13,11 @@ from torch import Tensor
 from attnscan.batch import EncodedBatch
 from attnscan.capture import AttentionBlock
 from attnscan.errors import CaptureError
-from attnscan.readout import Readout, Target, exact
+from attnscan.readout import Readout, Target, exact, parts
 from attnscan.results import FloatArray
 from attnscan.sums import ScoreSums, Sums
 
+_KINDS = ("every_key", "words_only")
 _LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing but park
 
 
@@ -24,12 +25,11 @@ _LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing b
 class _Part:
     """What some inputs of one length are scored by."""
 
-    words: Tensor
-    """Shape: [batch, unit], 1 for a word."""
-    every_key: Readout
-    words_only: Readout
+    is_word: Tensor
+    """Shape: [batch, 1, unit], bool."""
+    readout: Readout
     chance: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
-    """By the id of what is visible: that itself, and chance over every key and over words."""
+    """By the id of what is visible: that itself, and what `_by_chance` says."""
 
 
 class Scorer:
@@ -52,12 +52,12 @@ class Scorer:
         """Make room for every layer and head."""
         self._grid = grid
         shape, dtype = (len(self._words), *grid), exact(self._words.device)
+        count = len(self._targets)
         self._entropy = self._words.new_full(shape, torch.nan, dtype=dtype)
-        self._kept = {
-            f"{kind}.{name}": self._words.new_zeros(*shape, len(self._targets), dtype=dtype)
-            for kind in ("every_key", "words_only")
-            for name in ("weight", "whole", "n", "chance")
-        }
+        self._weight = self._words.new_zeros(len(_KINDS), *shape, count + 2 * len(parts(self._targets)), dtype=dtype)
+        """On targets, in the columns of `Readout`."""
+        self._counted = self._words.new_zeros(len(_KINDS), *shape, 2 * count, dtype=dtype)
+        """Eligible queries, then chance."""
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
@@ -74,52 +74,42 @@ class Scorer:
             self._take(block, slice(number, number + 1), weights, logits)
 
     def _take(self, block: AttentionBlock, inputs: slice, weights: Tensor, logits: Tensor | None) -> None:
-        """Score some inputs of one length."""
+        """Score some inputs of one length: over every key, and over words alone, each row renormalised."""
         part = self._part(inputs, weights.shape[-1])
-        chance, chance_words = self._chances(part, block, inputs)
         place = (inputs, block.layer, block.heads)
-
-        # sums over eligible queries, first with every key ...
-        n = part.every_key.eligible.sum(1, keepdim=True)
-        self._keep("every_key", place, *part.every_key(weights), n, chance.sum(1, keepdim=True))
-        entropy = _row_entropy(weights, logits).where(part.words[:, None] > 0, 0.0)
+        entropy = _row_entropy(weights, logits).where(part.is_word, 0.0)
         self._entropy[place] = entropy.sum(-1, dtype=self._entropy.dtype)
-
-        # ... then over words alone, each row renormalised
-        on_words = weights * part.words[:, None, None]
-        left = on_words.sum(-1)
+        left = part.readout.left(weights)
         counts = left >= _LEAST_LEFT
-        on_words *= (counts / left.clip(_LEAST_LEFT))[..., None]
-        counted = counts.to(n)
-        n = counted @ part.words_only.eligible
-        self._keep("words_only", place, *part.words_only(on_words), n, counted @ chance_words)
-
-    def _keep(self, kind: str, place: tuple[slice, int, slice], *values: Tensor) -> None:
-        for name, value in zip(("weight", "whole", "n", "chance"), values, strict=True):
-            self._kept[f"{kind}.{name}"][place] = value
+        self._weight[:, *place] = part.readout(weights, counts / left.clip(_LEAST_LEFT))
+        every_key, on_words = self._by_chance(part, block, inputs)
+        self._counted[0, *place] = every_key
+        self._counted[1, *place] = counts.to(on_words) @ on_words
 
     def _part(self, inputs: slice, length: int) -> _Part:
         """The targets of some inputs, laid out once for all layers."""
         key = (inputs.start, inputs.stop, length)
         if key not in self._parts:
-            everywhere = torch.ones_like(self._words)
-            every_key, words_only = (Readout(self._targets, inputs, length, k) for k in (everywhere, self._words))
-            self._parts[key] = _Part(self._words[inputs, :length], every_key, words_only)
+            readout = Readout(self._targets, inputs, length, self._words)
+            self._parts[key] = _Part(self._words[inputs, None, :length] > 0, readout)
         return self._parts[key]
 
-    def _chances(self, part: _Part, block: AttentionBlock, inputs: slice) -> tuple[Tensor, Tensor]:
-        """Each eligible query's weight on target by chance, over every key and over words.
+    def _by_chance(self, part: _Part, block: AttentionBlock, inputs: slice) -> tuple[Tensor, Tensor]:
+        """How many queries are eligible, and their weight on target by chance: over every key, and over words alone.
 
-        Shape: two of [batch, query, pattern].
+        Shape: [batch, 1, 2 x pattern], summed over queries; [batch, query, 2 x pattern], for those that count.
         """
         visible, length = block.visible, block.weights.shape[-1]
         if id(visible) not in part.chance:
             even = visible[inputs, :length, :length] / visible[inputs, :length, :length].sum(-1, keepdim=True).clip(1)
             if self._merge is not None:
                 even = self._merge(inputs.start, even[:, None])[0][:, 0]
-            on_words = even * part.words[:, None]
+            on_words = even * part.is_word
             on_words = on_words / on_words.sum(-1, keepdim=True).clip(_LEAST_LEFT)
-            part.chance[id(visible)] = (visible, part.every_key.by_query(even), part.words_only.by_query(on_words))
+            readout = part.readout
+            every_key = torch.cat([readout.eligible, readout.by_query(even)], -1).sum(1, keepdim=True)
+            on_words = torch.cat([readout.eligible_on_words, readout.by_query(on_words)], -1)
+            part.chance[id(visible)] = (visible, every_key, on_words)
         return part.chance[id(visible)][1:]
 
     def sums(self) -> ScoreSums:
@@ -129,8 +119,7 @@ class Scorer:
         """
         pairs = self.pair_sums()
         every_key, words_only = (
-            Sums.of(*(pairs[f"{kind}.{name}"] for name in ("weight", "n", "chance", "whole")))
-            for kind in ("every_key", "words_only")
+            Sums.of(*(pairs[f"{kind}.{name}"] for name in ("weight", "n", "chance", "whole"))) for kind in _KINDS
         )
         entropy = self._entropy.cpu().numpy().astype(np.float64)
         if not np.isfinite(entropy).all():
@@ -153,7 +142,15 @@ class Scorer:
 
         Shape: each [pair, layer, head, pattern].
         """
-        return {name: values.cpu().numpy().astype(np.float64) for name, values in self._kept.items()}
+        count, wider = len(self._targets), parts(self._targets)
+        found: dict[str, FloatArray] = {}
+        for k, kind in enumerate(_KINDS):
+            weight, counted = (each[k].cpu().numpy().astype(np.float64) for each in (self._weight, self._counted))
+            whole = weight[..., :count].copy()
+            whole[..., [p for p, _ in wider]] = weight[..., count + k * len(wider) :][..., : len(wider)]
+            found |= {f"{kind}.weight": weight[..., :count], f"{kind}.whole": whole}
+            found |= {f"{kind}.n": counted[..., :count], f"{kind}.chance": counted[..., count:]}
+        return found
 
 
 def _row_entropy(weights: Tensor, logits: Tensor | None) -> Tensor:
@@ -163,7 +160,7 @@ def _row_entropy(weights: Tensor, logits: Tensor | None) -> Tensor:
         return -(precise * precise.clip(torch.finfo(weights.dtype).tiny).log()).sum(-1)
     # Logarithms of all weights cost more than the softmax. One a row is enough: log w = log w_max - (l_max - l).
     below = logits.amax(-1, keepdim=True) - logits
-    return ((weights * below).sum(-1) - weights.amax(-1).log()).clip(0)
+    return (below.mul_(weights).sum(-1) - weights.amax(-1).log()).clip(0)
 
 
 class _Merge:

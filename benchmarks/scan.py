@@ -11,12 +11,11 @@ ratios are medians over neighbouring runs.
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
-from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import torch
+from sidebyside import Row, cost, in_turn, machine, row, show
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from attnscan.batch import EncodedInput, collate
@@ -30,13 +29,7 @@ from attnscan.sources import bundled
 from attnscan.stream import Room, batches
 
 BATCH_TOKENS = 4096
-
-
-def seconds(run: Callable[[], object]) -> float:
-    """Wall time of one call."""
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
+BOUNDS = {"32 tokens": 0.95, "128 tokens": 0.95, "512 tokens": 1.05}
 
 
 def inputs_of(length: int, count: int) -> list[EncodedInput]:
@@ -53,57 +46,89 @@ def inputs_of(length: int, count: int) -> list[EncodedInput]:
     return made
 
 
+def models(layers: int) -> tuple[BertModel, BertModel]:
+    """The same random BERT twice: as it runs fastest, and as it shows its weights."""
+    torch.manual_seed(0)
+    model, eager = (
+        BertModel(BertConfig(num_hidden_layers=layers, attn_implementation=how), add_pooling_layer=False).eval()
+        for how in ("sdpa", "eager")
+    )
+    eager.load_state_dict(model.state_dict())
+    return model, eager
+
+
+def scan(tap: Tap, inputs: list[EncodedInput]) -> None:
+    """What attnscan does."""
+    for batch in batches(inputs, Room(BATCH_TOKENS)):
+        collated = collate(batch)
+        scorer = Scorer(collated, targets_of(collated, PATTERNS))
+        tap.run(collated.model_inputs, scorer)
+        scorer.sums()
+
+
+def plain(model: BertModel, inputs: list[EncodedInput]) -> None:
+    """A forward without attention."""
+    for batch in batches(inputs, Room(BATCH_TOKENS)):
+        with torch.inference_mode():
+            model(**collate(batch).model_inputs)
+
+
+def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
+    """What a user writes today."""
+    for one in inputs:
+        collated = collate([one])
+        with torch.no_grad():
+            layers = eager(**collated.model_inputs, output_attentions=True).attentions
+        weights = torch.cat(layers).flatten(0, 1).numpy()
+        for target in targets_of(collated, PATTERNS):
+            matrix = target.matrix[0].numpy()
+            eligible = matrix.any(-1)
+            for head in weights:
+                (head * matrix).sum(-1)[eligible].sum() / max(1, eligible.sum())
+
+
+def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[Row]:
+    """Two lines for each kind of work: against the plain forward, and against the loop."""
+    model, eager = models(layers)
+    found = []
+    with Tap(model) as tap:
+        for name, inputs in works.items():
+            costs = in_turn(
+                {
+                    "scan": partial(cost, partial(scan, tap, inputs)),
+                    "plain": partial(cost, partial(plain, model, inputs)),
+                    "loop": partial(cost, partial(loop, eager, inputs)),
+                },
+                runs,
+            )
+            what = f"scan, {name}"
+            found.append(
+                row(what, "a forward without attention (sdpa)", costs["scan"], costs["plain"], BOUNDS.get(name))
+            )
+            found.append(row(what, "a plain loop", costs["scan"], costs["loop"], 0.5 if name == "pairs" else None))
+    return found
+
+
+def works_of(lengths: list[int]) -> dict[str, list[EncodedInput]]:
+    """A batch of each length."""
+    return {f"{length} tokens": inputs_of(length, max(1, BATCH_TOKENS // length)) for length in lengths}
+
+
 def main() -> None:
-    """Print a line for each length."""
+    """Print two lines for each length."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each, after one that is not")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--lengths", type=int, nargs="*", default=[32, 128, 512])
     parser.add_argument("--pairs", help="a file of pairs to measure as well")
     asked = parser.parse_args()
-    torch.manual_seed(0)
-    model = BertModel(BertConfig(num_hidden_layers=asked.layers), add_pooling_layer=False).eval()
-    eager = BertModel(BertConfig(num_hidden_layers=asked.layers, attn_implementation="eager"), add_pooling_layer=False)
-    eager.load_state_dict(model.state_dict())
-    works = {str(length): inputs_of(length, max(1, BATCH_TOKENS // length)) for length in asked.lengths}
+    works = works_of(asked.lengths)
     if asked.pairs:
         tokenizer = AutoTokenizer.from_pretrained(bundled().location)
         pairs = (record.pair for record in read_pairs([asked.pairs]))
         works["pairs"] = [encode_pair(tokenizer, pair, "token", 512, truncate=True) for pair in pairs]
-    print(f"{asked.layers} × 12 heads, {torch.get_num_threads()} threads, batches of {BATCH_TOKENS} tokens")
-    print(f"{'tokens':>7} {'attnscan':>9} {'sdpa':>8} {'ratio':>7} {'loop':>8} {'ratio':>7}")
-    with Tap(model) as tap:
-        for name, inputs in works.items():
-
-            def scan(inputs: list[EncodedInput] = inputs) -> None:
-                for batch in batches(inputs, Room(BATCH_TOKENS)):
-                    collated = collate(batch)
-                    scorer = Scorer(collated, targets_of(collated, PATTERNS))
-                    tap.run(collated.model_inputs, scorer)
-                    scorer.sums()
-
-            def plain(inputs: list[EncodedInput] = inputs) -> None:
-                for batch in batches(inputs, Room(BATCH_TOKENS)):
-                    with torch.inference_mode():
-                        model(**collate(batch).model_inputs)
-
-            def loop(inputs: list[EncodedInput] = inputs) -> None:
-                for one in inputs:
-                    collated = collate([one])
-                    with torch.no_grad():
-                        layers = eager(**collated.model_inputs, output_attentions=True).attentions
-                    weights = torch.cat(layers).flatten(0, 1).numpy()
-                    for target in targets_of(collated, PATTERNS):
-                        matrix = target.matrix[0].numpy()
-                        eligible = matrix.any(-1)
-                        for head in weights:
-                            (head * matrix).sum(-1)[eligible].sum() / max(1, eligible.sum())
-
-            runs = [(seconds(scan), seconds(plain), seconds(loop)) for _ in range(asked.runs + 1)][1:]
-            ours, sdpa, looped = (statistics.median(times) for times in zip(*runs, strict=True))
-            ratio = statistics.median(a / b for a, b, _ in runs)
-            faster = statistics.median(c / a for a, _, c in runs)
-            print(f"{name:>7} {ours:8.2f}s {sdpa:7.2f}s {ratio:6.2f}× {looped:7.2f}s {faster:6.2f}×")
+    print(f"{machine()}; {asked.layers} × 12 heads, {torch.get_num_threads()} threads")
+    show(rows(asked.runs, asked.layers, works))
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@
 
 A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
 shows it and its output.
-The patterns' table and drawings come from `attnscan.patterns` itself, the families' table from the tests' `families`.
+The patterns' table and drawings come from `attnscan.patterns` itself, the families' table from the tests' `families`,
+the table of speed from `benchmarks/RESULTS.md`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 _COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
 _FAMILIES = re.compile(r"(<!-- families -->\n).*?(<!-- end of families -->\n)", re.DOTALL)
+_SPEED = re.compile(r"(<!-- speed -->\n).*?(<!-- end of speed -->\n)", re.DOTALL)
 _PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
 _DRAWINGS = re.compile(r"(<!-- drawings -->\n).*?(<!-- end of drawings -->\n)", re.DOTALL)
 
@@ -45,6 +47,9 @@ def updated(text: str) -> str:
     """A page with everything generated made anew."""
     text = _COMMAND.sub(lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{_output(m['command'])}```\n", text)
     text = _FAMILIES.sub(lambda m: m.group(1) + _families() + m.group(2), text)
+    measured = _SPEED.search((ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8"))
+    assert measured is not None
+    text = _SPEED.sub(lambda _: measured.group(), text)
     text = _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
     return _DRAWINGS.sub(lambda m: m.group(1) + _drawings() + m.group(2), text)
 

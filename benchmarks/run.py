@@ -1,0 +1,56 @@
+"""Measures what fits into about ten minutes, and writes it to `RESULTS.md` beside this file: `make bench`.
+
+    python benchmarks/run.py [--runs 5] [--only startup scan peers growth]
+
+TransformerLens takes part where it can be imported; `peers.py` says how. `page.py` needs BertViz and a browser,
+`ray_scaling.py` Ray: run them by hand. The README shows the main table; `make readme` pastes it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+from pathlib import Path
+
+import growth
+import scan
+import startup
+import torch
+from sidebyside import HEAD, machine
+
+PARTS = ("startup", "scan", "peers", "growth")
+RESULTS = Path(__file__).with_name("RESULTS.md")
+
+
+def main() -> None:
+    """Measure, and write."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=5, help="counted runs of each rival")
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="leave the other parts out")
+    asked = parser.parse_args()
+    runs, only = asked.runs, asked.only
+    where = f"{machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
+    rows = startup.rows(runs) if "startup" in only else []
+    if "scan" in only:
+        rows += scan.rows(runs, 12, scan.works_of([32, 128, 512]))
+    if "peers" in only and importlib.util.find_spec("transformer_lens") is not None:
+        import peers
+
+        rows += peers.rows(runs, 16, 12)
+    grown = growth.tables(1, [16, 32, 64, 128, 256, 512], [100, 1000, 10_000]) if "growth" in only else []
+    missing = ", ".join(part for part in PARTS if part not in only)
+    blocks = [
+        "# What attnscan costs",
+        f"Written by `make bench`. {where}." + (f" Not measured in this run: {missing}." if missing else ""),
+        f"Median ratios of {runs} neighbouring runs, ours divided by the rival's: below 1 is faster. Scans are\n"
+        "of every pattern but `predictive`, with a model of BERT base's shape, 4,096 tokens at a time.",
+        "\n".join(["<!-- speed -->", HEAD, *map(str, rows), "<!-- end of speed -->"]),
+    ]
+    if grown:
+        blocks += ["## How it grows", "Processor time, divided by the table's first.", *grown]
+    RESULTS.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    print(RESULTS.read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+    main()
