@@ -45,6 +45,8 @@ def run(name: str, where: Path) -> str:
 def test_every_script_is_tried() -> None:
     scripts = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".sh")}
     assert scripts - {"article_claims.py"} == set(SAYS)
+    recipes = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert not [name for name in SAYS if f'--8<-- "examples/{name}"' not in recipes]
 
 
 @pytest.mark.parametrize("name", sorted(SAYS))
