@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 from attnscan.engine_ray import scan_on_ray
+from attnscan.files.blocks import BlockFiles
 from attnscan.options import ClusterOptions, ScanOptions
 
 DEFAULTS = ["local", str(Path(__file__).parent / "pairs.csv"), "bundled"]
@@ -17,5 +18,5 @@ ADDRESS, PAIRS, MODEL, *_ = [*sys.argv[1:], *DEFAULTS[len(sys.argv) - 1 :]]
 if __name__ == "__main__":
     options = ScanOptions(model=MODEL, on_long="truncate", predictive="off")
     cluster = ClusterOptions(address=ADDRESS, workers=2)
-    ranking, bad = scan_on_ray(options, [PAIRS], None, cluster, say=print)
+    ranking, bad = scan_on_ray(options, BlockFiles((PAIRS,)), cluster, say=print)
     print(ranking.to_frame(["next-word"], top=5).round(3).to_string(index=False))

@@ -32,7 +32,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "notes.txt").write_text("not a state")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "attnscan.engine_ray", raising=False)
+    for module in ("attnscan.engine_ray", "attnscan.cluster.connection"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
     return tmp_path
 
 

@@ -16,7 +16,7 @@ ROOT = EXAMPLES.parent
 SAYS = {
     "cluster.py": ["next-word     1      1     8"],
     "cluster.sh": ["1-8 ", "102 pairs"],
-    "many_pairs.py": ["82 pairs", "next-word: 1-8 "],
+    "many_pairs.py": ["92 pairs", "next-word: 1-8 "],
     "many_pairs.sh": [],
     "notebook.sh": [],
     "own_pattern.py": ["subject-verb      3     1"],

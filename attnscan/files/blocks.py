@@ -49,9 +49,9 @@ class BlockFiles:
     """Files, and how they are cut into blocks."""
 
     paths: tuple[str, ...]
-    columns: tuple[str, ...] | None
-    skip_bad: bool
-    block_pairs: int
+    columns: tuple[str, ...] | None = None
+    skip_bad: bool = False
+    block_pairs: int = 1024
 
     def blocks(self, file: int) -> Iterator[Block]:
         """The blocks of one file; an error is the last of them."""
