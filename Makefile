@@ -11,8 +11,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 demo: $(VENV)/demo.stamp  ## set up, then classify the heads of the bundled model on the article's pair
 	@ATTNSCAN_MODEL=bundled $(BIN)/attnscan classify "I went to the store." "At the store, I bought fresh strawberries."
 
-test: $(VENV)/dev.stamp  ## set up, then run the tests
-	$(BIN)/python -m pytest
+test: $(VENV)/dev.stamp  ## set up, then run the tests, a file at a time on each core
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .

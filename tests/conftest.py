@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +13,9 @@ from attnscan.sources import bundled_directory
 
 # No test asks a hub, and screens have one width.
 os.environ.update(HF_HUB_OFFLINE="1", COLUMNS="80")
+if "PYTEST_XDIST_WORKER" in os.environ:  # which are as many as there are cores
+    os.environ["OMP_NUM_THREADS"] = "1"
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started here is to hear of Ctrl-C
 for name in ("ATTNSCAN_MODEL", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(name, None)
 

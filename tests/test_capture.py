@@ -115,7 +115,8 @@ def test_the_bundled_model_with_and_without_padding(bundled_dir: Any) -> None:
         collected, _ = _captured(model, dict(inputs))
         for layer, reference in enumerate(eager_attention(model, dict(inputs))):
             real = present[:, None, :].expand(reference.shape[:3])
-            torch.testing.assert_close(collected.layer(layer)[real], reference[real], atol=1e-6, rtol=0)
+            # with another number of threads torch sums in another order: 1.1e-6 has been seen
+            torch.testing.assert_close(collected.layer(layer)[real], reference[real], atol=5e-6, rtol=0)
 
 
 def test_inputs_that_a_model_does_not_take_are_left_out() -> None:

@@ -85,8 +85,9 @@ class Scene:
             time.sleep(after)
             os.kill(pid, number)  # it is not waited for yet, and so its number is not another's
         _, status = os.waitpid(pid, 0)
-        stderr = (self.directory / f"{pid}.stderr").read_text(encoding="utf-8")
-        (self.directory / f"{pid}.stderr").unlink()
+        said = self.directory / f"{pid}.stderr"
+        stderr = said.read_text(encoding="utf-8") if said.exists() else ""  # none of a run that was killed before
+        said.unlink(missing_ok=True)
         return Ended(os.waitstatus_to_exitcode(status), stderr, time.monotonic() - began)
 
     def start(self, arguments: Sequence[str], *, largest_file: int | None = None, clock_goes_back: bool = False) -> int:
