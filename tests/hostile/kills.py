@@ -68,8 +68,12 @@ class Scene:
 
     def clear(self) -> None:
         """Remove what runs have written."""
-        for path in (self.state, self.table, self.scores):
+        for path in (self.state, self.table, self.scores, *self.hidden()):
             path.unlink(missing_ok=True)
+
+    def hidden(self) -> list[Path]:
+        """Temporary files that are still there: a run that is killed leaves its own."""
+        return [path for path in self.directory.iterdir() if path.name.startswith(".")]
 
     def run(
         self,
@@ -179,7 +183,7 @@ def out_of_space(scene: Scene, draw: random.Random) -> bool:
         *_, line = ended.stderr.splitlines()
         assert ended.status == 1 and ended.calm and line.startswith("attnscan: cannot "), ended
     scene.check_files()
-    assert not [path for path in scene.directory.iterdir() if path.name.startswith(".")], "something is left beside"
+    assert not scene.hidden(), "something is left beside"
     scene.table.unlink(missing_ok=True)
     scene.goes_on()
     return ended.status != 0
