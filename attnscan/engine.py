@@ -7,6 +7,8 @@ import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TypeVar
 
 import torch
 
@@ -24,6 +26,9 @@ _BATCHES_IN_WINDOW = 4  # sorted together by length; a state is saved between wi
 _WINDOWS_AHEAD = 2
 
 OnBad = Callable[[InputError], None]
+
+T = TypeVar("T")
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -102,13 +107,13 @@ def scan(
     Raises: InputError, which says where the pair stands.
     """
     state = start or ScanState()
-    sums = state.sums
+    sums, score = state.sums, partial(scanner.score, on_pairs=on_pairs)
     with closing(windows(scanner, records, state.seen, on_bad)) as stream:
         for window, seen in stream:
             done = state.seen.read
             for batch in window:
-                found = _score(scanner, batch, on_pairs)
-                sums = found if sums is None else sums + found
+                for found in in_halves(batch, score, tokens_of, scanner.device):
+                    sums = found if sums is None else sums + found
                 done += len(batch)
                 if on_batch is not None:
                     on_batch(done)
@@ -177,6 +182,11 @@ def predictive_sums(
     return total
 
 
+def tokens_of(one: EncodedInput) -> int:
+    """How long an input is."""
+    return len(one.tokens)
+
+
 def _tokenized(
     scanner: Scanner, records: Iterable[Record], seen: Seen, limit: int, on_bad: OnBad | None
 ) -> Iterator[tuple[list[EncodedInput], Seen]]:
@@ -214,16 +224,25 @@ def _encoded(scanner: Scanner, record: Record, on_bad: OnBad | None) -> EncodedI
         return None
 
 
-def _score(scanner: Scanner, batch: list[EncodedInput], on_pairs: OnPairs | None) -> ScoreSums:
-    """Score a batch, in halves where the accelerator's memory does not hold it whole."""
+def in_halves(
+    items: Sequence[T], work: Callable[[Sequence[T]], Found], tokens: Callable[[T], int], device: torch.device | str
+) -> Iterator[Found]:
+    """Work on some items: on all at once, or in halves where the accelerator's memory does not hold them.
+
+    Raises: MemoryFullError if it does not hold a single one, which has so many `tokens`.
+    """
     try:
-        return scanner.score(batch, on_pairs=on_pairs)
+        found = work(items)
     except (torch.OutOfMemoryError, MemoryFullError):
-        if len(batch) == 1:
+        if len(items) == 1:
             raise MemoryFullError(
-                f"one input of {len(batch[0].tokens)} tokens does not fit into the memory of the {scanner.device}",
+                f"one input of {tokens(items[0])} tokens does not fit into the memory of the {device}",
                 "use --device cpu, --dtype float16, or shorter inputs",
             ) from None
-        torch.cuda.empty_cache()
-    middle = len(batch) // 2
-    return _score(scanner, batch[:middle], on_pairs) + _score(scanner, batch[middle:], on_pairs)
+    else:
+        yield found
+        return
+    torch.cuda.empty_cache()  # only now: the error held on to what was there when it was raised
+    middle = len(items) // 2
+    yield from in_halves(items[:middle], work, tokens, device)
+    yield from in_halves(items[middle:], work, tokens, device)

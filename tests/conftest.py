@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 from attnscan.sources import bundled_directory
 
@@ -36,6 +39,28 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("no shared data beside this checkout")
     return SHARED
+
+
+@contextmanager
+def _of_little_memory(model: Any, inputs: int) -> Iterator[list[int]]:
+    sizes: list[int] = []
+
+    def refuse(_: Any, given: tuple[Any, ...], named: dict[str, Any]) -> None:
+        sizes.append(len(given[0] if given else named["input_ids"]))
+        if sizes[-1] > inputs:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+
+    hook = model.register_forward_pre_hook(refuse, with_kwargs=True)
+    try:
+        yield sizes
+    finally:
+        hook.remove()
+
+
+@pytest.fixture
+def of_little_memory() -> Callable[[Any, int], AbstractContextManager[list[int]]]:
+    """A stand-in for a small accelerator: `of_little_memory(model, inputs)` yields the sizes of all batches tried."""
+    return _of_little_memory
 
 
 @pytest.fixture

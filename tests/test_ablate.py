@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,6 +100,19 @@ def test_batches_and_shared_forwards_change_nothing(
     for one, again in zip(worth.effects, other.effects, strict=True):
         for name in ("intact", "ablated", "control", "effect", "se"):
             assert getattr(again, name) == pytest.approx(getattr(one, name), abs=1e-5)
+
+
+@pytest.mark.parametrize("by", ["zero", "mean"])
+def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
+    toy: Scanner, chain: Callable[[], Iterator[Record]], of_little_memory: Any, by: str
+) -> None:
+    asked = _asked(*_sets(CARRIER, (0, 1)), by=by)
+    expected = ablate(toy, chain, asked)
+    with of_little_memory(toy.loaded.model, 6) as sizes:
+        found = ablate(toy, chain, asked)
+    assert max(sizes) > 6
+    for one, again in zip(expected.effects, found.effects, strict=True):
+        assert again.effect == pytest.approx(one.effect, abs=1e-5) and again.n == one.n
 
 
 def test_effects_of_the_sums_are_those_of_the_formula() -> None:

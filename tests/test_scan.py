@@ -266,18 +266,9 @@ def test_a_batch_that_does_not_fit_is_halved(options: ScanOptions, monkeypatch: 
     assert sum(sizes) == 40 and max(sizes) == 2
 
 
-def test_a_batch_that_the_model_itself_has_no_room_for_is_halved(options: ScanOptions) -> None:
-    """A stand-in for an accelerator: what torch raises there comes from deep inside the model."""
+def test_a_batch_that_the_model_itself_has_no_room_for_is_halved(options: ScanOptions, of_little_memory: Any) -> None:
     expected = scan_shard(options, PAIRS)
-    sizes: list[int] = []
-
-    def small(_: Any, __: tuple[Any, ...], named: dict[str, Any]) -> None:
-        sizes.append(len(named["input_ids"]))
-        if len(named["input_ids"]) > 2:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-
-    with Scanner(options) as scanner:
-        scanner.loaded.model.register_forward_pre_hook(small, with_kwargs=True)
+    with Scanner(options) as scanner, of_little_memory(scanner.loaded.model, 2) as sizes:
         sums = _states(scanner, _records(PAIRS))[-1].sums
         assert sums is not None and max(sizes) > 2
         _equal(sums, expected, 1e-9)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,7 +16,7 @@ from toy import _tokenizer, save_toy_bert
 from typer.testing import CliRunner, Result
 
 from attnscan.cli import app
-from attnscan.errors import InputError
+from attnscan.errors import InputError, MemoryFullError
 from attnscan.one_input import AttentionKeeper
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair, Record
@@ -110,6 +111,17 @@ def test_batches_change_nothing(toy: Scanner, found: Similarity, batch_tokens: i
     again = similar(toy.with_options(batch_tokens=batch_tokens), _records(), queries=100)
     assert_allclose(again.divergence, found.divergence, atol=1e-6)
     assert_allclose(again.se, found.se, atol=1e-6)
+
+
+def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
+    toy: Scanner, found: Similarity, of_little_memory: Any
+) -> None:
+    with of_little_memory(toy.loaded.model, 2) as sizes:
+        again = similar(toy, _records(), queries=100)
+    assert max(sizes) > 2 and again.queries == found.queries
+    assert_allclose(again.divergence, found.divergence, atol=1e-6)
+    with of_little_memory(toy.loaded.model, 0), pytest.raises(MemoryFullError, match="one input of 12 tokens"):
+        similar(toy, _records(), queries=100)
 
 
 def test_errors_are_clustered_by_pair() -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnscan.batch import EncodedInput, collate
-from attnscan.engine import OnBad, Seen, windows
+from attnscan.engine import OnBad, Seen, in_halves, tokens_of, windows
 from attnscan.errors import InputError
 from attnscan.options import DRAWS, By
 from attnscan.outputs import OnOutput, OutputTap
@@ -146,11 +146,17 @@ class _Study:
 
     def _answers(self, questions: Sequence[Question], inputs: dict[str, Tensor], off: Tensor) -> Tensor:
         """Every question with every set. Shape: `off` [set, layer, head] -> [question, set, number]."""
-        repeated = {name: values.repeat_interleave(len(off), 0) for name, values in inputs.items()}
-        every = [question for question in questions for _ in off]
-        edit = _switch(off.repeat(len(questions), 1, 1).to(self._device), self._means)
+
+        def of_rows(rows: Sequence[int]) -> Tensor:
+            asked, sets = (torch.tensor(each) for each in zip(*(divmod(row, len(off)) for row in rows), strict=True))
+            repeated = {name: values[asked.to(values.device)] for name, values in inputs.items()}
+            edit = _switch(off[sets].to(self._device), self._means)
+            every = [questions[number] for number in asked]
+            return self._measure.answers(every, lambda: self._tap.run(repeated, edit))
+
+        rows, length = range(len(questions) * len(off)), inputs["input_ids"].shape[1]
         with self._tap:
-            answers = self._measure.answers(every, lambda: self._tap.run(repeated, edit))
+            answers = torch.cat(list(in_halves(rows, of_rows, lambda _: length, self._device)))
         return answers.view(len(questions), len(off), -1)
 
     def finish(self) -> Iterator[Effect]:
@@ -184,24 +190,31 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
     Raises: InputError if there is no pair.
     """
     model, device = scanner.loaded.model, scanner.loaded.device
-    total: dict[int, Tensor] = {}
+    total: Tensor | None = None
     count = 0
+
+    def run(inputs: Sequence[EncodedInput]) -> tuple[Tensor, int]:
+        """The sum over words, and how many there are."""
+        batch = collate(inputs, scanner.loaded.pad_id)
+        length = batch.model_inputs["input_ids"].shape[1]
+        rows = [[sentence >= 0 for sentence in one.sentence] for one in inputs]
+        word = torch.tensor([row + [False] * (length - len(row)) for row in rows], device=device)
+        found: list[Tensor] = []
+
+        def keep(_layer: int, output: Tensor) -> None:
+            found.append(output[word].to(exact(device)).sum(0))
+
+        tap.run({name: values.to(device) for name, values in batch.model_inputs.items()}, keep)
+        return torch.stack(found), int(word.sum())
+
     with closing(windows(scanner, records, Seen(), on_bad)) as stream, OutputTap(model, model) as tap:
-        for inputs in (batch for window, _ in stream for batch in window):
-            batch = collate(inputs, scanner.loaded.pad_id)
-            length = batch.model_inputs["input_ids"].shape[1]
-            rows = [[sentence >= 0 for sentence in one.sentence] for one in inputs]
-            word = torch.tensor([row + [False] * (length - len(row)) for row in rows], device=device)
-
-            def add(layer: int, output: Tensor, word: Tensor = word) -> None:
-                found = output[word].to(exact(device)).sum(0)
-                total[layer] = total[layer] + found if layer in total else found
-
-            tap.run({name: values.to(device) for name, values in batch.model_inputs.items()}, add)
-            count += int(word.sum())
-    if not count:
+        for batch in (batch for window, _ in stream for batch in window):
+            for found, words in in_halves(batch, run, tokens_of, device):
+                total = found if total is None else total + found
+                count += words
+    if total is None or not count:
         raise InputError("there is no pair to average heads over", "give a file with at least one")
-    return torch.stack([total[layer] for layer in sorted(total)]) / count
+    return total / count
 
 
 def _noting(records: Iterable[Record], labels: dict[int, str]) -> Iterator[Record]:

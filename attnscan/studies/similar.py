@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
-from attnscan.engine import OnBad, Seen, windows
+from torch import Tensor
+
+from attnscan.batch import EncodedInput
+from attnscan.engine import OnBad, Seen, in_halves, tokens_of, windows
 from attnscan.errors import InputError
 from attnscan.options import QUERIES, WITHIN
 from attnscan.pairs import Record
@@ -29,18 +32,24 @@ def similar(
     """
     scores: ScoreSums | None = None
     apart: DivergenceSums | None = None
-    seen, done, seed = Seen(), 0, scanner.options.seed
+    seen, done = Seen(), 0
+
+    def look(inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, list[tuple[Sequence[int], Tensor]]]:
+        """The scores of some inputs and, of each, the queries that were drawn with all heads' weights there."""
+        drawn = [queries_of(one, queries, scanner.options.seed) for one in inputs]
+        keeper = RowKeeper(drawn, [len(one.tokens) for one in inputs])
+        scores = scanner.score(inputs, also=keeper)
+        return scores, list(zip(drawn, keeper.rows(), strict=True))
+
     with closing(windows(scanner, records, seen, on_bad)) as stream:
         for window, seen_then in stream:
             for batch in window:
-                drawn = [queries_of(one, queries, seed) for one in batch]
-                keeper = RowKeeper(drawn, [len(one.tokens) for one in batch])
-                found = scanner.score(batch, also=keeper)
-                scores = found if scores is None else scores + found
-                for rows, own in zip(keeper.rows(), drawn, strict=True):
-                    apart = apart or DivergenceSums.of(len(rows))
-                    if own:
-                        apart.add(divergences(rows).numpy(), len(own))
+                for found, kept in in_halves(batch, look, tokens_of, scanner.device):
+                    scores = found if scores is None else scores + found
+                    for own, rows in kept:
+                        apart = apart or DivergenceSums.of(len(rows))
+                        if own:
+                            apart.add(divergences(rows).numpy(), len(own))
                 done += len(batch)
                 if on_batch is not None:
                     on_batch(done)
