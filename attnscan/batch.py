@@ -7,7 +7,8 @@ word with its pieces merged. Every special token is a unit of its own.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -127,26 +128,30 @@ class EncodedBatch:
         place = torch.arange(self.word.shape[1], device=self.word.device)
         return (place[None, :] - place[:, None])[None]
 
-    @property
+    @cached_property
     def same_sentence(self) -> Tensor:
         """Both are words, of one sentence. Shape: [batch, query, key], bool."""
-        return _both(self.word) & (self.sentence[:, :, None] == self.sentence[:, None, :])
+        return _equal(self.sentence, self.word)
 
-    @property
+    @cached_property
     def alike(self) -> Tensor:
         """Both are words with a letter or digit, identical or related. Shape: [batch, query, key], bool."""
-        alike = self.text_id[:, :, None] == self.text_id[:, None, :]
-        if self.related is not None:
-            alike = alike | self.related
-        return alike & _both(self.word & ~self.punctuation)
+        content = self.word & ~self.punctuation
+        alike = _equal(self.text_id, content)
+        return alike if self.related is None else alike | (self.related & _both(content))
 
     def to(self, device: torch.device) -> EncodedBatch:
         """The same batch on another device."""
-        moved: dict[str, Any] = {
-            name: value.to(device) for name, value in vars(self).items() if isinstance(value, Tensor)
-        }
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        moved: dict[str, Any] = {name: value.to(device) for name, value in own.items() if isinstance(value, Tensor)}
         inputs = {name: value.to(device) for name, value in self.model_inputs.items()}
         return replace(self, **moved, model_inputs=inputs)
+
+
+def _equal(numbers: Tensor, mask: Tensor) -> Tensor:
+    """Where query and key are of the mask, and of one number from 0 on: what is not is made unequal to all else."""
+    queries, keys = (numbers.masked_fill(~mask, other) for other in (-1, -2))
+    return queries[:, :, None] == keys[:, None, :]
 
 
 def _both(mask: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 The tap is an attention implementation of our own, registered with transformers for as long as a
 `Tap` is open. It computes what eager attention computes, in blocks that stay in the processor's
-cache, shows each block to the consumer and forgets it, so that no more than one layer's weights ever
+last cache, shows each block to the consumer and forgets it, so that no more than one layer's weights ever
 exist. After the last layer's weights there is nothing left to learn, and the forward pass ends there.
 
 Some architectures (DeBERTa, MPNet, XLNet, ...) never call the registered function. They are run with
@@ -26,7 +26,7 @@ from attnscan.implementation import Implementation, attention_of, is_modified, l
 from attnscan.masks import Mask, Untappable, visible_keys
 from attnscan.shown import softmax_weights
 
-_BLOCK = 1 << 18  # weights in a block on a CPU: 1 MiB of float32, which the second-level cache holds
+_BLOCK = 1 << 20  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
 _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
 
 
@@ -137,18 +137,17 @@ class Tap:
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
         mask = run.mask_of(attention_mask, query)
         grid = (run.layers, query.shape[1])
-        output = query.new_zeros(*query.shape[:-1], value.shape[-1])  # padding, left out below, stays 0
-        scaled_first = (
-            math.frexp(scaling)[0] == 0.5
-        )  # a power of two: it moves no bit, and queries are fewer than logits
-        factor = query * scaling if scaled_first else query
+        output = _room_for_output(query, value, run.lengths)
+        # Scaling by a power of two moves no bit, and queries are fewer than logits.
+        scaled_first = math.frexp(scaling)[0] == 0.5
         # Layers are counted by calls: ALBERT calls one shared module for each, and neither
         # it nor DistilBERT knows a layer's number.
         last = run.layer == run.layers - 1
         for inputs, heads, length in _blocks(run.lengths, query):
             part = (inputs, heads, slice(length))
             # The order of operations is that of eager attention, so that the two agree to the last bits.
-            logits = torch.matmul(factor[part], key[part].transpose(2, 3)).float()
+            factor = query[part] * scaling if scaled_first else query[part]
+            logits = torch.matmul(factor, key[part].transpose(2, 3)).float()
             if not scaled_first:
                 logits *= scaling
             mask.add_to(logits, inputs, heads)
@@ -232,6 +231,12 @@ def _lengths(inputs: dict[str, Any]) -> list[int]:
         return [ids.shape[1]] * len(ids)
     places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
     return [max(1, int(length)) for length in (places * (present != 0)).amax(1)]
+
+
+def _room_for_output(query: Tensor, value: Tensor, lengths: list[int]) -> Tensor:
+    """Room for every head's output; padding, which no block reaches, is 0. Shape: [batch, head, query, dimension]."""
+    shape = (*query.shape[:-1], value.shape[-1])
+    return query.new_empty(shape) if min(lengths) == query.shape[2] else query.new_zeros(shape)
 
 
 def _blocks(lengths: list[int], query: Tensor) -> Iterator[tuple[slice, slice, int]]:

@@ -9,7 +9,7 @@ an input's sums independent of the inputs beside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -25,7 +25,7 @@ class Target:
 
     id: str
     matrix: Tensor
-    """Shape: [batch, query, key], float in [0, 1]; a query with a zero row is not eligible."""
+    """Shape: [batch, query, key], bool or float in [0, 1]; a query with a zero row is not eligible."""
     even: bool = False
     """Score min(weight, target) instead of weight x target."""
     part_of: str | None = None
@@ -44,40 +44,66 @@ class Readout:
     """
 
     def __init__(self, targets: Sequence[Target], inputs: slice, length: int, words: Tensor) -> None:
-        self._matrices = [target.matrix[inputs, :length, :length] for target in targets]
+        self._count, self._length = len(targets), length
         self._words = words[inputs, None, None, :length]
-        used = [matrix != 0 for matrix in self._matrices]
-        on_words = [cells & (self._words[:, 0] > 0) for cells in used]
-        self.eligible, self.eligible_on_words = (
-            torch.stack([cells.any(-1) for cells in each], -1).to(exact(words.device)) for each in (used, on_words)
-        )
-        """Shape: [batch, query, pattern]."""
-        self._even = {p: (m, m * on_words[p]) for p, m in enumerate(self._matrices) if targets[p].even}
-        columns = [torch.zeros_like(m) if p in self._even else m for p, m in enumerate(self._matrices)]
-        for eligible in (self.eligible, self.eligible_on_words):
-            columns += [self._matrices[wider] * eligible[..., p, None].float() for p, wider in parts(targets)]
-        self._lay_out(columns)
+        matrices = [target.matrix[inputs, :length, :length] for target in targets]
+        self._even = {p: matrix.float() for p, matrix in enumerate(matrices) if targets[p].even}
+        self._even_on_words = {p: matrix * self._words[:, 0] for p, matrix in self._even.items()}
+        self._dense: dict[int, Tensor] = {}
+        """By column. Shape: [batch, query, key], zero for the inputs of which the column is sparse."""
+        self._pick_cells({p: matrix for p, matrix in enumerate(matrices) if p not in self._even})
+        self.eligible, self.eligible_on_words = self._with_a_target()
+        """Shape: [batch, query, pattern], 0 or 1."""
+        self._add_parts(parts(targets))
 
-    def _lay_out(self, columns: list[Tensor]) -> None:
-        """Find the cells of the sparse columns; of each input, a dense one is multiplied through."""
-        length = columns[0].shape[-1]
-        used = [column != 0 for column in columns]
-        spread = [cells.count_nonzero((1, 2)) > _DENSE * length**2 for cells in used]
-        self._dense = {c: columns[c] * spread[c][:, None, None] for c in range(len(columns)) if bool(spread[c].any())}
-        sparse = [column.flatten(1) for column in columns]
-        union = torch.zeros_like(used[0])
-        for c in range(len(columns)):
-            if c in self._dense:
-                sparse[c] = sparse[c] * ~spread[c][:, None]
-                used[c] = used[c] & ~spread[c][:, None, None]
-            union |= used[c]
-        cells = pad_sequence([row.nonzero()[:, 0] for row in union.flatten(1)], batch_first=True, padding_value=-1)
-        self._cells = cells.clip(0)  # padding points to the first cell, and weighs nothing
-        self._queries = self._cells // length
-        values = torch.stack([column.gather(1, self._cells) for column in sparse], -1) * (cells >= 0)[..., None]
-        self._values = values.to(self.eligible.dtype)
+    def _pick_cells(self, matrices: dict[int, Tensor]) -> None:
+        """Find the cells of all sparse targets together, and what each is in each; note the targets that are not."""
+        shape, most = (len(self._words), self._length, self._length), _DENSE * self._length**2
+        used = {p: matrix if matrix.dtype == torch.bool else matrix != 0 for p, matrix in matrices.items()}
+        sparse = {p: torch.ones(shape[0], dtype=torch.bool, device=self._words.device) for p in used}
+        cells = _places(used.values(), shape, self._words.device)
+        if max(map(len, cells)) > most:
+            sparse = {p: cells.count_nonzero((1, 2)) <= most for p, cells in used.items()}
+            cells = _places([each & sparse[p][:, None, None] for p, each in used.items()], shape, self._words.device)
+            for p in (p for p in used if not bool(sparse[p].all())):
+                self._dense[p] = matrices[p] * ~sparse[p][:, None, None]
+        padded = pad_sequence(cells, batch_first=True, padding_value=-1)
+        self._cells = padded.clip(0)  # padding points to the first cell, and weighs nothing
+        self._queries = self._cells // self._length
+        self._on_words = self._words[:, 0, 0].gather(1, self._cells % self._length)[:, None]
+        """Whether each cell's key is a word. Shape: [batch, 1, cell], 0 or 1."""
+        self._values = torch.zeros(*padded.shape, self._count, dtype=exact(padded.device), device=padded.device)
         """Shape: [batch, cell, column]."""
-        self._on_words = self._words[:, 0].expand(-1, length, -1).flatten(1).gather(1, self._cells)[:, None]
+        for p, matrix in matrices.items():
+            counts = (padded >= 0) & sparse[p][:, None]
+            self._values[..., p] = matrix.flatten(1).gather(1, self._cells) * counts
+
+    def _with_a_target(self) -> Iterator[Tensor]:
+        """Which queries have a target: over every key, and over words alone."""
+        for on_words in (False, True):
+            cells = self._values * self._on_words[:, 0, :, None] if on_words else self._values
+            found = self._by_query(cells)
+            for p, matrix in self._dense.items():
+                found[..., p] += (matrix * self._words[:, 0] if on_words else matrix).sum(-1)
+            for p, matrix in self._even.items():
+                found[..., p] = (self._even_on_words[p] if on_words else matrix).amax(-1)
+            yield (found > 0).to(found.dtype)
+
+    def _add_parts(self, wider: Sequence[tuple[int, int]]) -> None:
+        """Add the columns that parts have beside their own."""
+        for eligible in (self.eligible, self.eligible_on_words):
+            for part, whole in wider:
+                column, queries = self._values.shape[-1], eligible[..., part]
+                cells = self._values[..., whole] * queries.gather(1, self._queries)
+                self._values = torch.cat([self._values, cells[..., None]], -1)
+                through = self._even.get(whole, self._dense.get(whole))
+                if through is not None:
+                    self._dense[column] = through * queries[..., None].float()
+
+    def _by_query(self, cells: Tensor) -> Tensor:
+        """The sums of cells in each query's row. Shape: [batch, cell, column] -> [batch, query, column]."""
+        sums = cells.new_zeros(len(cells), self._length, cells.shape[-1])
+        return sums.scatter_add_(1, self._queries[..., None].expand_as(cells), cells)
 
     def left(self, weights: Tensor) -> Tensor:
         """The weight that each query has on words. Shape: [batch, head, query, key] -> [batch, head, query]."""
@@ -94,10 +120,10 @@ class Readout:
             on_column = weights * column[:, None]
             measured[0, ..., c] += on_column.sum((-1, -2))
             measured[1, ..., c] += ((on_column * self._words).sum(-1) * share).sum(-1)
-        for p, (target, on_words) in self._even.items():
+        for p, target in self._even.items():
             measured[0, ..., p] = torch.minimum(weights, target[:, None]).sum((-1, -2))
             shared = weights * share[..., None]
-            measured[1, ..., p] = torch.minimum(shared, on_words[:, None], out=shared).sum((-1, -2))
+            measured[1, ..., p] = torch.minimum(shared, self._even_on_words[p][:, None], out=shared).sum((-1, -2))
         return measured
 
     def _on_cells(self, weights: Tensor, share: Tensor) -> Tensor:
@@ -110,12 +136,22 @@ class Readout:
         return both.view(len(both), 2, heads, -1).transpose(0, 1)
 
     def by_query(self, weights: Tensor) -> Tensor:
-        """Weight on target of each eligible query. Shape: [batch, query, key] -> [batch, query, pattern]."""
-        measured = [
-            torch.minimum(weights, matrix) if p in self._even else weights * matrix
-            for p, matrix in enumerate(self._matrices)
-        ]
-        return torch.stack([each.sum(-1, dtype=self.eligible.dtype) for each in measured], -1)
+        """Weight on target of each query. Shape: [batch, query, key] -> [batch, query, pattern]."""
+        picked = weights.flatten(1).gather(1, self._cells)[..., None]
+        measured = self._by_query(picked * self._values[..., : self._count])
+        for p in (p for p in self._dense if p < self._count):
+            measured[..., p] += (weights * self._dense[p]).sum(-1, dtype=measured.dtype)
+        for p, target in self._even.items():
+            measured[..., p] = torch.minimum(weights, target).sum(-1, dtype=measured.dtype)
+        return measured
+
+
+def _places(used: Iterable[Tensor], shape: tuple[int, int, int], device: torch.device) -> list[Tensor]:
+    """The cells of each input that any of some targets uses, by their place in its matrix. Shape: [cell] each."""
+    union = torch.zeros(shape, dtype=torch.bool, device=device)
+    for cells in used:
+        union |= cells
+    return [row.nonzero()[:, 0] for row in union.flatten(1)]
 
 
 def parts(targets: Sequence[Target]) -> list[tuple[int, int]]:

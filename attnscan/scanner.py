@@ -189,15 +189,15 @@ def _target(pattern: Pattern, batch: EncodedBatch) -> Tensor:
     assert pattern.target is not None
     matrix = pattern.target(batch)
     if pattern in PATTERNS:
-        return matrix.float()
+        return matrix
     remedy = "return a tensor [batch, query, key] of bool, or of numbers from 0 to 1"
     if not isinstance(matrix, Tensor):
         raise OptionError(f"pattern '{pattern.id}' gives a {type(matrix).__name__}", remedy)
     if matrix.shape != batch.same_sentence.shape:
         due = list(batch.same_sentence.shape)
         raise OptionError(f"pattern '{pattern.id}' gives a target of shape {list(matrix.shape)}, not {due}", remedy)
-    target = matrix.to(batch.word.device, torch.float32)
-    if not ((target >= 0) & (target <= 1)).all():
+    target = matrix.to(batch.word.device, torch.bool if matrix.dtype == torch.bool else torch.float32)
+    if target.dtype != torch.bool and not ((target >= 0) & (target <= 1)).all():
         raise OptionError(f"pattern '{pattern.id}' gives numbers outside [0, 1]", remedy)
     return target
 

@@ -101,7 +101,8 @@ class Scorer:
         """
         visible, length = block.visible, block.weights.shape[-1]
         if id(visible) not in part.chance:
-            even = visible[inputs, :length, :length] / visible[inputs, :length, :length].sum(-1, keepdim=True).clip(1)
+            even = visible[inputs, :length, :length].float()
+            even = even / even.sum(-1, keepdim=True).clip(1)
             if self._merge is not None:
                 even = self._merge(inputs.start, even[:, None])[0][:, 0]
             on_words = even * part.is_word

@@ -81,7 +81,7 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
             layers = eager(**collated.model_inputs, output_attentions=True).attentions
         weights = torch.cat(layers).flatten(0, 1).numpy()
         for target in targets_of(collated, PATTERNS):
-            matrix = target.matrix[0].numpy()
+            matrix = target.matrix[0].float().numpy()
             eligible = matrix.any(-1)
             for head in weights:
                 (head * matrix).sum(-1)[eligible].sum() / max(1, eligible.sum())

@@ -98,7 +98,7 @@ class NeuronScorer:
         key = (start, stop, length, id(block.visible))
         if key not in self._parts:
             own = (slice(start, stop), slice(length), slice(length))
-            matrices = [target.matrix[own] for target in self._targets]
+            matrices = [target.matrix[own].float() for target in self._targets]
             word, visible = self._batch.word[own[:2]], block.visible[own]
             same = self._batch.same_sentence[own]
             self._parts[key] = _Part(
