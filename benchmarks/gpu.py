@@ -1,0 +1,136 @@
+"""What a scan costs on a GPU: against a plain sdpa forward, and as a share of what the chip's matrix units reach.
+
+    python benchmarks/gpu.py [--runs 7] [--device cuda] [--shapes base large] [--lengths 128 512] [--tokens 32768]
+
+Models of BERT base's and BERT large's shape with random weights, every pattern but `predictive`, float16 and
+bfloat16. Rivals run in turn in one process, each synchronized before the clock is read; the ratio is a median over
+neighbouring runs. The matrix units' rate is measured beside them, by one large product in the same format; the share is
+the forward's own products (padding there is none) over that rate in the time that the scan took. Before anything is
+timed, the scores are held against those of float32 on the CPU.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import torch
+from scan import inputs_of
+from sidebyside import Cost, cost, in_turn, machine, ratios
+from transformers import BertConfig, BertModel
+
+from attnscan.batch import EncodedBatch, EncodedInput, collate
+from attnscan.capture import Tap
+from attnscan.patterns import PATTERNS
+from attnscan.results import Scores
+from attnscan.scanner import targets_of
+from attnscan.score import Scorer
+
+SHAPES = {"base": (12, 12), "large": (24, 16)}
+BOUND = 1.2
+MOST_OFF = {torch.float16: 5e-3, torch.bfloat16: 4e-2}  # of a score, against float32
+
+
+def model_of(layers: int, heads: int) -> BertModel:
+    """A random BERT with heads of 64 dimensions."""
+    torch.manual_seed(0)
+    width = 64 * heads
+    config = BertConfig(
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        hidden_size=width,
+        intermediate_size=4 * width,
+        attn_implementation="sdpa",
+    )
+    return BertModel(config, add_pooling_layer=False).eval()
+
+
+def products(layers: int, heads: int, length: int, inputs: int) -> float:
+    """Floating-point operations of a forward's matrix products."""
+    width = 64 * heads
+    return 2.0 * inputs * layers * length * (12 * width**2 + 2 * length * width)
+
+
+def rate(device: torch.device, dtype: torch.dtype, size: int) -> float:
+    """Operations a second of one large matrix product, the best of some."""
+    a, b = (torch.randn(size, size, device=device, dtype=dtype) for _ in range(2))
+    times = [synchronized(device, lambda: a @ b).wall for _ in range(10)]
+    return 2.0 * size**3 / min(times)
+
+
+def synchronized(device: torch.device, run: Callable[[], object]) -> Cost:
+    """The cost of a run to its end on the device."""
+
+    def whole() -> None:
+        run()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
+    return cost(whole)
+
+
+def scored(tap: Tap, batch: EncodedBatch) -> Scores:
+    """A batch's scores."""
+    scorer = Scorer(batch, targets_of(batch, PATTERNS))
+    tap.run(batch.model_inputs, scorer)
+    return scorer.sums().finish()
+
+
+def plain(model: BertModel, batch: EncodedBatch) -> None:
+    """A forward without attention."""
+    with torch.inference_mode():
+        model(**batch.model_inputs)
+
+
+def check(model: BertModel, inputs: list[EncodedInput], device: torch.device, dtype: torch.dtype) -> None:
+    """Raises: AssertionError if the scores differ from float32's on a CPU by more than the format explains."""
+    with Tap(model.to("cpu", torch.float32)) as tap:
+        expected = scored(tap, collate(inputs)).every_key.score
+    with Tap(model.to(device, dtype)) as tap:
+        found = scored(tap, collate(inputs).to(device)).every_key.score
+    off = float(np.nanmax(np.abs(found - expected)))
+    assert off < MOST_OFF.get(dtype, 1e-5), f"scores in {dtype} are off by {off:.1e}"
+
+
+def main() -> None:
+    """Print a line for each shape, length and format."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=7)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--shapes", nargs="+", default=list(SHAPES), choices=list(SHAPES))
+    parser.add_argument("--lengths", type=int, nargs="+", default=[128, 512])
+    parser.add_argument("--dtypes", nargs="+", default=["float16", "bfloat16"])
+    parser.add_argument("--tokens", type=int, default=32_768, help="in a batch")
+    parser.add_argument("--product", type=int, default=8192, help="rows of the product that gives the rate")
+    asked = parser.parse_args()
+    device = torch.device(asked.device)
+    chip = torch.cuda.get_device_name(device) if device.type == "cuda" else "no GPU"
+    print(f"{machine()}, {chip}, torch {torch.__version__}; {asked.tokens:,} tokens a batch, {asked.runs} runs\n")
+    print("| shape | tokens | format | pairs a second | scan / sdpa | bound | of the matrix rate | peak memory |")
+    print("| --- | ---: | --- | ---: | ---: | ---: | ---: | ---: |")
+    for shape, length, name in ((s, n, d) for s in asked.shapes for n in asked.lengths for d in asked.dtypes):
+        dtype, (layers, heads) = getattr(torch, name), SHAPES[shape]
+        model, inputs = model_of(layers, heads), inputs_of(length, max(1, asked.tokens // length))
+        check(model, inputs[:2], device, dtype)
+        batch = collate(inputs).to(device)
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        with Tap(model) as tap:
+            rivals = {"scan": partial(scored, tap, batch), "plain": partial(plain, model, batch)}
+            costs = in_turn({each: partial(synchronized, device, run) for each, run in rivals.items()}, asked.runs)
+        seconds = statistics.median(each.wall for each in costs["scan"])
+        ratio, _ = ratios(costs["scan"], costs["plain"])
+        share = products(layers, heads, length, len(inputs)) / seconds / rate(device, dtype, asked.product)
+        peak = torch.cuda.max_memory_allocated(device) / 2**30 if device.type == "cuda" else float("nan")
+        print(
+            f"| {shape} | {length} | {name} | {len(inputs) / seconds:,.0f} | {ratio:.2f} | {BOUND:.2f} "
+            f"| {share:.0%} | {peak:.1f} GiB |",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()
