@@ -150,6 +150,8 @@ def _load_weights(source: Source, dtype: torch.dtype, attention: str | None = No
         ignore_mismatched_sizes=True,  # transformers itself names them in its log only
         output_loading_info=True,
     )
+    if getattr(model, "_hf_peft_config_loaded", False):
+        raise ValueError("it holds an adapter, which changes another model's weights")
     for name, saved, expected in sorted(info["mismatched_keys"]):
         if "pooler" not in name:
             raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")

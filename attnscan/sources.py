@@ -123,10 +123,15 @@ def bundled_directory() -> Path | None:
 def checkpoint_directory(path: Path) -> Path:
     """The directory to load from, once it is known to hold a whole checkpoint that is safe to read.
 
-    Raises: ModelError if config, tokenizer or weights are missing, or the weights are pickles.
+    Raises: ModelError if config, tokenizer or weights are missing, the weights are pickles, or an adapter's.
     """
     if not (path / "config.json").is_file() and (path / "modules.json").is_file():
         path = _transformer_module(path)
+    if (path / "adapter_config.json").is_file():
+        raise ModelError(
+            f"{path} holds an adapter (LoRA or the like), which changes another model's weights",
+            "merge it into its model and save that: peft's merge_and_unload(), then save_pretrained(DIR)",
+        )
     if not (path / "config.json").is_file():
         raise ModelError(f"{path} has no config.json", "give a directory written by save_pretrained()")
     if not has_safetensors(path):
@@ -179,6 +184,15 @@ def cached(hub_id: str) -> Source | None:
         return None
     snapshot = Path(config).parent
     return Source(hub_id, str(snapshot), revision=snapshot.name)
+
+
+def snapshots(hub_id: str) -> list[Path]:
+    """Every state of a repository of the hub that the local cache holds: weights may lie in another than its config."""
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
+
+    repository = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=hub_id, repo_type="model")
+    return sorted((repository / "snapshots").glob("*"))
 
 
 def hub_answers(patience: float = HUB_PATIENCE) -> bool:

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch.nn.modules import module as torch_module
 
-from attnscan.sources import cached
+from attnscan.sources import snapshots
 
 MAX_LABELS = 1 << 20
 """Transformers writes a name for each label that a config counts."""
@@ -88,10 +88,9 @@ class _Budget:
     @cached_property
     def _held(self) -> tuple[int, int]:
         """Of the checkpoint: how many tensors, and how many numbers they have together."""
-        source = cached(self._location) if not Path(self._location).is_dir() else None
-        directory = Path(source.location if source else self._location)
-        sizes = [size for path in directory.glob("*.safetensors") for size in _sizes(path)]
-        return len(sizes), sum(sizes)
+        directories = [Path(self._location)] if Path(self._location).is_dir() else snapshots(self._location)
+        sizes = [[size for path in each.glob("*.safetensors") for size in _sizes(path)] for each in directories]
+        return max(((len(each), sum(each)) for each in sizes), default=(0, 0))
 
 
 def _sizes(path: Path) -> list[int]:

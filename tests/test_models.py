@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import torch
+from huggingface_hub import constants
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import (
@@ -33,12 +34,14 @@ from transformers import (
 )
 from transformers.utils import logging
 
+from attnscan import untrusted
 from attnscan.errors import AttnscanError, CaptureError, DeviceError, ModelError
 from attnscan.models import LoadedModel, load
 from attnscan.one_input import classify
 from attnscan.options import Device, Dtype, ScanOptions
 from attnscan.pairs import Pair
 from attnscan.sources import BUNDLED_SHA256, Source, bundled
+from attnscan.untrusted import guarded
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "."]
 SIZE = len(VOCABULARY)
@@ -304,6 +307,23 @@ class TestDisagreement:
 
 
 class TestDamage:
+    @pytest.mark.parametrize("state", ["main", "converted"])
+    def test_what_a_model_of_the_hub_holds_is_counted_wherever_its_cache_has_it(
+        self, bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, state: str
+    ) -> None:
+        """The hub converts pickles by itself, in a state of the repository that is not its main one."""
+        for slack in ("_WEIGHTS_MORE", "_TENSORS_MORE"):
+            monkeypatch.setattr(untrusted, slack, 0)
+        monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+        snapshots = tmp_path / "models--org--model" / "snapshots"
+        (snapshots / "main").mkdir(parents=True)
+        (snapshots / state).mkdir(exist_ok=True)
+        shutil.copy(bert / "model.safetensors", snapshots / state)
+        with guarded("org/model"):
+            BertModel(BertConfig(**SMALL))
+        with pytest.raises(ValueError, match="asks for"), guarded("org/another"):
+            BertModel(BertConfig(**SMALL))
+
     def test_a_truncated_file_is_refused(self, bert: Path) -> None:
         file = bert / "model.safetensors"
         content = file.read_bytes()

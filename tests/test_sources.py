@@ -360,6 +360,8 @@ class TestCheckpoint:
             (("config.json", "tokenizer.json"), "has no weights"),
             (("config.json", "tokenizer.json", "training_args.bin"), "has no weights"),
             (("config.json", "model.safetensors"), "has no tokenizer"),
+            (("adapter_config.json", "adapter_model.safetensors", "tokenizer.json"), "holds an adapter"),
+            ((*WHOLE, "adapter_config.json"), "holds an adapter"),
         ],
     )
     def test_what_is_missing_is_said(self, tmp_path: Path, files: tuple[str, ...], words: str) -> None:
