@@ -8,12 +8,10 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
-
-import torch
 
 from attnscan.batch import EncodedInput
-from attnscan.errors import InputError, MemoryFullError, StateError, TooLongError
+from attnscan.errors import InputError, StateError, TooLongError
+from attnscan.forward import in_halves
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair, Record
 from attnscan.predictive import Report
@@ -26,9 +24,6 @@ _BATCHES_IN_WINDOW = 4  # sorted together by length; a state is saved between wi
 _WINDOWS_AHEAD = 2
 
 OnBad = Callable[[InputError], None]
-
-T = TypeVar("T")
-Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -222,27 +217,3 @@ def _encoded(scanner: Scanner, record: Record, on_bad: OnBad | None) -> EncodedI
             raise placed from None
         on_bad(placed)
         return None
-
-
-def in_halves(
-    items: Sequence[T], work: Callable[[Sequence[T]], Found], tokens: Callable[[T], int], device: torch.device | str
-) -> Iterator[Found]:
-    """Work on some items: on all at once, or in halves where the accelerator's memory does not hold them.
-
-    Raises: MemoryFullError if it does not hold a single one, which has so many `tokens`.
-    """
-    try:
-        found = work(items)
-    except (torch.OutOfMemoryError, MemoryFullError):
-        if len(items) == 1:
-            raise MemoryFullError(
-                f"one input of {tokens(items[0])} tokens does not fit into the memory of the {device}",
-                "use --device cpu, --dtype float16, or shorter inputs",
-            ) from None
-    else:
-        yield found
-        return
-    torch.cuda.empty_cache()  # only now: the error held on to what was there when it was raised
-    middle = len(items) // 2
-    yield from in_halves(items[:middle], work, tokens, device)
-    yield from in_halves(items[middle:], work, tokens, device)

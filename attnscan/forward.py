@@ -1,17 +1,20 @@
-"""Running somebody else's model: what it takes, what it says when it fails, and silence about everything else."""
+"""Running somebody else's model: what it takes, what it says when it fails, in halves where memory is short."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 from transformers.utils import logging
 
 from attnscan.errors import CaptureError, MemoryFullError
+
+T = TypeVar("T")
+Found = TypeVar("Found")
 
 
 @contextmanager
@@ -84,3 +87,27 @@ def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor]) -> Iterator[None
         yield
     finally:
         hook.remove()
+
+
+def in_halves(
+    items: Sequence[T], work: Callable[[Sequence[T]], Found], tokens: Callable[[T], int], device: torch.device | str
+) -> Iterator[Found]:
+    """Work on some items: on all at once, or in halves where the accelerator's memory does not hold them.
+
+    Raises: MemoryFullError if it does not hold a single one, which has so many `tokens`.
+    """
+    try:
+        found = work(items)
+    except (torch.OutOfMemoryError, MemoryFullError):
+        if len(items) == 1:
+            raise MemoryFullError(
+                f"one input of {tokens(items[0])} tokens does not fit into the memory of the {device}",
+                "use --device cpu, --dtype float16, or shorter inputs",
+            ) from None
+    else:
+        yield found
+        return
+    torch.cuda.empty_cache()  # only now: the error held on to what was there when it was raised
+    middle = len(items) // 2
+    yield from in_halves(items[:middle], work, tokens, device)
+    yield from in_halves(items[middle:], work, tokens, device)

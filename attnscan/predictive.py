@@ -11,8 +11,8 @@ of j. One sequence with both hidden serves both directions. Two measures:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscan.batch import EncodedInput
-from attnscan.forward import forward, head_sees_only
+from attnscan.forward import forward, head_sees_only, in_halves
 from attnscan.models import LoadedModel
 from attnscan.options import Measure
 from attnscan.results import Help
@@ -63,7 +63,7 @@ def help_between_words(
     chosen = spread(words, most_words)
     queries = {unit for unit in chosen if not asker.is_punctuation(unit)}
     hidden: list[tuple[int, ...]] = [(unit,) for unit in sorted(queries)]
-    hidden += [pair for pair in combinations(chosen, 2) if queries & set(pair)]
+    hidden += [pair for pair in itertools.combinations(chosen, 2) if queries & set(pair)]
     raw = np.full((len(encoded.units), len(encoded.units)), np.nan)
     alone: dict[int, Any] = {}
     for units, found in asker.ask(hidden, batch_tokens, report):
@@ -133,13 +133,15 @@ class _Asker:
 
         That is a log-probability in nats (`cpmi`), or a hidden state [dimension] (`distance`).
         """
-        at_once = max(1, batch_tokens // len(self._encoded.tokens))
+        length = len(self._encoded.tokens)
+        at_once = max(1, batch_tokens // length)
+        ask = self._log_probabilities if self._measure == "cpmi" else self._hidden_states
         for start in range(0, len(hidden), at_once):
             if report is not None:
                 report(start, len(hidden))
             some = hidden[start : start + at_once]
-            found = self._log_probabilities(some) if self._measure == "cpmi" else self._hidden_states(some)
-            yield from zip(some, found, strict=True)
+            found = in_halves(some, ask, lambda _: length, self._loaded.device)
+            yield from zip(some, itertools.chain.from_iterable(found), strict=True)
         if report is not None:
             report(len(hidden), len(hidden))
 

@@ -194,6 +194,19 @@ def test_the_batch_size_changes_nothing(batch_tokens: int) -> None:
     assert_allclose(found.matrix, expected.matrix, atol=1e-4)
 
 
+@pytest.mark.parametrize("measure", ["distance", "cpmi"])
+def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
+    shared: Path, of_little_memory: Any, measure: str
+) -> None:
+    loaded = load(choose(str(shared / "models/minilm-l6-mlm")))
+    pair = Pair("the cat sat on a mat", "a cat ran")
+    expected, _ = _ask(loaded, pair, measure)
+    with of_little_memory(loaded.model, 5) as sizes:
+        found, _ = _ask(loaded, pair, measure)
+    assert max(sizes) > 5
+    assert_allclose(found.matrix, expected.matrix, atol=1e-4)
+
+
 def test_what_it_costs_is_said_before_it_is_paid() -> None:
     loaded, encoded = _constructed(torch.zeros(7, 7))
     reports: list[tuple[int, int]] = []

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from attnscan.batch import EncodedInput, collate
-from attnscan.engine import OnBad, Seen, in_halves, tokens_of, windows
+from attnscan.engine import OnBad, Seen, tokens_of, windows
 from attnscan.errors import InputError
+from attnscan.forward import in_halves
 from attnscan.options import DRAWS, By
 from attnscan.outputs import OnOutput, OutputTap
 from attnscan.pairs import Pair, Record

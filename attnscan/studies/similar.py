@@ -8,8 +8,9 @@ from contextlib import closing
 from torch import Tensor
 
 from attnscan.batch import EncodedInput
-from attnscan.engine import OnBad, Seen, in_halves, tokens_of, windows
+from attnscan.engine import OnBad, Seen, tokens_of, windows
 from attnscan.errors import InputError
+from attnscan.forward import in_halves
 from attnscan.options import QUERIES, WITHIN
 from attnscan.pairs import Record
 from attnscan.scanner import Scanner
