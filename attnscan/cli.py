@@ -12,6 +12,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 import attnscan
+from attnscan.messages import lose_no_interrupt
 from attnscan.plain import plain
 
 COMMANDS = {
@@ -101,6 +102,7 @@ def main() -> None:
     """Run the command line."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every line
+    lose_no_interrupt()
     app(prog_name="attnscan")
 
 

@@ -92,7 +92,7 @@ def scan(
     on_bad: OnBad | None = None,
     on_pairs: OnPairs | None = None,
     on_batch: Callable[[int], None] | None = None,
-) -> Iterator[ScanState]:
+) -> Generator[ScanState, None, None]:
     """Score every head on a stream of pairs; yields the state after each window of batches.
 
     With a `start`, `records` begin where it ended. A pair that the model cannot read is handed to `on_bad` and

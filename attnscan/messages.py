@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -42,6 +44,23 @@ def reported() -> Iterator[None]:
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(130) from None
+
+
+def lose_no_interrupt() -> None:
+    """Let a Ctrl-C that falls into a finalizer or a callback come again: Python prints it there, and goes on."""
+    printed = sys.unraisablehook
+
+    def hook(unraisable: sys.UnraisableHookArgs) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            # by a thread, and a little later: raised here, it would be lost in the same way
+            again = threading.Timer(0.01, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
+            again.daemon = True
+            again.start()
+        else:
+            printed(unraisable)
+
+    if hasattr(signal, "pthread_kill"):
+        sys.unraisablehook = hook
 
 
 @contextmanager

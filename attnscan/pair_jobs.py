@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -100,8 +100,11 @@ def _scan_files(
             if files.state is not None and files.state.exists():
                 state = load_state(files.state, scanner)
             rest = unseen(records, state.seen, options)
-            with counter("pairs", files.pairs.how_many) as count:
-                for after in scan(scanner, rest, state, on_bad, on_pairs, count):
+            with (
+                counter("pairs", files.pairs.how_many) as count,
+                closing(scan(scanner, rest, state, on_bad, on_pairs, count)) as states,
+            ):
+                for after in states:
                     state = after
                     if files.state is not None and time.monotonic() - saved > _SAVE_EVERY:
                         save_state(files.state, state, scanner)
