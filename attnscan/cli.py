@@ -103,7 +103,10 @@ def main() -> None:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every line
     lose_no_interrupt()
-    app(prog_name="attnscan")
+    try:
+        app(prog_name="attnscan")
+    except KeyboardInterrupt:  # before a command has begun
+        sys.exit(130)
 
 
 def _version(wanted: bool) -> None:
