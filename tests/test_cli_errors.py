@@ -15,7 +15,7 @@ import torch
 from toy import POSITIONS, save_toy_bert
 from typer.testing import CliRunner, Result
 
-from attnscan import sources
+from attnscan import cli, sources
 from attnscan.cli import app
 from attnscan.plain import plain
 
@@ -445,3 +445,17 @@ class TestProcess:
         done = process("patterns", env={**os.environ, "PYTHONIOENCODING": encoding})
         assert (done.returncode, done.stderr) == (0, b"")
         assert done.stdout.decode(encoding).count("\n") > 20
+
+
+def test_an_interrupt_before_a_command_begins_is_no_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(**_: Any) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(cli, "app", interrupted)
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back afterwards
+    with pytest.raises(SystemExit) as ended:
+        cli.main()
+    assert ended.value.code == 130
+    assert capsys.readouterr() == ("", "")
