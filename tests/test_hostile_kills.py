@@ -2,31 +2,23 @@
 
 from __future__ import annotations
 
-import random
+import os
 import subprocess
 import sys
-from collections.abc import Callable
+from pathlib import Path
 
-import pytest
-from hostile.kills import FAULTS, Scene, out_of_space
-from hostile.runs import save_tiny_model
-
-
-@pytest.fixture(scope="module")
-def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
-    return Scene(tmp_path_factory.mktemp("scene"), save_tiny_model(tmp_path_factory.mktemp("tiny")), 60)
+ONE_THREAD = {**os.environ, "OMP_NUM_THREADS": "1"}
+FAULTS = Path(__file__).parents[1] / "benchmarks" / "faults.py"
 
 
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("fault", FAULTS)
-def test_nothing_is_lost(scene: Scene, fault: Callable[[Scene, random.Random], bool], seed: int) -> None:
-    fault(scene, random.Random(seed))
-
-
-def test_the_faults_strike(scene: Scene) -> None:
-    """A control."""
-    draw = random.Random(9)
-    assert any(out_of_space(scene, draw) for _ in range(5))
+def test_nothing_is_lost_and_the_faults_strike() -> None:
+    """In a process of its own: runs are forks of it, and one that has computed with threads must not fork."""
+    command = [sys.executable, str(FAULTS), "--kills", "1", "--part", "runs"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=ONE_THREAD)
+    assert done.returncode == 0, done.stdout + done.stderr
+    _, _, _, *rows = done.stdout.splitlines()
+    struck = {cells[1].strip(): int(cells[3]) for cells in (row.split("|") for row in rows)}
+    assert len(struck) == 6 and sum(struck.values()) > 0, done.stdout
 
 
 IN_A_FINALIZER = """
