@@ -47,7 +47,7 @@ def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
 
 def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     """What went wrong inside somebody else's model."""
-    if isinstance(error, torch.OutOfMemoryError):
+    if _no_room(error):
         return MemoryFullError(
             f"the inputs do not fit into the device's memory with {type(model).__name__}",
             "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs",
@@ -57,6 +57,12 @@ def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
         f"the model {type(model).__name__} fails on this input: {reason[:200]}",
         "see that its config.json, weights and tokenizer belong together, or try --device cpu",
     )
+
+
+def _no_room(error: Exception) -> bool:
+    """Whether memory ran out: torch has a class for an accelerator's alone."""
+    full = isinstance(error, torch.OutOfMemoryError | MemoryFullError | MemoryError)
+    return full or "DefaultCPUAllocator: can't allocate memory" in str(error)
 
 
 def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
@@ -92,17 +98,20 @@ def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor]) -> Iterator[None
 def in_halves(
     items: Sequence[T], work: Callable[[Sequence[T]], Found], tokens: Callable[[T], int], device: torch.device | str
 ) -> Iterator[Found]:
-    """Work on some items: on all at once, or in halves where the accelerator's memory does not hold them.
+    """Work on some items: on all at once, or in halves where the device's memory does not hold them.
 
     Raises: MemoryFullError if it does not hold a single one, which has so many `tokens`.
     """
     try:
         found = work(items)
-    except (torch.OutOfMemoryError, MemoryFullError):
+    except (RuntimeError, MemoryError, MemoryFullError) as error:
+        if not _no_room(error):
+            raise
         if len(items) == 1:
+            on_cpu = torch.device(device).type == "cpu"
             raise MemoryFullError(
                 f"one input of {tokens(items[0])} tokens does not fit into the memory of the {device}",
-                "use --device cpu, --dtype float16, or shorter inputs",
+                "use shorter inputs" if on_cpu else "use --device cpu, --dtype float16, or shorter inputs",
             ) from None
     else:
         yield found

@@ -299,6 +299,18 @@ def test_one_input_that_does_not_fit_is_an_error(options: ScanOptions, monkeypat
         scan_shard(options, PAIRS[:3])
 
 
+def test_the_memory_of_a_cpu_runs_out_too(options: ScanOptions) -> None:
+    """Torch says so by an error without a class of its own."""
+
+    def huge(*_: Any) -> None:
+        torch.empty(1 << 50)
+
+    with Scanner(options) as scanner:
+        scanner.loaded.model.register_forward_pre_hook(huge)
+        with pytest.raises(DeviceError, match=r"of the cpu; use shorter inputs$"):
+            _states(scanner, _records(PAIRS[:3]))
+
+
 # Every pair's own scores
 
 
