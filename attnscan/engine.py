@@ -20,7 +20,8 @@ from attnscan.scanner import OnPairs, Scanner, hashed
 from attnscan.stream import ahead, batches
 from attnscan.sums import ScoreSums
 
-_BATCHES_IN_WINDOW = 4  # sorted together by length; a state is saved between windows
+_BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
+_TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens
 _WINDOWS_AHEAD = 2
 
 OnBad = Callable[[InputError], None]
@@ -121,7 +122,9 @@ def windows(
 ) -> Generator[tuple[list[list[EncodedInput]], Seen], None, None]:
     """A stream's batches, a few at a time, with what has been seen by their end; tokenized ahead."""
     room = scanner.loaded.room(scanner.options.batch_tokens)
-    inputs = _tokenized(scanner, records, seen, room.tokens * _BATCHES_IN_WINDOW, on_bad)
+    fewest, most = (room.tokens * count for count in _BATCHES_IN_WINDOW)
+    tokens = min(most, max(fewest, _TOKENS_IN_WINDOW))
+    inputs = _tokenized(scanner, records, seen, tokens, on_bad)
     with closing(ahead(inputs, _WINDOWS_AHEAD)) as fetched:
         for some, seen_then in fetched:
             yield list(batches(some, room)), seen_then

@@ -21,7 +21,9 @@ from attnscan.stream import Room
 from attnscan.untrusted import check_config, guarded
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
-_CPU_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy
+_TOKENS = {"cpu": 4096, "mps": 4096, "cuda": 65_536}  # in a batch: enough to keep the device busy
+_IN_CACHE = 12 << 20  # bytes of a batch's widest activations that a CPU's last cache holds beside the weights
+_NARROWEST = 256  # tokens in a batch, however wide the model
 _COPIES = 12  # of a layer's weights that scoring holds at once, generously
 _MANY_HEADS = 32  # where a config does not say
 
@@ -68,13 +70,21 @@ class LoadedModel:
         return int(min([each for each in known if isinstance(each, int | float) and each >= 1] + [NO_LIMIT]))
 
     def room(self, batch_tokens: int | None) -> Room:
-        """How much of a batch the device takes at a time; on a GPU, by the memory that is free now."""
+        """How much of a batch the device takes at a time.
+
+        On a CPU, what stays in its cache; on a GPU, by the memory that is free now.
+        """
+        most = _TOKENS[self.device.type]
+        if self.device.type == "cpu":
+            width = getattr(self.model.config, "hidden_size", None)
+            if isinstance(width, int) and width > 0:  # feed-forward layers are four times as wide
+                most = min(most, max(_NARROWEST, _IN_CACHE // (4 * width * torch.float32.itemsize)))
         if self.device.type != "cuda":
-            return Room(batch_tokens or _CPU_TOKENS)
+            return Room(batch_tokens or most)
         free, _ = torch.cuda.mem_get_info(self.device)
         heads = getattr(self.model.config, "num_attention_heads", None)
         copies = _COPIES * torch.float32.itemsize * (heads if isinstance(heads, int) else _MANY_HEADS)
-        return Room(batch_tokens or _GPU_TOKENS, cells=free // 2 // copies)
+        return Room(batch_tokens or most, cells=free // 2 // copies)
 
     def check_ids(self, ids: list[int]) -> None:
         """Raises: ModelError if the tokenizer gives numbers that the model has no embedding for."""

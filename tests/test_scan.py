@@ -143,7 +143,7 @@ def test_all_skipped_is_no_pair(options: ScanOptions) -> None:
 
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_BATCHES_IN_WINDOW", 1)
+    monkeypatch.setattr(engine, "_BATCHES_IN_WINDOW", (1, 1))
 
 
 @pytest.mark.usefixtures("small_windows")
@@ -288,6 +288,16 @@ def test_batches_on_a_gpu_fit_the_memory_that_is_free(options: ScanOptions, monk
         sizes.append(sum(room.holds(inputs, 512) for inputs in range(1, 200)))
     assert sizes[0] == 0 and 0 < sizes[1] < 128
     assert on_gpu.room(100).tokens == 100
+
+
+def test_batches_on_a_cpu_are_smaller_for_wider_models(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    with Scanner(options) as scanner:
+        for width in (32, 384, 768, 100_000):
+            monkeypatch.setattr(scanner.loaded.model.config, "hidden_size", width)
+            sizes.append(scanner.loaded.room(None).tokens)
+        assert scanner.loaded.room(100).tokens == 100
+    assert sizes == [4096, 2048, 1024, 256]
 
 
 def test_one_input_that_does_not_fit_is_an_error(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,7 +76,7 @@ def plot(
     dtype: DtypeOption = "auto",
     predictive: PredictiveOption = "auto",
     predictive_words: PredictiveWords = 32,
-    batch_tokens: BatchTokens = 4096,
+    batch_tokens: BatchTokens = None,
     seed: Seed = 0,
 ) -> None:
     """Draw what heads do on one input, for a paper or a slide."""

@@ -72,7 +72,7 @@ def report(
     dtype: DtypeOption = "auto",
     predictive: PredictiveOption = "auto",
     predictive_words: PredictiveWords = 32,
-    batch_tokens: BatchTokens = 4096,
+    batch_tokens: BatchTokens = None,
     seed: Seed = 0,
 ) -> None:
     """Write one offline page to look at every head on one input. It has thumbnails, lines, neurons, scores."""
