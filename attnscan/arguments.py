@@ -42,7 +42,7 @@ Model = Annotated[
 ]
 Weights = Annotated[
     Path | None,
-    typer.Option("--weights", metavar="FILE.npz", help="Score saved attention weights instead of a model."),
+    typer.Option("--weights", metavar="FILE.npz", help="Take saved attention weights instead of a model's."),
 ]
 Patterns = Annotated[
     list[str] | None,
@@ -152,6 +152,14 @@ def cluster_of(
         name = "ray-address" if "address" in given else next(iter(given)).replace("_", "-")
         raise typer.BadParameter(f"--{name} is for --engine ray")
     return None
+
+
+def check_input(a: str | None, weights: Path | None, model: str | None) -> None:
+    """Raises: typer.BadParameter if the input is not either a sentence or a file of saved weights."""
+    if (a is None) == (weights is None):
+        raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")
+    if weights is not None and model is not None:
+        raise typer.BadParameter("--weights needs no model")
 
 
 def check_apart(written: Sequence[Path | None], read: Sequence[Path | str | None] = ()) -> None:

@@ -31,6 +31,11 @@ def keep_file(path: Path, options: ScanOptions) -> tuple[Classification, Attenti
     return classify_weights_and_keep(saved, path.name, options)
 
 
+def keep(a: str | None, b: str | None, weights: Path | None, options: ScanOptions) -> tuple[Classification, Attention]:
+    """Score saved weights, or else one input, and hand the attention on."""
+    return keep_pair(str(a), b, options) if weights is None else keep_file(weights, options)
+
+
 def score_pair(a: str, b: str | None, options: ScanOptions, save_to: Path | None) -> Classification:
     """Score one input, and save its weights if there is a place for them."""
     if save_to is not None:
@@ -62,9 +67,7 @@ def keep_pair(a: str, b: str | None, options: ScanOptions) -> tuple[Classificati
 
 
 def show_heads(
-    a: str,
-    b: str | None,
-    options: ScanOptions,
+    kept: tuple[Classification, Attention],
     *,
     heads: str,
     average: bool,
@@ -72,11 +75,11 @@ def show_heads(
     sentences: tuple[Sentence | None, Sentence | None],
     window: tuple[int, int] | None,
 ) -> HeadWeights:
-    """Run one input, and cut out the heads and tokens that were asked for."""
+    """Cut out of one input's attention the heads and tokens that were asked for."""
     from attnscan.head_weights import HeadWeights, tokens_of
     from attnscan.selection import heads_named, token_named
 
-    result, attention = keep_pair(a, b, options)
+    result, attention = kept
     only = None if token is None else token_named(token, attention.tokens)
     queries, keys = sentences
     return HeadWeights(

@@ -3,4 +3,5 @@
 set -eu
 attnscan classify "I went to the store." --predictive off --save-weights weights.npz --csv > by_model.csv
 attnscan classify --weights weights.npz
+attnscan show 0-2 --weights weights.npz --top 3
 attnscan report --weights weights.npz -o page.html

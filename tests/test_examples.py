@@ -24,7 +24,7 @@ SAYS = {
     "rank_heads.py": ["previous-word     1      0     2"],
     "rank_heads.sh": ["read by         the tap", "D delimiter"],
     "saved_weights.py": ["next-word", "delimiter"],
-    "saved_weights.sh": ["D delimiter"],
+    "saved_weights.sh": ["D delimiter", "The 3 strongest of 64 weights"],
     "spreadsheet.py": ["heads.xlsx: 72 heads, 7 patterns"],
     "spreadsheet.sh": ["heads.xlsx: 72 heads, 7 patterns"],
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from attnscan.attention import Attention
 from attnscan.cli import app
+from attnscan.files.weights import write_weights
 from attnscan.one_input import classify_and_keep
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair
@@ -45,6 +47,29 @@ def test_rows_hold_every_weight(attention: Attention) -> None:
     assert_allclose(frame["weight"].to_numpy().reshape(19, 19), attention.weights[0, 2], atol=1e-6)
     row = frame[(frame["query"] == 5) & (frame["key"] == 4)].iloc[0]
     assert (row["query_token"], row["key_token"]) == ("store", "the") and row["weight"] > 0.99
+
+
+def test_saved_weights_are_shown_without_a_model(attention: Attention, tmp_path: Path) -> None:
+    path = tmp_path / "saved.npz"
+    path.write_bytes(write_weights(attention.saved()))
+    by_model, by_file = _frame("0-2", *ARTICLE, "--to", "B"), _frame("0-2", "--weights", str(path), "--to", "B")
+    assert set(by_file.pop("model")) == {"saved.npz"} and set(by_model.pop("model")) == {"bundled"}
+    pd.testing.assert_frame_equal(by_file, by_model)
+    assert "saved.npz" in _run("0-2", "--weights", str(path))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give a sentence, or two, or --weights FILE.npz, but not both"),
+        (["The cat sat.", "--weights", "w.npz"], "give a sentence, or two, or --weights FILE.npz, but not both"),
+        (["--weights", "w.npz", "--model", "bundled"], "--weights needs no model"),
+        (["--weights", "w.npz", "-o", "w.npz"], "w.npz is named twice, and would be overwritten"),
+    ],
+)
+def test_either_a_sentence_or_saved_weights(arguments: list[str], said: str) -> None:
+    code, _, errors = _invoke("0-2", *arguments, width=200)
+    assert code == 2 and said in errors
 
 
 def test_several_heads_follow_each_other_and_their_mean_is_one(attention: Attention) -> None:
@@ -136,7 +161,7 @@ def test_hostile_words_are_text() -> None:
         (["0-0", "a", "--window", "50-60"], 1, "the input has tokens 0 to 2"),
         (["0-0", "a", "--window", "9-5"], 2, "is no window"),
         (["0-0", "a", "--from", "C"], 2, "'C' is not one of"),
-        (["0-0"], 2, "Missing argument 'A'"),
+        (["0-0"], 2, "give a sentence, or two, or --weights"),
         (["0-0", ""], 1, "sentence A is empty"),
     ],
 )

@@ -28,6 +28,7 @@ from attnscan.arguments import (
     Weights,
     WithoutDelimiters,
     check_apart,
+    check_input,
     destination_of,
 )
 from attnscan.jobs import score_file, score_pair
@@ -75,10 +76,9 @@ def classify(
 ) -> None:
     """Say what every head does on one input. That is one sentence, or a pair."""
     with reported():
-        if (a is None) == (weights is None):
-            raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")
-        if weights is not None and (save_weights is not None or model is not None):
-            raise typer.BadParameter("--weights needs no model and has nothing to save")
+        check_input(a, weights, model)
+        if weights is not None and save_weights is not None:
+            raise typer.BadParameter("--weights has nothing to save")
         check_apart([output, save_weights], [weights])
         destination = destination_of(format, csv, output)
         options = ScanOptions(

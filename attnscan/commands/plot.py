@@ -24,8 +24,9 @@ from attnscan.arguments import (
     UnitOption,
     Weights,
     WithoutDelimiters,
+    check_input,
 )
-from attnscan.jobs import keep_file, keep_pair
+from attnscan.jobs import keep
 from attnscan.messages import reported
 from attnscan.options import THRESHOLD, Picture, ScanOptions
 from attnscan.output import check_pictures_can_be_drawn, check_writable, picture_format_of, write_file
@@ -81,10 +82,7 @@ def plot(
 ) -> None:
     """Draw what heads do on one input, for a paper or a slide."""
     with reported():
-        if (a is None) == (weights is None):
-            raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")
-        if weights is not None and model is not None:
-            raise typer.BadParameter("--weights needs no model")
+        check_input(a, weights, model)
         if (kind == "head") != (heads is not None) or (lines and kind != "head"):
             raise typer.BadParameter("--kind head needs --heads, and --heads and --lines need --kind head")
         if without_delimiters and kind not in ("scores", "layers"):
@@ -107,7 +105,7 @@ def plot(
             batch_tokens=batch_tokens,
             seed=seed,
         )
-        result, attention = keep_file(weights, options) if weights else keep_pair(str(a), b, options)
+        result, attention = keep(a, b, weights, options)
         if heads is not None:
             content = _heads(result, attention, heads, picture, width, lines)
         else:

@@ -22,8 +22,10 @@ from attnscan.arguments import (
     SentenceB,
     Truncate,
     UnitOption,
+    Weights,
+    check_input,
 )
-from attnscan.jobs import keep_file, keep_pair
+from attnscan.jobs import keep
 from attnscan.messages import reported, say
 from attnscan.options import THRESHOLD, ScanOptions
 from attnscan.output import check_writable, write_file, write_stdout
@@ -42,10 +44,7 @@ def report(
     a: SentenceA = None,
     b: SentenceB = None,
     model: Model = None,
-    weights: Annotated[
-        Path | None,
-        typer.Option("--weights", metavar="FILE.npz", help="Show saved attention weights instead of a model's."),
-    ] = None,
+    weights: Weights = None,
     heads: Annotated[
         str | None,
         typer.Option(
@@ -77,10 +76,7 @@ def report(
 ) -> None:
     """Write one offline page to look at every head on one input. It has thumbnails, lines, neurons, scores."""
     with reported():
-        if (a is None) == (weights is None):
-            raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")
-        if weights is not None and model is not None:
-            raise typer.BadParameter("--weights needs no model")
+        check_input(a, weights, model)
         to_stdout = str(output) == "-"
         if to_stdout and sys.stdout.isatty():
             raise typer.BadParameter("a page is not for a terminal: -o page.html")
@@ -103,7 +99,7 @@ def report(
             batch_tokens=batch_tokens,
             seed=seed,
         )
-        result, attention = keep_file(weights, options) if weights else keep_pair(str(a), b, options)
+        result, attention = keep(a, b, weights, options)
         from attnscan.views.page import SIZE, PageOptions, page
 
         chosen = None if heads is None else tuple(heads_named(heads, attention.grid))

@@ -19,12 +19,16 @@ from attnscan.arguments import (
     Output,
     PredictiveOption,
     Seed,
+    SentenceA,
     SentenceB,
     Token,
     Truncate,
+    Weights,
+    check_apart,
+    check_input,
     destination_of,
 )
-from attnscan.jobs import show_heads
+from attnscan.jobs import keep, show_heads
 from attnscan.messages import reported
 from attnscan.options import ScanOptions, Sentence
 from attnscan.selection import check_heads_are_named
@@ -50,7 +54,7 @@ def show(
         str,
         typer.Argument(metavar="HEADS", autocompletion=completion.heads, help="2-0, or 2-0,6-11, or layer:2, or all."),
     ],
-    a: Annotated[str, typer.Argument(metavar="A", help="Sentence A.")],
+    a: SentenceA = None,
     b: SentenceB = None,
     average: Annotated[bool, typer.Option("--average", help="Show the heads' mean, not each.")] = False,
     token: Token = None,
@@ -64,6 +68,7 @@ def show(
         int | None, typer.Option("--top", metavar="N", min=1, help="List the N strongest weights, draw no map.")
     ] = None,
     model: Model = None,
+    weights: Weights = None,
     no_related: NoRelated = False,
     truncate: Truncate = False,
     device: DeviceOption = "auto",
@@ -77,7 +82,9 @@ def show(
 ) -> None:
     """Show the weights of one head, or of several, on one input."""
     with reported():
+        check_input(a, weights, model)
         check_heads_are_named(heads)
+        check_apart([output], [weights])
         destination = destination_of(format, csv, output)
         options = ScanOptions(
             model=model,
@@ -91,9 +98,7 @@ def show(
         )
         first, last = window.split("-") if window else (None, None)
         shown = show_heads(
-            a,
-            b,
-            options,
+            keep(a, b, weights, options),
             heads=heads,
             average=average,
             token=token,
