@@ -43,7 +43,7 @@ def main() -> None:
         "# What attnscan costs",
         f"Written by `make bench`. {where}." + (f" Not measured in this run: {missing}." if missing else ""),
         f"Median ratios of {runs} neighbouring runs, ours divided by the rival's: below 1 is faster. Scans are\n"
-        "of every pattern but `predictive`, with a model of BERT base's shape, 4,096 tokens at a time.",
+        f"of every pattern but `predictive`, {scan.BATCH_TOKENS:,} tokens at a time, with a model shaped as BERT base.",
         "\n".join(["<!-- speed -->", HEAD, *map(str, rows), "<!-- end of speed -->"]),
     ]
     if grown:

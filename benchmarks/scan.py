@@ -3,9 +3,9 @@
     python benchmarks/scan.py [--runs 5] [--layers 12] [--lengths 32 128 512] [--pairs FILE]
 
 A model of BERT base's shape (random weights: time does not depend on them), every pattern but `predictive`,
-batches of 4,096 tokens. The sdpa forward runs the whole encoder and computes nothing from it; the loop is what a
-user writes today: one pair at a time, `output_attentions=True`, numpy. Rivals run in turn in one process; the
-ratios are medians over neighbouring runs.
+4,096 tokens in batches as attnscan makes them for that shape. The sdpa forward runs the whole encoder over the same
+batches and computes nothing from it; the loop is what a user writes today: one pair at a time,
+`output_attentions=True`, numpy. Rivals run in turn in one process; the ratios are medians over neighbouring runs.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 from attnscan.batch import EncodedInput, collate
 from attnscan.capture import Tap
 from attnscan.encode import encode_pair
+from attnscan.models import tokens_in_cache
 from attnscan.pairs import read_pairs
 from attnscan.patterns import PATTERNS
 from attnscan.scanner import targets_of
@@ -28,7 +29,8 @@ from attnscan.score import Scorer
 from attnscan.sources import bundled
 from attnscan.stream import Room, batches
 
-BATCH_TOKENS = 4096
+WIDTH, TOKENS = 768, 4096
+BATCH_TOKENS = tokens_in_cache(WIDTH)
 BOUNDS = {"32 tokens": 0.95, "128 tokens": 0.95, "512 tokens": 1.05}
 
 
@@ -50,7 +52,9 @@ def models(layers: int) -> tuple[BertModel, BertModel]:
     """The same random BERT twice: as it runs fastest, and as it shows its weights."""
     torch.manual_seed(0)
     model, eager = (
-        BertModel(BertConfig(num_hidden_layers=layers, attn_implementation=how), add_pooling_layer=False).eval()
+        BertModel(
+            BertConfig(hidden_size=WIDTH, num_hidden_layers=layers, attn_implementation=how), add_pooling_layer=False
+        ).eval()
         for how in ("sdpa", "eager")
     )
     eager.load_state_dict(model.state_dict())
@@ -111,7 +115,7 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
 
 def works_of(lengths: list[int]) -> dict[str, list[EncodedInput]]:
     """A batch of each length."""
-    return {f"{length} tokens": inputs_of(length, max(1, BATCH_TOKENS // length)) for length in lengths}
+    return {f"{length} tokens": inputs_of(length, max(1, TOKENS // length)) for length in lengths}
 
 
 def main() -> None:
