@@ -21,13 +21,12 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 from attnscan.batch import EncodedInput, collate
 from attnscan.capture import Tap
 from attnscan.encode import encode_pair
-from attnscan.models import tokens_in_cache
 from attnscan.pairs import read_pairs
 from attnscan.patterns import PATTERNS
 from attnscan.scanner import targets_of
 from attnscan.score import Scorer
 from attnscan.sources import bundled
-from attnscan.stream import Room, batches
+from attnscan.stream import Room, batches, tokens_in_cache
 
 WIDTH, TOKENS = 768, 4096
 BATCH_TOKENS = tokens_in_cache(WIDTH)
