@@ -120,6 +120,14 @@ class Signature:
     pairs_truncated: int = 0
     pairs_skipped: int = 0
 
+    @property
+    def counts(self) -> str:
+        """How many pairs were read, and of these cut and skipped, if any were."""
+        counts = [f"{self.pairs_read:,} pairs"]
+        counts += [f"{self.pairs_truncated:,} cut"] if self.pairs_truncated else []
+        counts += [f"{self.pairs_skipped:,} skipped"] if self.pairs_skipped else []
+        return ", ".join(counts)
+
 
 @dataclass(frozen=True)
 class Classification:
@@ -207,6 +215,12 @@ class Ranking:
 
     scores: Scores
     signature: Signature
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the best heads of each pattern."""
+        from attnscan.views.notebook import ranking_html
+
+        return ranking_html(self)
 
     def order(self, pattern: str, *, without_delimiters: bool = False) -> IntArray:
         """All heads, best first by score on `pattern`. Shape: [layer x head], heads counted layer by layer."""

@@ -120,6 +120,24 @@ def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(article:
     assert page.startswith("<!doctype html>") and "Content-Security-Policy" in page and len(page) < 1_000_000
 
 
+def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
+    pairs = [("I went home.", "You went home."), "The cat sat on the mat."]
+    ranking = attnscan.rank_heads(pairs, model="bundled", predictive="off")
+    hostile = replace(ranking, signature=replace(ranking.signature, model="<b>\x1b", pairs_skipped=1))
+    root = parsed(hostile._repr_html_())
+    text = "".join(root.itertext())
+    assert text.startswith("<b>\\x1b 6 × 12 = 72 heads cpu float32, 2 pairs, 1 skipped")
+    (table,) = root.iter("table")
+    rows = [["".join(cell.itertext()) for cell in row] for row in table]
+    assert rows[0] == ["pattern", "head", "score", "± se", "chance", "above chance", "n", "pairs"]
+    best = ranking.to_frame(["previous-word"]).iloc[0]
+    shown = next(row for row in rows if row[0] == "P previous-word")
+    assert shown[1] == f"{best.layer}-{best['head']}" == "0-2"
+    assert shown[2:] == [*(f"{best[name]:.3f}" for name in ("score", "se", "chance", "above_chance")), "12", "2"]
+    assert [row[1:] for row in rows if row[0].endswith("predictive")] == [["nothing eligible"]]
+    assert len(rows) == 1 + 6 * 5 + 1
+
+
 def test_the_view_escapes_what_comes_from_outside(article: Classification) -> None:
     hostile = ('<script>alert("1")</script>', "<img onerror=x>", "a&b", '"', "\x1b[31m", "\u202eabc", "שלום", "\ufffe")
     units = (*hostile, *article.units[len(hostile) :])

@@ -10,7 +10,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results import Signature
 from attnscan.studies.ablation import Ablation, Effect, Quantity
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal import color_of, decimals, model_line, named
@@ -22,18 +21,10 @@ _SHOWN_SINGLE = 20
 
 def ablation_view(found: Ablation, width: int) -> RenderableType:
     """A table for each quantity: every set of heads, or of single heads those that matter most."""
-    blocks: list[RenderableType] = [model_line(found.signature, counts(found.signature))]
+    blocks: list[RenderableType] = [model_line(found.signature, f"  {found.signature.counts}")]
     for quantity in found.quantities:
         blocks += ["", *_table(found, quantity, width)]
     return Group(*blocks, "", *(Text(line, style="dim") for line in textwrap.wrap(_note(found), width)))
-
-
-def counts(signature: Signature) -> str:
-    """How many pairs a result is of."""
-    parts = [f"{signature.pairs_read:,} pairs"]
-    parts += [f"{signature.pairs_truncated:,} cut"] if signature.pairs_truncated else []
-    parts += [f"{signature.pairs_skipped:,} skipped"] if signature.pairs_skipped else []
-    return "  " + ", ".join(parts)
 
 
 def _table(found: Ablation, quantity: Quantity, width: int) -> Iterator[RenderableType]:

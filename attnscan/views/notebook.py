@@ -5,13 +5,13 @@ It needs no script, but for the page of `report` in a frame of its own where the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from markupsafe import Markup
 
 from attnscan.plain import plain
-from attnscan.results import MIXED, Classification
+from attnscan.results import MIXED, Classification, Ranking, ScoreTable, Signature
 from attnscan.selection import head_name
 from attnscan.views.palette import PARKS, letter, on_white, opacity, paper_color, readable_on
 
@@ -28,15 +28,51 @@ _FAINT = "opacity:0.65"
 
 def classification_html(result: Classification) -> str:
     """The tokens, the heads of each pattern, and the map of all heads; a cell's tooltip has the head's scores."""
-    layers, heads = result.scores.grid
-    signature = result.signature
-    title = Markup('<p style="{}"><b>{}</b> {} × {} = {} heads <span style="{}">{} {}</span></p>').format(
-        _LINE, plain(signature.model), layers, heads, layers * heads, _FAINT, signature.device, signature.dtype
-    )
+    title = _title(result.signature, result.scores.grid)
     notes = Markup("").join(
         Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, plain(note)) for note in _notes(result)
     )
     parts = (title, _tokens(result), _patterns(result), notes, _map(result), _views(result))
+    return _whole(parts)
+
+
+def ranking_html(result: Ranking) -> str:
+    """The best heads of each pattern, with what their scores are worth."""
+    title = _title(result.signature, result.scores.grid, result.signature.counts)
+    styles = (_LEFT, _LEFT, *[_NUMBER] * 6)
+    names = ("pattern", "head", "score", "± se", "chance", "above chance", "n", "pairs")
+    rows = [_row("th", zip(names, styles, strict=True))]
+    for p, pattern in enumerate(result.scores.patterns):
+        name = Markup("{} {}").format(_swatch(pattern), plain(pattern))
+        if not result.scores.every_key.n[..., p].any():
+            rows.append(_row("td", zip((name, "nothing eligible"), styles[:2], strict=True)))
+            continue
+        for flat in result.order(pattern)[:_STRONGEST]:
+            head = divmod(int(flat), result.scores.grid[1])
+            texts = (name, head_name(head), *_worth(result.scores.every_key, (*head, p)))
+            rows.append(_row("td", zip(texts, styles, strict=True)))
+            name = Markup("")
+    return _whole((title, Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))))
+
+
+def _worth(table: ScoreTable, place: tuple[int, int, int]) -> Iterator[str]:
+    """A score, its standard error, chance, how far above it, and what it rests on; nothing for NaN."""
+    for name in ("score", "se", "chance", "above_chance"):
+        value = getattr(table, name)[place]
+        yield "" if np.isnan(value) else f"{value:.3f}"
+    yield f"{table.n[place]:,}"
+    yield f"{table.pairs[place]:,}"
+
+
+def _title(signature: Signature, grid: tuple[int, int], *more: str) -> Markup:
+    layers, heads = grid
+    details = ", ".join((f"{signature.device} {signature.dtype}", *more))
+    return Markup('<p style="{}"><b>{}</b> {} × {} = {} heads <span style="{}">{}</span></p>').format(
+        _LINE, plain(signature.model), layers, heads, layers * heads, _FAINT, details
+    )
+
+
+def _whole(parts: Iterable[Markup]) -> str:
     return str(Markup('<div style="font-size:13px">{}</div>').format(Markup("").join(parts)))
 
 

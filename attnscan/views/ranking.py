@@ -17,11 +17,7 @@ def ranking_view(
 ) -> RenderableType:
     """The best heads of each pattern, with what a score is worth: chance, standard error, how much it rests on."""
     table = result.table(without_delimiters)
-    signature = result.signature
-    counts = [f"{signature.pairs_read:,} pairs"]
-    counts += [f"{signature.pairs_truncated:,} cut"] if signature.pairs_truncated else []
-    counts += [f"{signature.pairs_skipped:,} skipped"] if signature.pairs_skipped else []
-    blocks: list[RenderableType] = [model_line(signature, "  " + ", ".join(counts))]
+    blocks: list[RenderableType] = [model_line(result.signature, f"  {result.signature.counts}")]
     for pattern in patterns:
         p = result.scores.patterns.index(pattern)
         grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)

@@ -10,7 +10,6 @@ from rich.text import Text
 
 from attnscan.selection import head_name, heads_named
 from attnscan.studies.similarity import Similarity
-from attnscan.views.ablation import counts
 from attnscan.views.palette import letter
 from attnscan.views.terminal import color_of, decimals, flowed, model_line
 
@@ -19,7 +18,7 @@ _CLOSEST = 10
 
 def similarity_view(found: Similarity, width: int, heads: str | None, nearest: int) -> RenderableType:
     """Groups and the closest pairs of heads, or the nearest of the heads that are named."""
-    blocks: list[RenderableType] = [model_line(found.signature, counts(found.signature)), ""]
+    blocks: list[RenderableType] = [model_line(found.signature, f"  {found.signature.counts}"), ""]
     if heads is None:
         blocks += [*_groups(found, width), "", Text("The closest two", style="bold")]
         blocks += [_pairs(found, found.closest(_CLOSEST))]
