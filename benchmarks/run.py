@@ -1,6 +1,6 @@
 """Measures what fits into about ten minutes, and writes it to `RESULTS.md` beside this file: `make bench`.
 
-    python benchmarks/run.py [--runs 5] [--only startup scan peers growth]
+    python benchmarks/run.py [--runs 5] [--only startup scan peers growth] [--pairs 100 1000 10000]
 
 TransformerLens takes part where it can be imported; `peers.py` says how. `page.py` needs BertViz and a browser,
 `ray_scaling.py` Ray: run them by hand. The README shows the main table; `make readme` pastes it.
@@ -27,6 +27,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each rival")
     parser.add_argument("--only", nargs="+", choices=PARTS, default=PARTS, help="leave the other parts out")
+    parser.add_argument("--pairs", type=int, nargs="+", default=[100, 1000, 10_000], help="of the table of pairs")
     asked = parser.parse_args()
     runs, only = asked.runs, asked.only
     where = f"{machine()}, torch {torch.__version__}, {torch.get_num_threads()} threads"
@@ -37,7 +38,7 @@ def main() -> None:
         import peers
 
         rows += peers.rows(runs, 16, 12)
-    grown = growth.tables(1, [16, 32, 64, 128, 256, 512], [100, 1000, 10_000]) if "growth" in only else []
+    grown = growth.tables(1, [16, 32, 64, 128, 256, 512], asked.pairs) if "growth" in only else []
     missing = ", ".join(part for part in PARTS if part not in only)
     blocks = [
         "# What attnscan costs",

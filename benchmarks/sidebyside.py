@@ -15,6 +15,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TypeVar
+
+Name = TypeVar("Name")
 
 
 @dataclass(frozen=True)
@@ -65,7 +68,7 @@ def process_cost(command: Sequence[str]) -> Cost:
     return Cost(time.perf_counter() - start, usage.ru_utime + usage.ru_stime)
 
 
-def in_turn(rivals: Mapping[str, Callable[[], Cost]], runs: int) -> dict[str, list[Cost]]:
+def in_turn(rivals: Mapping[Name, Callable[[], Cost]], runs: int) -> dict[Name, list[Cost]]:
     """Every rival's costs, run after run, after one round that is not counted."""
     rounds = [{name: run() for name, run in rivals.items()} for _ in range(runs + 1)][1:]
     return {name: [each[name] for each in rounds] for name in rivals}
