@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any, TypeVar
 
 from attnscan.batch import EncodedInput
 from attnscan.errors import InputError, StateError, TooLongError
@@ -15,16 +16,17 @@ from attnscan.forward import in_halves
 from attnscan.options import ScanOptions
 from attnscan.pairs import Pair, Record
 from attnscan.predictive import Report
-from attnscan.results import Ranking
+from attnscan.results import FloatArray, Help, Ranking
 from attnscan.scanner import OnPairs, Scanner, hashed
-from attnscan.stream import ahead, batches
+from attnscan.side_by_side import side_by_side
+from attnscan.stream import batches
 from attnscan.sums import ScoreSums
 
 _BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
 _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens
-_WINDOWS_AHEAD = 2
 
 OnBad = Callable[[InputError], None]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -103,31 +105,77 @@ def scan(
     Raises: InputError, which says where the pair stands.
     """
     state = start or ScanState()
-    sums, score = state.sums, partial(scanner.score, on_pairs=on_pairs)
-    with closing(windows(scanner, records, state.seen, on_bad)) as stream:
-        for window, seen in stream:
-            done = state.seen.read
-            for batch in window:
-                for found in in_halves(batch, score, tokens_of, scanner.device):
-                    sums = found if sums is None else sums + found
-                done += len(batch)
-                if on_batch is not None:
-                    on_batch(done)
-            state = ScanState(seen, sums)
-            yield state
+    sums, done = state.sums, state.seen.read
+    score = partial(_scored, with_pairs=on_pairs is not None)
+    with closing(each_batch(scanner, records, state.seen, on_bad, score)) as batches_scored:
+        for batch, found, seen in batches_scored:
+            for numbers, pair_sums, batch_sums in found:
+                if on_pairs is not None:
+                    on_pairs(numbers, pair_sums)
+                sums = batch_sums if sums is None else sums + batch_sums
+            done += len(batch)
+            if on_batch is not None and batch:
+                on_batch(done)
+            if seen is not None:
+                state, done = ScanState(seen, sums), seen.read
+                yield state
+
+
+def _scored(
+    scanner: Scanner, batch: Sequence[EncodedInput], *, with_pairs: bool
+) -> tuple[Sequence[int], Mapping[str, FloatArray], ScoreSums]:
+    """The sums of a batch, and each pair's own by its number if they are wanted."""
+    numbers: Sequence[int] = ()
+    own: Mapping[str, FloatArray] = {}
+
+    def keep(*found: Any) -> None:
+        nonlocal numbers, own
+        numbers, own = found
+
+    sums = scanner.score(batch, on_pairs=keep if with_pairs else None)
+    return numbers, own, sums
+
+
+def each_batch(
+    scanner: Scanner,
+    records: Iterable[Record],
+    seen: Seen,
+    on_bad: OnBad | None,
+    work: Callable[[Scanner, Sequence[EncodedInput]], Found],
+) -> Generator[tuple[list[EncodedInput], list[Found], Seen | None], None, None]:
+    """Do some work on each batch of a stream, side by side where that is faster, and halved where memory is short.
+
+    Yields in the order of the stream what was found on each batch and, with the last of a window, what has been seen.
+    """
+    stream = windows(scanner, records, seen, on_bad)
+    first = next(stream, None)
+    if first is None:
+        return
+
+    def pieces() -> Iterator[tuple[list[EncodedInput], Seen | None]]:
+        for window, seen_then in itertools.chain([first], stream):
+            *others, last = window or [[]]
+            yield from ((batch, None) for batch in others)
+            yield last, seen_then
+
+    def on_piece(own: Scanner, piece: tuple[list[EncodedInput], Seen | None]) -> list[Found]:
+        batch, _ = piece
+        return list(in_halves(batch, partial(work, own), tokens_of, own.device)) if batch else []
+
+    with scanner.crew(len(first[0])) as crew, closing(side_by_side(crew, pieces(), on_piece)) as worked:
+        for (batch, seen_then), found in worked:
+            yield batch, found, seen_then
 
 
 def windows(
     scanner: Scanner, records: Iterable[Record], seen: Seen, on_bad: OnBad | None = None
 ) -> Generator[tuple[list[list[EncodedInput]], Seen], None, None]:
-    """A stream's batches, a few at a time, with what has been seen by their end; tokenized ahead."""
+    """A stream's batches, a few at a time, with what has been seen by their end."""
     room = scanner.loaded.room(scanner.options.batch_tokens)
     fewest, most = (room.tokens * count for count in _BATCHES_IN_WINDOW)
     tokens = min(most, max(fewest, _TOKENS_IN_WINDOW))
-    inputs = _tokenized(scanner, records, seen, tokens, on_bad)
-    with closing(ahead(inputs, _WINDOWS_AHEAD)) as fetched:
-        for some, seen_then in fetched:
-            yield list(batches(some, room)), seen_then
+    for some, seen_then in _tokenized(scanner, records, seen, tokens, on_bad):
+        yield list(batches(some, room)), seen_then
 
 
 def unseen(records: Iterable[Record], seen: Seen, options: ScanOptions) -> Iterator[Record]:
@@ -167,14 +215,17 @@ def predictive_sums(
 ) -> ScoreSums:
     """The sums of `predictive` alone, on a sample of pairs as `Seen` holds it."""
     cutting = replace(scanner.options, on_long="truncate")
-    total: ScoreSums | None = None
-    for done, (_, number, pair) in enumerate(sample):
+    inputs = [replace(scanner.encode(pair, cutting), number=number) for _, number, pair in sample]
+    helps: list[Help] = []
+    if report is not None:
+        report(0, len(sample))
+    for found in scanner.helps(inputs):
+        helps.append(found)
         if report is not None:
-            report(done, len(sample))
-        encoded = replace(scanner.encode(pair, cutting), number=number)
-        found = scanner.help(encoded)
-        assert found is not None
-        sums = scanner.score([encoded], [found], on_pairs=on_pairs, only=["predictive"])
+            report(len(helps), len(sample))
+    total: ScoreSums | None = None
+    for one, found in zip(inputs, helps, strict=True):
+        sums = scanner.score([one], [found], on_pairs=on_pairs, only=["predictive"])
         total = sums if total is None else total + sums
     assert total is not None
     return total

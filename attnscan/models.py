@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
+import itertools
 import os
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,17 @@ class LoadedModel:
     device: torch.device
     dtype: torch.dtype
     revision: str | None
+
+    @property
+    def whole(self) -> Any:
+        """The model with its task head, if it has one."""
+        return self.model if self.masked_lm is None else self.masked_lm
+
+    def replica(self) -> LoadedModel:
+        """The same weights in modules of their own, so that both models can run at once, whatever they remember."""
+        weights = {id(each): each for each in itertools.chain(self.whole.parameters(), self.whole.buffers())}
+        model, masked_lm = copy.deepcopy((self.model, self.masked_lm), weights)
+        return replace(self, model=model, masked_lm=masked_lm)
 
     @property
     def embedding(self) -> Tensor:

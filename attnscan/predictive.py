@@ -12,7 +12,10 @@ of j. One sequence with both hidden serves both directions. Two measures:
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,7 @@ from attnscan.forward import forward, head_sees_only, in_halves
 from attnscan.models import LoadedModel
 from attnscan.options import Measure
 from attnscan.results import Help
+from attnscan.side_by_side import most_workers, replicas, side_by_side
 
 Report = Callable[[int, int], None]
 """Told how many of how many hidden sequences are done; first with none, before anything is paid."""
@@ -46,35 +50,37 @@ def measure_of(loaded: LoadedModel, asked: str) -> tuple[Measure | None, str]:
 
 def help_between_words(
     loaded: LoadedModel,
-    encoded: EncodedInput,
+    inputs: Sequence[EncodedInput],
     measure: Measure,
     *,
     most_words: int,
-    batch_tokens: int,
+    batch_tokens: int | None,
     report: Report | None = None,
-) -> Help:
-    """Ask the model which words of one input help to predict which.
+) -> Iterator[Help]:
+    """Ask the model which words of each input help to predict which. Nothing else may use it meanwhile.
 
     Queries are words with a letter or digit, helpers all words; of more than `most_words`, runs of neighbours
-    spread over the input.
+    spread over the input. `report` is told of each input's own sequences.
     """
-    asker = _Asker(loaded, encoded, measure)
-    words = [unit for unit, sentence in enumerate(encoded.unit_sentence) if sentence >= 0]
-    chosen = spread(words, most_words)
-    queries = {unit for unit in chosen if not asker.is_punctuation(unit)}
-    hidden: list[tuple[int, ...]] = [(unit,) for unit in sorted(queries)]
-    hidden += [pair for pair in itertools.combinations(chosen, 2) if queries & set(pair)]
-    raw = np.full((len(encoded.units), len(encoded.units)), np.nan)
-    alone: dict[int, Any] = {}
-    for units, found in asker.ask(hidden, batch_tokens, report):
-        if len(units) == 1:
-            alone[units[0]] = found[0]
-            continue
-        for (query, key), without in zip((units, units[::-1]), found, strict=True):
-            if query in queries:
-                raw[query, key] = asker.loss(alone[query], without)
-    matrix = raw if measure == "cpmi" else average_product_corrected(raw)
-    return Help(matrix, measure, len(hidden), len(chosen), len(words))
+    room = loaded.room(batch_tokens).tokens
+    askers = [_Asker(loaded, encoded, measure, most_words) for encoded in inputs]
+    batches = sum(asker.batches(room) for asker in askers)
+    questions = ((asker, some) for asker in askers for some in asker.questions(room))
+
+    def answers(model: LoadedModel, question: tuple[_Asker, list[tuple[int, ...]]]) -> list[list[Any]]:
+        asker, some = question
+        return asker.answers(model, some)
+
+    if report is not None and askers:
+        report(0, askers[0].count)
+    models = replicas(loaded, min(batches, most_workers(loaded, batch_tokens)))
+    with closing(side_by_side(models, questions, answers)) as answered:
+        for (asker, some), found in answered:
+            asker.take(some, found)
+            if report is not None:
+                report(asker.asked, asker.count)
+            if asker.asked == asker.count:
+                yield asker.help()
 
 
 def spread(words: Sequence[int], most: int) -> list[int]:
@@ -109,43 +115,79 @@ def average_product_corrected(distances: NDArray[np.float64]) -> NDArray[np.floa
 
 
 class _Asker:
-    """Runs one input with words hidden, and reads what the model makes of them."""
+    """Asks about one input with words hidden, and puts together what models make of it."""
 
-    def __init__(self, loaded: LoadedModel, encoded: EncodedInput, measure: Measure) -> None:
-        self._loaded = loaded
+    def __init__(self, loaded: LoadedModel, encoded: EncodedInput, measure: Measure, most_words: int) -> None:
         self._encoded = encoded
         self._measure = measure
+        self._mask = loaded.tokenizer.mask_token_id
         self._inputs = {
             name: torch.tensor(values, device=loaded.device) for name, values in encoded.model_inputs.items()
         }
         self._tokens: dict[int, list[int]] = {}
         for token, unit in enumerate(encoded.unit):
             self._tokens.setdefault(unit, []).append(token)
+        self._words = [unit for unit, sentence in enumerate(encoded.unit_sentence) if sentence >= 0]
+        self._chosen = spread(self._words, most_words)
+        self._queries = {unit for unit in self._chosen if not self._is_punctuation(unit)}
+        self._raw = np.full((len(encoded.units), len(encoded.units)), np.nan)
+        self._alone: dict[int, Any] = {}
+        self.asked = 0
+        """How many sequences were answered."""
 
-    def is_punctuation(self, unit: int) -> bool:
+    def _is_punctuation(self, unit: int) -> bool:
         """Whether all tokens of a unit are."""
         return all(self._encoded.punctuation[token] for token in self._tokens[unit])
 
-    def ask(
-        self, hidden: Sequence[tuple[int, ...]], batch_tokens: int, report: Report | None
-    ) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
-        """For each set of units to hide: the set, and what the model says at each of them.
+    @property
+    def count(self) -> int:
+        """How many sequences there are to ask: every query hidden, then every two words of which one is a query."""
+        words, queries = len(self._chosen), len(self._queries)
+        return queries + math.comb(words, 2) - math.comb(words - queries, 2)
+
+    def _at_once(self, batch_tokens: int) -> int:
+        return max(1, batch_tokens // len(self._encoded.tokens))
+
+    def batches(self, batch_tokens: int) -> int:
+        """In how many batches they are asked."""
+        return -(-self.count // self._at_once(batch_tokens))
+
+    def questions(self, batch_tokens: int) -> Iterator[list[tuple[int, ...]]]:
+        """The sets of units to hide, a batch of sequences at a time; an empty one if there is nothing to ask."""
+        alone = ((unit,) for unit in sorted(self._queries))
+        pairs = (pair for pair in itertools.combinations(self._chosen, 2) if self._queries & set(pair))
+        hidden: Iterator[tuple[int, ...]] = itertools.chain(alone, pairs)
+        for _ in range(max(1, self.batches(batch_tokens))):
+            yield list(itertools.islice(hidden, self._at_once(batch_tokens)))
+
+    def answers(self, loaded: LoadedModel, some: Sequence[tuple[int, ...]]) -> list[list[Any]]:
+        """What a model says at each unit of each set.
 
         That is a log-probability in nats (`cpmi`), or a hidden state [dimension] (`distance`).
         """
-        length = len(self._encoded.tokens)
-        at_once = max(1, batch_tokens // length)
-        ask = self._log_probabilities if self._measure == "cpmi" else self._hidden_states
-        for start in range(0, len(hidden), at_once):
-            if report is not None:
-                report(start, len(hidden))
-            some = hidden[start : start + at_once]
-            found = in_halves(some, ask, lambda _: length, self._loaded.device)
-            yield from zip(some, itertools.chain.from_iterable(found), strict=True)
-        if report is not None:
-            report(len(hidden), len(hidden))
+        if not some:
+            return []
+        ask = partial(self._log_probabilities if self._measure == "cpmi" else self._hidden_states, loaded)
+        found = in_halves(some, ask, lambda _: len(self._encoded.tokens), loaded.device)
+        return list(itertools.chain.from_iterable(found))
 
-    def loss(self, with_key: Any, without_key: Any) -> float:
+    def take(self, some: Sequence[tuple[int, ...]], answers: Sequence[list[Any]]) -> None:
+        """Take what was answered; every unit's by itself comes before those of two."""
+        for units, found in zip(some, answers, strict=True):
+            if len(units) == 1:
+                self._alone[units[0]] = found[0]
+                continue
+            for (query, key), without in zip((units, units[::-1]), found, strict=True):
+                if query in self._queries:
+                    self._raw[query, key] = self._loss(self._alone[query], without)
+        self.asked += len(some)
+
+    def help(self) -> Help:
+        """What has been found."""
+        matrix = self._raw if self._measure == "cpmi" else average_product_corrected(self._raw)
+        return Help(matrix, self._measure, self.count, len(self._chosen), len(self._words))
+
+    def _loss(self, with_key: Any, without_key: Any) -> float:
         """What hiding the key as well takes away from the query."""
         if self._measure == "cpmi":
             return float(with_key - without_key)
@@ -157,13 +199,13 @@ class _Asker:
         inputs = {name: values.expand(len(some), -1) for name, values in self._inputs.items()}
         ids = inputs["input_ids"].clone()
         rows, places = self._places(some)
-        ids[rows, places] = self._loaded.tokenizer.mask_token_id
+        ids[rows, places] = self._mask
         return {**inputs, "input_ids": ids}
 
     def _places(self, some: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
         """Row and column of every hidden token, set by set, unit by unit."""
         every = [(row, token) for row, units in enumerate(some) for unit in units for token in self._tokens[unit]]
-        rows, places = torch.tensor(every, device=self._loaded.device).T
+        rows, places = torch.tensor(every, device=self._inputs["input_ids"].device).T
         return rows, places
 
     def _regrouped(self, values: Tensor, some: Sequence[tuple[int, ...]], merge: Callable[[Tensor], Any]) -> list[Any]:
@@ -172,14 +214,14 @@ class _Asker:
         merged = iter([merge(part) for part in torch.split(values, sizes)])
         return [[next(merged) for _ in units] for units in some]
 
-    def _hidden_states(self, some: Sequence[tuple[int, ...]]) -> list[Any]:
-        states = forward(self._loaded.model, self._masked(some)).last_hidden_state
+    def _hidden_states(self, loaded: LoadedModel, some: Sequence[tuple[int, ...]]) -> list[Any]:
+        states = forward(loaded.model, self._masked(some)).last_hidden_state
         return self._regrouped(states[self._places(some)].float().cpu(), some, lambda part: part.mean(0))
 
-    def _log_probabilities(self, some: Sequence[tuple[int, ...]]) -> list[Any]:
+    def _log_probabilities(self, loaded: LoadedModel, some: Sequence[tuple[int, ...]]) -> list[Any]:
         places = self._places(some)
-        with head_sees_only(self._loaded.model, places):
-            logits = forward(self._loaded.masked_lm, self._masked(some)).logits[0]
+        with head_sees_only(loaded.model, places):
+            logits = forward(loaded.masked_lm, self._masked(some)).logits[0]
         true = self._inputs["input_ids"][places[1]]
         logs = logits.float().log_softmax(-1).gather(1, true[:, None])[:, 0]
         return self._regrouped(logs.double().cpu(), some, lambda part: part.sum())

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -17,7 +18,7 @@ import attnscan
 from attnscan.batch import EncodedBatch, EncodedInput, collate
 from attnscan.capture import AttentionBlock, Consumer, Tap
 from attnscan.encode import encode_pair
-from attnscan.errors import ModelError, OptionError
+from attnscan.errors import AttnscanError, ModelError, OptionError
 from attnscan.models import load
 from attnscan.options import Measure, ScanOptions
 from attnscan.pairs import Pair
@@ -27,6 +28,7 @@ from attnscan.readout import Target
 from attnscan.related import Relatedness
 from attnscan.results import FloatArray, Help, Signature
 from attnscan.score import Scorer
+from attnscan.side_by_side import most_workers, replicas
 from attnscan.sources import Source, choose
 from attnscan.sums import ScoreSums
 
@@ -68,6 +70,40 @@ class Scanner:
         other.options = replace(self.options, **changes)
         return other
 
+    @contextmanager
+    def crew(self, most: int) -> Iterator[list[Scanner]]:
+        """Itself and replicas, at most so many in all, which can score at the same time.
+
+        There is no replica where the model's attention comes for all layers together, which takes much memory.
+        """
+        _ = self._relatedness  # measured once, and shared by the copies
+        most = min(most, most_workers(self.loaded, self.options.batch_tokens))
+        with ExitStack() as taps:
+            crew = []
+            for loaded in replicas(self.loaded, most)[1:]:
+                other = self.with_options()
+                other.loaded, other._tap = loaded, taps.enter_context(Tap(loaded.model))
+                crew.append(other)
+            yield [self, *(crew if crew and crew[0]._shows_layers() else [])]
+
+    def _shows_layers(self) -> bool:
+        """Whether the model calls the tap: by what its class says or, if that says nothing, by running it on a word.
+
+        Gemma 2 and DiffLlama say so and do not; of these, each replica holds the weights of all layers.
+        """
+        if getattr(self.loaded.model, "_supports_attention_backend", False):
+            return True
+        try:
+            self.grid()
+        except AttnscanError:  # raised again by the first real input
+            return False
+        return self._tap.works
+
+    @property
+    def whole(self) -> Any:
+        """The model, its task head included."""
+        return self.loaded.whole
+
     def grid(self) -> tuple[int, int]:
         """How many layers and heads the model shows, by running it on a word.
 
@@ -95,14 +131,19 @@ class Scanner:
 
     def help(self, encoded: EncodedInput, report: Report | None = None) -> Help | None:
         """Which words of an input help to predict which; None if that is not measured."""
+        found = list(self.helps([encoded], report))
+        return found[0] if found else None
+
+    def helps(self, inputs: Sequence[EncodedInput], report: Report | None = None) -> Iterator[Help]:
+        """The same for each of some inputs; nothing if that is not measured."""
         if self.measure is None:
-            return None
+            return iter(())
         return help_between_words(
             self.loaded,
-            encoded,
+            inputs,
             self.measure,
             most_words=self.options.predictive_words,
-            batch_tokens=self.loaded.room(self.options.batch_tokens).tokens,
+            batch_tokens=self.options.batch_tokens,
             report=report,
         )
 

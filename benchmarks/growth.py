@@ -15,13 +15,10 @@ import math
 from functools import partial
 
 import numpy as np
-import torch
-from scan import inputs_of, scan
+from scan import inputs_of, random_model, scan
 from sidebyside import Cost, cost, in_turn, machine
-from transformers import BertConfig, BertModel
 
 from attnscan.batch import EncodedInput
-from attnscan.capture import Tap
 from attnscan.engine import scan as scan_pairs
 from attnscan.options import ScanOptions
 from attnscan.pairs import shipped_pairs
@@ -42,13 +39,8 @@ def table(what: str, costs: dict[int, list[Cost]]) -> str:
 
 def of_model(layers: int, heads: int, inputs: list[EncodedInput]) -> Cost:
     """One scan with a random model of that shape, made beforehand."""
-    torch.manual_seed(0)
-    width = 64 * heads
-    config = BertConfig(
-        num_hidden_layers=layers, num_attention_heads=heads, hidden_size=width, intermediate_size=4 * width
-    )
-    with Tap(BertModel(config, add_pooling_layer=False).eval()) as tap:
-        return cost(partial(scan, tap, inputs))
+    with random_model(layers, heads) as scanner:
+        return cost(partial(scan, scanner, inputs))
 
 
 def tables(runs: int, tokens: list[int], pairs: list[int]) -> list[str]:

@@ -64,7 +64,7 @@ def main() -> None:
     for measure in measures:
 
         def ask(measure: Measure = measure) -> None:
-            help_between_words(loaded, encoded, measure, most_words=32, batch_tokens=BATCH_TOKENS)
+            list(help_between_words(loaded, [encoded], measure, most_words=32, batch_tokens=BATCH_TOKENS))
 
         pairs = [(seconds(ask), seconds(plain)) for _ in range(runs + 1)][1:]
         ratio = statistics.median(a / b for a, b in pairs)

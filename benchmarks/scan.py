@@ -4,13 +4,17 @@
 
 A model of BERT base's shape (random weights: time does not depend on them), every pattern but `predictive`,
 4,096 tokens in batches as attnscan makes them for that shape. The sdpa forward runs the whole encoder over the same
-batches and computes nothing from it; the loop is what a user writes today: one pair at a time,
-`output_attentions=True`, numpy. Rivals run in turn in one process; the ratios are medians over neighbouring runs.
+batches, on as many cores as torch takes, and computes nothing from it; the loop is what a user writes today: one pair
+at a time, `output_attentions=True`, numpy. Rivals run in turn in one process; the ratios are medians over neighbouring
+runs.
 """
 
 from __future__ import annotations
 
 import argparse
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 
 import numpy as np
@@ -19,17 +23,16 @@ from sidebyside import Row, cost, in_turn, machine, row, show
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from attnscan.batch import EncodedInput, collate
-from attnscan.capture import Tap
 from attnscan.encode import encode_pair
+from attnscan.options import ScanOptions
 from attnscan.pairs import read_pairs
 from attnscan.patterns import PATTERNS
-from attnscan.scanner import targets_of
-from attnscan.score import Scorer
+from attnscan.scanner import Scanner, targets_of
+from attnscan.side_by_side import side_by_side
 from attnscan.sources import bundled
-from attnscan.stream import Room, batches, tokens_in_cache
+from attnscan.stream import batches
 
-WIDTH, TOKENS = 768, 4096
-BATCH_TOKENS = tokens_in_cache(WIDTH)
+TOKENS = 4096
 BOUNDS = {"32 tokens": 0.95, "128 tokens": 0.95, "512 tokens": 1.05}
 
 
@@ -47,33 +50,35 @@ def inputs_of(length: int, count: int) -> list[EncodedInput]:
     return made
 
 
-def models(layers: int) -> tuple[BertModel, BertModel]:
-    """The same random BERT twice: as it runs fastest, and as it shows its weights."""
+@contextmanager
+def random_model(layers: int, heads: int = 12) -> Iterator[Scanner]:
+    """A random BERT with heads of 64 dimensions, ready to be scanned."""
     torch.manual_seed(0)
-    model, eager = (
-        BertModel(
-            BertConfig(hidden_size=WIDTH, num_hidden_layers=layers, attn_implementation=how), add_pooling_layer=False
-        ).eval()
-        for how in ("sdpa", "eager")
+    width = 64 * heads
+    config = BertConfig(
+        num_hidden_layers=layers, num_attention_heads=heads, hidden_size=width, intermediate_size=4 * width
     )
-    eager.load_state_dict(model.state_dict())
-    return model, eager
+    with tempfile.TemporaryDirectory() as directory:
+        BertModel(config, add_pooling_layer=False).save_pretrained(directory)
+        AutoTokenizer.from_pretrained(bundled().location).save_pretrained(directory)
+        scanner = Scanner(ScanOptions(model=directory, device="cpu", predictive="off"))
+    with scanner:
+        yield scanner
 
 
-def scan(tap: Tap, inputs: list[EncodedInput]) -> None:
-    """What attnscan does."""
-    for batch in batches(inputs, Room(BATCH_TOKENS)):
-        collated = collate(batch)
-        scorer = Scorer(collated, targets_of(collated, PATTERNS))
-        tap.run(collated.model_inputs, scorer)
-        scorer.sums()
+def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
+    """What attnscan does, tokenizing apart."""
+    pieces = list(batches(inputs, scanner.loaded.room(None)))
+    with scanner.crew(len(pieces)) as crew, closing(side_by_side(crew, pieces, Scanner.score)) as scored:
+        for _ in scored:
+            pass
 
 
-def plain(model: BertModel, inputs: list[EncodedInput]) -> None:
+def plain(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     """A forward without attention."""
-    for batch in batches(inputs, Room(BATCH_TOKENS)):
+    for batch in batches(inputs, scanner.loaded.room(None)):
         with torch.inference_mode():
-            model(**collate(batch).model_inputs)
+            scanner.loaded.model(**collate(batch).model_inputs)
 
 
 def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
@@ -92,14 +97,16 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
 
 def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[Row]:
     """Two lines for each kind of work: against the plain forward, and against the loop."""
-    model, eager = models(layers)
     found = []
-    with Tap(model) as tap:
+    with random_model(layers) as scanner:
+        eager = BertModel(scanner.loaded.model.config, add_pooling_layer=False).eval()
+        eager.set_attn_implementation("eager")
+        eager.load_state_dict(scanner.loaded.model.state_dict())
         for name, inputs in works.items():
             costs = in_turn(
                 {
-                    "scan": partial(cost, partial(scan, tap, inputs)),
-                    "plain": partial(cost, partial(plain, model, inputs)),
+                    "scan": partial(cost, partial(scan, scanner, inputs)),
+                    "plain": partial(cost, partial(plain, scanner, inputs)),
                     "loop": partial(cost, partial(loop, eager, inputs)),
                 },
                 runs,

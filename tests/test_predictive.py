@@ -44,7 +44,12 @@ def _ask(
 ) -> tuple[Help, EncodedInput]:
     encoded = encode_pair(loaded.tokenizer, pair, unit, loaded.limit, truncate=False)
     settings = {"most_words": 32, "batch_tokens": 4096, **options}
-    return help_between_words(loaded, encoded, measure, **settings), encoded
+    return _help(loaded, encoded, measure, **settings), encoded
+
+
+def _help(loaded: LoadedModel, encoded: EncodedInput, measure: Any, **settings: Any) -> Help:
+    [found] = help_between_words(loaded, [encoded], measure, **settings)
+    return found
 
 
 # A masked LM that is constructed. Token i stands at position i, and the logit of the true word at a position is
@@ -118,7 +123,7 @@ def test_known_dependencies_come_out_with_their_analytic_values_and_order() -> N
     influence = torch.zeros(8, 8)
     influence[2, 5], influence[2, 3], influence[4, 6] = 3.0, 1.5, 2.0
     loaded, encoded = _constructed(influence)
-    found = help_between_words(loaded, encoded, "cpmi", most_words=32, batch_tokens=40)
+    found = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=40)
     assert found.matrix[2, 5] == pytest.approx(_log_p(4.5) - _log_p(1.5), abs=1e-5)
     assert found.matrix[2, 3] == pytest.approx(_log_p(4.5) - _log_p(3.0), abs=1e-5)
     assert found.matrix[4, 6] == pytest.approx(_log_p(2.0) - _log_p(0.0), abs=1e-5)
@@ -130,7 +135,7 @@ def test_known_dependencies_come_out_with_their_analytic_values_and_order() -> N
 
 def test_special_tokens_are_neither_hidden_nor_asked() -> None:
     loaded, encoded = _constructed(torch.ones(6, 6))
-    matrix = help_between_words(loaded, encoded, "cpmi", most_words=32, batch_tokens=4096).matrix
+    matrix = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=4096).matrix
     for special in (0, 5):
         assert np.isnan(matrix[special]).all() and np.isnan(matrix[:, special]).all()
     assert np.isnan(np.diag(matrix)).all()
@@ -210,7 +215,10 @@ def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
 def test_what_it_costs_is_said_before_it_is_paid() -> None:
     loaded, encoded = _constructed(torch.zeros(7, 7))
     reports: list[tuple[int, int]] = []
-    help_between_words(loaded, encoded, "cpmi", most_words=32, batch_tokens=21, report=lambda *r: reports.append(r))
+    paid: list[int] = []
+    loaded.model.register_forward_pre_hook(lambda *_: paid.append(len(reports)))
+    _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=21, report=lambda *r: reports.append(r))
+    assert min(paid) == 1
     total = 5 + 5 * 4 // 2
     assert reports[0] == (0, total) and reports[-1] == (total, total)
     assert [done for done, _ in reports] == sorted(done for done, _ in reports)
@@ -228,7 +236,7 @@ def test_sampled_words_are_runs_of_neighbours_spread_over_the_input(count: int, 
 
 def test_a_bound_on_words_bounds_the_sequences() -> None:
     loaded, encoded = _constructed(torch.zeros(45, 45))
-    found = help_between_words(loaded, encoded, "cpmi", most_words=8, batch_tokens=4096)
+    found = _help(loaded, encoded, "cpmi", most_words=8, batch_tokens=4096)
     assert (found.words, found.words_in_all, found.sequences) == (8, 43, 8 + 28)
 
 
@@ -279,7 +287,7 @@ def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(
     )
     widths: list[int] = []
     with whole.register_forward_hook(lambda _module, _arguments, output: widths.append(output.logits.shape[1])):
-        found = help_between_words(loaded, encoded, "cpmi", most_words=32, batch_tokens=12)
+        found = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=12)
     assert max(widths) == 4  # two sequences at once, at most two hidden words in each
 
     def log_p(at: int, *hidden: int) -> float:

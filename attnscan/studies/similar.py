@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
-from torch import Tensor
-
 from attnscan.batch import EncodedInput
-from attnscan.engine import OnBad, Seen, tokens_of, windows
+from attnscan.engine import OnBad, Seen, each_batch
 from attnscan.errors import InputError
-from attnscan.forward import in_halves
 from attnscan.options import QUERIES, WITHIN
 from attnscan.pairs import Record
+from attnscan.results import FloatArray
 from attnscan.scanner import Scanner
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 from attnscan.studies.similarity import DivergenceSums, Similarity
@@ -35,26 +33,25 @@ def similar(
     apart: DivergenceSums | None = None
     seen, done = Seen(), 0
 
-    def look(inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, list[tuple[Sequence[int], Tensor]]]:
-        """The scores of some inputs and, of each, the queries that were drawn with all heads' weights there."""
-        drawn = [queries_of(one, queries, scanner.options.seed) for one in inputs]
+    def look(own: Scanner, inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, list[tuple[int, FloatArray]]]:
+        """The scores of some inputs; of each, how many queries were drawn and the heads' divergences over them."""
+        drawn = [queries_of(one, queries, own.options.seed) for one in inputs]
         keeper = RowKeeper(drawn, [len(one.tokens) for one in inputs])
-        scores = scanner.score(inputs, also=keeper)
-        return scores, list(zip(drawn, keeper.rows(), strict=True))
+        scores = own.score(inputs, also=keeper)
+        return scores, [(len(each), divergences(rows).numpy()) for each, rows in zip(drawn, keeper.rows(), strict=True)]
 
-    with closing(windows(scanner, records, seen, on_bad)) as stream:
-        for window, seen_then in stream:
-            for batch in window:
-                for found, kept in in_halves(batch, look, tokens_of, scanner.device):
-                    scores = found if scores is None else scores + found
-                    for own, rows in kept:
-                        apart = apart or DivergenceSums.of(len(rows))
-                        if own:
-                            apart.add(divergences(rows).numpy(), len(own))
-                done += len(batch)
-                if on_batch is not None:
-                    on_batch(done)
-            seen = seen_then
+    with closing(each_batch(scanner, records, seen, on_bad, look)) as looked:
+        for batch, looks, seen_then in looked:
+            for found, divergent in looks:
+                scores = found if scores is None else scores + found
+                for count, matrix in divergent:
+                    apart = apart or DivergenceSums.of(len(matrix))
+                    if count:
+                        apart.add(matrix, count)
+            done += len(batch)
+            if on_batch is not None:
+                on_batch(done)
+            seen = seen_then or seen
     if scores is None or apart is None or not apart.n:
         raise InputError("there is no pair to compare heads by", "give a file with at least one")
     signature = scanner.signature(seen.digest, read=seen.read, truncated=seen.truncated, skipped=seen.skipped)

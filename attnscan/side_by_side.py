@@ -1,0 +1,127 @@
+"""Work for one model side by side on a CPU: a core to each piece of it, and results in the order of the pieces.
+
+A forward pass that stays on one core waits for nobody; spread over all cores, it makes them meet after each of a
+layer's dozen products, and what lies between is done by one while the others look on. So threads run whole batches,
+each on a replica of the model that shares its weights and has a state of its own.
+"""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from typing import Protocol, TypeVar
+
+import torch
+
+from attnscan.models import LoadedModel
+from attnscan.stream import ahead
+
+_MOST_WORKERS = 16  # each holds Python's lock for some hundredths of its time
+_MOST_TOKENS = 65_536  # of all batches that run at once, for memory's sake
+
+
+class Runs(Protocol):
+    """What work is done with: something that runs a model of its own."""
+
+    @property
+    def whole(self) -> torch.nn.Module:
+        """The model, its task head included."""
+
+
+Worker = TypeVar("Worker", bound=Runs)
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+def most_workers(loaded: LoadedModel, batch_tokens: int | None) -> int:
+    """How many batches of a model may run at once: one a core, as far as memory goes; one on a GPU."""
+    if loaded.device.type != "cpu":
+        return 1
+    return max(1, min(torch.get_num_threads(), _MOST_WORKERS, _MOST_TOKENS // loaded.room(batch_tokens).tokens))
+
+
+def replicas(loaded: LoadedModel, count: int) -> list[LoadedModel]:
+    """A model and replicas of it, so many in all; alone if it cannot be replicated."""
+    found = [loaded]
+    try:
+        while len(found) < count:
+            found.append(loaded.replica())
+    except Exception:  # what a model's own classes raise when they are copied; nothing is lost but time
+        return [loaded]
+    return found
+
+
+def side_by_side(
+    workers: Sequence[Worker], items: Iterable[Item], work: Callable[[Worker, Item], Found]
+) -> Generator[tuple[Item, Found], None, None]:
+    """Do some work on each item, as many at a time as there are workers. Yields in the order of the items.
+
+    Items are taken ahead, a few more than there are workers. An error is raised in its item's place; closing the
+    generator ends all work inside the models.
+    """
+    if len(workers) == 1:
+        with closing(ahead(items, 1)) as pending:
+            for item in pending:
+                yield item, work(workers[0], item)
+    else:
+        with closing(_by_threads(workers, items, work)) as worked:
+            yield from worked
+
+
+def _by_threads(
+    workers: Sequence[Worker], items: Iterable[Item], work: Callable[[Worker, Item], Found]
+) -> Generator[tuple[Item, Found], None, None]:
+    """The same by as many threads as there are workers, which divide the cores."""
+    threads, stopped = torch.get_num_threads(), threading.Event()
+    idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+    own = threading.local()
+
+    def start() -> None:
+        own.worker = idle.get()
+        torch.set_num_threads(max(1, threads // len(workers)))
+
+    def done(item: Item) -> Found:
+        return work(own.worker, item)
+
+    def begun() -> Iterator[tuple[Item, Future[Found]]]:
+        for item in items:
+            yield item, pool.submit(done, item)
+
+    with ExitStack() as hooks:
+        for worker in workers:
+            idle.put(worker)
+            hooks.callback(_stop_inside(worker.whole, stopped))
+        pool = ThreadPoolExecutor(len(workers), "attnscan-worker", start)
+        try:
+            with closing(ahead(begun(), len(workers))) as begun_ahead:
+                try:
+                    for item, future in begun_ahead:
+                        yield item, future.result()
+                finally:
+                    stopped.set()
+        finally:
+            pool.shutdown(cancel_futures=True)
+            torch.set_num_threads(threads)  # threads that are yet to come start with what was set last
+
+
+class _Stopped(Exception):
+    """Nobody waits for the work any more."""
+
+
+def _stop_inside(model: torch.nn.Module, stopped: threading.Event) -> Callable[[], None]:
+    """Let a model give up inside its next module once it is to stop. Returns what undoes that."""
+
+    def check(_module: torch.nn.Module, _arguments: object) -> None:
+        if stopped.is_set():
+            raise _Stopped
+
+    hooks = [module.register_forward_pre_hook(check) for module in model.modules()]
+
+    def undo() -> None:
+        for hook in hooks:
+            hook.remove()
+
+    return undo
