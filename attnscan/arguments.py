@@ -101,7 +101,7 @@ PredictiveWords = Annotated[
 BatchTokens = Annotated[
     int | None,
     typer.Option(
-        "--batch-tokens", metavar="N", min=1, help="How many tokens to run at once. [default: by device and its memory]"
+        "--batch-tokens", metavar="N", min=1, help="How many tokens a batch may hold. [default: by device and memory]"
     ),
 ]
 Pairs = Annotated[

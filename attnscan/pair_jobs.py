@@ -14,12 +14,12 @@ from attnscan.messages import WITHOUT_TAP, counter, progress, say
 from attnscan.options import ClusterOptions, ScanOptions
 
 if TYPE_CHECKING:
-    from attnscan.engine import OnBad
     from attnscan.explaining.explanation import Explanations
     from attnscan.files.per_pair import PerPairWriter
     from attnscan.pairs import Record
     from attnscan.results import Ranking, Signature
     from attnscan.sources import Source
+    from attnscan.windows import OnBad
 
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
 
@@ -88,9 +88,10 @@ def scan_files(options: ScanOptions, files: ScanFiles) -> tuple[Ranking, bool]:
 def _scan_files(
     options: ScanOptions, source: Source, records: Iterator[Record], files: ScanFiles, bad: BadRecords
 ) -> tuple[Ranking, bool]:
-    from attnscan.engine import ScanState, scan, unseen
+    from attnscan.engine import ScanState, scan
     from attnscan.files.state import load_state, save_state
     from attnscan.scanner import Scanner
+    from attnscan.windows import unseen
 
     on_bad = files.pairs.on_bad(bad)
     with Scanner(options, source) as scanner, _per_pair(files.per_pair, options) as writer:

@@ -13,13 +13,13 @@ from attnscan.options import By, Match, ScanOptions
 from attnscan.pair_jobs import BadRecords, PairFiles, report_counts
 
 if TYPE_CHECKING:
-    from attnscan.engine import OnBad
     from attnscan.pairs import Record
     from attnscan.scanner import Scanner
     from attnscan.studies.ablation import Ablation
     from attnscan.studies.comparison import Comparison
     from attnscan.studies.head_sets import HeadSet
     from attnscan.studies.similarity import Similarity
+    from attnscan.windows import OnBad
 
 
 class Passes:

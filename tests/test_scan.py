@@ -15,9 +15,9 @@ import torch
 from numpy.testing import assert_allclose
 from toy import save_toy_bert
 
-from attnscan import engine
+from attnscan import windows as reading
 from attnscan.batch import EncodedBatch
-from attnscan.engine import ScanState, Seen, scan, scan_shard, unseen
+from attnscan.engine import ScanState, scan, scan_shard
 from attnscan.errors import DeviceError, InputError, MemoryFullError, OutputError, StateError, TooLongError
 from attnscan.files.lock import held
 from attnscan.files.per_pair import PerPairWriter, finish_directory, rank_file
@@ -27,6 +27,7 @@ from attnscan.pairs import Pair, Record
 from attnscan.patterns import PATTERNS, Pattern
 from attnscan.scanner import Scanner
 from attnscan.sums import ScoreSums, Sums
+from attnscan.windows import Seen, unseen, windows
 
 PAIRS = [Pair(f"the cat sat on {i % 7} mats" + " ." * (i % 5), f"a cat ran {i} times to the store") for i in range(40)]
 
@@ -138,12 +139,22 @@ def test_all_skipped_is_no_pair(options: ScanOptions) -> None:
             state.finish(scanner)
 
 
+def test_a_window_to_sort_is_four_batches_or_sixteen_thousand_tokens(options: ScanOptions) -> None:
+    """More batches than four where they are small, and no more than sixteen."""
+    pairs = PAIRS * 100
+    for batch_tokens, tokens in ((None, 16_384), (8192, 32_768), (2048, 16_384), (256, 4096)):
+        with Scanner(replace(options, batch_tokens=batch_tokens)) as scanner:
+            first, _ = next(windows(scanner, _records(pairs), Seen()))
+        found = sum(len(one.tokens) for batch in first for one in batch)
+        assert tokens <= found < tokens + 50
+
+
 # Stopping and going on
 
 
 @pytest.fixture
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine, "_BATCHES_IN_WINDOW", (1, 1))
+    monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (1, 1))
 
 
 @pytest.mark.usefixtures("small_windows")

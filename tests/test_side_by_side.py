@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy import save_toy_bert
 
-from attnscan import engine, side_by_side
+from attnscan import side_by_side
+from attnscan import windows as reading
 from attnscan.capture import Tap
 from attnscan.engine import ScanState, scan
 from attnscan.models import LoadedModel
@@ -246,8 +247,8 @@ def test_a_scan_is_the_same_to_the_last_bit(
     toy: Path, unit: Any, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each worker's products are those of one thread, and sums are added in the order of the pairs."""
-    monkeypatch.setattr(engine, "_BATCHES_IN_WINDOW", (4, 4))
-    monkeypatch.setattr(engine, "_TOKENS_IN_WINDOW", 1)
+    monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (4, 4))
+    monkeypatch.setattr(reading, "_TOKENS_IN_WINDOW", 1)
     options = ScanOptions(model=str(toy), predictive="distance", predictive_pairs=3, batch_tokens=60, unit=unit)
     threads(1)
     states, frame = _scanned(options)

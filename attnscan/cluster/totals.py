@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 
-from attnscan.engine import ScanState, Seen
+from attnscan.engine import ScanState
 from attnscan.errors import AttnscanError, EngineError, InputError
 from attnscan.files.blocks import Bad, Block
 from attnscan.results import Ranking, Signature
 from attnscan.sums import ScoreSums
+from attnscan.windows import Seen
 
 DIGESTS = 1 << 256
 """A cluster's digest is a sum modulo this."""

@@ -16,7 +16,6 @@ from torch import Tensor
 from attnscan.attention import Attention
 from attnscan.batch import EncodedInput
 from attnscan.capture import AttentionBlock
-from attnscan.engine import OnBad, Seen, windows
 from attnscan.errors import InputError, ModelError
 from attnscan.explaining.explanation import CAUSES, Explanations
 from attnscan.explaining.interventions import SHUFFLES, Positions, shuffled, why_no_segments, with_segments
@@ -28,6 +27,7 @@ from attnscan.scanner import Scanner, targets_of
 from attnscan.score import Scorer
 from attnscan.selection import Head
 from attnscan.sums import ScoreSums
+from attnscan.windows import OnBad, Seen, windows_ahead
 
 
 @dataclass
@@ -63,7 +63,7 @@ def explain(
     explainer = _Explainer(scanner, heads, pattern)
     seen = Seen()
     done = 0
-    with closing(windows(scanner, records, seen, on_bad)) as stream:
+    with closing(windows_ahead(scanner, records, seen, on_bad)) as stream:
         for window, seen_then in stream:
             for batch in window:
                 explainer.take(batch)

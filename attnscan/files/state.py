@@ -15,12 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from attnscan.engine import ScanState, Seen
+from attnscan.engine import ScanState
 from attnscan.errors import StateError
 from attnscan.output import write_file
 from attnscan.pairs import Pair
 from attnscan.scanner import Scanner, hashed
 from attnscan.sums import ScoreSums, Sums
+from attnscan.windows import Seen
 
 _FORMAT = 2
 _MAX_BYTES = 256 << 20  # 384 heads x 7 patterns take less than 1 MiB

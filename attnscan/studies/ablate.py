@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 
 from attnscan.batch import EncodedInput, collate
-from attnscan.engine import OnBad, Seen, tokens_of, windows
 from attnscan.errors import InputError
 from attnscan.forward import in_halves
 from attnscan.options import DRAWS, By
@@ -24,11 +23,12 @@ from attnscan.readout import exact
 from attnscan.results import FloatArray
 from attnscan.scanner import Scanner
 from attnscan.selection import Head
-from attnscan.stream import Room, ahead, batches
+from attnscan.stream import Room, batches
 from attnscan.studies.ablation import Ablation, Effect
 from attnscan.studies.effect_sums import EffectSums
 from attnscan.studies.head_sets import HeadSet
 from attnscan.studies.measures import Measure, Question, measures_of
+from attnscan.windows import OnBad, Seen, tokens_of, windows_ahead
 
 OnBatch = Callable[[int], None]
 
@@ -66,7 +66,7 @@ def ablate(
     means = _means(words, read(), on_bad) if options.by == "mean" else None
     studies = [_Study(scanner, measure, options.sets, grid, means) for measure in measures]
     seen, done = Seen(), 0
-    with closing(ahead(windows(words, _noting(read(), labels), seen, on_bad), 1)) as stream:
+    with closing(windows_ahead(words, _noting(read(), labels), seen, on_bad)) as stream:
         for window, seen_then in stream:
             inputs = sorted((one for batch in window for one in batch), key=lambda one: one.number)
             for study in studies:
@@ -208,7 +208,7 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
         tap.run({name: values.to(device) for name, values in batch.model_inputs.items()}, keep)
         return torch.stack(found), int(word.sum())
 
-    with closing(ahead(windows(scanner, records, Seen(), on_bad), 1)) as stream, OutputTap(model, model) as tap:
+    with closing(windows_ahead(scanner, records, Seen(), on_bad)) as stream, OutputTap(model, model) as tap:
         for batch in (batch for window, _ in stream for batch in window):
             for found, words in in_halves(batch, run, tokens_of, device):
                 total = found if total is None else total + found

@@ -9,7 +9,7 @@ from contextlib import closing
 import numpy as np
 import torch
 
-from attnscan.engine import OnBad, ScanState, Seen, scan, windows
+from attnscan.engine import ScanState, scan
 from attnscan.errors import InputError, ModelError
 from attnscan.options import QUERIES, Match
 from attnscan.pairs import Pair, Record
@@ -18,6 +18,7 @@ from attnscan.scanner import Scanner
 from attnscan.studies.comparison import Comparison, places
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 from attnscan.studies.paired_sums import PairedSums, PairSums
+from attnscan.windows import OnBad, Seen, windows_ahead
 
 _BLOCK = 256  # pairs that both models read before the next ones
 _PROBE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
@@ -127,7 +128,7 @@ def nearest_heads(
     (layers, heads), (_, width) = one.grid(), other.grid()
     total: FloatArray | None = None
     n = 0
-    with closing(windows(reader, records, Seen(), on_bad)) as stream:
+    with closing(windows_ahead(reader, records, Seen(), on_bad)) as stream:
         for batch in (batch for window, _ in stream for batch in window):
             drawn = [queries_of(each, QUERIES, reader.options.seed) for each in batch]
             lengths = [len(each.tokens) for each in batch]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
 from attnscan.batch import EncodedInput
-from attnscan.engine import OnBad, Seen, each_batch
+from attnscan.engine import each_batch
 from attnscan.errors import InputError
 from attnscan.options import QUERIES, WITHIN
 from attnscan.pairs import Record
@@ -15,6 +15,7 @@ from attnscan.scanner import Scanner
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 from attnscan.studies.similarity import DivergenceSums, Similarity
 from attnscan.sums import ScoreSums
+from attnscan.windows import OnBad, Seen
 
 
 def similar(

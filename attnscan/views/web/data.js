@@ -35,8 +35,10 @@ function carries(kind, head) {
 async function bytesOf(id) {
   const packed = atob(document.getElementById(id).textContent);
   const bytes = Uint8Array.from(packed, (character) => character.charCodeAt(0));
-  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"));
-  return new Uint8Array(await new Response(stream).arrayBuffer());
+  const stream = new DecompressionStream("deflate");
+  const writer = stream.writable.getWriter();
+  for (const writing of [writer.write(bytes), writer.close()]) writing.catch(() => {}); // reading fails as well
+  return new Uint8Array(await new Response(stream.readable).arrayBuffer());
 }
 
 /** Undo the split into high bytes and low bytes. */

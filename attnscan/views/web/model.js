@@ -26,6 +26,8 @@ const modelView = {
     );
   },
 
+  unpack: () => thumbnails(),
+
   /** How many heads stand in a row. */
   columns() {
     if (state.order === "place") return HEADS;
@@ -41,7 +43,19 @@ const modelView = {
     return [...heads].sort((a, b) => score(b) - score(a) || a.index - b.index);
   },
 
+  /** Paint what has changed since it was painted last: a view that is come back to is there already. */
   async paint() {
+    const now = JSON.stringify([state.order, state.only, state.delimiters]);
+    if (this.painted !== now) {
+      this.painted = now;
+      this.paintCells();
+    }
+    rove(this.inOrder, this.cells[chosenHeads()[0].index]);
+    const bytes = await thumbnails();
+    for (const head of heads) this.paintThumbnail(head, bytes);
+  },
+
+  paintCells() {
     find("order").value = state.order;
     this.paintLegend();
     const ranked = this.ranked();
@@ -52,9 +66,6 @@ const modelView = {
     this.inOrder = ranked.map((head) => this.cells[head.index]);
     for (const head of heads) this.paintCaption(head);
     grid.replaceChildren(...(byPlace ? this.withAxes() : this.inOrder));
-    rove(this.inOrder, this.cells[chosenHeads()[0].index]);
-    const bytes = await thumbnails();
-    for (const head of heads) this.paintThumbnail(head, bytes);
   },
 
   /** The cells with the numbers of layers and heads around them. */
