@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from attnscan.pairs import Pair, Record
 from attnscan.predictive import Report
 from attnscan.results import FloatArray, Help, Ranking
 from attnscan.scanner import OnPairs, Scanner
-from attnscan.side_by_side import side_by_side
+from attnscan.side_by_side import is_too_long, side_by_side
 from attnscan.sums import ScoreSums
 from attnscan.windows import OnBad, Seen, tokens_of, windows
 
@@ -122,11 +123,20 @@ def each_batch(
             yield from ((batch, None) for batch in others)
             yield last, seen_then
 
+    one_at_a_time = threading.Lock()
+
     def on_piece(own: Scanner, piece: tuple[list[EncodedInput], Seen | None]) -> list[Found]:
         batch, _ = piece
-        return list(in_halves(batch, partial(work, own), tokens_of, own.device)) if batch else []
+        if not batch:
+            return []
+        with one_at_a_time if is_too_long(tokens_of(batch[0]), len(crew)) else nullcontext():
+            return list(in_halves(batch, partial(work, own), tokens_of, own.device))
 
-    with scanner.crew(len(first[0])) as crew, closing(side_by_side(crew, pieces(), on_piece)) as worked:
+    longest = max((tokens_of(batch[0]) for batch in first[0]), default=1)
+    with (
+        scanner.crew(len(first[0]), longest) as crew,
+        closing(side_by_side(crew, pieces(), on_piece)) as worked,
+    ):
         for (batch, seen_then), found in worked:
             yield batch, found, seen_then
 

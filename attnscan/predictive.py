@@ -73,7 +73,8 @@ def help_between_words(
 
     if report is not None and askers:
         report(0, askers[0].count)
-    models = replicas(loaded, min(batches, most_workers(loaded, batch_tokens)))
+    longest = max((len(encoded.tokens) for encoded in inputs), default=1)
+    models = replicas(loaded, min(batches, most_workers(loaded, batch_tokens, longest)))
     with closing(side_by_side(models, questions, answers)) as answered:
         for (asker, some), found in answered:
             asker.take(some, found)

@@ -71,13 +71,13 @@ class Scanner:
         return other
 
     @contextmanager
-    def crew(self, most: int) -> Iterator[list[Scanner]]:
-        """Itself and replicas, at most so many in all, which can score at the same time.
+    def crew(self, most: int, longest: int) -> Iterator[list[Scanner]]:
+        """Itself and replicas, at most so many in all, which can score inputs of that length at the same time.
 
         There is no replica where the model's attention comes for all layers together, which takes much memory.
         """
         _ = self._relatedness  # measured once, and shared by the copies
-        most = min(most, most_workers(self.loaded, self.options.batch_tokens))
+        most = min(most, most_workers(self.loaded, self.options.batch_tokens, longest))
         with ExitStack() as taps:
             crew = []
             for loaded in replicas(self.loaded, most)[1:]:

@@ -21,6 +21,7 @@ from attnscan.stream import ahead
 
 _MOST_WORKERS = 16  # each holds Python's lock for some hundredths of its time
 _MOST_TOKENS = 65_536  # of all batches that run at once, for memory's sake
+_MOST_CELLS = 1 << 26  # of one head's weights, likewise: each is held some three times over, in float32
 
 
 class Runs(Protocol):
@@ -36,11 +37,20 @@ Item = TypeVar("Item")
 Found = TypeVar("Found")
 
 
-def most_workers(loaded: LoadedModel, batch_tokens: int | None) -> int:
-    """How many batches of a model may run at once: one a core, as far as memory goes; one on a GPU."""
+def most_workers(loaded: LoadedModel, batch_tokens: int | None, longest: int) -> int:
+    """How many batches may run at once, of inputs of so many tokens at most.
+
+    One a core, as far as memory goes; one on a GPU.
+    """
     if loaded.device.type != "cpu":
         return 1
-    return max(1, min(torch.get_num_threads(), _MOST_WORKERS, _MOST_TOKENS // loaded.room(batch_tokens).tokens))
+    by_tokens, by_cells = _MOST_TOKENS // loaded.room(batch_tokens).tokens, _MOST_CELLS // longest**2
+    return max(1, min(torch.get_num_threads(), _MOST_WORKERS, by_tokens, by_cells))
+
+
+def is_too_long(length: int, workers: int) -> bool:
+    """Whether memory does not take as many inputs of that length as there are workers."""
+    return workers * length**2 > _MOST_CELLS
 
 
 def replicas(loaded: LoadedModel, count: int) -> list[LoadedModel]:

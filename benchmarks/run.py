@@ -18,6 +18,8 @@ import startup
 import torch
 from sidebyside import HEAD, machine
 
+from attnscan.stream import tokens_in_cache
+
 PARTS = ("startup", "scan", "peers", "growth")
 RESULTS = Path(__file__).with_name("RESULTS.md")
 
@@ -44,7 +46,8 @@ def main() -> None:
         "# What attnscan costs",
         f"Written by `make bench`. {where}." + (f" Not measured in this run: {missing}." if missing else ""),
         f"Median ratios of {runs} neighbouring runs, ours divided by the rival's: below 1 is faster. Scans are\n"
-        f"of every pattern but `predictive`, {scan.BATCH_TOKENS:,} tokens at a time, with a model shaped as BERT base.",
+        "of every pattern but `predictive`, with a model of BERT base's shape and batches of "
+        f"{tokens_in_cache(768):,} tokens.",
         "\n".join(["<!-- speed -->", HEAD, *map(str, rows), "<!-- end of speed -->"]),
     ]
     if grown:

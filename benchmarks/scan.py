@@ -69,7 +69,8 @@ def random_model(layers: int, heads: int = 12) -> Iterator[Scanner]:
 def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     """What attnscan does, tokenizing apart."""
     pieces = list(batches(inputs, scanner.loaded.room(None)))
-    with scanner.crew(len(pieces)) as crew, closing(side_by_side(crew, pieces, Scanner.score)) as scored:
+    longest = max(len(one.tokens) for one in inputs)
+    with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, Scanner.score)) as scored:
         for _ in scored:
             pass
 

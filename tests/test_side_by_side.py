@@ -210,10 +210,12 @@ def test_as_many_work_as_cores_and_memory_allow(toy: Path, threads: Callable[[in
         found = []
         for count, tokens in ((1, None), (2, None), (8, None), (64, None), (8, 20_000), (8, 10**9)):
             threads(count)
-            found.append(side_by_side.most_workers(scanner.loaded, tokens))
+            found.append(side_by_side.most_workers(scanner.loaded, tokens, 512))
+        threads(16)
+        by_length = [side_by_side.most_workers(scanner.loaded, None, length) for length in (2048, 4096, 8192, 10**6)]
         on_gpu = replace(scanner.loaded, device=torch.device("cuda"))
-        assert side_by_side.most_workers(on_gpu, None) == 1
-    assert found == [1, 2, 8, 16, 3, 1]
+        assert side_by_side.most_workers(on_gpu, None, 512) == 1
+    assert found == [1, 2, 8, 16, 3, 1] and by_length == [16, 4, 1, 1]
 
 
 def test_attention_that_comes_all_at_once_is_scanned_alone(tmp_path: Path, threads: Callable[[int], None]) -> None:
@@ -226,7 +228,7 @@ def test_attention_that_comes_all_at_once_is_scanned_alone(tmp_path: Path, threa
     DebertaModel(DebertaConfig(vocab_size=len(tokenizer), **size)).save_pretrained(directory)
     threads(4)
     with Scanner(ScanOptions(model=str(directory), predictive="off", batch_tokens=120)) as scanner:
-        with scanner.crew(4) as crew:
+        with scanner.crew(4, 16) as crew:
             assert crew == [scanner]
         [*_, last] = scan(scanner, RECORDS)
         assert scanner.read_by == "output_attentions" and last.seen.read == 40
@@ -257,6 +259,32 @@ def test_a_scan_is_the_same_to_the_last_bit(
     others, other = _scanned(options)
     assert [state.seen for state in others] == [state.seen for state in states]
     assert other.equals(frame)
+
+
+def test_inputs_that_turn_out_long_are_run_one_at_a_time(
+    toy: Path, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The crew was chosen by a window of short ones."""
+    monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (4, 4))
+    monkeypatch.setattr(reading, "_TOKENS_IN_WINDOW", 1)
+    monkeypatch.setattr(side_by_side, "_MOST_CELLS", 4 * 12**2)
+    short = [Record(Pair("the cat", f"a mat {i}"), f"short {i}") for i in range(40)]
+    score, running, most = Scanner.score, set[int](), [0]
+
+    def counted(self: Scanner, inputs: Any, *rest: Any, **more: Any) -> Any:
+        if len(inputs[0].tokens) > 12:
+            running.add(id(self))
+            most.append(len(running))
+        try:
+            return score(self, inputs, *rest, **more)
+        finally:
+            running.discard(id(self))
+
+    monkeypatch.setattr(Scanner, "score", counted)
+    threads(4)
+    with Scanner(ScanOptions(model=str(toy), predictive="off", batch_tokens=60)) as scanner:
+        [*_, last] = scan(scanner, [*short, *RECORDS])
+    assert last.seen.read == 80 and len(most) > 10 and max(most) == 1
 
 
 def test_pairs_of_their_own_come_in_order(toy: Path, threads: Callable[[int], None]) -> None:
