@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -107,6 +108,8 @@ def main() -> None:
         app(prog_name="attnscan")
     except KeyboardInterrupt:  # before a command has begun
         sys.exit(130)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said; threads that end now must not be disturbed
 
 
 def _version(wanted: bool) -> None:

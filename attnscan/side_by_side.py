@@ -7,14 +7,16 @@ each on a replica of the model that shares its weights and has a state of its ow
 
 from __future__ import annotations
 
+import itertools
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import ExitStack, closing
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
 from typing import Protocol, TypeVar
 
 import torch
+from torch.utils.hooks import RemovableHandle
 
 from attnscan.models import LoadedModel
 from attnscan.stream import ahead
@@ -88,6 +90,7 @@ def _by_threads(
     threads, stopped = torch.get_num_threads(), threading.Event()
     idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
     own = threading.local()
+    running: set[Future[Found]] = set()
 
     def start() -> None:
         own.worker = idle.get()
@@ -98,40 +101,41 @@ def _by_threads(
 
     def begun() -> Iterator[tuple[Item, Future[Found]]]:
         for item in items:
-            yield item, pool.submit(done, item)
+            running.add(future := pool.submit(done, item))
+            future.add_done_callback(running.discard)
+            yield item, future
 
-    with ExitStack() as hooks:
-        for worker in workers:
-            idle.put(worker)
-            hooks.callback(_stop_inside(worker.whole, stopped))
-        pool = ThreadPoolExecutor(len(workers), "attnscan-worker", start)
-        try:
-            with closing(ahead(begun(), len(workers))) as begun_ahead:
-                try:
-                    for item, future in begun_ahead:
-                        yield item, future.result()
-                finally:
-                    stopped.set()
-        finally:
-            pool.shutdown(cancel_futures=True)
-            torch.set_num_threads(threads)  # threads that are yet to come start with what was set last
+    for worker in workers:
+        idle.put(worker)
+    hooks = [_stop_inside(worker.whole, stopped) for worker in workers]
+    pool = ThreadPoolExecutor(len(workers), "attnscan-worker", start)
+    try:
+        with closing(ahead(begun(), len(workers))) as begun_ahead:
+            try:
+                for item, future in begun_ahead:
+                    yield item, future.result()
+            finally:
+                stopped.set()
+    finally:
+        # If this is interrupted, too, threads are to stop all the same; and only at the end are they joined, since an
+        # interrupted join takes them for ended (Python 3.11), and the interpreter would go without them.
+        pool.shutdown(wait=False, cancel_futures=True)
+        wait(tuple(running))
+        pool.shutdown()
+        torch.set_num_threads(threads)  # threads that are yet to come start with what was set last
+        for hook in itertools.chain.from_iterable(hooks):
+            hook.remove()
 
 
 class _Stopped(Exception):
     """Nobody waits for the work any more."""
 
 
-def _stop_inside(model: torch.nn.Module, stopped: threading.Event) -> Callable[[], None]:
-    """Let a model give up inside its next module once it is to stop. Returns what undoes that."""
+def _stop_inside(model: torch.nn.Module, stopped: threading.Event) -> list[RemovableHandle]:
+    """Let a model give up inside its next module once it is to stop, until the hooks are removed."""
 
     def check(_module: torch.nn.Module, _arguments: object) -> None:
         if stopped.is_set():
             raise _Stopped
 
-    hooks = [module.register_forward_pre_hook(check) for module in model.modules()]
-
-    def undo() -> None:
-        for hook in hooks:
-            hook.remove()
-
-    return undo
+    return [module.register_forward_pre_hook(check) for module in model.modules()]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -23,7 +24,7 @@ def ahead(items: Iterable[T], size: int) -> Generator[T, None, None]:
     An error while fetching is raised here, in its place. Closing the iterator ends the thread.
     """
     fetched: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(maxsize=size)
-    closed = threading.Event()
+    closed, ended = threading.Event(), threading.Event()
 
     def put(item: tuple[bool, T | BaseException | None]) -> None:
         while not closed.is_set():
@@ -42,9 +43,10 @@ def ahead(items: Iterable[T], size: int) -> Generator[T, None, None]:
             put((False, None))
         except BaseException as error:  # whatever it is, it belongs to whoever asks for the item
             put((False, error))
+        finally:
+            ended.set()
 
-    thread = threading.Thread(target=fetch, daemon=True, name="attnscan-ahead")
-    thread.start()
+    threading.Thread(target=fetch, daemon=True, name="attnscan-ahead").start()
     try:
         while True:
             more, item = fetched.get()
@@ -55,7 +57,23 @@ def ahead(items: Iterable[T], size: int) -> Generator[T, None, None]:
             yield item  # type: ignore[misc]
     finally:
         closed.set()
-        thread.join(_PATIENCE)  # a thread inside a tokenizer when the interpreter ends would abort the process
+        _wait_for(ended)  # inside a tokenizer when the interpreter ends, the thread would abort the process
+
+
+def _wait_for(ended: threading.Event) -> None:
+    """Give a thread time to end, and raise an interrupt that comes meanwhile after that.
+
+    By an event: an interrupted `Thread.join` takes the thread for ended (Python 3.11).
+    """
+    interrupt: KeyboardInterrupt | None = None
+    until = time.monotonic() + _PATIENCE
+    while not ended.is_set() and (left := until - time.monotonic()) > 0:
+        try:
+            ended.wait(left)
+        except KeyboardInterrupt as again:
+            interrupt = again
+    if interrupt is not None:
+        raise interrupt
 
 
 @dataclass(frozen=True)

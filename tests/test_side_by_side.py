@@ -118,6 +118,9 @@ def test_closing_ends_work_inside_a_model_and_leaves_no_thread_and_no_hook(threa
     assert next(stream) == (0, 0)
     assert begun.wait(20)
     stream.close()
+    for each in threading.enumerate():
+        if each.name.startswith("attnscan-"):
+            each.join(2)
     assert not [each for each in threading.enumerate() if each.name.startswith("attnscan-")]
     assert not [module for worker in workers for module in worker.whole.modules() if module._forward_pre_hooks]
     assert torch.get_num_threads() == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 
@@ -57,6 +58,32 @@ def test_a_closed_stream_ends_its_thread() -> None:
         if thread.name == "attnscan-ahead":
             thread.join(2)
     assert not [thread for thread in threading.enumerate() if thread.name == "attnscan-ahead"]
+
+
+def test_an_interrupt_while_a_stream_closes_waits_for_its_thread() -> None:
+    """Left alone inside a tokenizer, it would abort the process at its end."""
+    asked, over, main = threading.Event(), threading.Event(), threading.main_thread().ident
+    assert main is not None
+
+    def slow() -> Iterator[int]:
+        yield 1
+        asked.set()
+        for _ in range(2):  # Ctrl-C, twice, while the stream waits for this to end
+            threading.Event().wait(0.1)
+            signal.pthread_kill(main, signal.SIGINT)
+        threading.Event().wait(0.1)
+        over.set()
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        stream = ahead(slow(), 1)
+        next(stream)
+        asked.wait()
+        with pytest.raises(KeyboardInterrupt):
+            stream.close()
+        assert over.is_set()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 120), st.integers(1, 5000))
