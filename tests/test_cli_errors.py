@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -455,7 +456,9 @@ def test_an_interrupt_before_a_command_begins_is_no_traceback(
 
     monkeypatch.setattr(cli, "app", interrupted)
     monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back afterwards
+    ignored: list[object] = []
+    monkeypatch.setattr(signal, "signal", lambda *given: ignored.append(given))  # what tests start is to hear of Ctrl-C
     with pytest.raises(SystemExit) as ended:
         cli.main()
-    assert ended.value.code == 130
+    assert ended.value.code == 130 and ignored == [(signal.SIGINT, signal.SIG_IGN)]
     assert capsys.readouterr() == ("", "")
