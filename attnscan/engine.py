@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from attnscan.batch import EncodedInput
 from attnscan.errors import InputError
@@ -74,9 +74,10 @@ def scan(
     score = partial(_scored, with_pairs=on_pairs is not None)
     with closing(each_batch(scanner, records, state.seen, on_bad, score)) as batches_scored:
         for batch, found, seen in batches_scored:
-            for numbers, pair_sums, batch_sums in found:
+            for batch_sums, kept in found:
                 if on_pairs is not None:
-                    on_pairs(numbers, pair_sums)
+                    for own in kept:
+                        on_pairs(*own)
                 sums = batch_sums if sums is None else sums + batch_sums
             done += len(batch)
             if on_batch is not None and batch:
@@ -88,17 +89,11 @@ def scan(
 
 def _scored(
     scanner: Scanner, batch: Sequence[EncodedInput], *, with_pairs: bool
-) -> tuple[Sequence[int], Mapping[str, FloatArray], ScoreSums]:
-    """The sums of a batch, and each pair's own by its number if they are wanted."""
-    numbers: Sequence[int] = ()
-    own: Mapping[str, FloatArray] = {}
-
-    def keep(*found: Any) -> None:
-        nonlocal numbers, own
-        numbers, own = found
-
-    sums = scanner.score(batch, on_pairs=keep if with_pairs else None)
-    return numbers, own, sums
+) -> tuple[ScoreSums, list[tuple[Sequence[int], Mapping[str, FloatArray]]]]:
+    """The sums of a batch; beside them what `on_pairs` is to be given, if it is wanted."""
+    kept: list[tuple[Sequence[int], Mapping[str, FloatArray]]] = []
+    sums = scanner.score(batch, on_pairs=(lambda *own: kept.append(own)) if with_pairs else None)
+    return sums, kept
 
 
 def each_batch(

@@ -17,7 +17,6 @@ from attnscan.stream import ahead, batches
 _BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
 _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens
 
-
 OnBad = Callable[[InputError], None]
 
 

@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from toy import save_toy_bert
 
-from attnscan import side_by_side
+from attnscan import predictive, side_by_side
 from attnscan import windows as reading
 from attnscan.capture import Tap
 from attnscan.engine import ScanState, scan
@@ -44,6 +44,25 @@ def threads() -> Iterator[Callable[[int], None]]:
     before = torch.get_num_threads()
     yield torch.set_num_threads
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """By what they do, scoring or asking, the names of the threads that have done it."""
+    found: dict[str, set[str]] = {}
+
+    def watch(kind: str, owner: Any, name: str) -> None:
+        work, found[kind] = getattr(owner, name), set()
+
+        def watched(*given: Any, **named: Any) -> Any:
+            found[kind].add(threading.current_thread().name)
+            return work(*given, **named)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    watch("scoring", Scanner, "score")
+    watch("asking", predictive._Asker, "answers")
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -249,7 +268,11 @@ def _scanned(options: ScanOptions) -> tuple[list[ScanState], Any]:
 
 @pytest.mark.parametrize("unit", ["token", "word"])
 def test_a_scan_is_the_same_to_the_last_bit(
-    toy: Path, unit: Any, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    toy: Path,
+    unit: Any,
+    threads: Callable[[int], None],
+    hands: dict[str, set[str]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Each worker's products are those of one thread, and sums are added in the order of the pairs."""
     monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (4, 4))
@@ -257,9 +280,10 @@ def test_a_scan_is_the_same_to_the_last_bit(
     options = ScanOptions(model=str(toy), predictive="distance", predictive_pairs=3, batch_tokens=60, unit=unit)
     threads(1)
     states, frame = _scanned(options)
-    assert len(states) > 2
+    assert len(states) > 2 and hands == {"scoring": {"MainThread"}, "asking": {"MainThread"}}
     threads(4)
     others, other = _scanned(options)
+    assert all(len(names) > 2 for names in hands.values())
     assert [state.seen for state in others] == [state.seen for state in states]
     assert other.equals(frame)
 
@@ -300,12 +324,15 @@ def test_pairs_of_their_own_come_in_order(toy: Path, threads: Callable[[int], No
     assert numbers[0] == numbers[1] and sorted(numbers[0]) == list(range(1, 41))
 
 
-def test_likeness_is_the_same_to_the_last_bit(toy: Path, threads: Callable[[int], None]) -> None:
+def test_likeness_is_the_same_to_the_last_bit(
+    toy: Path, threads: Callable[[int], None], hands: dict[str, set[str]]
+) -> None:
     found = []
     for count in (1, 4):
         threads(count)
         with Scanner(ScanOptions(model=str(toy), predictive="off", batch_tokens=60)) as scanner:
             found.append(similar(scanner, RECORDS))
+    assert len(hands["scoring"]) > 2
     assert (found[0].divergence == found[1].divergence).all() and (found[0].se == found[1].se).all()
 
 

@@ -105,7 +105,7 @@ class Scene:
         os.dup2(stderr, 2)
         sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), write_through=True)
         pair_jobs._SAVE_EVERY = 0.0  # a state after every window, and small windows
-        windows._BATCHES_IN_WINDOW = 1, 1
+        windows._BATCHES_IN_WINDOW = 2, 2  # so that two threads have something to do
         if largest_file is not None:  # a disk that is full: what is written beyond fails
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
