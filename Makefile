@@ -35,8 +35,8 @@ bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	@echo 'faults, page, peers and ray_scaling, which say what they need'
 
 readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
-	$(BIN)/python tests/readme.py
-	$(BIN)/python tests/pictures.py
+	$(BIN)/python tests/support/readme.py
+	$(BIN)/python tests/support/pictures.py
 
 lock: $(VENV)/dev.stamp  ## write the installed versions down as the new lock
 	$(BIN)/python -m pip freeze --exclude-editable | sed 's/+cpu$$//' > requirements.lock

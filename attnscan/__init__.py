@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from attnscan.api import classify, classify_and_keep, explain, explain_over, rank_heads, score_weights
-    from attnscan.attention import Attention
-    from attnscan.batch import EncodedBatch, EncodedInput
     from attnscan.errors import AttnscanError
-    from attnscan.explaining.explanation import Explanations, HeadExplanation
-    from attnscan.options import ScanOptions
-    from attnscan.patterns import PATTERNS, Pattern
-    from attnscan.results import Classification, Ranking, Scores, ScoreTable, Signature
+    from attnscan.inputs.batch import EncodedBatch, EncodedInput
+    from attnscan.results.attention import Attention
+    from attnscan.results.classification import Classification
+    from attnscan.results.explanation import Explanations, HeadExplanation
+    from attnscan.results.ranking import Ranking
+    from attnscan.results.scores import Scores, ScoreTable
+    from attnscan.results.signature import Signature
+    from attnscan.scan.options import ScanOptions
+    from attnscan.scoring.patterns import PATTERNS, Pattern
 
 __version__ = "0.1.0"
 __all__ = [
@@ -49,13 +52,16 @@ __all__ = [
 # No module of this package may have one of these names: importing it would put it in the function's place.
 _HOMES = {
     "api": ("classify", "classify_and_keep", "explain", "explain_over", "rank_heads", "score_weights"),
-    "attention": ("Attention",),
-    "batch": ("EncodedBatch", "EncodedInput"),
     "errors": ("AttnscanError",),
-    "explaining.explanation": ("Explanations", "HeadExplanation"),
-    "options": ("ScanOptions",),
-    "patterns": ("PATTERNS", "Pattern"),
-    "results": ("Classification", "Ranking", "ScoreTable", "Scores", "Signature"),
+    "inputs.batch": ("EncodedBatch", "EncodedInput"),
+    "results.attention": ("Attention",),
+    "results.classification": ("Classification",),
+    "results.explanation": ("Explanations", "HeadExplanation"),
+    "results.ranking": ("Ranking",),
+    "results.scores": ("ScoreTable", "Scores"),
+    "results.signature": ("Signature",),
+    "scan.options": ("ScanOptions",),
+    "scoring.patterns": ("PATTERNS", "Pattern"),
 }
 
 

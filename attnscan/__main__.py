@@ -1,5 +1,7 @@
 """`python -m attnscan` is the `attnscan` command."""
 
-from attnscan.cli import main
+from __future__ import annotations
+
+from attnscan.cli.app import main
 
 main()

@@ -1,4 +1,4 @@
-"""What `import attnscan` offers, for notebooks and programs. Options are those of `options.ScanOptions`, by name."""
+"""What `import attnscan` offers, for notebooks and programs. Options are those of `ScanOptions`, by name."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from attnscan import one_input
-from attnscan.attention import Attention
-from attnscan.engine import ScanState, scan
-from attnscan.errors import OptionError
-from attnscan.explaining.explain import explain as explain_records
-from attnscan.explaining.explain import explain_input
-from attnscan.explaining.explanation import Explanations
-from attnscan.files.weights import read_weights, weights_of
-from attnscan.options import Choices, ScanOptions
-from attnscan.pairs import Pair, Record
-from attnscan.patterns import PATTERNS, chosen
-from attnscan.results import Classification, Ranking
-from attnscan.scanner import Scanner
-from attnscan.selection import Head, head_name, heads_named, nearest
+from attnscan.errors import OptionError, nearest
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.weights import read_weights, weights_of
+from attnscan.results.attention import Attention
+from attnscan.results.classification import Classification
+from attnscan.results.explanation import Explanations
+from attnscan.results.heads import Head, head_name, heads_named
+from attnscan.results.ranking import Ranking
+from attnscan.scan import one_input
+from attnscan.scan.local import ScanState, scan
+from attnscan.scan.options import Choices, ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.patterns import PATTERNS, chosen
+from attnscan.studies.explanation import explain as explain_records
+from attnscan.studies.explanation import explain_input
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -33,7 +34,7 @@ def classify(a: str, b: str | None = None, *, model: str | None = None, **option
     A notebook shows its labels and scores, and below them the views of `attnscan report`, offline.
 
     `model` is a hub id, a directory or `bundled`, as on the command line. `patterns` may be
-    `[*PATTERNS, my_pattern]`, where `my_pattern` is a function like those of `attnscan.patterns`.
+    `[*PATTERNS, my_pattern]`, where `my_pattern` is a function like those of `attnscan.scoring.patterns`.
 
     Raises: AttnscanError, which says what to do about it; TypeError for an option that there is not.
     """

@@ -19,7 +19,12 @@ Each says what is wrong, where, and what to do about it, in one line. The comman
 line and exits with 1; a traceback means a bug of ours.
 """
 
-from attnscan.plain import plain
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+from attnscan.safe_text import plain
 
 
 class AttnscanError(Exception):
@@ -87,3 +92,13 @@ class StateError(AttnscanError):
 
 class OutputError(AttnscanError):
     """A result that cannot be written where it should go."""
+
+
+def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
+    """A remedy for a name that is not known: the one that was meant, if one is near.
+
+    >>> nearest("delimeter", ["delimiter", "identical"], "look again"), nearest("x", ["delimiter"], "look again")
+    ("did you mean 'delimiter'?", 'look again')
+    """
+    near = get_close_matches(name, list(known), n=1)
+    return f"did you mean '{near[0]}'?" if near else otherwise

@@ -2,9 +2,9 @@
 
     python benchmarks/faults.py [--texts 10000] [--checkpoints 1000] [--kills 200] [--pairs 1000000] [--part NAME ...]
 
-The generators and checks are those of the tests in `tests/hostile/`. Each part is a process of its own, whose peak
-memory is the operating system's; the libraries alone take about 450 MiB of it. Prints a table in Markdown, and each
-failure as it comes; exits with 1 if there was one.
+The generators and checks are those of the tests, `tests/support/hostile/`. Each part is a process of its own, whose
+peak memory is the operating system's; the libraries alone take about 450 MiB of it. Prints a table in Markdown, and
+each failure as it comes; exits with 1 if there was one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 import torch
 from hostile import checkpoints, files, kills, texts
@@ -37,10 +37,10 @@ from tokenizers_of_kinds import byte_level
 from transformers import BertConfig, BertModel
 
 from attnscan.errors import AttnscanError
-from attnscan.files.weights import read_weights
-from attnscan.options import ScanOptions
-from attnscan.pairs import read_pairs, shipped_pairs
-from attnscan.scanner import Scanner
+from attnscan.inputs.pairs import read_pairs, shipped_pairs
+from attnscan.inputs.weights import read_weights
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
 
 Trial = Callable[[], bool]
 """One thing tried; whether it was taken, or the fault struck. Raises: AssertionError if attnscan failed."""

@@ -22,12 +22,12 @@ from scan import inputs_of
 from sidebyside import Cost, cost, in_turn, machine, ratios
 from transformers import BertConfig, BertModel
 
-from attnscan.batch import EncodedBatch, EncodedInput, collate
-from attnscan.capture import Tap
-from attnscan.patterns import PATTERNS
-from attnscan.results import Scores
-from attnscan.scanner import targets_of
-from attnscan.score import Scorer
+from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
+from attnscan.model.tap import Tap
+from attnscan.results.scores import Scores
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.targets import targets_of
 
 SHAPES = {"base": (12, 12), "large": (24, 16)}
 BOUND = 1.2

@@ -18,11 +18,11 @@ import numpy as np
 from scan import inputs_of, random_model, scan
 from sidebyside import Cost, cost, in_turn, machine
 
-from attnscan.batch import EncodedInput
-from attnscan.engine import scan as scan_pairs
-from attnscan.options import ScanOptions
-from attnscan.pairs import shipped_pairs
-from attnscan.scanner import Scanner
+from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.pairs import shipped_pairs
+from attnscan.scan.local import scan as scan_pairs
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
 
 TOKENS = 2048
 SHAPES = {72: (6, 12), 144: (12, 12), 384: (24, 16)}

@@ -18,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from attnscan.pairs import shipped_pairs
+from attnscan.inputs.pairs import shipped_pairs
 
 
 def main() -> None:

@@ -25,11 +25,11 @@ from bertviz import head_view, model_view
 from playwright.sync_api import Browser, sync_playwright
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from attnscan.one_input import classify_and_keep
-from attnscan.options import ScanOptions
-from attnscan.pairs import Pair, shipped_pairs
-from attnscan.sources import bundled
-from attnscan.views.page import page
+from attnscan.inputs.pairs import Pair, shipped_pairs
+from attnscan.model.sources import bundled
+from attnscan.scan.one_input import classify_and_keep
+from attnscan.scan.options import ScanOptions
+from attnscan.views.page.page import page
 
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
 SETTLED = "html[data-settled='yes']"

@@ -21,11 +21,11 @@ from transformer_lens.head_detector import detect_head
 from transformer_lens.model_bridge import TransformerBridge
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
-from attnscan.engine import scan
-from attnscan.options import ScanOptions
-from attnscan.pairs import Pair, Record, shipped_pairs
-from attnscan.scanner import Scanner
-from attnscan.sources import bundled
+from attnscan.inputs.pairs import Pair, Record, shipped_pairs
+from attnscan.model.sources import bundled
+from attnscan.scan.local import scan
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
 
 
 def rows(runs: int, texts: int, layers: int) -> list[Row]:

@@ -13,11 +13,12 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from attnscan.options import THRESHOLD, ScanOptions
-from attnscan.pairs import shipped_pairs
-from attnscan.results import Scores
-from attnscan.scanner import Scanner
-from attnscan.stream import batches
+from attnscan.inputs.batch import batches
+from attnscan.inputs.pairs import shipped_pairs
+from attnscan.results.scores import Scores
+from attnscan.results.terms import THRESHOLD
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
 
 
 def scores_in(dtype: torch.dtype, model: str, device: str) -> Scores:

@@ -18,12 +18,12 @@ from itertools import combinations
 import torch
 from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
-from attnscan.encode import encode_pair
-from attnscan.models import LoadedModel
-from attnscan.options import Measure
-from attnscan.pairs import Pair
-from attnscan.predictive import help_between_words
-from attnscan.sources import bundled
+from attnscan.inputs.encode import encode_pair
+from attnscan.inputs.pairs import Pair
+from attnscan.model.loading import LoadedModel
+from attnscan.model.sources import bundled
+from attnscan.results.terms import HelpMeasure
+from attnscan.scoring.predictive import help_between_words
 
 PAIR = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 BATCH_TOKENS = 4096
@@ -60,10 +60,10 @@ def main() -> None:
                 whole.bert(**inputs)
 
     print(f"{len(hidden)} hidden sequences of {len(encoded.tokens)} tokens, {torch.get_num_threads()} threads")
-    measures: tuple[Measure, ...] = ("cpmi", "distance")
+    measures: tuple[HelpMeasure, ...] = ("cpmi", "distance")
     for measure in measures:
 
-        def ask(measure: Measure = measure) -> None:
+        def ask(measure: HelpMeasure = measure) -> None:
             list(help_between_words(loaded, [encoded], measure, most_words=32, batch_tokens=BATCH_TOKENS))
 
         pairs = [(seconds(ask), seconds(plain)) for _ in range(runs + 1)][1:]

@@ -29,15 +29,15 @@ import torch
 from ray.cluster_utils import Cluster
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from attnscan.cluster.totals import Found, Totals
-from attnscan.engine import ScanState, scan
-from attnscan.engine_ray import scan_on_ray
-from attnscan.files.blocks import BlockFiles
-from attnscan.options import ClusterOptions, ScanOptions
-from attnscan.pairs import read_pairs
-from attnscan.results import Ranking
-from attnscan.scanner import Scanner
-from attnscan.sources import bundled_directory
+from attnscan.inputs.pairs import read_pairs
+from attnscan.model.sources import bundled_directory
+from attnscan.results.ranking import Ranking
+from attnscan.scan.cluster.blocks import BlockFiles
+from attnscan.scan.cluster.scan import scan_on_ray
+from attnscan.scan.cluster.totals import Found, Totals
+from attnscan.scan.local import ScanState, scan
+from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.scan.scanner import Scanner
 
 _MEMORY = 200 << 20  # bytes of each machine's object store
 

@@ -16,12 +16,12 @@ import time
 
 import torch
 
-from attnscan.engine import ScanState, scan
-from attnscan.engine_ray import scan_on_ray
-from attnscan.files.blocks import BlockFiles
-from attnscan.options import ClusterOptions, ScanOptions
-from attnscan.pairs import read_pairs
-from attnscan.scanner import Scanner
+from attnscan.inputs.pairs import read_pairs
+from attnscan.scan.cluster.blocks import BlockFiles
+from attnscan.scan.cluster.scan import scan_on_ray
+from attnscan.scan.local import ScanState, scan
+from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.scan.scanner import Scanner
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ import startup
 import torch
 from sidebyside import HEAD, machine
 
-from attnscan.stream import tokens_in_cache
+from attnscan.model.loading import tokens_in_cache
 
 PARTS = ("startup", "scan", "peers", "growth")
 RESULTS = Path(__file__).with_name("RESULTS.md")

@@ -22,15 +22,15 @@ import torch
 from sidebyside import Row, cost, in_turn, machine, row, show
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from attnscan.batch import EncodedInput, collate
-from attnscan.encode import encode_pair
-from attnscan.options import ScanOptions
-from attnscan.pairs import read_pairs
-from attnscan.patterns import PATTERNS
-from attnscan.scanner import Scanner, targets_of
-from attnscan.side_by_side import side_by_side
-from attnscan.sources import bundled
-from attnscan.stream import batches
+from attnscan.inputs.batch import EncodedInput, batches, collate
+from attnscan.inputs.encode import encode_pair
+from attnscan.inputs.pairs import read_pairs
+from attnscan.model.sources import bundled
+from attnscan.model.threads import side_by_side
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.targets import targets_of
 
 TOKENS = 8192
 BOUNDS = {"32 tokens": 0.95, "128 tokens": 0.95, "512 tokens": 1.05}

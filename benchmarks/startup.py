@@ -15,7 +15,7 @@ from pathlib import Path
 
 from sidebyside import Row, in_turn, machine, process_cost, row, show
 
-from attnscan.sources import bundled
+from attnscan.model.sources import bundled
 
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
 IMPORTS = [sys.executable, "-c", "import typer, rich"]

@@ -19,13 +19,13 @@ from scan import inputs_of
 from torch import Tensor
 from transformers import BertConfig, BertModel
 
-from attnscan.batch import collate
-from attnscan.capture import AttentionBlock, Tap
-from attnscan.options import QUERIES
-from attnscan.outputs import OutputTap
-from attnscan.patterns import PATTERNS
-from attnscan.scanner import targets_of
-from attnscan.score import Scorer
+from attnscan.inputs.batch import collate
+from attnscan.model.output_tap import OutputTap
+from attnscan.model.tap import AttentionBlock, Tap
+from attnscan.results.terms import QUERIES
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.targets import targets_of
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 
 TOKENS = 2048

@@ -13,10 +13,10 @@ import itertools
 import numpy as np
 import pandas as pd
 
-from attnscan.explaining.explain import explain
-from attnscan.options import ScanOptions
-from attnscan.pairs import shipped_pairs
-from attnscan.scanner import Scanner
+from attnscan.inputs.pairs import shipped_pairs
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.studies.explanation import explain
 
 PATTERNS = ("delimiter", "bag-of-words", "next-word", "previous-word", "identical")
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from attnscan.engine_ray import scan_on_ray
-from attnscan.files.blocks import BlockFiles
-from attnscan.options import ClusterOptions, ScanOptions
+from attnscan.scan.cluster.blocks import BlockFiles
+from attnscan.scan.cluster.scan import scan_on_ray
+from attnscan.scan.options import ClusterOptions, ScanOptions
 
 DEFAULTS = ["local", str(Path(__file__).parent / "pairs.csv"), "bundled"]
 ADDRESS, PAIRS, MODEL, *_ = [*sys.argv[1:], *DEFAULTS[len(sys.argv) - 1 :]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 import torch
 
-from attnscan.sources import bundled_directory
+from attnscan.model.sources import bundled_directory
 
 # No test asks a hub, and screens have one width.
 os.environ.update(HF_HUB_OFFLINE="1", COLUMNS="80")
@@ -64,9 +65,56 @@ def of_little_memory() -> Callable[[Any, int], AbstractContextManager[list[int]]
 
 
 @pytest.fixture
+def threads() -> Iterator[Callable[[int], None]]:
+    """Sets how many threads torch takes; as before afterwards."""
+    before = torch.get_num_threads()
+    yield torch.set_num_threads
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def hands(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
+    """By what they do, scoring or asking, the names of the threads that have done it."""
+    from attnscan.scan.scanner import Scanner
+    from attnscan.scoring import predictive
+
+    found: dict[str, set[str]] = {}
+
+    def watch(kind: str, owner: Any, name: str) -> None:
+        work, found[kind] = getattr(owner, name), set()
+
+        def watched(*given: Any, **named: Any) -> Any:
+            found[kind].add(threading.current_thread().name)
+            return work(*given, **named)
+
+        monkeypatch.setattr(owner, name, watched)
+
+    watch("scoring", Scanner, "score")
+    watch("asking", predictive._Asker, "answers")
+    return found
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file that is not there yet."""
+    return tmp_path / "heads.csv"
+
+
+@pytest.fixture(scope="module")
+def attention() -> Any:
+    """Every weight of the bundled model on the article's pair."""
+    from attnscan.inputs.pairs import Pair
+    from attnscan.scan.one_input import classify_and_keep
+    from attnscan.scan.options import ScanOptions
+
+    pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
+    return classify_and_keep(pair, ScanOptions(model="bundled", predictive="off"))[1]
+
+
+@pytest.fixture
 def quiet() -> Iterator[None]:
     """Transformers says nothing while a test runs, and what it said before afterwards."""
-    from attnscan.forward import quiet_transformers
+    from attnscan.model.running import quiet_transformers
 
     with quiet_transformers():
         yield

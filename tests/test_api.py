@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 import attnscan
-from attnscan.cli import app
+from attnscan.cli.app import app
 from attnscan.errors import AttnscanError, InputError
-from attnscan.results import Classification
+from attnscan.results.classification import Classification
 from attnscan.views.notebook import classification_html
 from attnscan.views.palette import COLORS, letter
 
@@ -41,7 +41,7 @@ def test_importing_needs_no_torch_and_every_module_leaves_the_functions_alone() 
         "assert not {'torch', 'numpy', 'pandas'} & set(sys.modules)\n"
         "assert set(attnscan.__all__) <= set(dir(attnscan))\n"
         "for module in pkgutil.walk_packages(attnscan.__path__, 'attnscan.'):\n"
-        "    needs_ray = module.name == 'attnscan.engine_ray' and not importlib.util.find_spec('ray')\n"
+        "    needs_ray = module.name == 'attnscan.scan.cluster.scan' and not importlib.util.find_spec('ray')\n"
         "    if not module.name.endswith('__main__') and not needs_ray:\n"
         "        importlib.import_module(module.name)\n"
         "from types import ModuleType\n"
@@ -56,7 +56,7 @@ def test_no_module_has_the_name_of_what_is_offered() -> None:
     assert not modules & set(attnscan.__all__)
     with pytest.raises(AttributeError, match="has no attribute 'clasify'"):
         attnscan.clasify  # noqa: B018
-    assert importlib.import_module("attnscan.one_input")
+    assert importlib.import_module("attnscan.scan.one_input")
 
 
 def test_classify_is_what_the_command_line_says(article: Classification) -> None:

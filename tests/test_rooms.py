@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import attnscan
-from attnscan import cli
+from attnscan.cli import app as cli
 
 ROOT = Path(attnscan.__file__).parent
 SOURCES = {
@@ -20,72 +20,79 @@ SOURCES = {
 # These show, read or write results: they must work where there is neither torch nor transformers.
 LIGHT = {
     "attnscan",
-    "attnscan.arguments",
-    "attnscan.attention",
-    "attnscan.files.blocks",
-    "attnscan.catalog",
-    "attnscan.completion",
-    "attnscan.cluster",
-    "attnscan.cluster.pair_directory",
+    "attnscan.cli.options",
+    "attnscan.results.attention",
+    "attnscan.scan.cluster.blocks",
+    "attnscan.model.catalog",
+    "attnscan.cli.completion",
+    "attnscan.scan.cluster",
+    "attnscan.scan.cluster.pair_directory",
     "attnscan.errors",
-    "attnscan.explaining",
-    "attnscan.explaining.explanation",
-    "attnscan.files",
-    "attnscan.head_weights",
-    "attnscan.messages",
-    "attnscan.options",
-    "attnscan.output",
-    "attnscan.pairs",
-    "attnscan.files.lock",
-    "attnscan.files.per_pair",
-    "attnscan.patterns",
-    "attnscan.plain",
-    "attnscan.files.readers",
-    "attnscan.files.remote_files",
+    "attnscan.cli",
+    "attnscan.inputs",
+    "attnscan.model",
     "attnscan.results",
-    "attnscan.selection",
-    "attnscan.sources",
+    "attnscan.results.explanation",
+    "attnscan.scan",
+    "attnscan.scoring",
+    "attnscan.results.terms",
+    "attnscan.results.scores",
+    "attnscan.results.signature",
+    "attnscan.results.files",
+    "attnscan.views.pictures",
+    "attnscan.views.pictures.look",
+    "attnscan.results.head_weights",
+    "attnscan.cli.messages",
+    "attnscan.scan.options",
+    "attnscan.cli.destination",
+    "attnscan.inputs.pairs",
+    "attnscan.scan.per_pair",
+    "attnscan.scoring.patterns",
+    "attnscan.safe_text",
+    "attnscan.inputs.readers",
+    "attnscan.inputs.remote_files",
+    "attnscan.results.heads",
+    "attnscan.model.sources",
     "attnscan.studies",
-    "attnscan.studies.ablation",
-    "attnscan.studies.comparison",
+    "attnscan.results.ablation",
+    "attnscan.results.comparison",
     "attnscan.studies.effect_sums",
     "attnscan.studies.head_sets",
     "attnscan.studies.paired_sums",
-    "attnscan.studies.similarity",
-    "attnscan.sums",
-    "attnscan.tokens",
+    "attnscan.results.similarity",
+    "attnscan.scoring.sums",
+    "attnscan.inputs.tokens",
     "attnscan.views",
-    "attnscan.views.ablation",
-    "attnscan.views.cargo",
-    "attnscan.views.catalog",
-    "attnscan.views.checkpoint",
-    "attnscan.views.classification",
-    "attnscan.views.comparison",
-    "attnscan.views.dependencies",
-    "attnscan.views.explanation",
-    "attnscan.views.head",
-    "attnscan.views.page",
-    "attnscan.views.layout",
-    "attnscan.views.lettering",
+    "attnscan.views.terminal.ablation",
+    "attnscan.views.page.cargo",
+    "attnscan.views.terminal.models",
+    "attnscan.views.terminal.classification",
+    "attnscan.views.terminal.comparison",
+    "attnscan.views.terminal.dependencies",
+    "attnscan.views.terminal.explanation",
+    "attnscan.views.terminal.head_weights",
+    "attnscan.views.page.page",
+    "attnscan.views.pictures.panels",
+    "attnscan.views.pictures.lettering",
     "attnscan.views.notebook",
     "attnscan.views.palette",
-    "attnscan.views.plot",
-    "attnscan.views.plot_ablation",
-    "attnscan.views.plot_comparison",
-    "attnscan.views.plot_heads",
-    "attnscan.views.plot_map",
-    "attnscan.views.plot_scores",
-    "attnscan.views.plot_similarity",
-    "attnscan.views.ranking",
-    "attnscan.views.sheet",
-    "attnscan.views.similarity",
-    "attnscan.views.terminal",
-    "attnscan.views.text",
-    "attnscan.files.weights",
-    "attnscan.writers",
+    "attnscan.views.pictures.picture",
+    "attnscan.views.pictures.ablation",
+    "attnscan.views.pictures.comparison",
+    "attnscan.views.pictures.head_weights",
+    "attnscan.views.pictures.map",
+    "attnscan.views.pictures.scores",
+    "attnscan.views.pictures.similarity",
+    "attnscan.views.terminal.ranking",
+    "attnscan.views.pictures.sheet",
+    "attnscan.views.terminal.similarity",
+    "attnscan.views.terminal.parts",
+    "attnscan.views.terminal.patterns",
+    "attnscan.inputs.weights",
+    "attnscan.results.tables",
 }
 
-COMMANDS = {name for name in SOURCES if name.startswith("attnscan.commands.")}
+COMMANDS = {name for name in SOURCES if name.startswith("attnscan.cli.commands.")}
 
 
 def _imports(name: str, *, lazy: bool) -> set[str]:
@@ -129,20 +136,20 @@ def test_light_rooms_reach_neither_torch_nor_transformers(name: str) -> None:
     assert not _outside(name) & {"torch", "transformers"}
 
 
-@pytest.mark.parametrize("name", sorted(set(SOURCES) - {"attnscan.__main__", "attnscan.cli"}))
+@pytest.mark.parametrize("name", sorted(set(SOURCES) - {"attnscan.__main__", "attnscan.cli.app"}))
 def test_nothing_imports_the_command_line(name: str) -> None:
-    assert "attnscan.cli" not in _reached(name, lazy=True)
+    assert "attnscan.cli.app" not in _reached(name, lazy=True)
 
 
 def test_scoring_does_not_know_the_patterns() -> None:
-    assert "attnscan.patterns" not in _imports("attnscan.score", lazy=True)
+    assert "attnscan.scoring.patterns" not in _imports("attnscan.scoring.scorer", lazy=True)
 
 
 @pytest.mark.parametrize("library", ["tokenizers", "transformers"])
 def test_who_meets_the_libraries(library: str) -> None:
     users = {name for name in SOURCES if any(i.split(".")[0] == library for i in _imports(name, lazy=True))}
-    running = {"attnscan.forward", "attnscan.implementation", "attnscan.outputs"}
-    assert users <= running | {"attnscan.models", "attnscan.scanner", "attnscan.task_heads"}
+    running = {"attnscan.model.running", "attnscan.model.attention_function", "attnscan.model.output_tap"}
+    assert users <= running | {"attnscan.model.loading", "attnscan.scan.scanner", "attnscan.model.task_heads"}
 
 
 def test_rooms_do_not_import_in_circles() -> None:
@@ -150,25 +157,25 @@ def test_rooms_do_not_import_in_circles() -> None:
 
 
 def test_the_command_line_imports_no_command_before_it_is_asked_for() -> None:
-    assert {f"attnscan.commands.{name}" for name in cli.COMMANDS} == COMMANDS
-    light = {"attnscan.errors", "attnscan.messages", "attnscan.plain"}
-    assert _reached("attnscan.cli", lazy=True) == {"attnscan"} | light
+    assert {f"attnscan.cli.commands.{name}" for name in cli.COMMANDS} == COMMANDS
+    light = {"attnscan.errors", "attnscan.cli.messages", "attnscan.safe_text"}
+    assert _reached("attnscan.cli.app", lazy=True) <= {"attnscan", "attnscan.cli"} | light
 
 
 @pytest.mark.parametrize("name", sorted(COMMANDS))
 def test_commands_import_only_light_rooms_at_their_top(name: str) -> None:
     assert _reached(name, lazy=False) <= LIGHT | {
-        "attnscan.commands",
-        "attnscan.jobs",
-        "attnscan.pair_jobs",
-        "attnscan.study_jobs",
+        "attnscan.cli.commands",
+        "attnscan.cli.jobs",
+        "attnscan.cli.pair_jobs",
+        "attnscan.cli.study_jobs",
     }
 
 
 def test_the_test_can_fail() -> None:
     """A control: the heavy rooms do reach torch, and commands reach the heavy rooms."""
-    assert "torch" in _outside("attnscan.score")
-    assert "attnscan.scanner" in _reached("attnscan.commands.classify", lazy=True)
+    assert "torch" in _outside("attnscan.scoring.scorer")
+    assert "attnscan.scan.scanner" in _reached("attnscan.cli.commands.classify", lazy=True)
 
 
 @pytest.mark.parametrize(
@@ -186,7 +193,7 @@ def test_the_test_can_fail() -> None:
 def test_answers_that_need_no_model_load_no_torch(arguments: list[str]) -> None:
     script = (
         "import sys\n"
-        "from attnscan.cli import main\n"
+        "from attnscan.cli.app import main\n"
         f"sys.argv = ['attnscan', *{arguments!r}]\n"
         "try:\n    main()\nexcept SystemExit:\n    pass\n"
         "heavy = {'torch', 'transformers', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)\n"

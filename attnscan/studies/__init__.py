@@ -1,1 +1,15 @@
-"""What single inputs do not tell: what heads are worth, which are alike, and what sets two models apart."""
+"""What single scores do not tell: how heads work, what they are worth, which are alike.
+
+explanation.py    queries, keys and interventions to explanations
+interventions.py  positions and segments changed
+neurons.py        a consumer of attention: which neurons make a pattern
+ablation.py       sets of heads switched off
+head_sets.py      which heads, and which controls beside them
+losses.py         what a model loses: masked words, next sentences, classes
+effect_sums.py    sums that finish into effects with errors
+paired_sums.py    sums that finish into differences with paired errors
+similarity.py     every head beside every other
+comparison.py     two models on the same pairs
+divergence.py     Jensen-Shannon divergence between heads
+checkpoint.py     a checkpoint examined
+"""

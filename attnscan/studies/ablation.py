@@ -1,113 +1,224 @@
-"""What heads are worth to a model: what it loses without them, beside what it loses without others."""
+"""Runs a model with sets of heads switched off, and measures what it loses: a stream of pairs in, effects out.
+
+Every distinct set is one forward over each batch; where inputs are few, several sets share one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
 
-from attnscan.options import By
-from attnscan.results import Signature
-from attnscan.selection import head_name
-from attnscan.studies.head_sets import HeadSet
+import numpy as np
+import torch
+from torch import Tensor
 
-if TYPE_CHECKING:
-    import pandas as pd
+from attnscan.errors import InputError
+from attnscan.inputs.batch import EncodedInput, Room, batches, collate
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.model.output_tap import OnOutput, OutputTap
+from attnscan.model.running import in_halves
+from attnscan.results.ablation import Ablation, Effect, HeadSet
+from attnscan.results.heads import Head
+from attnscan.results.scores import FloatArray
+from attnscan.results.terms import DRAWS, By
+from attnscan.scan.scanner import Scanner
+from attnscan.scan.stream import OnBad, Seen, tokens_of, windows_ahead
+from attnscan.scoring.readout import exact
+from attnscan.studies.effect_sums import EffectSums
+from attnscan.studies.losses import Loss, Question, measures_of
 
-
-@dataclass(frozen=True)
-class Quantity:
-    """What is measured of a model."""
-
-    name: str
-    unit: str
-    larger_is_better: bool = False
-
-
-@dataclass(frozen=True)
-class Effect:
-    """What one set of heads is worth, by one quantity. NaN where nothing was measured."""
-
-    set: HeadSet
-    quantity: Quantity
-    intact: float
-    """Of the model as it is; 0 where the quantity is itself a change."""
-    ablated: float
-    """With the heads switched off."""
-    control: float
-    """With as many others of the same layers switched off: the mean of the draws."""
-    effect: float
-    """`ablated` minus `control`."""
-    se: float
-    """Its standard error, over pairs and draws."""
-    n: int
-    """Words, or answers."""
-    pairs: int
-
-    @property
-    def loss(self) -> float:
-        """The effect as a loss: above 0 if these heads are worth more than others."""
-        return -self.effect if self.quantity.larger_is_better else self.effect
+OnBatch = Callable[[int], None]
 
 
 @dataclass(frozen=True)
-class Ablation:
-    """What sets of heads are worth."""
+class AblationOptions:
+    """What is switched off, how, and what is measured."""
 
-    effects: tuple[Effect, ...]
-    """Quantity by quantity, set by set."""
-    grid: tuple[int, int]
-    by: By
-    draws: int
+    sets: tuple[HeadSet, ...]
     chosen_by: str
     """How the sets were chosen, in a few words."""
-    signature: Signature
-
-    @property
-    def quantities(self) -> list[Quantity]:
-        """What was measured, in order."""
-        return list(dict.fromkeys(effect.quantity for effect in self.effects))
-
-    def of(self, quantity: Quantity) -> list[Effect]:
-        """The effects by one quantity."""
-        return [effect for effect in self.effects if effect.quantity == quantity]
-
-    @property
-    def alone(self) -> bool:
-        """Whether every set is a single head, named as itself."""
-        return all(effect.set.name == ",".join(map(head_name, effect.set.heads)) for effect in self.effects) and all(
-            len(effect.set.heads) == 1 for effect in self.effects
-        )
-
-    def to_frame(self) -> pd.DataFrame:
-        """One row for each set and quantity."""
-        import pandas as pd
-
-        rows = [self._row(effect) for effect in self.effects]
-        frame = pd.DataFrame(rows)
-        frame.attrs = {
-            "signature": asdict(self.signature),
-            "by": self.by,
-            "draws": self.draws,
-            "chosen_by": self.chosen_by,
-            "members": {effect.set.name: members(effect.set.heads) for effect in self.effects},
-        }
-        return frame
-
-    def _row(self, effect: Effect) -> dict[str, object]:
-        numbers = {name: getattr(effect, name) for name in ("intact", "ablated", "control", "effect", "se")}
-        return {
-            "model": self.signature.model,
-            "set": effect.set.name,
-            "heads": len(effect.set.heads),
-            "measure": effect.quantity.name,
-            **numbers,
-            "overlap": effect.set.overlap,
-            "n": effect.n,
-            "pairs": effect.pairs,
-        }
+    by: By = "zero"
+    draws: int = DRAWS
+    """Of controls, as the sets have them."""
+    measures: tuple[str, ...] = ()
+    """None for what the checkpoint has heads for."""
 
 
-def members(heads: Sequence[tuple[int, int]]) -> str:
-    """Heads by name, as the command line takes them."""
-    return ",".join(map(head_name, heads))
+def ablate(
+    scanner: Scanner,
+    read: Callable[[], Iterator[Record]],
+    options: AblationOptions,
+    on_bad: OnBad | None = None,
+    on_batch: OnBatch | None = None,
+) -> Ablation:
+    """What each set of heads is worth to the model, over pairs that `read` begins anew: twice for `by="mean"`.
+
+    Raises: InputError if there is no pair, or none that says anything; ModelError if the model lacks a head for a
+    measure; CaptureError if its heads cannot be switched off.
+    """
+    labels: dict[int, str] = {}
+    words = scanner.with_options(unit="word")
+    measures = measures_of(scanner.loaded, options.measures, scanner.options.seed, labels)
+    grid = scanner.grid()
+    means = _means(words, read(), on_bad) if options.by == "mean" else None
+    studies = [_Study(scanner, measure, options.sets, grid, means) for measure in measures]
+    seen, done = Seen(), 0
+    with closing(windows_ahead(words, _noting(read(), labels), seen, on_bad)) as stream:
+        for window, seen_then in stream:
+            inputs = sorted((one for batch in window for one in batch), key=lambda one: one.number)
+            for study in studies:
+                study.take(inputs, scanner.loaded.room(scanner.options.batch_tokens))
+            for one in inputs:
+                labels.pop(one.number, None)
+            done += len(inputs)
+            if on_batch is not None:
+                on_batch(done)
+            seen = seen_then
+    effects = tuple(effect for study in studies for effect in study.finish())
+    if not any(effect.n for effect in effects):
+        raise InputError("there is no pair that says what heads are worth", "give a file with at least one")
+    signature = scanner.signature(seen.digest, read=seen.read, truncated=seen.truncated, skipped=seen.skipped)
+    return Ablation(effects, grid, options.by, options.draws, options.chosen_by, signature)
+
+
+def check_switchable(scanner: Scanner) -> None:
+    """Find out before a long run whether the model's heads can be switched off.
+
+    Raises: CaptureError if not.
+    """
+    inputs = scanner.collate([scanner.encode(Pair("the"))]).model_inputs
+    with OutputTap(scanner.loaded.model, scanner.loaded.model) as tap:
+        tap.run(inputs, lambda _layer, _output: None)
+
+
+class _Study:
+    """One measure of one model, over windows of inputs."""
+
+    def __init__(
+        self, scanner: Scanner, measure: Loss, sets: Sequence[HeadSet], grid: tuple[int, int], means: Tensor | None
+    ) -> None:
+        self._measure, self._sets, self._means = measure, sets, means
+        self._device, self._pad = scanner.loaded.device, scanner.loaded.pad_id
+        self._tap = OutputTap(measure.encoder, measure.whole)
+        numbers: dict[tuple[Head, ...], int] = {(): 0}
+        for one in sets:
+            for heads in (one.heads, *one.controls):
+                numbers.setdefault(heads, len(numbers))
+        self._off = torch.zeros(len(numbers), *grid, dtype=torch.bool)
+        for heads, number in numbers.items():
+            for head in heads:
+                self._off[(number, *head)] = True
+        self._numbers = numbers
+        compared = [(numbers[one.heads], [numbers[heads] for heads in one.controls]) for one in sets]
+        self._sums = [EffectSums(len(numbers), compared) for _ in measure.quantities]
+
+    def take(self, inputs: Sequence[EncodedInput], room: Room) -> None:
+        """Ask all that there is to ask about a window of inputs, with every set switched off in turn."""
+        asked = self._measure.questions(inputs)
+        numbered = [replace(question.input, number=i) for i, question in enumerate(asked)]
+        shape = (len(self._measure.quantities), len(inputs), len(self._off))
+        sums, counts = np.zeros(shape), np.zeros(shape[:2])
+        for batch in batches(numbered, room):
+            questions = [asked[one.number] for one in batch]
+            for number, value, n in self._run(questions, room):
+                for row, question in enumerate(questions):
+                    sums[:, question.pair, number] += value[row]
+                    if number == 0:
+                        counts[:, question.pair] += n[row]
+        for quantity, kept in enumerate(self._sums):
+            kept.add(sums[quantity], counts[quantity])
+
+    def _run(self, questions: Sequence[Question], room: Room) -> Iterator[tuple[int, FloatArray, FloatArray]]:
+        """For each set: its number, and the values and counts [question, quantity] of one batch."""
+        inputs = collate([question.input for question in questions], self._pad).model_inputs
+        inputs = {name: values.to(self._device) for name, values in inputs.items()}
+        length = inputs["input_ids"].shape[1]
+        at_once = _most(room, len(questions), length)
+        intact = self._answers(questions, inputs, self._off[:1])[:, 0]
+        yield (0, *self._measure.values(questions, intact, intact))
+        for start in range(1, len(self._off), at_once):
+            some = self._off[start : start + at_once]
+            answers = self._answers(questions, inputs, some)
+            for i in range(len(some)):
+                yield (start + i, *self._measure.values(questions, answers[:, i], intact))
+
+    def _answers(self, questions: Sequence[Question], inputs: dict[str, Tensor], off: Tensor) -> Tensor:
+        """Every question with every set. Shape: `off` [set, layer, head] -> [question, set, number]."""
+
+        def of_rows(rows: Sequence[int]) -> Tensor:
+            asked, sets = (torch.tensor(each) for each in zip(*(divmod(row, len(off)) for row in rows), strict=True))
+            repeated = {name: values[asked.to(values.device)] for name, values in inputs.items()}
+            edit = _switch(off[sets].to(self._device), self._means)
+            every = [questions[number] for number in asked]
+            return self._measure.answers(every, lambda: self._tap.run(repeated, edit))
+
+        rows, length = range(len(questions) * len(off)), inputs["input_ids"].shape[1]
+        with self._tap:
+            answers = torch.cat(list(in_halves(rows, of_rows, lambda _: length, self._device)))
+        return answers.view(len(questions), len(off), -1)
+
+    def finish(self) -> Iterator[Effect]:
+        """What the sets are worth, quantity by quantity."""
+        for quantity, sums in zip(self._measure.quantities, self._sums, strict=True):
+            for row, one in enumerate(self._sets):
+                ablated = sums.mean(self._numbers[one.heads]) if one.heads else float("nan")
+                control, effect, se = sums.effect(row)
+                yield Effect(one, quantity, sums.mean(0), ablated, control, effect, se, sums.n, sums.pairs)
+
+
+def _switch(off: Tensor, means: Tensor | None) -> OnOutput:
+    """What switches heads off. Shape: `off` [input, layer, head], bool; `means` [layer, head, dimension]."""
+
+    def edit(layer: int, output: Tensor) -> None:
+        inputs, heads = off[:, layer].nonzero(as_tuple=True)
+        output[inputs, :, heads] = 0 if means is None else means[layer, heads][:, None].to(output)
+
+    return edit
+
+
+def _most(room: Room, inputs: int, length: int) -> int:
+    """How many sets may share a forward over that many inputs."""
+    by_cells = room.tokens if room.cells is None else room.cells // (inputs * length**2)
+    return max(1, min(room.tokens // (inputs * length), by_cells))
+
+
+def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) -> Tensor:
+    """Each head's output, averaged over the words of all pairs. Shape: [layer, head, dimension].
+
+    Raises: InputError if there is no pair.
+    """
+    model, device = scanner.loaded.model, scanner.loaded.device
+    total: Tensor | None = None
+    count = 0
+
+    def run(inputs: Sequence[EncodedInput]) -> tuple[Tensor, int]:
+        """The sum over words, and how many there are."""
+        batch = collate(inputs, scanner.loaded.pad_id)
+        length = batch.model_inputs["input_ids"].shape[1]
+        rows = [[sentence >= 0 for sentence in one.sentence] for one in inputs]
+        word = torch.tensor([row + [False] * (length - len(row)) for row in rows], device=device)
+        found: list[Tensor] = []
+
+        def keep(_layer: int, output: Tensor) -> None:
+            found.append(output[word].to(exact(device)).sum(0))
+
+        tap.run({name: values.to(device) for name, values in batch.model_inputs.items()}, keep)
+        return torch.stack(found), int(word.sum())
+
+    with closing(windows_ahead(scanner, records, Seen(), on_bad)) as stream, OutputTap(model, model) as tap:
+        for batch in (batch for window, _ in stream for batch in window):
+            for found, words in in_halves(batch, run, tokens_of, device):
+                total = found if total is None else total + found
+                count += words
+    if total is None or not count:
+        raise InputError("there is no pair to average heads over", "give a file with at least one")
+    return total / count
+
+
+def _noting(records: Iterable[Record], labels: dict[int, str]) -> Iterator[Record]:
+    """The same records, their labels noted by number as they pass."""
+    for number, record in enumerate(records, 1):
+        if record.label is not None:
+            labels[number] = record.label
+        yield record

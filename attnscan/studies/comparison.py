@@ -1,138 +1,151 @@
-"""What sets two models apart, head by head, on the same pairs."""
+"""Runs two models over the same pairs, and keeps of each pair what both say: a stream in, a comparison out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 
 import numpy as np
-from numpy.typing import NDArray
+import torch
 
-from attnscan.options import THRESHOLD, Match
-from attnscan.results import FloatArray, IntArray, Scores, Signature
-from attnscan.selection import Head
+from attnscan.errors import InputError, ModelError
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.results.comparison import Comparison, places
+from attnscan.results.scores import FloatArray, IntArray
+from attnscan.results.terms import QUERIES, Match
+from attnscan.scan.local import ScanState, scan
+from attnscan.scan.scanner import Scanner
+from attnscan.scan.stream import OnBad, Seen, windows_ahead
+from attnscan.studies.divergence import RowKeeper, divergences, queries_of
+from attnscan.studies.paired_sums import PairedSums, PairSums
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Two models' scores on the same pairs: `one`, and `other` with its heads in the places of those they match."""
-
-    one: Scores
-    other: Scores
-    se: FloatArray
-    """Standard error of the difference, paired and clustered by pair. Shape: [layer, head, pattern]."""
-    matched: IntArray
-    """Which head of the other model is held against each. Shape: [layer, head, 2], its layer and head."""
-    divergence: FloatArray
-    """From that one, where heads are matched by it: Jensen-Shannon, in nats; else NaN. Shape: [layer, head]."""
-    match: Match
-    pairs: int
-    """That both have read."""
-    signatures: tuple[Signature, Signature]
-    threshold: float = THRESHOLD
-
-    @property
-    def patterns(self) -> tuple[str, ...]:
-        """What both were scored for."""
-        return self.one.patterns
-
-    @cached_property
-    def difference(self) -> FloatArray:
-        """Score of the other minus that of the one. Shape: [layer, head, pattern]."""
-        difference: FloatArray = self.other.every_key.score - self.one.every_key.score
-        return difference
-
-    @cached_property
-    def labels(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
-        """The pattern that each head follows in the one and in the other. Shape: [layer, head]."""
-        one, other = (scores.ranked_labels(scores.every_key, 0, self.threshold) for scores in (self.one, self.other))
-        return one, other
-
-    @property
-    def changed(self) -> dict[tuple[str, str], list[Head]]:
-        """The heads whose label is another one, by both labels; most heads first."""
-        found: dict[tuple[str, str], list[Head]] = {}
-        one, other = self.labels
-        for layer, head in np.argwhere(one != other):
-            found.setdefault((str(one[layer, head]), str(other[layer, head])), []).append((int(layer), int(head)))
-        return dict(sorted(found.items(), key=lambda each: -len(each[1])))
-
-    def correlation(self, pattern: str) -> float:
-        """Spearman's rank correlation between the two models' scores for a pattern, over heads; NaN without spread."""
-        p = self.patterns.index(pattern)
-        one, other = (scores.every_key.score[..., p].ravel() for scores in (self.one, self.other))
-        there = ~np.isnan(one) & ~np.isnan(other)
-        if there.sum() < 2:
-            return float("nan")
-        ranks = np.stack([ranked(values[there]) for values in (one, other)])
-        centred = ranks - ranks.mean(1, keepdims=True)
-        with np.errstate(invalid="ignore"):
-            return float(np.prod(centred, 0).sum() / np.sqrt((centred**2).sum(1).prod()))
-
-    def extremes(self, pattern: str) -> tuple[Head | None, Head | None]:
-        """The heads whose score rises and falls most; None where none does."""
-        difference = self.difference[..., self.patterns.index(pattern)]
-        if np.isnan(difference).all():
-            return None, None
-        places = (int(np.nanargmax(difference)), int(np.nanargmin(difference)))
-        up, down = (divmod(place, difference.shape[1]) for place in places)
-        return up if difference[up] > 0 else None, down if difference[down] < 0 else None
-
-    def to_frame(self, patterns: Sequence[str] | None = None) -> pd.DataFrame:
-        """One row for each head and pattern: both scores, their difference and its error, and both labels."""
-        import pandas as pd
-
-        layers, heads = self.one.grid
-        layer, head = np.divmod(np.arange(layers * heads), heads)
-        labels = [label.ravel() for label in self.labels]
-        parts = []
-        for pattern in patterns or self.patterns:
-            p = self.patterns.index(pattern)
-            columns: dict[str, Any] = {
-                "model_a": self.signatures[0].model,
-                "model_b": self.signatures[1].model,
-                "pattern": pattern,
-            }
-            columns |= {"layer": layer, "head": head}
-            columns |= {"layer_b": self.matched[..., 0].ravel(), "head_b": self.matched[..., 1].ravel()}
-            columns |= {"score_a": self.one.every_key.score[..., p].ravel()}
-            columns |= {"score_b": self.other.every_key.score[..., p].ravel()}
-            columns |= {"difference": self.difference[..., p].ravel(), "se": self.se[..., p].ravel()}
-            columns |= {"n": self.one.every_key.n[..., p].ravel(), "pairs": self.one.every_key.pairs[..., p].ravel()}
-            columns |= {"label_a": labels[0], "label_b": labels[1], "divergence": self.divergence.ravel()}
-            parts.append(pd.DataFrame(columns))
-        frame = pd.concat(parts, ignore_index=True)
-        frame.attrs = {
-            "signature_a": asdict(self.signatures[0]),
-            "signature_b": asdict(self.signatures[1]),
-            "match": self.match,
-            "rank_correlation": {name: _finite(self.correlation(name)) for name in patterns or self.patterns},
-        }
-        return frame
+_BLOCK = 256  # pairs that both models read before the next ones
+_PROBE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 
 
-def places(grid: tuple[int, int]) -> IntArray:
-    """Each head's own place. Shape: [layer, head, 2]."""
-    found: IntArray = np.moveaxis(np.indices(grid), 0, -1)
-    return found
+def compare(
+    one: Scanner,
+    other: Scanner,
+    read: Callable[[], Iterator[Record]],
+    match: Match = "place",
+    on_bad: OnBad | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> Comparison:
+    """What sets two models apart on pairs that `read` begins anew: twice for `match="nearest"`.
 
-
-def ranked(values: FloatArray) -> FloatArray:
-    """Ranks from 1, equal values sharing their mean rank.
-
-    >>> ranked(np.array([0.2, 0.1, 0.2])).tolist()
-    [2.5, 1.0, 2.5]
+    Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
     """
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks: FloatArray = ((last - counts + 1 + last) / 2)[which]
-    return ranks
+    grids = one.grid(), other.grid()
+    if match == "place":
+        if grids[0] != grids[1]:
+            shapes = " and ".join(f"{layers} × {heads}" for layers, heads in grids)
+            raise ModelError(
+                f"the two models have {shapes} heads, which have no places in common",
+                "--match nearest finds the most similar head of each",
+            )
+        matched, divergence = places(grids[0]), np.full(grids[0], np.nan)
+    else:
+        matched, divergence = nearest_heads(one, other, read(), on_bad)
+    sums, states = _scanned(one, other, read(), matched, (on_bad, on_batch))
+    if sums is None:
+        raise InputError("there is no pair that both models read", "give a file with at least one")
+    (scores, theirs, se), seen = sums.finish(), [state.seen for state in states]
+    signatures = [
+        scanner.signature(each.digest, read=each.read, truncated=each.truncated, skipped=each.skipped)
+        for scanner, each in zip((one, other), seen, strict=True)
+    ]
+    return Comparison(
+        one=scores,
+        other=theirs,
+        se=se,
+        matched=matched,
+        divergence=divergence,
+        match=match,
+        pairs=int(sums.one.every_key.pairs.max()),
+        signatures=(signatures[0], signatures[1]),
+        threshold=one.options.threshold,
+    )
 
 
-def _finite(value: float) -> float | None:
-    return None if np.isnan(value) else value
+def _scanned(
+    one: Scanner,
+    other: Scanner,
+    records: Iterator[Record],
+    matched: IntArray,
+    tell: tuple[OnBad | None, Callable[[int], None] | None],
+) -> tuple[PairedSums | None, list[ScanState]]:
+    """Both models' sums over the pairs that both read, block by block."""
+    on_bad, on_batch = tell
+    total: PairedSums | None = None
+    states = [ScanState(), ScanState()]
+    unheard = None if on_bad is None else lambda _: None  # the first model has told of it
+    while block := list(itertools.islice(records, _BLOCK)):
+        kept: list[dict[int, PairSums]] = [{}, {}]
+        for which, (scanner, hear) in enumerate(((one, on_bad), (other, unheard))):
+            for state in scan(scanner, block, states[which], hear, _keeping(kept[which])):
+                states[which] = state
+        common = sorted(kept[0].keys() & kept[1].keys())
+        if common:
+            ours, theirs = (_stacked([sums[number] for number in common]) for sums in kept)
+            theirs = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in theirs.items()}
+            like = states[0].sums
+            assert like is not None  # a pair was scored
+            found = PairedSums.of(ours, theirs, like)
+            total = found if total is None else total + found
+        if on_batch is not None:
+            on_batch(states[0].seen.read)
+    return total, states
+
+
+def _keeping(kept: dict[int, PairSums]) -> Callable[[Sequence[int], Mapping[str, FloatArray]], None]:
+    def keep(numbers: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
+        for row, number in enumerate(numbers):
+            kept[number] = {name: values[row] for name, values in sums.items()}
+
+    return keep
+
+
+def _stacked(pairs: Sequence[PairSums]) -> dict[str, FloatArray]:
+    return {name: np.stack([sums[name] for sums in pairs]) for name in pairs[0]}
+
+
+def nearest_heads(
+    one: Scanner, other: Scanner, records: Iterable[Record], on_bad: OnBad | None = None
+) -> tuple[IntArray, FloatArray]:
+    """The head of the other model that attends most like each head of the one, and how far apart the two are.
+
+    Shape: [layer, head, 2] and [layer, head], in nats.
+    Raises: ModelError if the two read other tokens; InputError if there is no pair.
+    """
+    if not _read_alike(one, other):
+        raise ModelError(
+            f"{one.loaded.source.name} and {other.loaded.source.name} read other tokens, "
+            "so that their weights cannot be held against each other",
+            "leave out --match nearest",
+        )
+    reader = min((one, other), key=lambda scanner: scanner.loaded.limit)
+    (layers, heads), (_, width) = one.grid(), other.grid()
+    total: FloatArray | None = None
+    n = 0
+    with closing(windows_ahead(reader, records, Seen(), on_bad)) as stream:
+        for batch in (batch for window, _ in stream for batch in window):
+            drawn = [queries_of(each, QUERIES, reader.options.seed) for each in batch]
+            lengths = [len(each.tokens) for each in batch]
+            keepers = [RowKeeper(drawn, lengths), RowKeeper(drawn, lengths)]
+            for scanner, keeper in zip((one, other), keepers, strict=True):
+                scanner.run(scanner.collate(batch).model_inputs, keeper)
+            for ours, theirs, own in zip(*(keeper.rows() for keeper in keepers), drawn, strict=True):
+                found = divergences(torch.cat([ours, theirs.to(ours.device)]))[: len(ours), len(ours) :].numpy()
+                total, n = found if total is None else total + found, n + len(own)
+    if total is None or not n:
+        raise InputError("there is no pair to match heads by", "give a file with at least one")
+    best = total.argmin(1)
+    matched = np.stack(np.divmod(best, width), -1).reshape(layers, heads, 2)
+    return matched, (total.min(1) / n).reshape(layers, heads)
+
+
+def _read_alike(one: Scanner, other: Scanner) -> bool:
+    """Whether two tokenizers give the same numbers."""
+    same = one.loaded.tokenizer.get_vocab() == other.loaded.tokenizer.get_vocab()
+    return same and one.encode(_PROBE).model_inputs == other.encode(_PROBE).model_inputs

@@ -14,9 +14,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnscan.batch import EncodedInput
-from attnscan.capture import AttentionBlock
-from attnscan.scanner import hashed
+from attnscan.inputs.batch import EncodedInput
+from attnscan.model.tap import AttentionBlock
+from attnscan.results.signature import hashed
 
 _TILE, _GPU_TILE = 1 << 17, 1 << 26  # weights of two heads' mean at a time: 512 KiB of float32 on a CPU
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnscan.results import FloatArray
+from attnscan.results.scores import FloatArray
 
 
 class EffectSums:

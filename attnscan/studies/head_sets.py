@@ -4,29 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
-from attnscan.results import Scores
-from attnscan.selection import Head, head_name
-
-
-@dataclass(frozen=True)
-class HeadSet:
-    """Heads that are switched off together."""
-
-    name: str
-    heads: tuple[Head, ...]
-    controls: tuple[tuple[Head, ...], ...] = ()
-    """As many heads of the same layers, drawn at random, once a draw; none where no layer has others."""
-
-    @property
-    def overlap(self) -> float:
-        """The share of a control's heads that belong to the set itself, in [0, 1]; NaN without controls."""
-        if not self.controls:
-            return float("nan")
-        return len(set(self.heads) & set(self.controls[0])) / len(self.heads)  # the same in every draw
+from attnscan.results.ablation import HeadSet
+from attnscan.results.heads import Head, head_name
+from attnscan.results.scores import Scores
 
 
 def with_controls(name: str, heads: Sequence[Head], width: int, draws: int, seed: int) -> HeadSet:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from attnscan.results import FloatArray, Scores
-from attnscan.sums import ScoreSums, Sums
+from attnscan.results.scores import FloatArray, Scores
+from attnscan.scoring.sums import ScoreSums, Sums
 
 PairSums = Mapping[str, FloatArray]
 """As `Scorer.pair_sums` names them. Shape: each [pair, layer, head, pattern]."""

@@ -1,201 +1,66 @@
-"""Which heads are alike: divergences between all of them, the nearest of each, groups, and a map of two dimensions."""
+"""Compares every head's weights with every other's over a stream of pairs: one scan, and a look at some queries."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import closing
 
-import numpy as np
-from numpy.typing import NDArray
-
-from attnscan.errors import OutputError
-from attnscan.options import THRESHOLD, WITHIN
-from attnscan.results import FloatArray, Scores, Signature
-from attnscan.selection import Head, head_name
-
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-@dataclass
-class DivergenceSums:
-    """Divergences summed over pairs, for a mean and an error clustered by pair. Shape: each [head, head]."""
-
-    total: FloatArray
-    """Of J: a pair's divergences, summed over its queries."""
-    squares: FloatArray
-    product: FloatArray
-    """Of J x n, n being the pair's number of queries."""
-    n: int = 0
-    n2: int = 0
-    pairs: int = 0
-
-    @classmethod
-    def of(cls, heads: int) -> DivergenceSums:
-        """Nothing yet."""
-        return cls(np.zeros((heads, heads)), np.zeros((heads, heads)), np.zeros((heads, heads)))
-
-    def add(self, found: FloatArray, n: int) -> None:
-        """Add one pair of so many queries."""
-        self.total += found
-        self.squares += found**2
-        self.product += found * n
-        self.n, self.n2, self.pairs = self.n + n, self.n2 + n**2, self.pairs + 1
-
-    def mean(self) -> FloatArray:
-        """Over all queries, in nats."""
-        return self.total / self.n
-
-    def se(self) -> FloatArray:
-        """Its standard error, clustered by pair; NaN below two pairs."""
-        if self.pairs < 2:
-            return np.full_like(self.total, np.nan)
-        mean = self.mean()
-        spread = self.squares - 2 * mean * self.product + mean**2 * self.n2
-        error: FloatArray = np.sqrt(spread.clip(0)) / self.n
-        return error
+from attnscan.errors import InputError
+from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.pairs import Record
+from attnscan.results.scores import FloatArray
+from attnscan.results.similarity import Similarity
+from attnscan.results.terms import QUERIES, WITHIN
+from attnscan.scan.scanner import Scanner
+from attnscan.scan.stream import OnBad, Seen, each_batch
+from attnscan.scoring.sums import DivergenceSums, ScoreSums
+from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 
 
-@dataclass(frozen=True)
-class Similarity:
-    """How far apart all heads of a model are. Heads are counted layer by layer."""
+def similar(
+    scanner: Scanner,
+    records: Iterable[Record],
+    queries: int = QUERIES,
+    within: float = WITHIN,
+    on_bad: OnBad | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> Similarity:
+    """How far apart all heads are, over pairs, by at most `queries` words of each.
 
-    divergence: FloatArray
-    """Mean Jensen-Shannon divergence in nats, in [0, ln 2]. Shape: [head, head]."""
-    se: FloatArray
-    """Its standard error, clustered by pair. Shape: [head, head]."""
-    scores: Scores
-    """Of the same pairs, for labels."""
-    queries: int
-    """Words whose attention was compared."""
-    signature: Signature
-    within: float = WITHIN
-    threshold: float = THRESHOLD
-
-    @property
-    def heads(self) -> list[Head]:
-        """All of them, in order."""
-        layers, heads = self.scores.grid
-        return [(layer, head) for layer in range(layers) for head in range(heads)]
-
-    @cached_property
-    def label(self) -> NDArray[np.str_]:
-        """The pattern that each head follows. Shape: [head]."""
-        return self.scores.ranked_labels(self.scores.every_key, 0, self.threshold).ravel()
-
-    def nearest(self, head: int, count: int) -> list[int]:
-        """The heads that are most like one, nearest first."""
-        order = np.argsort(self.divergence[head], kind="stable")
-        return [int(other) for other in order if other != head][:count]
-
-    def closest(self, count: int) -> list[tuple[int, int]]:
-        """The pairs of heads that are most alike, nearest first."""
-        rows, columns = np.triu_indices(len(self.divergence), 1)
-        order = np.argsort(self.divergence[rows, columns], kind="stable")[:count]
-        return [(int(rows[i]), int(columns[i])) for i in order]
-
-    @cached_property
-    def groups(self) -> list[list[int]]:
-        """Heads that are alike, largest group first; a head that is like no other stands alone."""
-        return sorted(grouped(self.divergence, self.within), key=lambda group: (-len(group), group))
-
-    @cached_property
-    def map(self) -> FloatArray:
-        """A place for each head, so that near ones are alike. Shape: [head, 2]."""
-        return placed(self.divergence)[0]
-
-    @property
-    def map_share(self) -> float:
-        """How much of all squared distances the map shows, in [0, 1]."""
-        return placed(self.divergence)[1]
-
-    def to_frame(self, nearest: int = 3) -> pd.DataFrame:
-        """One row a head: label, group, place on the map, and the nearest heads with their divergence and error."""
-        import pandas as pd
-
-        rows = []
-        for number, row in enumerate(self._about_heads()):
-            for rank, other in enumerate(self.nearest(number, nearest), 1):
-                row[f"nearest_{rank}"] = head_name(self.heads[other])
-                row[f"divergence_{rank}"] = float(self.divergence[number, other])
-                row[f"se_{rank}"] = float(self.se[number, other])
-            rows.append(row)
-        return self._framed(pd.DataFrame(rows))
-
-    def to_matrix(self) -> pd.DataFrame:
-        """One row a head: label, group, place on the map, and its divergence from every head, a column each."""
-        import pandas as pd
-
-        about = pd.DataFrame(self._about_heads())
-        matrix = pd.DataFrame(self.divergence, columns=[head_name(head) for head in self.heads])
-        return self._framed(pd.concat([about, matrix], axis=1))
-
-    def _about_heads(self) -> list[dict[str, Any]]:
-        group = {head: number for number, group in enumerate(self.groups, 1) for head in group}
-        return [
-            {
-                "model": self.signature.model,
-                "layer": layer,
-                "head": head,
-                "label": str(self.label[number]),
-                "group": group[number],
-                "x": float(self.map[number, 0]),
-                "y": float(self.map[number, 1]),
-            }
-            for number, (layer, head) in enumerate(self.heads)
-        ]
-
-    def _framed(self, frame: pd.DataFrame) -> pd.DataFrame:
-        frame.attrs["signature"] = asdict(self.signature)
-        frame.attrs["queries"], frame.attrs["within"] = self.queries, self.within
-        frame.attrs["map_share"] = self.map_share
-        return frame
-
-
-def check_heads_can_be_grouped() -> None:
-    """Raises: OutputError at once, not after the work, if there is nothing to group and place heads with."""
-    try:
-        import sklearn  # noqa: F401
-    except ImportError:
-        raise OutputError(
-            "grouping heads needs scikit-learn, which is not installed", "run: pip install 'attnscan[plot]'"
-        ) from None
-
-
-def grouped(divergence: FloatArray, within: float) -> list[list[int]]:
-    """Groups by average linkage: the two that are nearest on average are joined, while that is below `within`.
-
-    >>> grouped(np.array([[0, 0.01, 0.5], [0.01, 0, 0.5], [0.5, 0.5, 0]]), 0.1)
-    [[0, 1], [2]]
-
-    Shape: [head, head], symmetric.
+    Raises: InputError if there is no pair.
     """
-    from sklearn.cluster import AgglomerativeClustering
+    scores: ScoreSums | None = None
+    apart: DivergenceSums | None = None
+    seen, done = Seen(), 0
 
-    if len(divergence) < 2:
-        return [[0]]
-    method = AgglomerativeClustering(None, metric="precomputed", linkage="average", distance_threshold=within)
-    groups: dict[int, list[int]] = {}
-    for head, group in enumerate(method.fit_predict(divergence)):
-        groups.setdefault(int(group), []).append(head)
-    return list(groups.values())
+    def look(own: Scanner, inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, list[tuple[int, FloatArray]]]:
+        """The scores of some inputs; of each, how many queries were drawn and the heads' divergences over them."""
+        drawn = [queries_of(one, queries, own.options.seed) for one in inputs]
+        keeper = RowKeeper(drawn, [len(one.tokens) for one in inputs])
+        scores = own.score(inputs, also=keeper)
+        return scores, [(len(each), divergences(rows).numpy()) for each, rows in zip(drawn, keeper.rows(), strict=True)]
 
-
-def placed(divergence: FloatArray) -> tuple[FloatArray, float]:
-    """Places in two dimensions by classical scaling, and the share of all squared distances that they show.
-
-    A Jensen-Shannon divergence is a squared distance between points of a Hilbert space (Fuglede and Topsøe 2004),
-    and so is a mean of such; classical scaling of it gives those points' principal components, exactly.
-
-    Shape: [head, head] -> [head, 2].
-    """
-    from sklearn.manifold import ClassicalMDS
-
-    count = len(divergence)
-    total = float(divergence.sum()) / (2 * count)
-    if count < 2 or total == 0:
-        return np.zeros((count, 2)), float("nan")
-    method = ClassicalMDS(n_components=2, metric="precomputed")
-    places: FloatArray = method.fit_transform(np.sqrt(divergence))
-    return np.nan_to_num(places), float(method.eigenvalues_.clip(0).sum() / total)
+    with closing(each_batch(scanner, records, seen, on_bad, look)) as looked:
+        for batch, looks, seen_then in looked:
+            for found, divergent in looks:
+                scores = found if scores is None else scores + found
+                for count, matrix in divergent:
+                    apart = apart or DivergenceSums.of(len(matrix))
+                    if count:
+                        apart.add(matrix, count)
+            done += len(batch)
+            if on_batch is not None:
+                on_batch(done)
+            seen = seen_then or seen
+    if scores is None or apart is None or not apart.n:
+        raise InputError("there is no pair to compare heads by", "give a file with at least one")
+    signature = scanner.signature(seen.digest, read=seen.read, truncated=seen.truncated, skipped=seen.skipped)
+    return Similarity(
+        divergence=apart.mean(),
+        se=apart.se(),
+        scores=scores.finish(),
+        queries=apart.n,
+        signature=signature,
+        within=within,
+        threshold=scanner.options.threshold,
+    )

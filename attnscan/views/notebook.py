@@ -10,9 +10,12 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from markupsafe import Markup
 
-from attnscan.plain import plain
-from attnscan.results import MIXED, Classification, Ranking, ScoreTable, Signature
-from attnscan.selection import head_name
+from attnscan.results.classification import Classification
+from attnscan.results.heads import head_name
+from attnscan.results.ranking import Ranking
+from attnscan.results.scores import MIXED, ScoreTable
+from attnscan.results.signature import Signature
+from attnscan.safe_text import plain
 from attnscan.views.palette import PARKS, letter, on_white, opacity, paper_color, readable_on
 
 _STRONGEST = 5
@@ -80,7 +83,7 @@ def _views(result: Classification) -> Markup:
     """The page of `report` in a frame of its own, which may run its scripts and reach nothing else."""
     if result.attention is None:
         return Markup("")
-    from attnscan.views.page import PageOptions, page
+    from attnscan.views.page.page import PageOptions, page
 
     made = page(result, result.attention, PageOptions(size=_PAGE_SIZE))
     return Markup('<iframe sandbox="allow-scripts" style="{}" title="Every head" srcdoc="{}"></iframe>').format(

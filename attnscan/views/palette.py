@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from attnscan.patterns import PATTERNS
-from attnscan.results import MIXED
+from attnscan.results.scores import MIXED
+from attnscan.scoring.patterns import PATTERNS
 
 # After Okabe and Ito, told apart by colour-blind readers, on dark and on light ground.
 COLORS = {

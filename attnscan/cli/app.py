@@ -1,0 +1,129 @@
+"""The command line: commands by their names, each imported when it is asked for. Torch is imported only to compute."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+import attnscan
+from attnscan.cli.messages import lose_no_interrupt
+from attnscan.safe_text import plain
+
+COMMANDS = {
+    "classify": "Say what every head does on one input. That is one sentence, or a pair.",
+    "heads": "Rank heads for patterns over many pairs. Without --pairs, over those that come along.",
+    "show": "Show the weights of one head, or of several, on one input.",
+    "explain": "Explain how heads make their patterns. By one input, by --pairs, or by the pairs that come along.",
+    "predictive": "Say which words of one input help the model to predict which.",
+    "report": "Write one offline page to look at every head on one input. It has thumbnails, lines, neurons, scores.",
+    "plot": "Draw what heads do on one input, for a paper or a slide.",
+    "ablate": "Switch heads off, and measure what the model loses. Random heads of the same layers stand beside.",
+    "similar": "Find heads that attend alike. The nearest of each, groups, and with -o FILE.svg a map of all.",
+    "compare": "Compare two models' heads on the same pairs. What differs, and by how much?",
+    "patterns": "Show the seven patterns and what each counts. No model is needed.",
+    "models": "Show which models can run now. Or, given a checkpoint, what can be scored in it.",
+}
+"""What each command does: all that the list of commands needs, so that it imports none of them."""
+
+
+class _QuickFlags:
+    """A command or group whose flags are False if not given: to check a None, Typer imports pydantic."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Every parameter, `--help` included."""
+        params: list[Any] = super().get_params(ctx)  # type: ignore[misc]
+        for param in params:
+            if getattr(param, "is_flag", False) and param.default is None:
+                param.default = False
+        return params
+
+
+class _Commands(_QuickFlags, TyperGroup):
+    """The commands together, with a user's own words in their complaints made safe to show."""
+
+    def make_context(self, *rest: Any, **more: Any) -> Any:
+        """Read what stands before the command."""
+        with _shown():
+            return super().make_context(*rest, **more)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Read the command's own arguments, and run it."""
+        with _shown():
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _shown() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        if isinstance(message := getattr(error, "message", None), str):  # of all usage errors, and those alone
+            error.message = plain(message)  # type: ignore[attr-defined]
+        raise
+
+
+class _Command(_QuickFlags, TyperCommand):
+    """A command by its name; all else is imported when it is run, asked for help, or completed."""
+
+    def make_context(self, *args: Any, **named: Any) -> Any:
+        """Begin to run it: first of all, find out what it takes and does."""
+        module = import_module(f"attnscan.cli.commands.{self.name}")
+        alone = typer.Typer(add_completion=False)
+        alone.command()(getattr(module, str(self.name)))
+        whole = typer.main.get_command(alone)
+        self.params, self.callback, self.help = whole.params, whole.callback, whole.help
+        self.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in module.EXAMPLES)])
+        return super().make_context(*args, **named)
+
+
+app = typer.Typer(
+    name="attnscan",
+    cls=_Commands,
+    help="Find out which attention head of a BERT-family model does what.",
+    epilog="\b\nExamples:\n"
+    '  attnscan classify "I went to the store." "At the store, I bought berries."\n'
+    "  attnscan heads --pattern delimiter",
+    no_args_is_help=True,
+    rich_markup_mode=None,  # its import takes longer than everything else that --help does
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+for name, what in COMMANDS.items():
+    app.command(name, cls=_Command, help=what)(lambda: None)
+
+
+def main() -> None:
+    """Run the command line."""
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every line
+    lose_no_interrupt()
+    try:
+        app(prog_name="attnscan")
+    except KeyboardInterrupt:  # before a command has begun
+        sys.exit(130)
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said; threads that end now must not be disturbed
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"attnscan {attnscan.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,83 @@
+"""The command `attnscan models`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attnscan.cli import completion
+from attnscan.cli.destination import Destination
+from attnscan.cli.messages import reported
+from attnscan.cli.options import Csv, DeviceOption, FormatOption, Output, destination_of
+from attnscan.model.sources import Device
+from attnscan.scan.options import ScanOptions
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+EXAMPLES = (
+    "attnscan models",
+    "attnscan models bundled",
+)
+
+
+def models(
+    checkpoint: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="CHECKPOINT",
+            autocompletion=completion.models,
+            help="A hub id, a directory, or 'bundled', to be looked into.",
+            show_default=False,
+        ),
+    ] = None,
+    device: DeviceOption = "auto",
+    format: FormatOption = None,
+    csv: Csv = False,
+    output: Output = None,
+) -> None:
+    """Show which models can run now. Or, given a checkpoint, what can be scored in it."""
+    with reported():
+        destination = destination_of(format, csv, output)
+        if checkpoint is None:
+            _show_all(destination)
+        else:
+            _show_one(checkpoint, device, destination)
+
+
+def _show_all(destination: Destination) -> None:
+    from attnscan.model.catalog import Catalog
+    from attnscan.views.terminal.models import models_view
+
+    catalog = Catalog.now()
+
+    def frame() -> pd.DataFrame:
+        import pandas as pd
+
+        entries = pd.DataFrame([asdict(entry) for entry in catalog.entries])
+        return entries.astype({"layers": "Int64", "heads": "Int64"})  # whole numbers, even where one is unknown
+
+    destination.emit(frame, lambda _: models_view(catalog))
+
+
+def _show_one(name: str, device: Device, destination: Destination) -> None:
+    from attnscan.model.sources import choose
+
+    source = choose(name)  # before torch: a wrong name is answered at once
+    from attnscan.studies.checkpoint import examine
+
+    options = ScanOptions(model=name, device=device)
+    found, patterns = examine(options, source), [pattern.id for pattern in options.patterns]
+
+    def frame() -> pd.DataFrame:
+        return found.to_patterns_frame(patterns) if destination.format == "json" else found.to_frame(patterns)
+
+    def view(_: int) -> RenderableType:
+        from attnscan.views.terminal.models import checkpoint_view
+
+        return checkpoint_view(found, patterns)
+
+    destination.emit(frame, view)

@@ -1,0 +1,20 @@
+"""The command `attnscan patterns`."""
+
+from __future__ import annotations
+
+from attnscan.cli.destination import Destination, encoded, write_stdout
+from attnscan.cli.messages import reported
+
+EXAMPLES = (
+    "attnscan patterns",
+    "attnscan patterns | less",
+)
+
+
+def patterns() -> None:
+    """Show the seven patterns and what each counts. No model is needed."""
+    with reported():
+        from attnscan.views.terminal.patterns import patterns_text
+
+        Destination("table")  # says so if there is no standard output
+        write_stdout(encoded(patterns_text()))

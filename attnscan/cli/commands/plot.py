@@ -1,0 +1,136 @@
+"""The command `attnscan plot`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from attnscan.cli import completion
+from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
+from attnscan.cli.jobs import keep
+from attnscan.cli.messages import reported
+from attnscan.cli.options import (
+    BatchTokens,
+    DeviceOption,
+    DtypeOption,
+    Model,
+    NoRelated,
+    PredictiveOption,
+    PredictiveWords,
+    Seed,
+    SentenceA,
+    SentenceB,
+    Threshold,
+    Truncate,
+    UnitOption,
+    Weights,
+    WithoutDelimiters,
+    check_input,
+)
+from attnscan.results.files import check_writable, write_file
+from attnscan.results.heads import check_heads_are_named, heads_named
+from attnscan.results.terms import THRESHOLD
+from attnscan.scan.options import ScanOptions
+from attnscan.views.pictures.look import Picture
+
+if TYPE_CHECKING:
+    from attnscan.results.attention import Attention
+    from attnscan.results.classification import Classification
+
+EXAMPLES = (
+    'attnscan plot "The cat sat." "The cat ran." -o heads.svg',
+    'attnscan plot "The cat sat." --kind head --heads 0-2 --lines -o head.pdf',
+)
+Kind = Literal["map", "scores", "head", "layers"]
+
+
+def plot(
+    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The picture: .svg, .pdf or .png.")],
+    a: SentenceA = None,
+    b: SentenceB = None,
+    kind: Annotated[
+        Kind,
+        typer.Option(
+            "--kind", help="What each head does, every score, single heads token by token, or scores by layer."
+        ),
+    ] = "map",
+    heads: Annotated[
+        str | None,
+        typer.Option(
+            "--heads",
+            metavar="HEADS",
+            autocompletion=completion.heads,
+            help="For --kind head: 2-0,6-11, layer:2 or all.",
+        ),
+    ] = None,
+    lines: Annotated[bool, typer.Option("--lines", help="For --kind head: lines from token to token.")] = False,
+    width: Annotated[
+        float, typer.Option("--width", metavar="INCHES", min=2, max=20, help="Of the picture; a column's is 3.3.")
+    ] = 3.3,
+    model: Model = None,
+    weights: Weights = None,
+    threshold: Threshold = THRESHOLD,
+    without_delimiters: WithoutDelimiters = False,
+    unit: UnitOption = "token",
+    no_related: NoRelated = False,
+    truncate: Truncate = False,
+    device: DeviceOption = "auto",
+    dtype: DtypeOption = "auto",
+    predictive: PredictiveOption = "auto",
+    predictive_words: PredictiveWords = 32,
+    batch_tokens: BatchTokens = None,
+    seed: Seed = 0,
+) -> None:
+    """Draw what heads do on one input, for a paper or a slide."""
+    with reported():
+        check_input(a, weights, model)
+        if (kind == "head") != (heads is not None) or (lines and kind != "head"):
+            raise typer.BadParameter("--kind head needs --heads, and --heads and --lines need --kind head")
+        if without_delimiters and kind not in ("scores", "layers"):
+            raise typer.BadParameter("--without-delimiters is for --kind scores and --kind layers")
+        picture = picture_format_of(output)
+        check_writable(output)
+        if heads is not None:
+            check_heads_are_named(heads)
+        check_pictures_can_be_drawn()
+        options = ScanOptions(
+            model=model,
+            device=device,
+            dtype=dtype,
+            unit=unit,
+            related=not no_related,
+            on_long="truncate" if truncate else "error",
+            threshold=threshold,
+            predictive="off" if kind == "head" else predictive,  # weights alone are drawn
+            predictive_words=predictive_words,
+            batch_tokens=batch_tokens,
+            seed=seed,
+        )
+        result, attention = keep(a, b, weights, options)
+        if heads is not None:
+            content = _heads(result, attention, heads, picture, width, lines)
+        else:
+            content = _scores(result, kind, picture, width, without_delimiters)
+        write_file(output, content)
+
+
+def _heads(
+    result: Classification, attention: Attention, heads: str, format: Picture, width: float, lines: bool
+) -> bytes:
+    from attnscan.views.pictures.look import Look
+    from attnscan.views.pictures.picture import heads_picture
+
+    chosen = heads_named(heads, attention.grid)
+    return heads_picture(attention, chosen, result.signature, Look(format, width), lines=lines)
+
+
+def _scores(result: Classification, kind: Kind, format: Picture, width: float, without_delimiters: bool) -> bytes:
+    from attnscan.views.pictures.look import Look
+    from attnscan.views.pictures.picture import layers_picture, map_picture, scores_picture
+
+    if kind == "map":
+        return map_picture(result, Look(format, width))
+    draw = scores_picture if kind == "scores" else layers_picture
+    return draw(result, Look(format, width), without_delimiters=without_delimiters)

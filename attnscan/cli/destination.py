@@ -1,0 +1,157 @@
+"""Where a result goes: standard output or a file, in the format that was asked for, whole or not at all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+from attnscan.errors import OutputError
+from attnscan.results.files import check_writable, write_file
+from attnscan.results.tables import Format
+from attnscan.views.pictures.look import Picture
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from rich.console import RenderableType
+
+FORMATS: tuple[Format, ...] = get_args(Format)
+PICTURES: tuple[Picture, ...] = get_args(Picture)
+SUFFIXES: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".md": "markdown",
+    ".parquet": "parquet",
+    ".txt": "table",
+}
+
+
+@dataclass(frozen=True)
+class Destination:
+    """A format and a place. Without a path, standard output; a picture needs a path.
+
+    Raises: OutputError at once, not after the work, if nothing can be written there.
+    """
+
+    format: Format | Picture
+    path: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.path is not None:
+            check_writable(self.path)
+        elif sys.stdout is None:  # the shell's `>&-`
+            raise OutputError("standard output is closed", "name a file with -o")
+        elif self.format == "parquet" and sys.stdout.isatty():
+            raise OutputError("Parquet is not for a terminal", "name a file: -o heads.parquet")
+
+    def emit(
+        self,
+        frame: Callable[[], pd.DataFrame],
+        view: Callable[[int], RenderableType],
+        picture: Callable[[Picture], bytes] | None = None,
+    ) -> None:
+        """Write the result: as a screen of some width if the format is `table`, a picture, or else a data frame.
+
+        Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
+        """
+        if self.format == "table":
+            self._write(self._screen(view))
+        elif self.format in PICTURES:
+            assert picture is not None  # only commands that draw are given such a format
+            self._write(picture(PICTURES[PICTURES.index(self.format)]))
+        else:
+            self._write(_render_frame(frame(), FORMATS[FORMATS.index(self.format)]))
+
+    def emit_object(self, made: Callable[[], dict[str, Any]]) -> None:
+        """Write a result that no table holds, as JSON.
+
+        Raises: as `emit`.
+        """
+        from attnscan.results.tables import render_object
+
+        self._write(render_object(made()))
+
+    def _write(self, content: bytes) -> None:
+        if self.path is None:
+            write_stdout(content)
+        else:
+            write_file(self.path, content)
+
+    def _screen(self, view: Callable[[int], RenderableType]) -> bytes:
+        from rich.console import Console
+
+        from attnscan.views.terminal.parts import render
+
+        console = Console()  # knows the terminal's size and colours, COLUMNS and NO_COLOR
+        width = max(console.width, 40)
+        if self.path is not None:
+            return render(view(width), width).encode("utf-8")
+        color = console.color_system if console.is_terminal else None
+        text = render(view(width), width, color, console.no_color)
+        return encoded(text)
+
+
+def _render_frame(frame: pd.DataFrame, format: Format) -> bytes:
+    from attnscan.results.tables import render
+
+    return render(frame, format)
+
+
+def format_of(path: Path) -> Format:
+    """The format that a file's suffix stands for.
+
+    Raises: OutputError if it stands for none.
+    """
+    try:
+        return SUFFIXES[path.suffix.lower()]
+    except KeyError:
+        raise OutputError(
+            f"cannot tell the format of {path} by its suffix", f"use one of {' '.join(SUFFIXES)}, or pass --format"
+        ) from None
+
+
+def picture_format_of(path: Path) -> Picture:
+    """The kind of picture that a file's suffix stands for.
+
+    Raises: OutputError if it stands for none.
+    """
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in PICTURES:
+        known = " ".join(f".{each}" for each in PICTURES)
+        raise OutputError(f"cannot tell what kind of picture {path} is to be by its suffix", f"use one of {known}")
+    return PICTURES[PICTURES.index(suffix)]
+
+
+def check_pictures_can_be_drawn() -> None:
+    """Raises: OutputError at once, not after the work, if there is nothing to draw with."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        raise OutputError(
+            "pictures need matplotlib, which is not installed", "run: pip install 'attnscan[plot]'"
+        ) from None
+
+
+def encoded(text: str) -> bytes:
+    """Text as standard output takes it; what its encoding does not have becomes an escape."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"  # there may be no standard output at all
+    return text.encode(encoding, errors="backslashreplace")
+
+
+def write_stdout(content: bytes) -> None:
+    """Write bytes to standard output as they are.
+
+    Raises: OutputError if it cannot take them; BrokenPipeError if its reader has gone.
+    """
+    try:
+        sys.stdout.flush()
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise OutputError(f"cannot write the result: {error.strerror or error}", "free some space") from None

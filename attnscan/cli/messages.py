@@ -1,0 +1,102 @@
+"""What a user is told beside the result: on standard error, one line at a time, bars on a terminal alone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+import typer
+
+from attnscan.errors import AttnscanError
+
+if TYPE_CHECKING:
+    from rich.progress import TaskID
+
+WITHOUT_TAP = "this architecture has no tap: read by output_attentions, with the weights of all layers in memory"
+
+
+def say(line: str) -> None:
+    """Tell the user something; nothing if there is nothing to tell, or standard error takes no more."""
+    if line:
+        with suppress(OSError):  # a full disk or a closed pipe: no reason to lose the result
+            typer.echo(f"attnscan: {line}", err=True)
+
+
+@contextmanager
+def reported() -> Iterator[None]:
+    """Errors that a user can mend become one line on standard error and exit code 1."""
+    try:
+        yield
+    except AttnscanError as error:
+        say(str(error))
+        raise typer.Exit(1) from None
+    except BrokenPipeError:
+        # The reader has what it wanted. Standard output must not be flushed once more at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(0) from None
+    except KeyboardInterrupt:
+        say("interrupted")
+        raise typer.Exit(130) from None
+
+
+def lose_no_interrupt() -> None:
+    """Let a Ctrl-C that falls into a finalizer or a callback come again: Python prints it there, and goes on."""
+    printed = sys.unraisablehook
+
+    def hook(unraisable: sys.UnraisableHookArgs) -> None:
+        if issubclass(unraisable.exc_type, KeyboardInterrupt):
+            # by a thread, and a little later: raised here, it would be lost in the same way
+            again = threading.Timer(0.01, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
+            again.daemon = True
+            again.start()
+        else:
+            printed(unraisable)
+
+    if hasattr(signal, "pthread_kill"):
+        sys.unraisablehook = hook
+
+
+@contextmanager
+def counter(what: str, total: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
+    """How many are done, how fast, and the time left where the total is known; on a terminal's standard error alone."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task, first = bar.add_task(f"reading {what}", total=total()), time.monotonic()
+
+        def count(done: int) -> None:
+            rate = done / max(time.monotonic() - first, 1e-3)
+            bar.update(task, completed=done, description=f"{done:,} {what}, {rate:,.1f} a second")
+
+        yield count
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
+    """A bar on standard error if that is a terminal; it comes with the first report, which says how much there is."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress
+
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        tasks: list[TaskID] = []
+
+        def report(done: int, total: int) -> None:
+            if not tasks:
+                tasks.append(bar.add_task(f"{total} {what}", total=total))
+            bar.update(tasks[0], completed=done)
+
+        yield report

@@ -1,1 +1,0 @@
-"""Many machines: what the Ray engine is made of."""

@@ -1,1 +1,0 @@
-"""The commands, a module each: parse, call, print. Nothing is computed here."""

@@ -1,1 +1,0 @@
-"""What is kept in files: pairs to read, a scan's state, every pair's scores, saved weights."""

@@ -1,0 +1,12 @@
+"""What goes in: files -> pairs -> tokens -> batches.
+
+pairs.py         pairs of sentences, and which columns of a file hold them
+readers.py       CSV, TSV, JSONL, text and Parquet files to rows
+remote_files.py  globs, directories, S3, GCS and HDFS
+weights.py       saved attention weights, .npz, in and out
+tokens.py        how tokenizers write their tokens
+encode.py        a pair to an encoded input; only this module meets tokenizers
+batch.py         encoded inputs to batches
+related.py       words that are near each other in a model's embeddings
+data/            the sentence pairs that attnscan ships
+"""

@@ -1,0 +1,239 @@
+"""Tokenized inputs, one by one and side by side: what the patterns and the model read.
+
+A *token* is what the model sees; a *unit* is what is scored: a token, or with `unit="word"` a whole
+word with its pieces merged. Every special token is a unit of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, fields, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from attnscan.errors import InputError
+from attnscan.inputs.tokens import bare, join
+
+if TYPE_CHECKING:
+    from attnscan.inputs.related import Relatedness
+
+SPECIAL, PADDING = -1, -2  # in place of a sentence's number
+
+
+@dataclass(frozen=True)
+class EncodedInput:
+    """One input, tokenized: plain lists, one entry a token."""
+
+    tokens: tuple[str, ...]
+    """Token texts as the tokenizer writes them, byte-level ones decoded."""
+    sentence: tuple[int, ...]
+    """0 for sentence A, 1 for B, SPECIAL, or PADDING (only in saved weights)."""
+    unit: tuple[int, ...]
+    """The unit that each token belongs to, counted from zero; a unit's tokens stand together."""
+    punctuation: tuple[bool, ...]
+    """Whether the token's surface has neither letter nor digit."""
+    model_inputs: dict[str, list[int]] = field(default_factory=dict)
+    """`input_ids` and whatever else the tokenizer gives the model; empty for saved weights."""
+    sentences: tuple[str, ...] = ()
+    """The text of sentence A and, of a pair, B; empty for saved weights."""
+    spans: tuple[tuple[int, int], ...] = ()
+    """Which characters of its sentence each token stands for, as a slice; empty where the tokenizer does not tell."""
+    merged: tuple[str, ...] = ()
+    """The text of each unit, where that is not its tokens' texts joined: bytes inside a character. Else empty."""
+    truncated: bool = False
+    """Whether the input was cut to the model's longest."""
+    number: int = 0
+    """Its place in a stream of inputs, from 1; 0 if it is alone."""
+
+    @property
+    def first_tokens(self) -> list[int]:
+        """The index of each unit's first token."""
+        return [i for i, unit in enumerate(self.unit) if i == 0 or self.unit[i - 1] != unit]
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """The text of each unit, its pieces joined."""
+        if self.merged:
+            return self.merged
+        starts = self.first_tokens
+        return tuple(join(self.tokens[a:b]) for a, b in zip(starts, [*starts[1:], None], strict=True))
+
+    def units_between(self, sentence: int, start: int, end: int) -> list[int]:
+        """The units with any of the characters from `start` up to `end` of sentence 0 or 1; none if they were cut off.
+
+        Raises: InputError if the tokenizer does not tell what its tokens stand for.
+        """
+        if not self.spans:
+            raise InputError(
+                "which characters the tokens stand for is not known here", "use a model with a fast tokenizer"
+            )
+        touched = (
+            unit
+            for unit, of, (first, last) in zip(self.unit, self.sentence, self.spans, strict=True)
+            if of == sentence and first < end and start < last
+        )
+        return list(dict.fromkeys(touched))
+
+    @property
+    def unit_sentence(self) -> tuple[int, ...]:
+        """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
+        return tuple(self.sentence[i] for i in self.first_tokens)
+
+    @property
+    def segments(self) -> tuple[int, ...]:
+        """0 or 1 for every token, special ones too: a sentence's closing delimiter goes with it."""
+        result: list[int] = []
+        for i, sentence in enumerate(self.sentence):
+            closes = i > 0 and self.sentence[i - 1] >= 0
+            later = [s for s in self.sentence[i:] if s >= 0]
+            result.append(sentence if sentence >= 0 else later[0] if later and not closes else (result or [0])[-1])
+        return tuple(result)
+
+
+@dataclass(frozen=True)
+class EncodedBatch:
+    """Several inputs side by side, padded at the end to the longest. Masks are per unit.
+
+    Shape: the masks are [batch, unit]; `query` and `key` below both run over units.
+    """
+
+    word: Tensor
+    """Bool: tokens of the sentences, neither special nor padding."""
+    special: Tensor
+    """Bool: tokens that the tokenizer inserted."""
+    punctuation: Tensor
+    """Bool: words without a letter or digit."""
+    sentence: Tensor
+    """0 for A, 1 for B, SPECIAL or PADDING."""
+    text_id: Tensor
+    """Equal numbers in one input mean identical words, by their bare text."""
+    related: Tensor | None = None
+    """Bool [batch, query, key]: near in the model's embeddings; None if that was not asked for."""
+    unit: Tensor | None = None
+    """[batch, token]: the unit of each token, -1 for padding; None where every token is a unit."""
+    model_inputs: dict[str, Tensor] = field(default_factory=dict)
+    """What the model's forward takes; each [batch, token]."""
+    inputs: tuple[EncodedInput, ...] = ()
+    """The inputs themselves, with their texts."""
+
+    def __len__(self) -> int:
+        return len(self.word)
+
+    @property
+    def offset(self) -> Tensor:
+        """How far the key stands after the query. Shape: [1, query, key]."""
+        place = torch.arange(self.word.shape[1], device=self.word.device)
+        return (place[None, :] - place[:, None])[None]
+
+    @cached_property
+    def same_sentence(self) -> Tensor:
+        """Both are words, of one sentence. Shape: [batch, query, key], bool."""
+        return _equal(self.sentence, self.word)
+
+    @cached_property
+    def alike(self) -> Tensor:
+        """Both are words with a letter or digit, identical or related. Shape: [batch, query, key], bool."""
+        content = self.word & ~self.punctuation
+        alike = _equal(self.text_id, content)
+        return alike if self.related is None else alike | (self.related & _both(content))
+
+    def to(self, device: torch.device) -> EncodedBatch:
+        """The same batch on another device."""
+        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        moved: dict[str, Any] = {name: value.to(device) for name, value in own.items() if isinstance(value, Tensor)}
+        inputs = {name: value.to(device) for name, value in self.model_inputs.items()}
+        return replace(self, **moved, model_inputs=inputs)
+
+
+def _equal(numbers: Tensor, mask: Tensor) -> Tensor:
+    """Where query and key are of the mask, and of one number from 0 on: what is not is made unequal to all else."""
+    queries, keys = (numbers.masked_fill(~mask, other) for other in (-1, -2))
+    return queries[:, :, None] == keys[:, None, :]
+
+
+def _both(mask: Tensor) -> Tensor:
+    return mask[:, :, None] & mask[:, None, :]
+
+
+def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relatedness: Relatedness | None = None) -> EncodedBatch:
+    """Put inputs side by side, padded at the end; units that the words share become their texts' numbers."""
+    merged = any(len(one.units) != len(one.tokens) for one in inputs)
+    sentence = _padded([one.unit_sentence for one in inputs], PADDING)
+    unit = _padded([one.unit for one in inputs], -1)
+    return EncodedBatch(
+        word=sentence >= 0,
+        special=sentence == SPECIAL,
+        punctuation=_padded([_unit_punctuation(one) for one in inputs], 0).bool() & (sentence >= 0),
+        sentence=sentence,
+        text_id=_text_ids(inputs),
+        related=None if relatedness is None else _related(inputs, relatedness, sentence.shape[1]),
+        unit=unit if merged else None,
+        model_inputs=_model_inputs(inputs, pad_id),
+        inputs=tuple(inputs),
+    )
+
+
+def _unit_punctuation(one: EncodedInput) -> list[int]:
+    """A unit is punctuation if all of its tokens are."""
+    result = [1] * (one.unit[-1] + 1)
+    for unit, punctuation in zip(one.unit, one.punctuation, strict=True):
+        result[unit] &= punctuation
+    return result
+
+
+def _padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
+
+
+def _text_ids(inputs: Sequence[EncodedInput]) -> Tensor:
+    numbers: dict[str, int] = {}
+    return _padded([[numbers.setdefault(bare(text), len(numbers)) for text in one.units] for one in inputs], -1)
+
+
+def _related(inputs: Sequence[EncodedInput], relatedness: Relatedness, width: int) -> Tensor:
+    related = torch.zeros(len(inputs), width, width, dtype=torch.bool)
+    for row, one in zip(related, inputs, strict=True):
+        ids, unit = torch.tensor(one.model_inputs["input_ids"]), torch.tensor(one.unit)
+        pairs = relatedness.related(ids, unit)
+        row[: len(pairs), : len(pairs)] = pairs
+    return related
+
+
+def _model_inputs(inputs: Sequence[EncodedInput], pad_id: int) -> dict[str, Tensor]:
+    pad = {"input_ids": pad_id}
+    return {
+        name: _padded([one.model_inputs[name] for one in inputs], pad.get(name, 0)) for name in inputs[0].model_inputs
+    }
+
+
+@dataclass(frozen=True)
+class Room:
+    """How much a batch may hold."""
+
+    tokens: int
+    """Padding included."""
+    cells: int | None = None
+    """Of weights [query, key], one head's of every input together; None for any number."""
+
+    def holds(self, inputs: int, length: int) -> bool:
+        """Whether that many inputs fit, padded to a length."""
+        return inputs * length <= self.tokens and (self.cells is None or inputs * length**2 <= self.cells)
+
+
+def batches(inputs: Sequence[EncodedInput], room: Room) -> Iterator[list[EncodedInput]]:
+    """Batches of inputs of like length, each as many as there is room for.
+
+    A single input for which there is none makes a batch of its own.
+    """
+    batch: list[EncodedInput] = []
+    for one in sorted(inputs, key=lambda each: len(each.tokens), reverse=True):
+        if batch and not room.holds(len(batch) + 1, len(batch[0].tokens)):
+            yield batch
+            batch = []
+        batch.append(one)
+    if batch:
+        yield batch

@@ -1,0 +1,204 @@
+"""From sentences to tokens, words and masks. Only this module talks to tokenizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from attnscan.errors import InputError, TooLongError
+from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
+from attnscan.inputs.pairs import Pair
+from attnscan.inputs.tokens import (
+    Unit,
+    continues_word,
+    is_punctuation,
+    marks_word_ends,
+    marks_word_starts,
+    splits_words,
+)
+
+# Of a text far longer than the model reads, only the start is tokenized: a token takes half a kilobyte, and a
+# fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
+_CHARACTERS = 256  # at most that many for each token that the model reads
+_TOKENS = 4  # ... and that many tokens, where the text is to be cut
+
+
+def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
+    """Tokenize one input for a model that reads at most `limit` tokens.
+
+    Raises: InputError if a sentence has no token; TooLongError if the input is too long and not to be cut.
+    """
+    whole, pair = pair, _start_of(tokenizer, pair, limit, truncate)
+    encoding = _tokenize(tokenizer, pair, limit if truncate else None)
+    ids = encoding["input_ids"]
+    if len(ids) > limit:
+        raise TooLongError(
+            f"the input is {len(ids)} tokens long and the model reads at most {limit}",
+            "shorten it, or pass --truncate to cut it",
+        )
+    sentence = _sentences(tokenizer, encoding, pair)
+    for number, (name, text) in enumerate(zip("AB", pair.sentences, strict=False)):
+        if number not in sentence:
+            raise InputError(f"the tokenizer finds no word in sentence {name} ({text[:40]!r})", "write it in words")
+    tokens = _texts(tokenizer, ids)
+    surfaces = _surfaces(encoding, tokens, sentence, pair)
+    numbers = _numbered(_continues(encoding, tokens, surfaces, sentence) if unit == "word" else [False] * len(ids))
+    return EncodedInput(
+        tokens=tokens,
+        sentence=tuple(sentence),
+        unit=numbers,
+        punctuation=tuple(map(is_punctuation, surfaces)),
+        sentences=tuple(pair.sentences),
+        spans=tuple(encoding.encodings[0].offsets) if encoding.is_fast else (),
+        merged=_merged(tokenizer, ids, numbers) if unit == "word" else (),
+        model_inputs={name: list(encoding[name]) for name in encoding},
+        truncated=pair != whole
+        or (truncate and len(ids) == limit and len(_tokenize(tokenizer, pair, None)["input_ids"]) > limit),
+    )
+
+
+def encode_tokens(
+    tokens: Sequence[str], segments: Sequence[int], special: Sequence[bool], padding: Sequence[bool], unit: Unit
+) -> EncodedInput:
+    """An input whose tokens are known and whose tokenizer is not: saved weights."""
+    sentence = [
+        PADDING if pad else SPECIAL if extra else int(segment)
+        for segment, extra, pad in zip(segments, special, padding, strict=True)
+    ]
+    return EncodedInput(
+        tokens=tuple(tokens),
+        sentence=tuple(sentence),
+        unit=_numbered(_spelled_continues(tokens, sentence) if unit == "word" else [False] * len(tokens)),
+        punctuation=tuple(is_punctuation(token) for token in tokens),
+    )
+
+
+def _start_of(tokenizer: Any, pair: Pair, limit: int, truncate: bool) -> Pair:
+    """A pair without most of what is to be cut off, if it is far too long. Raises: TooLongError if it must not be."""
+    longest = max(map(len, pair.sentences))
+    if longest > _CHARACTERS * limit and not truncate:
+        raise TooLongError(
+            f"a sentence is {longest} characters long and the model reads at most {limit} tokens",
+            "shorten it, or pass --truncate to cut it",
+        )
+    if longest <= _TOKENS * limit or not truncate:
+        return pair
+    return Pair(*(_start(tokenizer, text[: _CHARACTERS * limit], _TOKENS * limit) for text in pair.sentences))
+
+
+def _start(tokenizer: Any, text: str, tokens: int) -> str:
+    encoding = tokenizer(text, add_special_tokens=False, verbose=False)
+    if not encoding.is_fast or len(encoding["input_ids"]) <= tokens:
+        return text
+    return text[: max(end for _, end in encoding.encodings[0].offsets[:tokens])]
+
+
+def _tokenize(tokenizer: Any, pair: Pair, max_length: int | None) -> Any:
+    """One input's encoding; a cut takes from the longer sentence first."""
+    cut = "longest_first" if max_length else False
+    return tokenizer(pair.a, pair.b, truncation=cut, max_length=max_length, verbose=False)
+
+
+def _sentences(tokenizer: Any, encoding: Any, pair: Pair) -> list[int]:
+    """Each token's sentence. Never by token_type_ids, which RoBERTa does not have."""
+    if encoding.is_fast:
+        return [SPECIAL if sequence is None else sequence for sequence in encoding.sequence_ids(0)]
+    return _sentences_by_ids(tokenizer, encoding["input_ids"], pair)
+
+
+def _sentences_by_ids(tokenizer: Any, ids: list[int], pair: Pair) -> list[int]:
+    """The same for a tokenizer written in Python, which knows no sequence ids: where each sentence's own tokens are.
+
+    Its mask of special tokens does not tell: an unknown word counts as special in it.
+    """
+    a, b = ([] if text is None else _own_ids(tokenizer, text) for text in (pair.a, pair.b))
+    whole = len(a) + len(b) + tokenizer.num_special_tokens_to_add(pair=pair.b is not None)
+    if whole > len(ids):
+        cut = {"num_tokens_to_remove": whole - len(ids), "truncation_strategy": "longest_first"}
+        a, b, _ = tokenizer.truncate_sequences(a, b if pair.b is not None else None, **cut)
+    sentence, start = [SPECIAL] * len(ids), 0
+    for number, own in enumerate((a, b or [])):
+        at = next((i for i in range(start, len(ids)) if ids[i : i + len(own)] == own), None)
+        if at is None:
+            raise InputError(
+                f"the tokenizer {type(tokenizer).__name__} writes sentence {'AB'[number]} otherwise within a pair",
+                "use a model with a fast tokenizer (tokenizer.json)",
+            )
+        start = at + len(own)
+        sentence[at:start] = [number] * len(own)
+    return sentence
+
+
+def _own_ids(tokenizer: Any, text: str) -> list[int]:
+    ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return ids
+
+
+def _texts(tokenizer: Any, ids: list[int]) -> tuple[str, ...]:
+    """What each token says: byte-level tokens decoded, unless they end inside a character."""
+    written: list[str] = tokenizer.convert_ids_to_tokens(ids)
+    decode = _byte_level_decoder(tokenizer)
+    if decode is None:
+        return tuple(written)
+    decoded = [decode([token]) for token in written]
+    return tuple(w if "\ufffd" in d or not d else d for w, d in zip(written, decoded, strict=True))
+
+
+def _byte_level_decoder(tokenizer: Any) -> Callable[[list[str]], str] | None:
+    decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+    if decoder is None or b'"ByteLevel"' not in decoder.__getstate__():
+        return None
+    decode: Callable[[list[str]], str] = decoder.decode
+    return decode
+
+
+def _merged(tokenizer: Any, ids: list[int], numbers: Sequence[int]) -> tuple[str, ...]:
+    """What each unit says, where byte-level tokens end inside characters; nothing of other tokenizers' units."""
+    decode = _byte_level_decoder(tokenizer)
+    if decode is None:
+        return ()
+    units: list[list[str]] = [[] for _ in range(numbers[-1] + 1)]
+    for token, number in zip(tokenizer.convert_ids_to_tokens(ids), numbers, strict=True):
+        units[number].append(token)
+    return tuple(decode(pieces) or "".join(pieces) for pieces in units)
+
+
+def _surfaces(encoding: Any, tokens: Sequence[str], sentence: Sequence[int], pair: Pair) -> list[str]:
+    """The text that each token stands for, where that is known: an unknown `☃` is written `[UNK]`."""
+    if not encoding.is_fast:
+        return list(tokens)
+    spans = encoding.encodings[0].offsets
+    surfaces = ["" if s < 0 else pair.sentences[s][a:b] for s, (a, b) in zip(sentence, spans, strict=True)]
+    return [surface or token for surface, token in zip(surfaces, tokens, strict=True)]
+
+
+def _continues(encoding: Any, tokens: Sequence[str], surfaces: Sequence[str], sentence: Sequence[int]) -> list[bool]:
+    """Whether each token goes on with the word of the token before it."""
+    if not encoding.is_fast:
+        return _spelled_continues(tokens, sentence)
+    words = encoding.word_ids(0)
+    return [
+        i > 0
+        and sentence[i] >= 0
+        and (sentence[i], words[i]) == (sentence[i - 1], words[i - 1])
+        and not splits_words(surfaces[i - 1], surfaces[i])
+        for i in range(len(tokens))
+    ]
+
+
+def _spelled_continues(tokens: Sequence[str], sentence: Sequence[int]) -> list[bool]:
+    marks_starts, marks_ends = marks_word_starts(tokens), marks_word_ends(tokens)
+    return [
+        i > 0
+        and sentence[i] >= 0
+        and sentence[i - 1] == sentence[i]
+        and continues_word(tokens[i - 1], tokens[i], marks_starts, marks_ends)
+        for i in range(len(tokens))
+    ]
+
+
+def _numbered(continues: Sequence[bool]) -> tuple[int, ...]:
+    numbers: list[int] = []
+    for goes_on in continues:
+        numbers.append(numbers[-1] + (not goes_on) if numbers else 0)
+    return tuple(numbers)

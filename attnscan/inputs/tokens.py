@@ -1,0 +1,85 @@
+"""How tokenizers write their tokens, and what is left when their marks are taken off.
+
+Five marks are in use: WordPiece writes a piece that continues a word as `##s`; byte-level BPE and
+SentencePiece mark the start of a word, with `Ġ` and `▁` (decoded: a space). A sentence's first word
+and punctuation often lack that mark, so its absence alone says nothing. Older BPE marks a piece that
+goes on (`straw@@`, as in BERTweet and PhoBERT) or one that ends a word (`berries</w>`, as in XLM).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+CONTINUES = "##"
+WORD_STARTS = ("Ġ", "▁", " ")
+GOES_ON = "@@"
+WORD_END = "</w>"
+
+DELIMITERS = frozenset(
+    ("[CLS]", "[SEP]", "[BOS]", "[EOS]", "<cls>", "<sep>", "<bos>", "<eos>", "<s>", "</s>")  # masked models
+).union(("<|endoftext|>", "<|begin_of_text|>", "<|end_of_text|>"))  # decoders
+"""Special tokens by spelling, for saved weights that do not say which tokens are special."""
+
+PADDING = frozenset(("[PAD]", "<pad>", "<|pad|>"))
+Unit = Literal["token", "word"]
+
+
+def bare(token: str) -> str:
+    """`token` without its mark of a word's start or end and without case: what makes two words identical.
+
+    >>> bare("ĠThe") == bare("▁the") == bare("the</w>") == bare("the"), bare("##s") == bare("s")
+    (True, False)
+    """
+    return token.lstrip("".join(WORD_STARTS)).removesuffix(WORD_END).casefold()
+
+
+def is_punctuation(text: str) -> bool:
+    """Whether `text` has neither letter nor digit.
+
+    >>> is_punctuation("..."), is_punctuation("Ġ,"), is_punctuation("##s"), is_punctuation("語")
+    (True, True, False, False)
+    """
+    return not any(character.isalnum() for character in bare(text))
+
+
+def join(pieces: Sequence[str]) -> str:
+    """One word from its pieces.
+
+    >>> join(["straw", "##berries"]), join([" straw", "berries"]), join(["straw@@", "berries"])
+    ('strawberries', ' strawberries', 'strawberries')
+    """
+    *before, last = (piece if i == 0 else piece.removeprefix(CONTINUES) for i, piece in enumerate(pieces))
+    return "".join(piece.removesuffix(GOES_ON) for piece in before) + last
+
+
+def splits_words(previous: str, token: str) -> bool:
+    """Whether a word ends between two tokens because one of them is punctuation: `mat` `.`"""
+    return any(is_punctuation(text) and bare(text) for text in (previous, token))
+
+
+def marks_word_starts(tokens: Sequence[str]) -> bool:
+    """Whether these tokens come from a tokenizer that marks where words start."""
+    return any(token.startswith(WORD_STARTS) for token in tokens)
+
+
+def marks_word_ends(tokens: Sequence[str]) -> bool:
+    """Whether these tokens come from a tokenizer that marks where words end."""
+    return any(token.endswith(WORD_END) for token in tokens)
+
+
+def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bool = False) -> bool:
+    """Whether `token` goes on with the word of the token before it, judged by spelling alone.
+
+    >>> continues_word("straw", "##berries", False), continues_word(" mat", ".", True)
+    (True, False)
+    >>> continues_word("straw@@", "berries", False), continues_word("straw", "berries</w>", False, True)
+    (True, True)
+    """
+    if token.startswith(CONTINUES):
+        return len(token) > len(CONTINUES)
+    if previous.endswith(GOES_ON) and len(previous) > len(GOES_ON):
+        return True
+    if marks_ends:
+        return not previous.endswith(WORD_END)
+    return marks_starts and not token.startswith(WORD_STARTS) and not splits_words(previous, token)

@@ -1,0 +1,16 @@
+"""Somebody else's model: find it, load it, run it, look inside.
+
+sources.py             what a model's name means
+catalog.py             which models can run now
+loading.py             a source to a loaded model, on a device
+untrusted.py           no pickles, bounded memory
+task_heads.py          next-sentence and classifier heads
+running.py             forward passes, their failures, halves where memory is short
+tap.py                 attention, layer by layer, to a consumer
+without_tap.py         what a model without the tap shows as its attentions, checked
+attention_function.py  our attention function in place of the model's
+masks.py               which keys a query may see
+output_tap.py          what heads put out, to be changed in a run to the end
+keeper.py              a consumer that keeps one input's attention
+threads.py             read ahead; work side by side on replicas
+"""

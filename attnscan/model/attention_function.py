@@ -1,0 +1,70 @@
+"""An attention function of our own in place of a model's, for as long as it is wanted: registered, used, taken back."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from torch import Tensor
+from transformers import AttentionInterface, AttentionMaskInterface
+from transformers.masking_utils import eager_mask
+
+from attnscan.model.running import quiet_transformers
+from attnscan.model.without_tap import refused
+
+MODIFIERS = ("s_aux", "softcap", "position_bias")
+"""What eager attention can add to the logits, and a function of ours does not."""
+
+_names = (f"attnscan_tap_{number}" for number in itertools.count())
+
+
+class Implementation:
+    """An attention function that transformers knows by a name of its own while this is open."""
+
+    def __init__(self, attend: Callable[..., tuple[Tensor, None]]) -> None:
+        self.name = next(_names)
+        self._attend = attend
+
+    def __enter__(self) -> Implementation:
+        # Without a mask function of the same name transformers passes no mask at all, and padding
+        # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
+        self._quiet = quiet_transformers()  # no advice, from tokenizers either, which may run in a thread beside
+        self._quiet.__enter__()
+        AttentionInterface.register(self.name, self._attend)
+        AttentionMaskInterface.register(self.name, eager_mask)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        AttentionInterface._global_mapping.pop(self.name)  # `register` has no public opposite
+        AttentionMaskInterface._global_mapping.pop(self.name)
+        self._quiet.__exit__(None, None, None)
+
+
+@contextmanager
+def attention_of(model: Any, name: str) -> Iterator[bool]:
+    """Run the model with the attention of that name, and put its own back; whether it took it."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation(name)
+    try:
+        yield model.config._attn_implementation == name
+    finally:
+        model.set_attn_implementation(before)
+
+
+def is_modified(arguments: Mapping[str, Any]) -> bool:
+    """Whether a model adds something to its attention that a function of ours does not know."""
+    return any(arguments.get(name) is not None for name in MODIFIERS)
+
+
+def layers_of(model: Any) -> int:
+    """How many layers the model's text part has by its config.
+
+    Raises: CaptureError if there is no such number.
+    """
+    try:
+        return int(model.config.get_text_config().num_hidden_layers)
+    except (AttributeError, TypeError, ValueError):
+        raise refused(type(model).__name__, "does not say how many layers of attention it has") from None

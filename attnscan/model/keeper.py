@@ -1,0 +1,53 @@
+"""A consumer of attention blocks that keeps all of one input's attention."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnscan.inputs.batch import EncodedInput
+from attnscan.model.tap import AttentionBlock
+from attnscan.results.attention import Attention
+
+
+class AttentionKeeper:
+    """A consumer that keeps the attention of a single input."""
+
+    def __init__(self) -> None:
+        self._grid = (0, 0)
+
+    def _start(self, block: AttentionBlock) -> None:
+        """Make room for every layer and head."""
+        self._grid = block.grid
+        self._weights = np.empty((*block.grid, *block.weights.shape[2:]), dtype=np.float32)
+        self._visible = np.empty((block.grid[0], *block.weights.shape[2:]), dtype=np.bool_)
+        self._neurons = None
+        if block.query is not None:
+            self._neurons = np.empty((2, *block.grid, *block.query.shape[2:]), dtype=np.float32)
+        self._scaling = [0.0] * block.grid[0]
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block."""
+        if block.grid != self._grid or (block.query is None) != (self._neurons is None):
+            self._start(block)
+        place, length = (block.layer, block.heads), block.weights.shape[-1]
+        self._weights[place] = block.weights[0].cpu().numpy()
+        self._visible[block.layer] = block.visible[0, :length, :length].cpu().numpy()
+        if block.query is not None and block.key is not None and block.scaling is not None:
+            assert self._neurons is not None
+            for kept, neurons in zip(self._neurons, (block.query, block.key), strict=True):
+                kept[place] = neurons[0].float().cpu().numpy()
+            self._scaling[block.layer] = block.scaling
+
+    def attention(self, encoded: EncodedInput) -> Attention:
+        """All of it, once every block has come."""
+        query, key = (None, None) if self._neurons is None else self._neurons
+        return Attention(
+            tokens=encoded.tokens,
+            sentence=encoded.sentence,
+            segments=encoded.segments,
+            weights=self._weights,
+            visible=self._visible,
+            query=query,
+            key=key,
+            scaling=() if query is None else tuple(self._scaling),
+        )

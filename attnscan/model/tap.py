@@ -1,0 +1,257 @@
+"""Attention as the model computes it, layer by layer, handed to a consumer. Only this module knows how.
+
+The tap is an attention implementation of our own, registered with transformers for as long as a
+`Tap` is open. It computes what eager attention computes, in blocks that stay in the processor's
+last cache, shows each block to the consumer and forgets it, so that no more than one layer's weights ever
+exist. After the last layer's weights there is nothing left to learn, and the forward pass ends there.
+
+Some architectures (DeBERTa, MPNet, XLNet, ...) never call the registered function. They are run with
+`output_attentions=True` instead, which keeps the weights of all layers in memory at once.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from attnscan.model.attention_function import Implementation, attention_of, is_modified, layers_of
+from attnscan.model.masks import Mask, Untappable, visible_keys
+from attnscan.model.running import accepted, failed
+from attnscan.model.without_tap import softmax_weights
+
+_BLOCK = 1 << 20  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
+_LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
+
+
+@dataclass(frozen=True)
+class AttentionBlock:
+    """A part of one layer's attention: some inputs of the batch, some heads, all queries and keys."""
+
+    grid: tuple[int, int]
+    """How many layers and heads there are in all, by what the model does rather than what its config says."""
+    layer: int
+    inputs: slice
+    heads: slice
+    weights: Tensor
+    """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0. On a CPU
+    and without the tap, padding at the inputs' end is left out: they are all of one length."""
+    visible: Tensor
+    """Which keys each query of these inputs may see. Shape: [batch, query, key], bool. Layers with the same mask
+    carry the same object, so that what follows from it need be worked out only once."""
+    query: Tensor | None
+    """After any rotation, before scaling. Shape: [batch, head, query, dimension]; None without the tap."""
+    key: Tensor | None
+    """Likewise; grouped keys are repeated for each head. Shape: [batch, head, key, dimension]."""
+    scaling: float | None
+    """What q·k is multiplied with before the softmax; None without the tap."""
+    logits: Tensor | None
+    """What the softmax is of, mask included, finite throughout. Shape: that of `weights`; None without the tap."""
+
+
+Consumer = Callable[[AttentionBlock], None]
+"""Takes blocks; of an input, layers come in order. If a model turns out not to call the tap in every layer, all
+blocks come once more from layer 0 on, so a consumer must overwrite what it has of a block, not add to it."""
+
+
+class Tap:
+    """Reads the attention of one model. Between runs the model is as it was; once closed, transformers is too.
+
+    >>> with Tap(model) as tap:                                              # doctest: +SKIP
+    ...     tap.run(batch.model_inputs, consumer)
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.layers = layers_of(model)
+        self.works = True
+        """Whether the model calls the tap in every layer; known after the first run."""
+        self._implementation = Implementation(self._attend)
+        self._run: _Run | None = None
+
+    def __enter__(self) -> Tap:
+        self._implementation.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._implementation.__exit__(kind, error, at)
+
+    def run(self, inputs: dict[str, Tensor], consume: Consumer) -> None:
+        """Run the model on one batch as far as its last layer's weights.
+
+        Shape: `inputs` are the model's, each [batch, token].
+        Raises: CaptureError if the architecture shows no attention in any way, or fails on this input.
+        """
+        taken = accepted(self.model, inputs)
+        with torch.inference_mode():
+            if self.works:
+                self.works = self._run_tapped(taken, consume)
+            if not self.works:
+                self._run_eager(taken, consume)
+
+    def _run_tapped(self, inputs: dict[str, Any], consume: Consumer) -> bool:
+        on_cpu = inputs["input_ids"].device.type == "cpu"
+        lengths = _lengths(inputs) if on_cpu else [inputs["input_ids"].shape[1]] * len(inputs["input_ids"])
+        copies = -(-_LEAST_ROWS // inputs["input_ids"].numel()) if on_cpu else 1
+        if copies > 1:
+            inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
+        self._run = run = _Run(consume, self.layers, lengths)
+        try:
+            with attention_of(self.model, self._implementation.name):
+                self.model(**inputs)  # even if it is not taken: Big Bird turns to full attention in its first run
+        except _Finished:
+            return True
+        except Untappable:
+            return False
+        except Exception as error:
+            if run.consumer_failed:
+                raise
+            raise failed(self.model, error) from error
+        finally:
+            self._run = None
+        return False
+
+    def _attend(
+        self,
+        _module: torch.nn.Module,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attention_mask: Tensor | None,
+        scaling: float | None = None,
+        **rest: Any,
+    ) -> tuple[Tensor, None]:
+        """What transformers calls in place of eager attention, once a layer."""
+        run = self._run
+        assert run is not None  # the model is under the tap's implementation during a run alone
+        if is_modified(rest) or run.is_same_layer(query):
+            raise Untappable
+        groups = query.shape[1] // key.shape[1]
+        key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
+        scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+        mask = run.mask_of(attention_mask, query)
+        grid = (run.layers, query.shape[1])
+        output = _room_for_output(query, value, run.lengths)
+        # Scaling by a power of two moves no bit, and queries are fewer than logits.
+        scaled_first = math.frexp(scaling)[0] == 0.5
+        # Layers are counted by calls: ALBERT calls one shared module for each, and neither
+        # it nor DistilBERT knows a layer's number.
+        last = run.layer == run.layers - 1
+        for inputs, heads, length in _blocks(run.lengths, query):
+            part = (inputs, heads, slice(length))
+            # The order of operations is that of eager attention, so that the two agree to the last bits.
+            factor = query[part] * scaling if scaled_first else query[part]
+            logits = torch.matmul(factor, key[part].transpose(2, 3)).float()
+            if not scaled_first:
+                logits *= scaling
+            mask.add_to(logits, inputs, heads)
+            weights = torch.softmax(logits, dim=-1)
+            shown = (query[part], key[part], scaling, logits)
+            run.show(AttentionBlock(grid, run.layer, inputs, heads, weights, mask.visible, *shown))
+            if not last:
+                output[part] = torch.matmul(weights.to(value.dtype), value[part])
+        if last:
+            raise _Finished
+        run.layer += 1
+        return output.transpose(1, 2), None
+
+    def _run_eager(self, inputs: dict[str, Any], consume: Consumer) -> None:
+        """Run inputs without their padding, neighbours of one length together: ConvBERT's convolution reaches it."""
+        lengths = _lengths(inputs)
+        start, whole = 0, inputs["input_ids"].shape
+        for length, some in itertools.groupby(lengths):
+            part = slice(start, start := start + len(list(some)))
+            own = {k: v[part, :length] if isinstance(v, Tensor) else v for k, v in inputs.items()}
+            every_layer = self._shown(own)
+            grid = (len(every_layer), every_layer[0].shape[1])
+            for layer, weights in enumerate(every_layer):
+                visible = weights.new_zeros(*whole, whole[1], dtype=torch.bool)
+                visible[part, :length, :length] = visible_keys(weights, None)
+                heads = slice(0, grid[1])
+                consume(AttentionBlock(grid, layer, part, heads, weights.float(), visible, None, None, None, None))
+
+    def _shown(self, inputs: dict[str, Any]) -> list[Tensor]:
+        """Every layer's weights, as the model itself shows them."""
+        try:
+            with attention_of(self.model, "eager") as took:
+                output = self.model(**inputs, output_attentions=True) if took else {}
+        except Exception as error:
+            raise failed(self.model, error) from error
+        attentions = output.get("attentions") or output.get("encoder_attentions") or ()
+        return softmax_weights(type(self.model).__name__, attentions, inputs["input_ids"])
+
+
+@dataclass
+class _Run:
+    """One forward pass under the tap."""
+
+    consume: Consumer
+    layers: int
+    lengths: list[int]
+    """Of each input, without the padding at its end."""
+    layer: int = 0
+    consumer_failed: bool = False
+    masks: dict[int, Mask] = field(default_factory=dict)
+    query: Tensor | None = None
+
+    def is_same_layer(self, query: Tensor) -> bool:
+        """Whether the layer before calls again, as DiffLlama's do for each half of the values: calls count layers."""
+        before, self.query = self.query, query
+        return before is query
+
+    def show(self, block: AttentionBlock) -> None:
+        """Hand a block over, and remember whose fault it is if that fails."""
+        try:
+            self.consume(block)
+        except Exception:
+            self.consumer_failed = True
+            raise
+
+    def mask_of(self, mask: Tensor | None, query: Tensor) -> Mask:
+        """What is to be known of a mask, worked out once for all layers that share it."""
+        if id(mask) not in self.masks:
+            self.masks[id(mask)] = Mask.of(mask, query.shape, query.device, self.lengths)
+        return self.masks[id(mask)]
+
+
+class _Finished(Exception):
+    """The last layer's weights are read: ends the forward pass."""
+
+
+def _lengths(inputs: dict[str, Any]) -> list[int]:
+    """The length of each input without the padding at its end."""
+    ids, present = inputs["input_ids"], inputs.get("attention_mask")
+    if present is None:
+        return [ids.shape[1]] * len(ids)
+    places = torch.arange(1, ids.shape[1] + 1, device=ids.device)
+    return [max(1, int(length)) for length in (places * (present != 0)).amax(1)]
+
+
+def _room_for_output(query: Tensor, value: Tensor, lengths: list[int]) -> Tensor:
+    """Room for every head's output; padding, which no block reaches, is 0. Shape: [batch, head, query, dimension]."""
+    shape = (*query.shape[:-1], value.shape[-1])
+    return query.new_empty(shape) if min(lengths) == query.shape[2] else query.new_zeros(shape)
+
+
+def _blocks(lengths: list[int], query: Tensor) -> Iterator[tuple[slice, slice, int]]:
+    """Cut a layer's weights into blocks of inputs of one length that fit the cache: inputs, heads, length."""
+    heads = query.shape[1]
+    start = 0
+    for length, run in itertools.groupby(lengths):
+        stop = start + len(list(run))
+        if query.device.type != "cpu":
+            yield slice(start, stop), slice(0, heads), length
+        else:
+            some_inputs = max(1, _BLOCK // (heads * length**2))
+            # how heads are cut depends on the length alone: an input's sums must not depend on those beside it
+            some_heads = max(1, min(heads, _BLOCK // length**2))
+            for i in range(start, stop, some_inputs):
+                for h in range(0, heads, some_heads):
+                    yield slice(i, min(i + some_inputs, stop)), slice(h, min(h + some_heads, heads)), length
+        start = stop

@@ -1,0 +1,51 @@
+"""A checkpoint's trained task heads, each around the encoder that is loaded already."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from attnscan.model.loading import LoadedModel
+from attnscan.model.running import quiet_transformers
+
+TaskHead = Literal["next-sentence", "classifier"]
+
+
+def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | None:
+    """The model with that head, its encoder's weights shared with `loaded`; None if the checkpoint has not got it.
+
+    A classifier is one that tells one of several classes: neither a regression nor several labels at a time.
+    """
+    import transformers
+
+    mapping, auto = {
+        "next-sentence": (
+            transformers.MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING,
+            transformers.AutoModelForNextSentencePrediction,
+        ),
+        "classifier": (
+            transformers.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING,
+            transformers.AutoModelForSequenceClassification,
+        ),
+    }[kind]
+    config = loaded.model.config
+    if type(config) not in mapping or config.is_encoder_decoder or (kind == "classifier" and not _classifies(config)):
+        return None
+    with quiet_transformers():
+        whole, info = auto.from_pretrained(
+            loaded.source.location,
+            dtype=loaded.dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,
+            output_loading_info=True,
+        )
+    if info["missing_keys"] or info["mismatched_keys"]:
+        return None  # filled with random numbers
+    whole = whole.to(loaded.device).eval()
+    whole.base_model.load_state_dict(loaded.model.state_dict(), strict=False, assign=True)
+    return whole
+
+
+def _classifies(config: Any) -> bool:
+    kind = getattr(config, "problem_type", None)
+    return config.num_labels > 1 and kind in (None, "single_label_classification")

@@ -1,0 +1,202 @@
+"""Work for one model side by side on a CPU: a core to each piece of it, and results in the order of the pieces.
+
+A forward pass that stays on one core waits for nobody; spread over all cores, it makes them meet after each of a
+layer's dozen products, and what lies between is done by one while the others look on. So threads run whole batches,
+each on a replica of the model that shares its weights and has a state of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import closing
+from typing import Protocol, TypeVar
+
+import torch
+from torch.utils.hooks import RemovableHandle
+
+from attnscan.model.loading import LoadedModel
+
+_MOST_WORKERS = 16  # each holds Python's lock for some hundredths of its time
+_MOST_TOKENS = 65_536  # of all batches that run at once, for memory's sake
+_MOST_CELLS = 1 << 26  # of one head's weights, likewise: each is held some three times over, in float32
+_PATIENCE = 2.0  # seconds for the last item: standard input can keep a thread waiting for ever
+
+T = TypeVar("T")
+
+
+class Runs(Protocol):
+    """What work is done with: something that runs a model of its own."""
+
+    @property
+    def whole(self) -> torch.nn.Module:
+        """The model, its task head included."""
+
+
+Worker = TypeVar("Worker", bound=Runs)
+Item = TypeVar("Item")
+Found = TypeVar("Found")
+
+
+def most_workers(loaded: LoadedModel, batch_tokens: int | None, longest: int) -> int:
+    """How many batches may run at once, of inputs of so many tokens at most.
+
+    One a core, as far as memory goes; one on a GPU.
+    """
+    if loaded.device.type != "cpu":
+        return 1
+    by_tokens, by_cells = _MOST_TOKENS // loaded.room(batch_tokens).tokens, _MOST_CELLS // longest**2
+    return max(1, min(torch.get_num_threads(), _MOST_WORKERS, by_tokens, by_cells))
+
+
+def is_too_long(length: int, workers: int) -> bool:
+    """Whether memory does not take as many inputs of that length as there are workers."""
+    return workers * length**2 > _MOST_CELLS
+
+
+def replicas(loaded: LoadedModel, count: int) -> list[LoadedModel]:
+    """A model and replicas of it, so many in all; alone if it cannot be replicated."""
+    found = [loaded]
+    try:
+        while len(found) < count:
+            found.append(loaded.replica())
+    except Exception:  # what a model's own classes raise when they are copied; nothing is lost but time
+        return [loaded]
+    return found
+
+
+def side_by_side(
+    workers: Sequence[Worker], items: Iterable[Item], work: Callable[[Worker, Item], Found]
+) -> Generator[tuple[Item, Found], None, None]:
+    """Do some work on each item, as many at a time as there are workers. Yields in the order of the items.
+
+    Items are taken ahead, a few more than there are workers. An error is raised in its item's place; closing the
+    generator ends all work inside the models.
+    """
+    if len(workers) == 1:
+        with closing(ahead(items, 1)) as pending:
+            for item in pending:
+                yield item, work(workers[0], item)
+    else:
+        with closing(_by_threads(workers, items, work)) as worked:
+            yield from worked
+
+
+def _by_threads(
+    workers: Sequence[Worker], items: Iterable[Item], work: Callable[[Worker, Item], Found]
+) -> Generator[tuple[Item, Found], None, None]:
+    """The same by as many threads as there are workers, which divide the cores."""
+    threads, stopped = torch.get_num_threads(), threading.Event()
+    idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+    own = threading.local()
+    running: set[Future[Found]] = set()
+
+    def start() -> None:
+        own.worker = idle.get()
+        torch.set_num_threads(max(1, threads // len(workers)))
+
+    def done(item: Item) -> Found:
+        return work(own.worker, item)
+
+    def begun() -> Iterator[tuple[Item, Future[Found]]]:
+        for item in items:
+            running.add(future := pool.submit(done, item))
+            future.add_done_callback(running.discard)
+            yield item, future
+
+    for worker in workers:
+        idle.put(worker)
+    hooks = [_stop_inside(worker.whole, stopped) for worker in workers]
+    pool = ThreadPoolExecutor(len(workers), "attnscan-worker", start)
+    try:
+        with closing(ahead(begun(), len(workers))) as begun_ahead:
+            try:
+                for item, future in begun_ahead:
+                    yield item, future.result()
+            finally:
+                stopped.set()
+    finally:
+        # If this is interrupted, too, threads are to stop all the same; and only at the end are they joined, since an
+        # interrupted join takes them for ended (Python 3.11), and the interpreter would go without them.
+        pool.shutdown(wait=False, cancel_futures=True)
+        wait(tuple(running))
+        pool.shutdown()
+        torch.set_num_threads(threads)  # threads that are yet to come start with what was set last
+        for hook in itertools.chain.from_iterable(hooks):
+            hook.remove()
+
+
+class _Stopped(Exception):
+    """Nobody waits for the work any more."""
+
+
+def _stop_inside(model: torch.nn.Module, stopped: threading.Event) -> list[RemovableHandle]:
+    """Let a model give up inside its next module once it is to stop, until the hooks are removed."""
+
+    def check(_module: torch.nn.Module, _arguments: object) -> None:
+        if stopped.is_set():
+            raise _Stopped
+
+    return [module.register_forward_pre_hook(check) for module in model.modules()]
+
+
+def ahead(items: Iterable[T], size: int) -> Generator[T, None, None]:
+    """The same items, fetched by a thread that stays at most `size` items ahead.
+
+    An error while fetching is raised here, in its place. Closing the iterator ends the thread.
+    """
+    fetched: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(maxsize=size)
+    closed, ended = threading.Event(), threading.Event()
+
+    def put(item: tuple[bool, T | BaseException | None]) -> None:
+        while not closed.is_set():
+            try:
+                fetched.put(item, timeout=0.1)
+                return
+            except queue.Full:
+                continue
+
+    def fetch() -> None:
+        try:
+            for item in items:
+                put((True, item))
+                if closed.is_set():
+                    return
+            put((False, None))
+        except BaseException as error:  # whatever it is, it belongs to whoever asks for the item
+            put((False, error))
+        finally:
+            ended.set()
+
+    threading.Thread(target=fetch, daemon=True, name="attnscan-ahead").start()
+    try:
+        while True:
+            more, item = fetched.get()
+            if isinstance(item, BaseException) and not more:
+                raise item
+            if not more:
+                return
+            yield item  # type: ignore[misc]
+    finally:
+        closed.set()
+        _wait_for(ended)  # inside a tokenizer when the interpreter ends, the thread would abort the process
+
+
+def _wait_for(ended: threading.Event) -> None:
+    """Give a thread time to end, and raise an interrupt that comes meanwhile after that.
+
+    By an event: an interrupted `Thread.join` takes the thread for ended (Python 3.11).
+    """
+    interrupt: KeyboardInterrupt | None = None
+    until = time.monotonic() + _PATIENCE
+    while not ended.is_set() and (left := until - time.monotonic()) > 0:
+        try:
+            ended.wait(left)
+        except KeyboardInterrupt as again:
+            interrupt = again
+    if interrupt is not None:
+        raise interrupt

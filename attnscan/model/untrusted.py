@@ -1,0 +1,103 @@
+"""Loading a checkpoint that nobody vouches for: no pickle, and no more memory than its weights explain.
+
+Transformers reads weights as safetensors if it is told to, but a config or an index inside the checkpoint can still
+name a pickle; and it builds whatever model a config describes before it looks at the weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.nn.modules import module as torch_module
+
+from attnscan.model.sources import snapshots
+
+MAX_LABELS = 1 << 20
+"""Transformers writes a name for each label that a config counts."""
+MAX_HEADS = 1 << 16
+"""Layers x heads; the largest known models have 16,128."""
+
+# A saved encoder may be loaded with a decoder and heads beside it, and eight weights be packed into one number.
+_TIMES_HELD = 16
+_WEIGHTS_MORE, _TENSORS_MORE = 1 << 26, 1 << 12
+
+
+def check_config(config: Mapping[str, Any]) -> None:
+    """Raises: ValueError if a config counts what no model has, before anything is built to its measure."""
+    if isinstance(labels := config.get("num_labels"), int) and labels > MAX_LABELS:
+        raise ValueError(f"its config.json asks for {labels} labels")
+    layers, heads = config.get("num_hidden_layers"), config.get("num_attention_heads")
+    if isinstance(layers, int) and isinstance(heads, int) and layers * heads > MAX_HEADS:
+        raise ValueError(f"its config.json asks for {layers} layers of {heads} heads")
+    for inner in config.values():
+        if isinstance(inner, Mapping):
+            check_config(inner)
+
+
+@contextmanager
+def guarded(location: str) -> Iterator[None]:
+    """While a checkpoint is loaded, refuse pickles, and models far larger than the weights it holds.
+
+    Both are refused by a ValueError from inside the loading.
+    """
+    budget = _Budget(location)
+    hooks = (
+        torch_module.register_module_parameter_registration_hook(budget.take),
+        torch_module.register_module_buffer_registration_hook(budget.take),
+    )
+    load, torch.load = torch.load, _no_pickle
+    try:
+        yield
+    finally:
+        torch.load = load
+        for hook in hooks:
+            hook.remove()
+
+
+def _no_pickle(*_: object, **__: object) -> None:
+    raise ValueError("it names weights that are not safetensors, in a format that can run code when it is read")
+
+
+class _Budget:
+    """Counts what a model is built of, as it is built: its tensors have sizes long before they take memory."""
+
+    def __init__(self, location: str) -> None:
+        self._location = location
+        self._weights = 0
+        self._seen: set[tuple[int, str]] = set()
+
+    def take(self, module: torch.nn.Module, name: str, tensor: torch.Tensor | None) -> None:
+        """Count one tensor of one module, once."""
+        if tensor is None or (id(module), name) in self._seen:
+            return
+        self._seen.add((id(module), name))
+        self._weights += tensor.numel()
+        tensors, weights = self._held
+        if self._weights > _TIMES_HELD * weights + _WEIGHTS_MORE or len(self._seen) > 2 * tensors + _TENSORS_MORE:
+            raise ValueError(
+                f"its config.json asks for {self._weights} weights in {len(self._seen)} tensors or more, "
+                f"and the checkpoint holds {weights} in {tensors}"
+            )
+
+    @cached_property
+    def _held(self) -> tuple[int, int]:
+        """Of the checkpoint: how many tensors, and how many numbers they have together."""
+        directories = [Path(self._location)] if Path(self._location).is_dir() else snapshots(self._location)
+        sizes = [[size for path in each.glob("*.safetensors") for size in _sizes(path)] for each in directories]
+        return max(((len(each), sum(each)) for each in sizes), default=(0, 0))
+
+
+def _sizes(path: Path) -> list[int]:
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="pt") as file:
+            return [math.prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return []  # the loading itself will say what is wrong with it

@@ -1,0 +1,19 @@
+"""What is found, as frozen tables, and how it is written: numpy and pandas, no torch.
+
+terms.py           words and defaults that results and options share
+scores.py          every head's score on every pattern, and labels by them
+signature.py       where a result comes from
+classification.py  one input: every head's scores and labels
+ranking.py         many pairs: heads ranked
+dependencies.py    which words help to predict which
+attention.py       one input's weights, queries and keys
+head_weights.py    some heads' weights, cut to some tokens
+explanation.py     how heads make their patterns
+ablation.py        what heads are worth
+similarity.py      which heads attend alike
+comparison.py      what sets two models apart
+checkpoint.py      what a checkpoint is, and what can be scored in it
+heads.py           how heads and tokens are named
+tables.py          tables to CSV, JSON, Parquet, Markdown; only this module rounds
+files.py           a file is written whole or not at all
+"""

@@ -1,0 +1,66 @@
+"""One input's attention, whole: every head's weights, and the queries and keys that made them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.inputs.weights import SavedWeights
+
+
+@dataclass(frozen=True)
+class Attention:
+    """What every head did on one input, token by token."""
+
+    tokens: tuple[str, ...]
+    sentence: tuple[int, ...]
+    """0 for sentence A, 1 for B, -1 for a special token, -2 for padding."""
+    segments: tuple[int, ...]
+    """0 or 1 for every token: a sentence's delimiters go with it."""
+    weights: NDArray[np.float32]
+    """Softmax attention. Shape: [layer, head, query, key]; rows sum to 1."""
+    visible: NDArray[np.bool_]
+    """Which keys each query may see. Shape: [layer, query, key]."""
+    query: NDArray[np.float32] | None
+    """After any rotation, before scaling. Shape: [layer, head, query, neuron]; None if the model shows none."""
+    key: NDArray[np.float32] | None
+    """Likewise; grouped keys are repeated for each head. Shape: [layer, head, key, neuron]."""
+    scaling: tuple[float, ...] = ()
+    """What each layer multiplies q·k with before the softmax, usually 1/√d; empty where there are no queries."""
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Layers and heads."""
+        return self.weights.shape[0], self.weights.shape[1]
+
+    def products(self, layer: int, head: int, query: int) -> NDArray[np.float32]:
+        """What each neuron adds to the logit of each key, q·k scaled; a row's sum is that key's logit.
+
+        Shape: [key, neuron].
+        """
+        assert self.query is not None and self.key is not None
+        products: NDArray[np.float32] = self.query[layer, head, query] * self.key[layer, head] * self.scaling[layer]
+        return products
+
+    def mean_weights(self, heads: Sequence[tuple[int, int]]) -> NDArray[np.float32]:
+        """The mean of some heads' weights. Shape: [query, key]; rows sum to 1."""
+        chosen = np.stack([self.weights[place] for place in heads])
+        return np.asarray(chosen.mean(axis=0, dtype=np.float64), dtype=np.float32)
+
+    @classmethod
+    def of(cls, saved: SavedWeights, sentence: tuple[int, ...]) -> Attention:
+        """The attention that a file of saved weights holds, which has no queries and keys."""
+        visible: NDArray[np.bool_] = np.asarray(saved.attention.any(axis=1))
+        return cls(saved.tokens, sentence, saved.segments, saved.attention, visible, None, None)
+
+    def saved(self) -> SavedWeights:
+        """What a file of weights keeps of it."""
+        special = tuple(sentence == -1 for sentence in self.sentence)
+        return SavedWeights(self.weights, self.tokens, self.segments, special, (False,) * len(special))
+
+    def without_neurons(self) -> Attention:
+        """The weights alone."""
+        return replace(self, query=None, key=None, scaling=())

@@ -1,0 +1,100 @@
+"""One input: the scores and labels of every head."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.results.scores import FloatArray, IntArray, Scores
+from attnscan.results.signature import Signature
+from attnscan.results.terms import THRESHOLD
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from attnscan.results.attention import Attention
+
+
+@dataclass(frozen=True)
+class Classification:
+    """What every head does on one input."""
+
+    units: tuple[str, ...]
+    """The tokens, or the words, that were scored."""
+    sentence: tuple[int, ...]
+    """0 for sentence A, 1 for B, -1 for a special token, -2 for padding."""
+    scores: Scores
+    signature: Signature
+    not_measured: Mapping[str, str] = field(default_factory=dict)
+    """Patterns that were not looked for and why, as against those that no word of the input was eligible for."""
+    notes: tuple[str, ...] = ()
+    """What else to know of how the scores were had, a line each."""
+    threshold: float = THRESHOLD
+    """How far above chance a label's pattern must be."""
+    attention: Attention | None = field(default=None, repr=False, compare=False)
+    """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
+
+    @cached_property
+    def label(self) -> NDArray[np.str_]:
+        """The pattern that each head follows. Shape: [layer, head]."""
+        return self.scores.ranked_labels(self.scores.every_key, 0, self.threshold)
+
+    @cached_property
+    def runner_up(self) -> NDArray[np.str_]:
+        """The second one. Shape: [layer, head]."""
+        return self.scores.ranked_labels(self.scores.every_key, 1, self.threshold)
+
+    @cached_property
+    def content_label(self) -> NDArray[np.str_]:
+        """What each head does when it does not attend to special tokens. Shape: [layer, head]."""
+        return self.scores.ranked_labels(self.scores.words_only, 0, self.threshold)
+
+    @cached_property
+    def parking(self) -> FloatArray:
+        """How much each head rests on delimiters, in [0, 1]; 0 where the input has none. Shape: [layer, head]."""
+        if "delimiter" not in self.scores.patterns:
+            return np.zeros(self.scores.grid)
+        return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the labels and scores and, where the attention was kept, the page of `report`."""
+        from attnscan.views.notebook import classification_html
+
+        return classification_html(self)
+
+    def ranking(self, pattern: str | None = None, *, without_delimiters: bool = False) -> IntArray:
+        """All heads, best first: by score on `pattern`, or without one by how far their label is above chance.
+
+        Shape: [layer x head], heads counted layer by layer.
+        """
+        table = self.scores.words_only if without_delimiters else self.scores.every_key
+        if pattern is not None:
+            return table.ranked(self.scores.patterns.index(pattern))
+        strength = np.nan_to_num(table.above_chance, nan=-np.inf).max(-1)
+        return np.argsort(-strength.ravel(), kind="stable")
+
+    def to_frame(self, patterns: Sequence[str] | None = None, *, without_delimiters: bool = False) -> pd.DataFrame:
+        """One row a head: names, labels, scores of `patterns` (default: all), entropy."""
+        import pandas as pd
+
+        layers, heads = self.scores.grid
+        table = self.scores.words_only if without_delimiters else self.scores.every_key
+        layer, head = np.divmod(np.arange(layers * heads), heads)
+        columns: dict[str, Any] = {"model": self.signature.model, "layer": layer, "head": head}
+        columns |= {name: getattr(self, name).ravel() for name in ("label", "runner_up", "content_label")}
+        for pattern in patterns or self.scores.patterns:
+            columns[pattern] = table.score[..., self.scores.patterns.index(pattern)].ravel()
+        frame = pd.DataFrame(columns | {"entropy": self.scores.entropy.ravel()})
+        frame.attrs = {
+            "signature": asdict(self.signature),
+            "units": list(self.units),
+            "sentence": list(self.sentence),
+            "not_measured": dict(self.not_measured),
+            "notes": list(self.notes),
+        }
+        return frame

@@ -1,0 +1,139 @@
+"""What sets two models apart, head by head, on the same pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.results.heads import Head
+from attnscan.results.scores import FloatArray, IntArray, Scores
+from attnscan.results.signature import Signature
+from attnscan.results.terms import THRESHOLD, Match
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two models' scores on the same pairs: `one`, and `other` with its heads in the places of those they match."""
+
+    one: Scores
+    other: Scores
+    se: FloatArray
+    """Standard error of the difference, paired and clustered by pair. Shape: [layer, head, pattern]."""
+    matched: IntArray
+    """Which head of the other model is held against each. Shape: [layer, head, 2], its layer and head."""
+    divergence: FloatArray
+    """From that one, where heads are matched by it: Jensen-Shannon, in nats; else NaN. Shape: [layer, head]."""
+    match: Match
+    pairs: int
+    """That both have read."""
+    signatures: tuple[Signature, Signature]
+    threshold: float = THRESHOLD
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """What both were scored for."""
+        return self.one.patterns
+
+    @cached_property
+    def difference(self) -> FloatArray:
+        """Score of the other minus that of the one. Shape: [layer, head, pattern]."""
+        difference: FloatArray = self.other.every_key.score - self.one.every_key.score
+        return difference
+
+    @cached_property
+    def labels(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
+        """The pattern that each head follows in the one and in the other. Shape: [layer, head]."""
+        one, other = (scores.ranked_labels(scores.every_key, 0, self.threshold) for scores in (self.one, self.other))
+        return one, other
+
+    @property
+    def changed(self) -> dict[tuple[str, str], list[Head]]:
+        """The heads whose label is another one, by both labels; most heads first."""
+        found: dict[tuple[str, str], list[Head]] = {}
+        one, other = self.labels
+        for layer, head in np.argwhere(one != other):
+            found.setdefault((str(one[layer, head]), str(other[layer, head])), []).append((int(layer), int(head)))
+        return dict(sorted(found.items(), key=lambda each: -len(each[1])))
+
+    def correlation(self, pattern: str) -> float:
+        """Spearman's rank correlation between the two models' scores for a pattern, over heads; NaN without spread."""
+        p = self.patterns.index(pattern)
+        one, other = (scores.every_key.score[..., p].ravel() for scores in (self.one, self.other))
+        there = ~np.isnan(one) & ~np.isnan(other)
+        if there.sum() < 2:
+            return float("nan")
+        ranks = np.stack([ranked(values[there]) for values in (one, other)])
+        centred = ranks - ranks.mean(1, keepdims=True)
+        with np.errstate(invalid="ignore"):
+            return float(np.prod(centred, 0).sum() / np.sqrt((centred**2).sum(1).prod()))
+
+    def extremes(self, pattern: str) -> tuple[Head | None, Head | None]:
+        """The heads whose score rises and falls most; None where none does."""
+        difference = self.difference[..., self.patterns.index(pattern)]
+        if np.isnan(difference).all():
+            return None, None
+        places = (int(np.nanargmax(difference)), int(np.nanargmin(difference)))
+        up, down = (divmod(place, difference.shape[1]) for place in places)
+        return up if difference[up] > 0 else None, down if difference[down] < 0 else None
+
+    def to_frame(self, patterns: Sequence[str] | None = None) -> pd.DataFrame:
+        """One row for each head and pattern: both scores, their difference and its error, and both labels."""
+        import pandas as pd
+
+        layers, heads = self.one.grid
+        layer, head = np.divmod(np.arange(layers * heads), heads)
+        labels = [label.ravel() for label in self.labels]
+        parts = []
+        for pattern in patterns or self.patterns:
+            p = self.patterns.index(pattern)
+            columns: dict[str, Any] = {
+                "model_a": self.signatures[0].model,
+                "model_b": self.signatures[1].model,
+                "pattern": pattern,
+            }
+            columns |= {"layer": layer, "head": head}
+            columns |= {"layer_b": self.matched[..., 0].ravel(), "head_b": self.matched[..., 1].ravel()}
+            columns |= {"score_a": self.one.every_key.score[..., p].ravel()}
+            columns |= {"score_b": self.other.every_key.score[..., p].ravel()}
+            columns |= {"difference": self.difference[..., p].ravel(), "se": self.se[..., p].ravel()}
+            columns |= {"n": self.one.every_key.n[..., p].ravel(), "pairs": self.one.every_key.pairs[..., p].ravel()}
+            columns |= {"label_a": labels[0], "label_b": labels[1], "divergence": self.divergence.ravel()}
+            parts.append(pd.DataFrame(columns))
+        frame = pd.concat(parts, ignore_index=True)
+        frame.attrs = {
+            "signature_a": asdict(self.signatures[0]),
+            "signature_b": asdict(self.signatures[1]),
+            "match": self.match,
+            "rank_correlation": {name: _finite(self.correlation(name)) for name in patterns or self.patterns},
+        }
+        return frame
+
+
+def places(grid: tuple[int, int]) -> IntArray:
+    """Each head's own place. Shape: [layer, head, 2]."""
+    found: IntArray = np.moveaxis(np.indices(grid), 0, -1)
+    return found
+
+
+def ranked(values: FloatArray) -> FloatArray:
+    """Ranks from 1, equal values sharing their mean rank.
+
+    >>> ranked(np.array([0.2, 0.1, 0.2])).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(counts)
+    ranks: FloatArray = ((last - counts + 1 + last) / 2)[which]
+    return ranks
+
+
+def _finite(value: float) -> float | None:
+    return None if np.isnan(value) else value

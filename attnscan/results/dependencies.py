@@ -1,0 +1,81 @@
+"""Which words help the model to predict which others."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.results.signature import Signature
+from attnscan.results.terms import HelpMeasure
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_LEAST_HELP = 0.5  # in nats: a word whose best helper gives less is not eligible
+
+
+@dataclass(frozen=True)
+class Help:
+    """How much each word helps to predict each other one.
+
+    Shape: `matrix` is [query, key] over units: how much hiding the key costs the prediction of the query.
+    In nats for `cpmi`, in corrected distance for `distance`; NaN where it was not measured.
+    """
+
+    matrix: NDArray[np.float64]
+    measure: HelpMeasure
+    sequences: int
+    """Hidden sequences that were run."""
+    words: int
+    """Words among which help was looked for."""
+    words_in_all: int
+
+    @property
+    def description(self) -> str:
+        """What was measured, in one line."""
+        how = {"cpmi": "nats by the masked-LM head", "distance": "distance of hidden states"}[self.measure]
+        return f"predictive: {how}, {self.words} of {self.words_in_all} words, {self.sequences} hidden sequences."
+
+    @property
+    def target(self) -> NDArray[np.float64]:
+        """The pattern's target: each row scaled so that the best helper is 1; zero where none helps enough.
+
+        Shape: [query, key], in [0, 1].
+        """
+        helps = np.nan_to_num(self.matrix, nan=0).clip(0)
+        best = helps.max(-1, keepdims=True)
+        least = _LEAST_HELP if self.measure == "cpmi" else np.finfo(np.float64).tiny
+        return np.where(best >= least, helps / np.maximum(best, least), 0)
+
+
+@dataclass(frozen=True)
+class Dependencies:
+    """Which words of one input help to predict which, by the model's own word."""
+
+    units: tuple[str, ...]
+    sentence: tuple[int, ...]
+    """0 for sentence A, 1 for B, -1 for a special token."""
+    help: Help
+    signature: Signature
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a measured pair of words: both by index and text, the help, and the pattern's target."""
+        import pandas as pd
+
+        queries, keys = np.nonzero(~np.isnan(self.help.matrix))
+        frame = pd.DataFrame(
+            {
+                "model": self.signature.model,
+                "query": queries,
+                "query_token": [self.units[query] for query in queries],
+                "key": keys,
+                "key_token": [self.units[key] for key in keys],
+                "help": self.help.matrix[queries, keys],
+                "target": self.help.target[queries, keys],
+            }
+        )
+        frame.attrs = {"signature": asdict(self.signature), "units": list(self.units), "sentence": list(self.sentence)}
+        return frame

@@ -1,0 +1,84 @@
+"""How users name heads and tokens: `2-0,6-11`, `layer:2`, `all`; `store`, `store#2`, `7`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from attnscan.errors import SelectionError, nearest
+from attnscan.inputs.tokens import bare
+
+Head = tuple[int, int]
+"""Layer and head, both counted from zero."""
+
+_HEAD = re.compile(r"(\d{1,6})-(\d{1,6})")
+_LAYER = re.compile(r"layer:(\d{1,6})")
+_HOW = "name heads as 2-0, as 2-0,6-11, as layer:2 or as all"
+
+
+def head_name(head: Head) -> str:
+    """A head's name: `2-0` is layer 2, head 0."""
+    return f"{head[0]}-{head[1]}"
+
+
+def check_heads_are_named(text: str) -> None:
+    """Raises: SelectionError if no model could have heads of such names; needs no model."""
+    for part in text.split(","):
+        if part.strip() != "all" and not _HEAD.fullmatch(part.strip()) and not _LAYER.fullmatch(part.strip()):
+            raise SelectionError(f"'{part.strip()}' names no head", _HOW)
+
+
+def heads_named(text: str, grid: tuple[int, int]) -> list[Head]:
+    """The heads that a text names, in its order, none twice.
+
+    >>> heads_named("2-0,layer:1", (3, 2))
+    [(2, 0), (1, 0), (1, 1)]
+
+    Raises: SelectionError if the text names none, or a model of that grid (layers, heads) has not got one.
+    """
+    check_heads_are_named(text)
+    layers, heads = grid
+    found: list[Head] = []
+    for part in (part.strip() for part in text.split(",")):
+        if match := _HEAD.fullmatch(part):
+            found.append((_within(part, "layer", int(match[1]), layers), _within(part, "head", int(match[2]), heads)))
+        elif match := _LAYER.fullmatch(part):
+            layer = _within(part, "layer", int(match[1]), layers)
+            found += [(layer, head) for head in range(heads)]
+        else:
+            found += [(layer, head) for layer in range(layers) for head in range(heads)]
+    return list(dict.fromkeys(found))
+
+
+def token_named(text: str, tokens: Sequence[str]) -> int:
+    """The index of a token: by its text, `#2` behind it for the second of the same text, or by index itself.
+
+    Case and marks of word starts do not count. What can be read as an index is one.
+
+    >>> token_named("store", ["[CLS]", "the", "ĠStore"]), token_named("1", ["[CLS]", "the"])
+    (2, 1)
+
+    Raises: SelectionError if there is none.
+    """
+    if re.fullmatch(r"\d{1,9}", text) and int(text) < len(tokens):
+        return int(text)
+    for name, number in _readings(text):
+        places = [i for i, token in enumerate(tokens) if bare(token) == bare(name)]
+        if places and number > len(places):
+            raise SelectionError(f"there is no {name}#{number}: the input has {len(places)} of them", f"try {name}#1")
+        if places and number:
+            return places[number - 1]
+    hint = nearest(bare(text), map(bare, tokens), f"give a token's text, or an index from 0 to {len(tokens) - 1}")
+    raise SelectionError(f"the input has no token '{text}'", hint)
+
+
+def _readings(text: str) -> list[tuple[str, int]]:
+    """A token's text and which of that text; `#2` can be a token's own end, too."""
+    match = re.fullmatch(r"(.+)#(\d{1,9})", text, re.DOTALL)
+    return [(text, 1), *([(match[1], int(match[2]))] if match else [])]
+
+
+def _within(name: str, what: str, number: int, count: int) -> int:
+    if number >= count:
+        raise SelectionError(f"{name}: this model has {what}s 0 to {count - 1}", f"give a {what} among these")
+    return number

@@ -1,0 +1,58 @@
+"""Many pairs: heads ranked for patterns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from attnscan.results.scores import IntArray, Scores, ScoreTable
+from attnscan.results.signature import Signature
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """Heads ranked for patterns, by many pairs."""
+
+    scores: Scores
+    signature: Signature
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the best heads of each pattern."""
+        from attnscan.views.notebook import ranking_html
+
+        return ranking_html(self)
+
+    def order(self, pattern: str, *, without_delimiters: bool = False) -> IntArray:
+        """All heads, best first by score on `pattern`. Shape: [layer x head], heads counted layer by layer."""
+        return self.table(without_delimiters).ranked(self.scores.patterns.index(pattern))
+
+    def table(self, without_delimiters: bool) -> ScoreTable:
+        """The scores with every key, or with words alone."""
+        return self.scores.words_only if without_delimiters else self.scores.every_key
+
+    def to_frame(
+        self, patterns: Sequence[str] | None = None, top: int | None = None, *, without_delimiters: bool = False
+    ) -> pd.DataFrame:
+        """One row for each head of each pattern, ranked; at most `top` heads a pattern."""
+        import pandas as pd
+
+        table, heads = self.table(without_delimiters), self.scores.grid[1]
+        parts = []
+        for pattern in patterns or self.scores.patterns:
+            order = self.order(pattern, without_delimiters=without_delimiters)[:top]
+            p = self.scores.patterns.index(pattern)
+            layer, head = np.divmod(order, heads)
+            columns = {"model": self.signature.model, "pattern": pattern, "rank": np.arange(1, len(order) + 1)}
+            columns |= {"layer": layer, "head": head}
+            for name in ("score", "chance", "above_chance", "se", "n", "pairs"):
+                columns[name] = getattr(table, name)[layer, head, p]
+            parts.append(pd.DataFrame(columns))
+        frame = pd.concat(parts, ignore_index=True)
+        frame.attrs = {"signature": asdict(self.signature)}
+        return frame

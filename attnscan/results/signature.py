@@ -1,0 +1,49 @@
+"""Where a result comes from, and what identifies its input."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    pass
+
+
+@dataclass(frozen=True)
+class Signature:
+    """Where a result comes from: what has to be equal for two results to be compared."""
+
+    model: str
+    revision: str | None
+    attnscan: str
+    torch: str
+    transformers: str | None
+    dtype: str
+    device: str
+    unit: str
+    pattern_set: str
+    input_hash: str
+    read_by: str
+    """How the weights were had: `tap`, `output_attentions` or `file`."""
+    predictive: str
+    """How predictive words were found: `cpmi`, `distance` or `off`."""
+    pairs_read: int = 0
+    pairs_truncated: int = 0
+    pairs_skipped: int = 0
+
+    @property
+    def counts(self) -> str:
+        """How many pairs were read, and of these cut and skipped, if any were."""
+        counts = [f"{self.pairs_read:,} pairs"]
+        counts += [f"{self.pairs_truncated:,} cut"] if self.pairs_truncated else []
+        counts += [f"{self.pairs_skipped:,} skipped"] if self.pairs_skipped else []
+        return ", ".join(counts)
+
+
+def hashed(*parts: bytes) -> str:
+    """SHA-256 of some parts, each with its length, as hexadecimal."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(len(part).to_bytes(8, "big") + part)
+    return digest.hexdigest()

@@ -1,0 +1,163 @@
+"""Which heads are alike: divergences between all of them, the nearest of each, groups, and a map of two dimensions."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.errors import OutputError
+from attnscan.results.heads import Head, head_name
+from attnscan.results.scores import FloatArray, Scores
+from attnscan.results.signature import Signature
+from attnscan.results.terms import THRESHOLD, WITHIN
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Similarity:
+    """How far apart all heads of a model are. Heads are counted layer by layer."""
+
+    divergence: FloatArray
+    """Mean Jensen-Shannon divergence in nats, in [0, ln 2]. Shape: [head, head]."""
+    se: FloatArray
+    """Its standard error, clustered by pair. Shape: [head, head]."""
+    scores: Scores
+    """Of the same pairs, for labels."""
+    queries: int
+    """Words whose attention was compared."""
+    signature: Signature
+    within: float = WITHIN
+    threshold: float = THRESHOLD
+
+    @property
+    def heads(self) -> list[Head]:
+        """All of them, in order."""
+        layers, heads = self.scores.grid
+        return [(layer, head) for layer in range(layers) for head in range(heads)]
+
+    @cached_property
+    def label(self) -> NDArray[np.str_]:
+        """The pattern that each head follows. Shape: [head]."""
+        return self.scores.ranked_labels(self.scores.every_key, 0, self.threshold).ravel()
+
+    def nearest(self, head: int, count: int) -> list[int]:
+        """The heads that are most like one, nearest first."""
+        order = np.argsort(self.divergence[head], kind="stable")
+        return [int(other) for other in order if other != head][:count]
+
+    def closest(self, count: int) -> list[tuple[int, int]]:
+        """The pairs of heads that are most alike, nearest first."""
+        rows, columns = np.triu_indices(len(self.divergence), 1)
+        order = np.argsort(self.divergence[rows, columns], kind="stable")[:count]
+        return [(int(rows[i]), int(columns[i])) for i in order]
+
+    @cached_property
+    def groups(self) -> list[list[int]]:
+        """Heads that are alike, largest group first; a head that is like no other stands alone."""
+        return sorted(grouped(self.divergence, self.within), key=lambda group: (-len(group), group))
+
+    @cached_property
+    def map(self) -> FloatArray:
+        """A place for each head, so that near ones are alike. Shape: [head, 2]."""
+        return placed(self.divergence)[0]
+
+    @property
+    def map_share(self) -> float:
+        """How much of all squared distances the map shows, in [0, 1]."""
+        return placed(self.divergence)[1]
+
+    def to_frame(self, nearest: int = 3) -> pd.DataFrame:
+        """One row a head: label, group, place on the map, and the nearest heads with their divergence and error."""
+        import pandas as pd
+
+        rows = []
+        for number, row in enumerate(self._about_heads()):
+            for rank, other in enumerate(self.nearest(number, nearest), 1):
+                row[f"nearest_{rank}"] = head_name(self.heads[other])
+                row[f"divergence_{rank}"] = float(self.divergence[number, other])
+                row[f"se_{rank}"] = float(self.se[number, other])
+            rows.append(row)
+        return self._framed(pd.DataFrame(rows))
+
+    def to_matrix(self) -> pd.DataFrame:
+        """One row a head: label, group, place on the map, and its divergence from every head, a column each."""
+        import pandas as pd
+
+        about = pd.DataFrame(self._about_heads())
+        matrix = pd.DataFrame(self.divergence, columns=[head_name(head) for head in self.heads])
+        return self._framed(pd.concat([about, matrix], axis=1))
+
+    def _about_heads(self) -> list[dict[str, Any]]:
+        group = {head: number for number, group in enumerate(self.groups, 1) for head in group}
+        return [
+            {
+                "model": self.signature.model,
+                "layer": layer,
+                "head": head,
+                "label": str(self.label[number]),
+                "group": group[number],
+                "x": float(self.map[number, 0]),
+                "y": float(self.map[number, 1]),
+            }
+            for number, (layer, head) in enumerate(self.heads)
+        ]
+
+    def _framed(self, frame: pd.DataFrame) -> pd.DataFrame:
+        frame.attrs["signature"] = asdict(self.signature)
+        frame.attrs["queries"], frame.attrs["within"] = self.queries, self.within
+        frame.attrs["map_share"] = self.map_share
+        return frame
+
+
+def check_heads_can_be_grouped() -> None:
+    """Raises: OutputError at once, not after the work, if there is nothing to group and place heads with."""
+    try:
+        import sklearn  # noqa: F401
+    except ImportError:
+        raise OutputError(
+            "grouping heads needs scikit-learn, which is not installed", "run: pip install 'attnscan[plot]'"
+        ) from None
+
+
+def grouped(divergence: FloatArray, within: float) -> list[list[int]]:
+    """Groups by average linkage: the two that are nearest on average are joined, while that is below `within`.
+
+    >>> grouped(np.array([[0, 0.01, 0.5], [0.01, 0, 0.5], [0.5, 0.5, 0]]), 0.1)
+    [[0, 1], [2]]
+
+    Shape: [head, head], symmetric.
+    """
+    from sklearn.cluster import AgglomerativeClustering
+
+    if len(divergence) < 2:
+        return [[0]]
+    method = AgglomerativeClustering(None, metric="precomputed", linkage="average", distance_threshold=within)
+    groups: dict[int, list[int]] = {}
+    for head, group in enumerate(method.fit_predict(divergence)):
+        groups.setdefault(int(group), []).append(head)
+    return list(groups.values())
+
+
+def placed(divergence: FloatArray) -> tuple[FloatArray, float]:
+    """Places in two dimensions by classical scaling, and the share of all squared distances that they show.
+
+    A Jensen-Shannon divergence is a squared distance between points of a Hilbert space (Fuglede and Topsøe 2004),
+    and so is a mean of such; classical scaling of it gives those points' principal components, exactly.
+
+    Shape: [head, head] -> [head, 2].
+    """
+    from sklearn.manifold import ClassicalMDS
+
+    count = len(divergence)
+    total = float(divergence.sum()) / (2 * count)
+    if count < 2 or total == 0:
+        return np.zeros((count, 2)), float("nan")
+    method = ClassicalMDS(n_components=2, metric="precomputed")
+    places: FloatArray = method.fit_transform(np.sqrt(divergence))
+    return np.nan_to_num(places), float(method.eigenvalues_.clip(0).sum() / total)

@@ -1,0 +1,125 @@
+"""Results -> bytes: CSV, TSV, JSON, JSON lines, Markdown, Parquet. The one place where numbers are rounded."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
+
+from attnscan.errors import OutputError
+from attnscan.safe_text import json_plain, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DECIMALS = 6
+
+_FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+Format = Literal["table", "csv", "tsv", "json", "jsonl", "markdown", "parquet"]
+
+
+def render(frame: pd.DataFrame, format: Format) -> bytes:
+    """A table as the bytes of a file. Text is UTF-8 with Unix line ends.
+
+    Floats have six decimals, and NaN is an empty cell (null in JSON).
+    Raises: OutputError if a format's library is not installed.
+    """
+    if format == "parquet":
+        return _parquet(frame)
+    makers: dict[str, Callable[[pd.DataFrame], str]] = {
+        "csv": _csv,
+        "tsv": _tsv,
+        "json": _json,
+        "jsonl": _jsonl,
+        "markdown": _markdown,
+    }
+    return makers[format](frame).encode("utf-8")
+
+
+def render_object(value: dict[str, Any]) -> bytes:
+    """A JSON object, an entry a line, its numbers rounded as everywhere."""
+    entries = (f"{json.dumps(name)}: {json.dumps(_rounded(each), ensure_ascii=False)}" for name, each in value.items())
+    return json_plain("{\n" + ",\n".join(entries) + "\n}\n").encode("utf-8")
+
+
+def safe_cell(text: str) -> str:
+    r"""A text cell that no spreadsheet runs as a formula and no terminal obeys.
+
+    >>> safe_cell("=HYPERLINK(1)"), safe_cell("model"), safe_cell("a\x1b[0m")
+    ("'=HYPERLINK(1)", 'model', 'a\\x1b[0m')
+    """
+    guarded = f"'{text}" if text.startswith(_FORMULA_STARTS) else text
+    return plain(guarded)
+
+
+def _with_safe_text(frame: pd.DataFrame) -> pd.DataFrame:
+    texts = frame.select_dtypes(include=["object", "string"]).columns
+    return frame.assign(**{name: frame[name].map(safe_cell, na_action="ignore") for name in texts})
+
+
+def _csv(frame: pd.DataFrame, separator: str = ",") -> str:
+    text = _with_safe_text(frame).to_csv(
+        index=False, sep=separator, float_format=f"%.{DECIMALS}f", lineterminator="\n", na_rep=""
+    )
+    assert isinstance(text, str)
+    return text
+
+
+def _tsv(frame: pd.DataFrame) -> str:
+    return _csv(frame, separator="\t")
+
+
+def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
+    return [{str(name): _number(value) for name, value in row.items()} for row in frame.to_dict(orient="records")]
+
+
+def _number(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return None if math.isnan(value) else round(value, DECIMALS)
+
+
+def _rounded(value: Any) -> Any:
+    """The same with every number as `_number` has it, however deep."""
+    if isinstance(value, dict):
+        return {str(name): _rounded(each) for name, each in value.items()}
+    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else _number(value)
+
+
+def _json(frame: pd.DataFrame) -> str:
+    """What `attrs` say of the result, then a record for each head, on a line of its own."""
+    about = json.dumps(frame.attrs, ensure_ascii=False, indent=2).removesuffix("}").rstrip()
+    name = "heads" if "head" in frame.columns else "rows"
+    rows = ",\n".join(f"    {json.dumps(record, ensure_ascii=False)}" for record in _records(frame))
+    comma = "," if frame.attrs else ""
+    return json_plain(f'{about}{comma}\n  "{name}": [\n{rows}\n  ]\n}}\n')
+
+
+def _jsonl(frame: pd.DataFrame) -> str:
+    return json_plain("".join(json.dumps(record, ensure_ascii=False) + "\n" for record in _records(frame)))
+
+
+def _markdown(frame: pd.DataFrame) -> str:
+    def cell(value: Any) -> str:
+        if isinstance(value, float):
+            return "" if math.isnan(value) else f"{value:.{DECIMALS}f}"
+        return plain(str(value)).replace("\\", "\\\\").replace("|", "\\|")
+
+    def line(cells: list[str]) -> str:
+        return f"| {' | '.join(cells)} |\n"
+
+    rows = [line([cell(value) for value in row]) for row in frame.itertuples(index=False, name=None)]
+    rule = ["---:" if kind.kind in "if" else "---" for kind in frame.dtypes]
+    return line([cell(name) for name in frame.columns]) + line(rule) + "".join(rows)
+
+
+def _parquet(frame: pd.DataFrame) -> bytes:
+    try:
+        import pyarrow  # noqa: F401
+    except ImportError:
+        raise OutputError(
+            "writing Parquet needs pyarrow, which is not installed", "run: pip install 'attnscan[parquet]'"
+        ) from None
+    content: bytes = frame.to_parquet(index=False)
+    return content

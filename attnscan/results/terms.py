@@ -1,0 +1,27 @@
+"""What results and options share: the words that both use, and what is taken if nothing is asked for.
+
+No numpy, so that the command line can offer them before it has imported anything slow.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+HelpMeasure = Literal["cpmi", "distance"]
+"""How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""
+Sentence = Literal["A", "B"]
+By = Literal["zero", "mean"]
+"""What takes the place of a switched-off head's output: nothing, or its mean over the words of all pairs."""
+Match = Literal["place", "nearest"]
+"""Which heads of two models belong together: those of one place, or those that attend most alike."""
+
+THRESHOLD = 0.25
+"""A head whose best pattern is less far above chance than this is `mixed`."""
+DRAWS = 20
+"""How many sets of other heads a set that is switched off is compared with."""
+MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")
+"""The ways to see what a model loses; `studies/losses.py` has them."""
+QUERIES = 16
+"""Words of an input whose attention is compared between heads."""
+WITHIN = 0.1
+"""In nats: heads of one group are on average no farther apart than this."""

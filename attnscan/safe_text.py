@@ -1,0 +1,36 @@
+"""Text from outside, made safe to show: the one place that decides what a terminal or a cell may see."""
+
+from __future__ import annotations
+
+import re
+
+# Control characters move the cursor or start escape sequences, bidirectional controls reorder the
+# line they stand in, lone surrogates cannot be written as UTF-8 at all, and XML (an SVG picture) does
+# not take two noncharacters. The zero-width joiner and the variation selectors stay: emoji are made with them.
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ufff9-\ufffb\ufffe\uffff\ud800-\udfff]"
+)
+
+
+def plain(text: str) -> str:
+    r"""`text` with every character that a terminal might obey written as a visible escape.
+
+    >>> plain("a\x1b[31mb"), plain("tab\there"), plain("[bold]"), plain("שלום 👩‍🚀")
+    ('a\\x1b[31mb', 'tab\\there', '[bold]', 'שלום 👩‍🚀')
+    """
+    return _UNSAFE.sub(lambda match: _escape(match.group()), text)
+
+
+def json_plain(text: str) -> str:
+    r"""JSON text with the same characters as JSON escapes: it reads back as what it was.
+
+    >>> json_plain('{"a": "\u202eb"}')
+    '{"a": "\\u202eb"}'
+    """
+    return _UNSAFE.sub(lambda m: f"\\u{ord(m.group()):04x}" if m.group() > "\x7e" else m.group(), text)
+
+
+def _escape(character: str) -> str:
+    short = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+    code = ord(character)
+    return short.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")

@@ -1,0 +1,11 @@
+"""Inputs through a model, to results.
+
+options.py    what a scan computes
+scanner.py    a model made ready: encode, run, score, sign
+one_input.py  one input: its classification, its dependencies
+stream.py     a stream of pairs to scored batches
+local.py      many pairs on this machine: a scan that can stop and go on
+state.py      a scan's state in a file, held by one run
+per_pair.py   every pair's scores in Parquet, and back
+cluster/      the same scan on Ray
+"""

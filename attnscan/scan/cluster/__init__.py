@@ -1,0 +1,9 @@
+"""The scan on a Ray cluster.
+
+scan.py            the pipeline
+blocks.py          runs of records of one file, the same however often it is read
+connection.py      to a cluster, and what share of it each worker takes
+worker.py          what runs there
+totals.py          what blocks add up to, each once
+pair_directory.py  --per-pair as a directory
+"""

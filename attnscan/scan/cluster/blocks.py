@@ -1,0 +1,89 @@
+"""Blocks: runs of records of one file, the same ones however often and wherever it is read. Needs no torch."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from attnscan.errors import AttnscanError, InputError
+from attnscan.inputs.pairs import Record, pairs_in
+from attnscan.inputs.remote_files import opened
+
+_TOLD = 3  # bad records whose words travel; the others are counted
+
+
+@dataclass(frozen=True)
+class Bad:
+    """Bad records that were skipped: how many, and the first of them."""
+
+    count: int = 0
+    first: tuple[InputError, ...] = ()
+
+    def and_then(self, error: InputError) -> Bad:
+        """The same, one record later."""
+        return self + Bad(1, (error,))
+
+    def __add__(self, other: Bad) -> Bad:
+        return Bad(self.count + other.count, (*self.first, *other.first)[:_TOLD])
+
+
+@dataclass(frozen=True)
+class Block:
+    """Some records of one file, known by the file's place and a number of its own."""
+
+    file: int
+    number: int
+    records: tuple[Record, ...] = ()
+    bad: Bad = field(default_factory=Bad)
+    """Those that could not be read among them."""
+    last: bool = False
+    """Whether the file ends here; only such a block may be empty."""
+    error: AttnscanError | None = None
+    """What ends the run."""
+
+
+@dataclass(frozen=True)
+class BlockFiles:
+    """Files, and how they are cut into blocks."""
+
+    paths: tuple[str, ...]
+    columns: tuple[str, ...] | None = None
+    skip_bad: bool = False
+    block_pairs: int = 1024
+
+    def blocks(self, file: int) -> Iterator[Block]:
+        """The blocks of one file; an error is the last of them."""
+        name, number = self.paths[file], 0
+        records: list[Record] = []
+        bad: list[InputError] = []
+
+        def taken() -> Block:
+            block = Block(file, number, tuple(records), Bad(len(bad), tuple(bad[:_TOLD])))
+            records.clear()
+            bad.clear()
+            return block
+
+        try:
+            with opened(name) as stream:
+                for record in pairs_in(stream, name, self.columns, bad.append if self.skip_bad else None):
+                    records.append(record)
+                    if len(records) == self.block_pairs:
+                        yield taken()
+                        number += 1
+            yield replace(taken(), last=True)
+        except AttnscanError as error:
+            yield Block(file, number, error=error)
+
+    def rows(self, batch: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        """The same for Ray Data: a row that names a file, to rows of its blocks."""
+        for block in self.blocks(int(batch["item"][0])):
+            yield row("block", block)
+
+
+def row(name: str, value: object) -> dict[str, Any]:
+    """A batch of one row of one cell, which carries any object of ours from process to process."""
+    import numpy as np
+
+    return {name: np.array([pickle.dumps(value)], dtype=object)}

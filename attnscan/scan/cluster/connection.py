@@ -1,0 +1,130 @@
+"""A Ray cluster: how it is reached, and what a worker gets of it. Needs `attnscan[ray]`.
+
+Does not handle: the Ray client (`ray://`), through which Ray Data does not run.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, redirect_stdout
+from dataclasses import dataclass
+
+from attnscan.errors import DeviceError, EngineError
+from attnscan.model.sources import Device
+from attnscan.scan.options import ClusterOptions, ScanOptions
+
+try:
+    import ray
+    import ray.data  # sets its logger up when it is imported
+except ImportError:
+    raise EngineError("--engine ray needs Ray, which is not installed", "run: pip install 'attnscan[ray]'") from None
+
+
+_PATIENCE = 5.0  # seconds, for a cluster to answer
+
+
+@contextmanager
+def connected(cluster: ClusterOptions) -> Iterator[None]:
+    """A connection to the cluster, or a cluster on this machine; its end ends our workers, however it comes.
+
+    What Ray prints meanwhile, such as of a machine that died, goes to standard error.
+
+    Raises: EngineError if there is no cluster.
+    """
+    for name in ("ray", "ray.data"):
+        logging.getLogger(name).setLevel(logging.ERROR)
+    with redirect_stdout(sys.stderr), nullcontext() if ray.is_initialized() else _joined(cluster):
+        yield
+
+
+@contextmanager
+def _joined(cluster: ClusterOptions) -> Iterator[None]:
+    address = cluster.address or os.environ.get("RAY_ADDRESS") or "local"
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    # What Ray's C++ core writes on standard error is for Ray's developers; what ends a run comes as an exception
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
+    _check_answers(address)
+    try:
+        own = {"include_dashboard": False} if address == "local" else {}
+        with _hushed():
+            ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
+    except Exception as error:
+        why = (str(error).splitlines() or [type(error).__name__])[0][:200]
+        raise EngineError(f"cannot reach a Ray cluster at {address}: {why}", "start one with `ray start`") from None
+    try:
+        yield
+    finally:
+        ray.shutdown()
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """Nothing on standard error, from C++ either: Ray announces there at which level it logs."""
+    kept = os.dup(2)
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 2)
+    os.close(nothing)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@dataclass(frozen=True)
+class Share:
+    """How many workers there are, and what each has of its machine."""
+
+    workers: int
+    cpus: int
+    gpus: int
+    device: Device
+
+    @property
+    def needs(self) -> dict[str, float]:
+        """What Ray is to keep for a worker."""
+        return {"num_cpus": float(self.cpus), "num_gpus": float(self.gpus)}
+
+
+def shared(options: ScanOptions, cluster: ClusterOptions, say: Callable[[str], None]) -> Share:
+    """Share the cluster's machines among workers.
+
+    Raises: DeviceError if no machine has enough for one, and no number of workers was asked for.
+    """
+    machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    on_gpu = options.device == "cuda" or (options.device == "auto" and any(each.get("GPU") for each in machines))
+    room = 0
+    for each in machines:
+        by_cpu = int(each.get("CPU", 0) // cluster.worker_cpus)
+        room += min(by_cpu, int(each.get("GPU", 0))) if on_gpu else by_cpu
+    if room < (cluster.workers or 1):
+        share = f"{cluster.worker_cpus} CPUs{' and a GPU' if on_gpu else ''}"
+        if cluster.workers is None:
+            raise DeviceError(f"no machine of the cluster has {share} for a worker", "give fewer --worker-cpus")
+        say(f"the cluster has room for {room} of {cluster.workers} workers of {share} now; the others wait")
+    device: Device = options.device if options.device != "auto" else "cuda" if on_gpu else "cpu"
+    return Share(cluster.workers or room, cluster.worker_cpus, int(on_gpu), device)
+
+
+def _check_answers(address: str) -> None:
+    """Ray itself tries an address where nothing listens for seven minutes, and then ends the process.
+
+    Raises: EngineError if nothing does.
+    """
+    if "://" in address:
+        raise EngineError(
+            f"cannot reach a Ray cluster at {address}: Ray Data does not run through the Ray client",
+            "run attnscan on a machine of the cluster, with --ray-address auto",
+        )
+    host, colon, port = address.rpartition(":")
+    if not colon:  # `auto`, `local`
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_PATIENCE).close()
+    except (OSError, ValueError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise EngineError(f"cannot reach a Ray cluster at {address}: {why}", "start one with `ray start`") from None

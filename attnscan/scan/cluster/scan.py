@@ -1,0 +1,184 @@
+"""Many machines: the scan of local.py as a Ray Data pipeline. Needs `attnscan[ray]`.
+
+    files -> tasks that read them, block by block -> actors that hold the model -> sums, added on the driver
+
+With `--per-pair`, tasks between the last two write each pair's scores. A block (blocks.py) is known by its file's place
+and its own number, and is the same however often it is read. A worker or machine that dies is replaced by Ray, and what
+it had not handed over is done again; the driver adds a block once, and at the end finds every block of
+every file there, or says that one is missing. Then actors ask for `predictive` on the sample, a pair at a time. Sums
+are added as they come, so two runs may differ in the last bits, as floating-point sums do.
+Does not handle: `--state`, standard input.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from attnscan.errors import AttnscanError, EngineError
+from attnscan.inputs.remote_files import files_named
+from attnscan.model.sources import Source, choose
+from attnscan.results.ranking import Ranking
+from attnscan.scan.cluster.blocks import Bad, BlockFiles
+from attnscan.scan.cluster.connection import Share, connected, shared
+from attnscan.scan.cluster.pair_directory import PairDirectory
+from attnscan.scan.cluster.totals import Asked, Found, Totals
+from attnscan.scan.cluster.worker import Asker, Plan, Worker
+from attnscan.scan.options import ClusterOptions, ScanOptions
+
+# Of a worker: what has ended that many will end the next one. A task's tries are no such bound: while Ray finds out
+# that an actor has died, the tasks it had are tried again and again, and several tries go with one death.
+_LIVES = 10
+
+
+def scan_on_ray(
+    options: ScanOptions,
+    files: BlockFiles,
+    cluster: ClusterOptions,
+    *,
+    per_pair: Path | None = None,
+    say: Callable[[str], None] = lambda _: None,
+) -> tuple[Ranking, Bad]:
+    """Rank every head by the pairs of files that all machines can read. Returns what was skipped as bad, too.
+
+    `files` are named, globbed or in directories. With `per_pair`, every pair's own scores are written into that new
+    directory. The signature's hash is the sum, modulo 2**256, of the hashes of all records: the same in any order, and
+    so not that of the one-machine engine.
+
+    Raises: AttnscanError, whichever a worker met first.
+    """
+    files = replace(files, paths=tuple(files_named(files.paths)))
+    source = choose(options.model)
+    say(source.note)
+    kept: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
+    with kept as directory, connected(cluster), _settled(), _explained():
+        share = shared(options, cluster, say)
+        plan = Plan(
+            replace(options, model=_everywhere(source), device=share.device),
+            source.name,
+            files,
+            cluster.worker_cpus,
+            per_pair is not None,
+        )
+        totals = Totals(options.predictive_pairs)
+        with _told(say, share.workers, "pairs", lambda: totals.state.seen.read):
+            for found in _scored(plan, share, directory):
+                totals.add(found)
+        totals.check(len(files.paths))
+        if totals.asks():
+            sample = totals.state.seen.sample
+            askers = min(share.workers, len(sample))
+            with _told(say, askers, "pairs asked for predictive words", lambda: len(sample)):
+                for asked in _asked(plan, replace(share, workers=askers), sample, directory):
+                    totals.add_answer(asked)
+        ranking = totals.ranking()
+        if directory is not None:
+            directory.finish(ranking, totals.parts)
+    return ranking, totals.bad
+
+
+def _scored(plan: Plan, share: Share, directory: PairDirectory | None) -> Iterator[Found]:
+    """What is found in all blocks, as it is."""
+    import ray.data
+
+    count = len(plan.files.paths)
+    # Readers take no share of the CPUs: the workers may hold them all, and would wait for readers that wait for them
+    blocks = ray.data.from_items(list(range(count)), override_num_blocks=count).map_batches(
+        plan.files.rows, batch_size=1, num_cpus=0, compute=ray.data.TaskPoolStrategy(size=min(share.workers, count))
+    )
+    return _worked(blocks, Worker, plan, share, directory)
+
+
+def _asked(plan: Plan, share: Share, sample: tuple[Any, ...], directory: PairDirectory | None) -> Iterator[Asked]:
+    """What the model says of each pair of the sample, as it does."""
+    import ray.data
+
+    items = [pickle.dumps((number, place, pair)) for number, (_, place, pair) in enumerate(sample)]
+    return _worked(ray.data.from_items(items, override_num_blocks=len(items)), Asker, plan, share, directory)
+
+
+def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDirectory | None) -> Iterator[Any]:
+    """What actors make of rows, and after what goes into the directory was written there.
+
+    Raises: OutputError if it could not be.
+    """
+    import ray.data
+
+    with warnings.catch_warnings():
+        # There is no other way to say max_restarts. Ray 2.64 is to take it away, so pyproject.toml stops there.
+        warnings.filterwarnings("ignore", message="`ray_remote_args` is deprecated")
+        found = data.map_batches(
+            actor,
+            fn_constructor_args=(plan,),
+            batch_size=1,
+            compute=ray.data.ActorPoolStrategy(size=share.workers, max_tasks_in_flight_per_actor=2),
+            max_restarts=_LIVES - 1,
+            **share.needs,
+        )
+    if directory is not None:
+        writers = ray.data.TaskPoolStrategy(size=share.workers)
+        found = found.map_batches(directory.parts.write, batch_size=1, num_cpus=0, compute=writers)
+    for each in found.iter_rows():
+        what = pickle.loads(each["found"])
+        if isinstance(what, AttnscanError):
+            raise what
+        yield what
+
+
+@contextmanager
+def _settled() -> Iterator[None]:
+    """Ray Data's settings for our pipelines; a caller's are put back."""
+    import ray.data
+
+    context = ray.data.DataContext.get_current()
+    before = context.enable_progress_bars, context.target_max_block_size
+    context.enable_progress_bars = sys.stderr.isatty()
+    context.target_max_block_size = 1  # byte: what is read goes on to the workers at once, not when 128 MiB are full
+    try:
+        yield
+    finally:
+        context.enable_progress_bars, context.target_max_block_size = before
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Raises: EngineError if a worker dies again and again, or the cluster fails otherwise."""
+    from ray import exceptions
+
+    try:
+        yield
+    except exceptions.RayTaskError:  # an exception in code of ours: a bug, with its traceback
+        raise
+    except exceptions.RayActorError as error:
+        raise EngineError(
+            f"a worker of the cluster died, and {_LIVES - 1} times the one in its place: {_line(error)}",
+            "give each more memory, or smaller --block-pairs and --batch-tokens; `ray logs` says more",
+        ) from None
+    except exceptions.RayError as error:
+        raise EngineError(f"the cluster failed: {_line(error)}", "run it again; `ray logs` says more") from None
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+@contextmanager
+def _told(say: Callable[[str], None], workers: int, what: str, count: Callable[[], int]) -> Iterator[None]:
+    """Tell how many of what were done, and how fast, when they are."""
+    started = time.monotonic()
+    yield
+    took, done = time.monotonic() - started, count()
+    say(f"{done:,} {what} in {took:,.1f} s, {done / max(took, 1e-3):,.1f} a second, by {workers} workers")
+
+
+def _everywhere(source: Source) -> str:
+    """A model's name as every machine of the cluster finds it: directories whole, others as they are."""
+    path = Path(source.name).expanduser()
+    return str(path.absolute()) if path.is_dir() else source.name

@@ -1,0 +1,149 @@
+"""What the workers of a cluster find, and how it adds up: each block once, in any order. Needs no Ray."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+
+from attnscan.errors import AttnscanError, EngineError, InputError
+from attnscan.results.ranking import Ranking
+from attnscan.results.signature import Signature
+from attnscan.scan.cluster.blocks import Bad, Block
+from attnscan.scan.local import ScanState
+from attnscan.scan.stream import Seen
+from attnscan.scoring.sums import ScoreSums
+
+DIGESTS = 1 << 256
+"""A cluster's digest is a sum modulo this."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a block adds."""
+
+    block: Block
+    """Without its records."""
+    state: ScanState = field(default_factory=ScanState)
+    """The numbers in its sample are places."""
+    bad: Bad = field(default_factory=Bad)
+    signature: Signature | None = None
+    """Of the model as the worker runs it; None where no pair was scored."""
+    part: str = ""
+    """The part of the `--per-pair` directory that holds its pairs' own scores, if any are kept."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a pair of the sample adds to `predictive`."""
+
+    number: int
+    """In the sample."""
+    sums: ScoreSums | None = None
+    error: AttnscanError | None = None
+    """What ends the run."""
+    part: str = ""
+
+
+@dataclass
+class Totals:
+    """Blocks and answers added, each once."""
+
+    sample: int
+    """How many pairs are drawn for `predictive`."""
+    state: ScanState = field(default_factory=ScanState)
+    bad: Bad = field(default_factory=Bad)
+    signature: Signature | None = None
+    parts: set[str] = field(default_factory=set)
+    _arrived: set[tuple[int, int]] = field(default_factory=set)
+    _ends: dict[int, int] = field(default_factory=dict)
+    """The number of the last block of each file that was read to its end."""
+    _answers: dict[int, ScoreSums] = field(default_factory=dict)
+
+    def add(self, found: Found) -> None:
+        """Add what a block found, unless it is here already.
+
+        Raises: AttnscanError if the block says so; EngineError if its worker ran another model than the others.
+        """
+        block = found.block
+        if block.error is not None:
+            raise block.error
+        if (block.file, block.number) in self._arrived:
+            return
+        self._arrived.add((block.file, block.number))
+        if block.last:
+            self._ends[block.file] = block.number
+        self.state = merged(self.state, found.state, self.sample)
+        self.bad += found.bad
+        if found.signature is not None:
+            self.signature = _same(self.signature or found.signature, found.signature)
+        self.parts |= {found.part} - {""}
+
+    def add_answer(self, asked: Asked) -> None:
+        """Add what a pair of the sample was asked, unless it is here already.
+
+        Raises: AttnscanError if the answer is one.
+        """
+        if asked.error is not None:
+            raise asked.error
+        assert asked.sums is not None
+        self._answers[asked.number] = asked.sums
+        self.parts |= {asked.part} - {""}
+
+    def check(self, files: int) -> None:
+        """Raises: EngineError if a block of a file has not arrived; InputError if there is nothing to rank by."""
+        due = sum(last + 1 for last in self._ends.values())
+        if len(self._ends) != files or due != len(self._arrived):
+            raise EngineError("the cluster lost blocks of pairs, and the sums are not whole", "run it again")
+        if self.state.sums is None:
+            raise InputError("there is no pair to score", "give a file with at least one pair that is not skipped")
+
+    def asks(self) -> bool:
+        """Whether `predictive` has yet to be measured on the sample."""
+        return self.signature is not None and self.signature.predictive != "off"
+
+    def ranking(self) -> Ranking:
+        """The ranking by all that was added.
+
+        Raises: EngineError if a pair of the sample was not answered.
+        """
+        seen, sums = self.state.seen, self.state.sums
+        assert sums is not None and self.signature is not None
+        if self.asks():
+            if len(self._answers) != len(seen.sample):
+                raise EngineError("the cluster lost pairs that predictive was asked of", "run it again")
+            for number in sorted(self._answers):
+                sums += self._answers[number]
+        signature = replace(
+            self.signature,
+            input_hash=seen.digest,
+            pairs_read=seen.read,
+            pairs_truncated=seen.truncated,
+            pairs_skipped=seen.skipped,
+        )
+        return Ranking(sums.finish(), signature)
+
+
+def _same(one: Signature, other: Signature) -> Signature:
+    """Raises: EngineError if two workers did not run the same thing."""
+    a, b = asdict(one), asdict(other)
+    if unlike := [f"{name} {a[name]} and {b[name]}" for name in a if a[name] != b[name]]:
+        raise EngineError(
+            f"the machines of the cluster differ: {', '.join(unlike)}", "install the same versions and models on all"
+        )
+    return one
+
+
+def merged(one: ScanState, other: ScanState, sample: int) -> ScanState:
+    """Two states of different pairs as one, whichever came first."""
+    a, b = one.seen, other.seen
+    # Of a pair that is there twice, the first place counts, whichever block came first
+    drawn = {drawn[0]: drawn for drawn in sorted((*a.sample, *b.sample), key=lambda each: each[:2], reverse=True)}
+    seen = Seen(
+        read=a.read + b.read,
+        truncated=a.truncated + b.truncated,
+        skipped=a.skipped + b.skipped,
+        digest=f"{(int(a.digest or '0', 16) + int(b.digest or '0', 16)) % DIGESTS:064x}",
+        sample=tuple(drawn[key] for key in sorted(drawn)[:sample]),
+    )
+    if one.sums is None or other.sums is None:
+        return ScanState(seen, one.sums or other.sums)
+    return ScanState(seen, one.sums + other.sums)

@@ -1,0 +1,149 @@
+"""What runs on the machines of a cluster: scoring blocks, and asking for `predictive`. Needs no Ray."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from attnscan.errors import AttnscanError, InputError
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.model.sources import choose
+from attnscan.results.scores import FloatArray
+from attnscan.results.signature import hashed
+from attnscan.scan.cluster.blocks import Block, BlockFiles, row
+from attnscan.scan.cluster.totals import DIGESTS, Asked, Found
+from attnscan.scan.local import ScanState, predictive_sums, scan
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.per_pair import pair_table
+from attnscan.scan.scanner import Scanner
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PER_FILE = 1 << 40  # more records than any file has
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What the workers are told."""
+
+    options: ScanOptions
+    source_name: str
+    """The model as the user calls it; `options.model` is how every machine finds it."""
+    files: BlockFiles
+    threads: int
+    per_pair: bool = False
+    """Whether every pair's own scores are wanted."""
+
+    def scanner(self) -> Scanner:
+        """The model, loaded here and now."""
+        torch.set_num_threads(self.threads)
+        return Scanner(self.options, replace(choose(self.options.model), name=self.source_name))
+
+    def place(self, block: Block, number: int) -> int:
+        """A record's place among all records of all files, by its number in its block, from 1."""
+        return block.file * _PER_FILE + block.number * self.files.block_pairs + number
+
+    def table(self, places: Sequence[int], sums: Mapping[str, FloatArray]) -> pa.Table:
+        """The rows of some pairs of one file, for the file of all pairs."""
+        file = places[0] // _PER_FILE
+        numbers = [place - file * _PER_FILE for place in places]
+        return pair_table(numbers, sums, [each.id for each in self.options.patterns], self.files.paths[file])
+
+
+class _Holder:
+    """An actor that holds the model, loaded with its first task: Ray Data gives up if one dies in its constructor."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+
+    @cached_property
+    def _scanner(self) -> Scanner | AttnscanError:
+        try:
+            return self._plan.scanner().__enter__()
+        except AttnscanError as error:  # told by every task, in one line
+            return error
+
+
+class Worker(_Holder):
+    """Scores blocks. Rows of `block` become rows of `found`, `part` and `tables`, pickled but for the second."""
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """One block."""
+        tables: list[pa.Table] = []
+        found = self.score(pickle.loads(batch["block"][0]), tables)
+        return {**row("found", found), "part": [found.part], **row("tables", tables)}
+
+    def score(self, block: Block, tables: list[pa.Table]) -> Found:
+        """The sums of a block, or the error that it met; each pair's rows go into `tables` if they are wanted."""
+        bare, scanner = replace(block, records=()), self._scanner
+        if isinstance(scanner, AttnscanError):
+            bare = replace(bare, error=block.error or scanner)
+        if bare.error is not None or isinstance(scanner, AttnscanError) or not block.records:
+            return Found(bare, bad=block.bad)
+        bad = [block.bad]
+        digest = [0]
+
+        def skip(error: InputError) -> None:
+            bad[0] = bad[0].and_then(error)
+
+        def counted() -> Iterator[Record]:
+            for record in block.records:
+                digest[0] += int(hashed(*[sentence.encode() for sentence in record.pair.sentences]), 16)
+                yield record
+
+        def keep(numbers: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
+            tables.append(self._plan.table([self._plan.place(block, number) for number in numbers], sums))
+
+        state = ScanState()
+        on_bad, on_pairs = skip if self._plan.files.skip_bad else None, keep if self._plan.per_pair else None
+        try:
+            for after in scan(scanner, counted(), on_bad=on_bad, on_pairs=on_pairs):
+                state = after
+        except AttnscanError as error:
+            tables.clear()
+            return Found(replace(bare, error=error))
+        sample = tuple((key, self._plan.place(block, number), pair) for key, number, pair in state.seen.sample)
+        seen = replace(state.seen, digest=f"{digest[0] % DIGESTS:064x}", sample=sample)
+        return Found(
+            block=bare,
+            state=ScanState(seen, state.sums),
+            bad=bad[0],
+            signature=None if state.sums is None else scanner.signature(""),
+            part=_part(f"{block.file:06}-{block.number:06}", tables),
+        )
+
+
+class Asker(_Holder):
+    """Asks the model for `predictive`. Rows of `item` become rows like a `Worker`'s, with `Asked` in `found`."""
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """One pair of the sample."""
+        number, place, pair = pickle.loads(batch["item"][0])
+        tables: list[pa.Table] = []
+        asked = self.ask(number, place, pair, tables)
+        return {**row("found", asked), "part": [asked.part], **row("tables", tables)}
+
+    def ask(self, number: int, place: int, pair: Pair, tables: list[pa.Table]) -> Asked:
+        """The sums of `predictive` on one pair, or the error that it met."""
+        if isinstance(self._scanner, AttnscanError):
+            return Asked(number, error=self._scanner)
+
+        def keep(places: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
+            tables.append(self._plan.table(places, sums))
+
+        try:
+            sums = predictive_sums(self._scanner, [("", place, pair)], on_pairs=keep if self._plan.per_pair else None)
+        except AttnscanError as error:
+            return Asked(number, error=error)
+        return Asked(number, sums, part=_part(f"predictive-{number:06}", tables))
+
+
+def _part(name: str, tables: Sequence[pa.Table]) -> str:
+    """The name of a part, none if it has no rows: Ray writes no file then."""
+    return name if any(len(table) for table in tables) else ""

@@ -1,0 +1,131 @@
+"""The one-machine engine: a stream of pairs in, sums out, with all that is needed to stop and go on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from attnscan.errors import InputError
+from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.results.dependencies import Help
+from attnscan.results.ranking import Ranking
+from attnscan.results.scores import FloatArray
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import OnPairs, Scanner
+from attnscan.scan.stream import OnBad, Seen, each_batch
+from attnscan.scoring.predictive import Report
+from attnscan.scoring.sums import ScoreSums
+
+
+@dataclass(frozen=True)
+class ScanState:
+    """What a scan has found so far: enough to go on from, or to finish with."""
+
+    seen: Seen = field(default_factory=Seen)
+    sums: ScoreSums | None = None
+
+    def finish(
+        self,
+        scanner: Scanner,
+        report: Report | None = None,
+        on_pairs: OnPairs | None = None,
+        *,
+        predictive: bool = True,
+    ) -> Ranking:
+        """The ranking of what has been seen, `predictive` measured on its sample now.
+
+        Raises: InputError if nothing has.
+        """
+        if self.sums is None:
+            raise InputError("there is no pair to score", "give a file with at least one pair that is not skipped")
+        sums, seen = self.sums, self.seen
+        if predictive and scanner.measure is not None:
+            sums += predictive_sums(scanner, seen.sample, report, on_pairs)
+        signature = scanner.signature(seen.digest, read=seen.read, truncated=seen.truncated, skipped=seen.skipped)
+        return Ranking(sums.finish(), signature)
+
+
+def scan(
+    scanner: Scanner,
+    records: Iterable[Record],
+    start: ScanState | None = None,
+    on_bad: OnBad | None = None,
+    on_pairs: OnPairs | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> Generator[ScanState, None, None]:
+    """Score every head on a stream of pairs; yields the state after each window of batches.
+
+    With a `start`, `records` begin where it ended. A pair that the model cannot read is handed to `on_bad` and
+    skipped, or raised if there is none. `on_pairs` is given each pair's own sums, batch by batch, and
+    `on_batch` the number of pairs that are done.
+
+    Raises: InputError, which says where the pair stands.
+    """
+    state = start or ScanState()
+    sums, done = state.sums, state.seen.read
+    score = partial(_scored, with_pairs=on_pairs is not None)
+    with closing(each_batch(scanner, records, state.seen, on_bad, score)) as batches_scored:
+        for batch, found, seen in batches_scored:
+            for batch_sums, kept in found:
+                if on_pairs is not None:
+                    for own in kept:
+                        on_pairs(*own)
+                sums = batch_sums if sums is None else sums + batch_sums
+            done += len(batch)
+            if on_batch is not None and batch:
+                on_batch(done)
+            if seen is not None:
+                state, done = ScanState(seen, sums), seen.read
+                yield state
+
+
+def _scored(
+    scanner: Scanner, batch: Sequence[EncodedInput], *, with_pairs: bool
+) -> tuple[ScoreSums, list[tuple[Sequence[int], Mapping[str, FloatArray]]]]:
+    """The sums of a batch; beside them what `on_pairs` is to be given, if it is wanted."""
+    kept: list[tuple[Sequence[int], Mapping[str, FloatArray]]] = []
+    sums = scanner.score(batch, on_pairs=(lambda *own: kept.append(own)) if with_pairs else None)
+    return sums, kept
+
+
+def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
+    """Load the model, score every head on `pairs`, and return the sums, which add to other shards'.
+
+    `predictive` is not among them: it is measured on a sample of all shards, by `ScanState.finish`.
+    Raises: InputError if there is no pair.
+    """
+    records = (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1))
+    sums = None
+    with Scanner(options) as scanner:
+        for state in scan(scanner, records):
+            sums = state.sums
+    if sums is None:
+        raise InputError("there is no pair to score", "give at least one")
+    return sums
+
+
+def predictive_sums(
+    scanner: Scanner,
+    sample: Sequence[tuple[str, int, Pair]],
+    report: Report | None = None,
+    on_pairs: OnPairs | None = None,
+) -> ScoreSums:
+    """The sums of `predictive` alone, on a sample of pairs as `Seen` holds it."""
+    cutting = replace(scanner.options, on_long="truncate")
+    inputs = [replace(scanner.encode(pair, cutting), number=number) for _, number, pair in sample]
+    helps: list[Help] = []
+    if report is not None:
+        report(0, len(sample))
+    for found in scanner.helps(inputs):
+        helps.append(found)
+        if report is not None:
+            report(len(helps), len(sample))
+    total: ScoreSums | None = None
+    for one, found in zip(inputs, helps, strict=True):
+        sums = scanner.score([one], [found], on_pairs=on_pairs, only=["predictive"])
+        total = sums if total is None else total + sums
+    assert total is not None
+    return total

@@ -1,0 +1,107 @@
+"""What a scan is asked to compute: one object, built by the command line and by the Python API alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypedDict, get_args
+
+from attnscan.errors import OptionError, nearest
+from attnscan.inputs.tokens import Unit
+from attnscan.model.sources import Device, Dtype
+from attnscan.results.terms import THRESHOLD
+from attnscan.scoring.patterns import PATTERNS, Pattern, PatternLike
+
+Predictive = Literal["auto", "cpmi", "distance", "off"]
+OnLong = Literal["truncate", "skip", "error"]
+Engine = Literal["local", "ray"]
+
+
+@dataclass(frozen=True)
+class ScanOptions:
+    """Everything that decides what a scan computes."""
+
+    model: str | None = None
+    """A hub id, a directory or `bundled`; None for the default."""
+    device: Device = "auto"
+    dtype: Dtype = "auto"
+    unit: Unit = "token"
+    """Score tokens, or words with their pieces merged."""
+    related: bool = True
+    """Whether related words count as identical ones do."""
+    on_long: OnLong = "error"
+    """What to do with an input that is longer than the model reads: cut it, leave it out, or stop."""
+    threshold: float = THRESHOLD
+    """How far above chance a pattern must be to give a head its label, in [0, 1]."""
+    batch_tokens: int | None = None
+    """The most tokens in a batch, padding included; None for what suits the device and its free memory."""
+    predictive: Predictive = "auto"
+    """How to find the words that predict a word: by the masked-LM head (`cpmi`), by how far the last hidden
+    state moves (`distance`), not at all (`off`), or the first of these that the checkpoint allows."""
+    predictive_words: int = 32
+    """The most words of an input that are hidden for `predictive`."""
+    predictive_pairs: int = 16
+    """Of many inputs, how many are asked for `predictive`: a sample drawn with `seed`."""
+    seed: int = 0
+    """For everything that is drawn at random."""
+    patterns: tuple[Pattern, ...] = PATTERNS
+
+    def __post_init__(self) -> None:
+        """Raises: OptionError for a value that there is not."""
+        for name, values in _CHOICES.items():
+            value, known = getattr(self, name), get_args(values)
+            if value not in known:
+                raise OptionError(f"there is no {name} {value!r}", nearest(str(value), known, f"give {_either(known)}"))
+        for name, least in _LEAST.items():
+            if (value := getattr(self, name)) is not None and value < least:
+                raise OptionError(f"{name} is {value}", f"give {least} or more")
+        if not 0 <= self.threshold <= 1:
+            raise OptionError(f"threshold is {self.threshold}", "give 0 to 1")
+
+
+_CHOICES = {
+    "device": Device,
+    "dtype": Dtype,
+    "unit": Unit,
+    "on_long": OnLong,
+    "predictive": Predictive,
+}
+_LEAST = {"batch_tokens": 1, "predictive_words": 2, "predictive_pairs": 1, "seed": 0}
+
+
+def _either(values: tuple[str, ...]) -> str:
+    return f"{', '.join(values[:-1])} or {values[-1]}"
+
+
+class Choices(TypedDict, total=False):
+    """What the functions of `import attnscan` take by name: the fields of ScanOptions but the model.
+
+    `patterns` may also be functions of one's own, and names.
+    """
+
+    device: Device
+    dtype: Dtype
+    unit: Unit
+    related: bool
+    on_long: OnLong
+    threshold: float
+    batch_tokens: int | None
+    predictive: Predictive
+    predictive_words: int
+    predictive_pairs: int
+    seed: int
+    patterns: Sequence[PatternLike]
+
+
+@dataclass(frozen=True)
+class ClusterOptions:
+    """Where and how a scan is spread over machines; it changes nothing in what is computed."""
+
+    address: str | None = None
+    """Of a Ray cluster; None for $RAY_ADDRESS, else one that is started on this machine."""
+    workers: int | None = None
+    """Each holds the model once; None for as many as the cluster has GPUs or CPUs for."""
+    worker_cpus: int = 1
+    """CPU cores of a worker."""
+    block_pairs: int = 1024
+    """The pairs that a worker scores at a time, and that are scored again where one dies."""

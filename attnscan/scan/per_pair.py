@@ -1,0 +1,236 @@
+"""Every pair's score of every head and pattern, in a Parquet file, for statistics of one's own; and back to a ranking.
+
+Columns: `pair` (its number in the input, from 1), `layer`, `head`, `pattern`; `score`, `chance` and `n` with every key;
+`words_score`, `words_chance` and `words_n` with words alone. A row is left out where the pair has no eligible query.
+
+A cluster writes a directory of such files, in which `pair` is the number in the pair's own file, whose name is one
+column more, `file`. What one file says of itself in its metadata stands there in `_common_metadata`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnscan.errors import OutputError, PairsError
+from attnscan.results.files import begun, explained, settle
+from attnscan.results.ranking import Ranking
+from attnscan.results.scores import FloatArray, Scores, ScoreTable
+from attnscan.results.signature import Signature
+from attnscan.scoring.sums import Sums
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_KINDS = ("", "words_")  # with every key, with words alone
+_MOMENTS = ("weight", "weight2", "weight_n", "n", "n2", "chance", "pairs")
+_MAX_HEADS = 1 << 20  # of a file that is read: layers x heads
+_COMMON = "_common_metadata"  # what Parquet's readers call a file that holds no rows
+_PART = re.compile(r"[a-z0-9-]{1,40}")
+
+
+class PerPairWriter:
+    """Writes the file as the pairs come; it gets its name when it is whole.
+
+    Raises: OutputError if it cannot be written, is no regular file, or pyarrow is not installed.
+    """
+
+    def __init__(self, path: Path, patterns: Sequence[str]) -> None:
+        self._path, self._patterns = path, list(patterns)
+        _, self._parquet = _pyarrow()
+        if path.exists() and not path.is_file():
+            raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
+        with explained(path):
+            self._beside = begun(path)
+        self._writer: Any = None
+
+    def __enter__(self) -> PerPairWriter:
+        return self
+
+    def write(self, pairs: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
+        """Add some pairs. Shape: each of `sums` is [pair, layer, head, pattern]."""
+        table = pair_table(pairs, sums, self._patterns)
+        with explained(self._path):
+            if self._writer is None:
+                self._writer = self._parquet.ParquetWriter(self._beside, table.schema)
+            self._writer.write_table(table)
+
+    def finish(self, signature: Signature, grid: tuple[int, int]) -> None:
+        """Add what the file has to say of itself, and give it its name."""
+        with explained(self._path):
+            if self._writer is not None:
+                self._writer.add_key_value_metadata(_about(signature, self._patterns, grid))
+                self._writer.close()
+                settle(self._beside, self._path)
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with suppress(OSError):  # a full disk, which is then what ended the run
+            if self._writer is not None:
+                self._writer.close()
+        self._beside.unlink(missing_ok=True)
+
+
+def pair_table(
+    pairs: Sequence[int], sums: Mapping[str, FloatArray], patterns: Sequence[str], file: str | None = None
+) -> pa.Table:
+    """The rows of some pairs, of one `file` if that is told.
+
+    Shape: each of `sums` is [pair, layer, head, pattern].
+    """
+    arrow, _ = _pyarrow()
+    place = np.nonzero(sums["every_key.n"] > 0)
+    columns: dict[str, Any] = {} if file is None else {"file": _repeated(file, len(place[0]))}
+    columns |= {
+        "pair": np.asarray(pairs, dtype=np.int64)[place[0]],
+        "layer": place[1].astype(np.int32),
+        "head": place[2].astype(np.int32),
+        "pattern": arrow.DictionaryArray.from_arrays(place[3].astype(np.int8), list(patterns)),
+    }
+    for prefix, kind in zip(_KINDS, ("every_key", "words_only"), strict=True):
+        count = sums[f"{kind}.n"][place]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            columns[f"{prefix}score"] = sums[f"{kind}.weight"][place] / count
+            columns[f"{prefix}chance"] = sums[f"{kind}.chance"][place] / count
+        columns[f"{prefix}n"] = count.astype(np.int64)
+    return arrow.table(columns)
+
+
+def finish_directory(
+    directory: Path, signature: Signature, patterns: Sequence[str], grid: tuple[int, int], parts: Sequence[str]
+) -> None:
+    """Add to a directory what it has to say of itself; each of its parts is a directory of one file.
+
+    Raises: OutputError if a part is not there, or the directory cannot be written.
+    """
+    arrow, parquet = _pyarrow()
+    missing = [part for part in parts if len(list((directory / part).glob("*.parquet"))) != 1]
+    if missing:
+        raise OutputError(
+            f"{len(missing)} of {len(parts)} parts of the pairs' scores are not in {directory.parent}",
+            "name a directory on a disk that all machines of the cluster share",
+        )
+    about = _about(signature, patterns, grid, parts=list(parts))
+    parquet.write_metadata(arrow.schema([], metadata=about), directory / _COMMON)
+
+
+def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
+    """Rank heads by a file or directory that `--per-pair` wrote, read as a stream, without the model.
+
+    Raises: PairsError if it is another one, or damaged, or lacks one of the `wanted` patterns.
+    """
+    _, parquet = _pyarrow()
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise PairsError(f"{path} is not a regular file", "name a file that --per-pair wrote")
+    try:
+        about, files = _told(path)
+        layers, heads = about["grid"]
+        patterns = tuple(about["patterns"])
+        if not 0 < layers * heads <= _MAX_HEADS or len(patterns) > 127:
+            raise ValueError("a grid of no model")
+        sums = _Moments((layers, heads, len(patterns)))
+        for name in files:
+            with parquet.ParquetFile(name) as file:
+                for batch in file.iter_batches(batch_size=1 << 16):
+                    sums.add(batch, patterns)
+        signature = Signature(**about["signature"])
+    except FileNotFoundError:
+        raise PairsError(f"there is no file {path}", "check the path") from None
+    except OutputError:
+        raise
+    except Exception as error:  # whatever pyarrow and a damaged file make of each other
+        why = (str(error).splitlines() or [type(error).__name__])[0][:120]
+        raise PairsError(f"{path} is not a file that --per-pair wrote: {why}", "run heads --per-pair again") from None
+    if missing := [pattern for pattern in wanted if pattern not in patterns]:
+        raise PairsError(
+            f"{path} has no scores for {', '.join(missing)}: it holds {', '.join(patterns)}",
+            "run heads --per-pair again with that --pattern",
+        )
+    nothing = np.full((layers, heads), np.nan)
+    part_of = (None,) * len(patterns)
+    return Ranking(Scores(patterns, part_of, sums.table(""), sums.table("words_"), nothing), signature)
+
+
+def _told(path: Path) -> tuple[dict[str, Any], list[Path]]:
+    """What a file or a directory says of itself, and the files with its rows. Raises: ValueError, and pyarrow's."""
+    _, parquet = _pyarrow()
+    common = path / _COMMON if path.is_dir() else path
+    if path.is_dir() and not common.is_file():
+        raise ValueError(f"it has no {_COMMON}")
+    about = json.loads(parquet.read_metadata(common).metadata[b"attnscan"])
+    if not path.is_dir():
+        return about, [path]
+    files = []
+    for part in about["parts"]:
+        found = list((path / part).glob("*.parquet")) if _PART.fullmatch(part) else []
+        if len(found) != 1:
+            raise ValueError(f"its part {part} is not there")
+        files += found
+    return about, files
+
+
+def _about(signature: Signature, patterns: Sequence[str], grid: tuple[int, int], **more: Any) -> dict[str, str]:
+    about = {"signature": asdict(signature), "patterns": list(patterns), "grid": list(grid), **more}
+    return {"attnscan": json.dumps(about)}
+
+
+def _repeated(text: str, times: int) -> pa.DictionaryArray:
+    arrow, _ = _pyarrow()
+    readable = text.encode(errors="backslashreplace").decode()  # a file name need not be UTF-8
+    return arrow.DictionaryArray.from_arrays(np.zeros(times, dtype=np.int8), [readable])
+
+
+class _Moments:
+    """Sums over the rows of a file, by layer, head and pattern."""
+
+    def __init__(self, shape: tuple[int, int, int]) -> None:
+        self._sums = {prefix: {name: np.zeros(shape) for name in _MOMENTS} for prefix in _KINDS}
+
+    def add(self, batch: pa.RecordBatch, patterns: Sequence[str]) -> None:
+        """Add rows."""
+        columns = {name: batch.column(name) for name in batch.schema.names}
+        numbers = {pattern: i for i, pattern in enumerate(patterns)}
+        p = np.array([numbers[name] for name in columns["pattern"].to_pylist()], dtype=np.int64)
+        place = (columns["layer"].to_numpy().astype(np.int64), columns["head"].to_numpy().astype(np.int64), p)
+        if min(map(np.min, place[:2]), default=0) < 0:
+            raise ValueError("a head below zero")
+        for prefix in _KINDS:
+            n = columns[f"{prefix}n"].to_numpy().astype(float)
+            some = n > 0
+            where = tuple(index[some] for index in place)
+            n = n[some]
+            weight = columns[f"{prefix}score"].to_numpy()[some] * n
+            chance = columns[f"{prefix}chance"].to_numpy()[some] * n
+            each = {
+                "weight": weight,
+                "weight2": weight**2,
+                "weight_n": weight * n,
+                "n": n,
+                "n2": n**2,
+                "chance": chance,
+            }
+            for name, values in {**each, "pairs": np.ones_like(n)}.items():
+                np.add.at(self._sums[prefix][name], where, values)
+
+    def table(self, prefix: str) -> ScoreTable:
+        """The table that they finish into."""
+        sums = self._sums[prefix]
+        return Sums(**sums, whole=np.full_like(sums["weight"], np.nan)).finish()
+
+
+def _pyarrow() -> tuple[Any, Any]:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise OutputError(
+            "Parquet needs pyarrow, which is not installed", "run: pip install 'attnscan[parquet]'"
+        ) from None
+    return pyarrow, pyarrow.parquet

@@ -1,0 +1,233 @@
+"""A model made ready to score: tokenize, run under the tap, score every head, one batch at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from types import TracebackType
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import attnscan
+from attnscan.errors import AttnscanError, ModelError
+from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
+from attnscan.inputs.encode import encode_pair
+from attnscan.inputs.pairs import Pair
+from attnscan.inputs.related import Relatedness
+from attnscan.model.loading import load
+from attnscan.model.sources import Source, choose
+from attnscan.model.tap import AttentionBlock, Consumer, Tap
+from attnscan.model.threads import most_workers, replicas
+from attnscan.results.dependencies import Help
+from attnscan.results.scores import FloatArray
+from attnscan.results.signature import Signature
+from attnscan.results.terms import HelpMeasure
+from attnscan.scan.options import ScanOptions
+from attnscan.scoring.patterns import PATTERN_SET_VERSION
+from attnscan.scoring.predictive import Report, help_between_words, measure_of
+from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.sums import ScoreSums
+from attnscan.scoring.targets import targets_of
+
+OnPairs = Callable[[Sequence[int], Mapping[str, FloatArray]], None]
+"""Given the numbers of some pairs and their own sums, as `Scorer.pair_sums` names them."""
+
+
+class Scanner:
+    """A loaded model, tapped, and ready for any number of pairs. Close it, or use it in a `with`.
+
+    Raises: ModelError, DeviceError if the model cannot be had on the device.
+    """
+
+    def __init__(self, options: ScanOptions, source: Source | None = None) -> None:
+        self.options = options
+        self.loaded = load(source or choose(options.model), options.device, options.dtype)
+        self.measure: HelpMeasure | None
+        self.measure, self.why_no_measure = measure_of(self.loaded, options.predictive)
+        if all(pattern.target is not None for pattern in options.patterns):
+            self.measure, self.why_no_measure = None, "not asked for"
+        elif self.measure is None and options.predictive not in ("auto", "off"):
+            raise ModelError(
+                f"--predictive {options.predictive} cannot be measured with {self.loaded.source.name}: "
+                f"{self.why_no_measure}",
+                "leave the option out",
+            )
+        self._tap = Tap(self.loaded.model)
+
+    def __enter__(self) -> Scanner:
+        self._tap.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._tap.__exit__(kind, error, at)
+
+    def with_options(self, **changes: Any) -> Scanner:
+        """The same model under the same tap, read by other options; closing is left to this one."""
+        other = copy(self)
+        other.options = replace(self.options, **changes)
+        return other
+
+    @contextmanager
+    def crew(self, most: int, longest: int) -> Iterator[list[Scanner]]:
+        """Itself and replicas, at most so many in all, which can score inputs of that length at the same time.
+
+        There is no replica where the model's attention comes for all layers together, which takes much memory.
+        """
+        _ = self._relatedness  # measured once, and shared by the copies
+        most = min(most, most_workers(self.loaded, self.options.batch_tokens, longest))
+        with ExitStack() as taps:
+            crew = []
+            for loaded in replicas(self.loaded, most)[1:]:
+                other = self.with_options()
+                other.loaded, other._tap = loaded, taps.enter_context(Tap(loaded.model))
+                crew.append(other)
+            yield [self, *(crew if crew and crew[0]._shows_layers() else [])]
+
+    def _shows_layers(self) -> bool:
+        """Whether the model calls the tap: by what its class says or, if that says nothing, by running it on a word.
+
+        Gemma 2 and DiffLlama say so and do not; of these, each replica holds the weights of all layers.
+        """
+        if getattr(self.loaded.model, "_supports_attention_backend", False):
+            return True
+        try:
+            self.grid()
+        except AttnscanError:  # raised again by the first real input
+            return False
+        return self._tap.works
+
+    @property
+    def whole(self) -> Any:
+        """The model, its task head included."""
+        return self.loaded.whole
+
+    def grid(self) -> tuple[int, int]:
+        """How many layers and heads the model shows, by running it on a word.
+
+        Raises: ModelError if it shows none.
+        """
+        grids: list[tuple[int, int]] = []
+        batch = self.collate([self.encode(Pair("the"))])
+        self.run(batch.model_inputs, lambda block: grids.append(block.grid))
+        return grids[-1]
+
+    @property
+    def device(self) -> str:
+        """Where the model runs."""
+        return self.loaded.device.type
+
+    def encode(self, pair: Pair, options: ScanOptions | None = None) -> EncodedInput:
+        """Tokenize one pair, by other options than the scanner's own if there are any.
+
+        Raises: InputError, ModelError if the model cannot read it.
+        """
+        loaded, options = self.loaded, options or self.options
+        encoded = encode_pair(loaded.tokenizer, pair, options.unit, loaded.limit, options.on_long == "truncate")
+        loaded.check_ids(encoded.model_inputs["input_ids"])
+        return encoded
+
+    def help(self, encoded: EncodedInput, report: Report | None = None) -> Help | None:
+        """Which words of an input help to predict which; None if that is not measured."""
+        found = list(self.helps([encoded], report))
+        return found[0] if found else None
+
+    def helps(self, inputs: Sequence[EncodedInput], report: Report | None = None) -> Iterator[Help]:
+        """The same for each of some inputs; nothing if that is not measured."""
+        if self.measure is None:
+            return iter(())
+        return help_between_words(
+            self.loaded,
+            inputs,
+            self.measure,
+            most_words=self.options.predictive_words,
+            batch_tokens=self.options.batch_tokens,
+            report=report,
+        )
+
+    def score(
+        self,
+        inputs: Sequence[EncodedInput],
+        helps: Sequence[Help] = (),
+        also: Consumer | None = None,
+        on_pairs: OnPairs | None = None,
+        only: Sequence[str] | None = None,
+    ) -> ScoreSums:
+        """Run one batch and score every head on it; on `predictive` too, given each input's help.
+
+        `also` is shown every block of attention as well, and `on_pairs` each pair's own sums.
+        With `only`, the patterns named count alone, and the sums add nothing to the others.
+        """
+        batch = self.collate(inputs)
+        targets = targets_of(batch, self.options.patterns, helps)
+        scorer = Scorer(batch, targets if only is None else [target.if_any(only) for target in targets])
+
+        def consume(block: AttentionBlock) -> None:
+            scorer(block)
+            if also is not None:
+                also(block)
+
+        self.run(batch.model_inputs, consume)
+        if on_pairs is not None:
+            on_pairs([one.number for one in inputs], scorer.pair_sums())
+        sums = scorer.sums()
+        return sums if only is None else replace(sums, entropy=sums.entropy * 0, words=0.0)
+
+    def collate(self, inputs: Sequence[EncodedInput]) -> EncodedBatch:
+        """Inputs as one batch, where the model is, with the words that are related in its embeddings."""
+        return collate(inputs, self.loaded.pad_id, self._relatedness).to(self.loaded.device)
+
+    def run(self, model_inputs: dict[str, Tensor], consume: Consumer) -> None:
+        """Run the model as far as its last layer's weights, shown to a consumer block by block.
+
+        Raises: CaptureError.
+        """
+        self._tap.run(model_inputs, consume)
+
+    def signature(self, input_hash: str, *, read: int = 1, truncated: int = 0, skipped: int = 0) -> Signature:
+        """What a result has to say of where it comes from; the counts are of pairs."""
+        return signed(
+            self.options,
+            model=self.loaded.source.name,
+            revision=self.loaded.revision,
+            transformers=_transformers_version(),
+            dtype=str(self.loaded.dtype).removeprefix("torch."),
+            device=self.device,
+            input_hash=input_hash,
+            read_by=self.read_by,
+            predictive=self.measure or "off",
+            pairs_read=read,
+            pairs_truncated=truncated,
+            pairs_skipped=skipped,
+        )
+
+    @property
+    def read_by(self) -> str:
+        """How this model's attention is read: `tap`, or `output_attentions` at the price of memory."""
+        return "tap" if self._tap.works else "output_attentions"
+
+    @cached_property
+    def _relatedness(self) -> Relatedness | None:
+        return Relatedness.of(self.loaded.embedding, self.options.seed) if self.options.related else None
+
+
+def signed(options: ScanOptions, **about: Any) -> Signature:
+    """A signature, with what every result has in common filled in."""
+    about["model"] = about["model"].encode(errors="backslashreplace").decode()  # a file name need not be UTF-8
+    return Signature(
+        **about,
+        attnscan=attnscan.__version__,
+        torch=str(torch.__version__),
+        unit=options.unit,
+        pattern_set=PATTERN_SET_VERSION,
+    )
+
+
+def _transformers_version() -> str:
+    import transformers
+
+    return str(transformers.__version__)

@@ -1,0 +1,9 @@
+"""Patterns and attention to sums.
+
+patterns.py    the seven patterns
+targets.py     patterns applied to a batch
+readout.py     targets read off weights
+scorer.py      a consumer of attention: one batch to sums
+sums.py        sums that add, and what follows from them
+predictive.py  the pattern that asks the model
+"""

@@ -1,0 +1,143 @@
+"""How targets are read off weights: the few cells that most targets have are picked out, not multiplied through.
+
+A target of `next-word` has one cell a query, and one of `delimiter` two or three; only what is spread over much
+of the matrix is worth a pass over it, and a pass costs as much as a layer's feed-forward does on a few tokens. So
+each cell is picked once, for all targets, and once for both measures: over every key, and over words alone, where
+it counts for more by what its row has left. Sums are made in float64: that costs nothing on so few cells, and makes
+an input's sums independent of the inputs beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
+
+from attnscan.scoring.targets import Target, parts
+
+_DENSE = 1 / 8  # of a matrix's cells: a target with more is multiplied through
+
+
+class Readout:
+    """Targets of some inputs of one length, ready to measure their weights: over every key, and over words alone.
+
+    What is measured has a column for each target, and two for each that is a part of a wider one: the weight on that
+    one's target, on queries that are eligible for the part over every key, and on those that are over words alone.
+    """
+
+    def __init__(self, targets: Sequence[Target], inputs: slice, length: int, words: Tensor) -> None:
+        self._count, self._length = len(targets), length
+        self._words = words[inputs, None, None, :length]
+        matrices = [target.matrix[inputs, :length, :length] for target in targets]
+        self._even = {p: matrix.float() for p, matrix in enumerate(matrices) if targets[p].even}
+        self._even_on_words = {p: matrix * self._words[:, 0] for p, matrix in self._even.items()}
+        self._dense: dict[int, Tensor] = {}
+        """By column. Shape: [batch, query, key], zero for the inputs of which the column is sparse."""
+        self._pick_cells({p: matrix for p, matrix in enumerate(matrices) if p not in self._even})
+        self.eligible, self.eligible_on_words = self._with_a_target()
+        """Shape: [batch, query, pattern], 0 or 1."""
+        self._add_parts(parts(targets))
+
+    def _pick_cells(self, matrices: dict[int, Tensor]) -> None:
+        """Find the cells of all sparse targets together, and what each is in each; note the targets that are not."""
+        shape, most = (len(self._words), self._length, self._length), _DENSE * self._length**2
+        used = {p: matrix if matrix.dtype == torch.bool else matrix != 0 for p, matrix in matrices.items()}
+        sparse = {p: torch.ones(shape[0], dtype=torch.bool, device=self._words.device) for p in used}
+        cells = _places(used.values(), shape, self._words.device)
+        if max(map(len, cells)) > most:
+            sparse = {p: cells.count_nonzero((1, 2)) <= most for p, cells in used.items()}
+            cells = _places([each & sparse[p][:, None, None] for p, each in used.items()], shape, self._words.device)
+            for p in (p for p in used if not bool(sparse[p].all())):
+                self._dense[p] = matrices[p] * ~sparse[p][:, None, None]
+        padded = pad_sequence(cells, batch_first=True, padding_value=-1)
+        self._cells = padded.clip(0)  # padding points to the first cell, and weighs nothing
+        self._queries = self._cells // self._length
+        self._on_words = self._words[:, 0, 0].gather(1, self._cells % self._length)[:, None]
+        """Whether each cell's key is a word. Shape: [batch, 1, cell], 0 or 1."""
+        self._values = torch.zeros(*padded.shape, self._count, dtype=exact(padded.device), device=padded.device)
+        """Shape: [batch, cell, column]."""
+        for p, matrix in matrices.items():
+            counts = (padded >= 0) & sparse[p][:, None]
+            self._values[..., p] = matrix.flatten(1).gather(1, self._cells) * counts
+
+    def _with_a_target(self) -> Iterator[Tensor]:
+        """Which queries have a target: over every key, and over words alone."""
+        for on_words in (False, True):
+            cells = self._values * self._on_words[:, 0, :, None] if on_words else self._values
+            found = self._by_query(cells)
+            for p, matrix in self._dense.items():
+                found[..., p] += (matrix * self._words[:, 0] if on_words else matrix).sum(-1)
+            for p, matrix in self._even.items():
+                found[..., p] = (self._even_on_words[p] if on_words else matrix).amax(-1)
+            yield (found > 0).to(found.dtype)
+
+    def _add_parts(self, wider: Sequence[tuple[int, int]]) -> None:
+        """Add the columns that parts have beside their own."""
+        for eligible in (self.eligible, self.eligible_on_words):
+            for part, whole in wider:
+                column, queries = self._values.shape[-1], eligible[..., part]
+                cells = self._values[..., whole] * queries.gather(1, self._queries)
+                self._values = torch.cat([self._values, cells[..., None]], -1)
+                through = self._even.get(whole, self._dense.get(whole))
+                if through is not None:
+                    self._dense[column] = through * queries[..., None].float()
+
+    def _by_query(self, cells: Tensor) -> Tensor:
+        """The sums of cells in each query's row. Shape: [batch, cell, column] -> [batch, query, column]."""
+        sums = cells.new_zeros(len(cells), self._length, cells.shape[-1])
+        return sums.scatter_add_(1, self._queries[..., None].expand_as(cells), cells)
+
+    def left(self, weights: Tensor) -> Tensor:
+        """The weight that each query has on words. Shape: [batch, head, query, key] -> [batch, head, query]."""
+        return (weights * self._words).sum(-1)
+
+    def __call__(self, weights: Tensor, share: Tensor) -> Tensor:
+        """Weight on target, summed over queries.
+
+        Shape: [batch, head, query, key], and what a query's weights are multiplied with over words alone
+        [batch, head, query] -> [2, batch, head, column], over every key and over words alone.
+        """
+        measured = self._on_cells(weights, share)
+        for c, column in self._dense.items():  # no matrix product: its rounding depends on how many inputs there are
+            on_column = weights * column[:, None]
+            measured[0, ..., c] += on_column.sum((-1, -2))
+            measured[1, ..., c] += ((on_column * self._words).sum(-1) * share).sum(-1)
+        for p, target in self._even.items():
+            measured[0, ..., p] = torch.minimum(weights, target[:, None]).sum((-1, -2))
+            shared = weights * share[..., None]
+            measured[1, ..., p] = torch.minimum(shared, self._even_on_words[p][:, None], out=shared).sum((-1, -2))
+        return measured
+
+    def _on_cells(self, weights: Tensor, share: Tensor) -> Tensor:
+        """The same for the sparse columns."""
+        heads = weights.shape[1]
+        cells, queries = (index[:, None].expand(-1, heads, -1) for index in (self._cells, self._queries))
+        picked = weights.flatten(2).gather(2, cells)
+        on_words = picked * share.gather(2, queries) * self._on_words
+        both = torch.cat([picked, on_words], 1).to(self._values.dtype) @ self._values
+        return both.view(len(both), 2, heads, -1).transpose(0, 1)
+
+    def by_query(self, weights: Tensor) -> Tensor:
+        """Weight on target of each query. Shape: [batch, query, key] -> [batch, query, pattern]."""
+        picked = weights.flatten(1).gather(1, self._cells)[..., None]
+        measured = self._by_query(picked * self._values[..., : self._count])
+        for p in (p for p in self._dense if p < self._count):
+            measured[..., p] += (weights * self._dense[p]).sum(-1, dtype=measured.dtype)
+        for p, target in self._even.items():
+            measured[..., p] = torch.minimum(weights, target).sum(-1, dtype=measured.dtype)
+        return measured
+
+
+def _places(used: Iterable[Tensor], shape: tuple[int, int, int], device: torch.device) -> list[Tensor]:
+    """The cells of each input that any of some targets uses, by their place in its matrix. Shape: [cell] each."""
+    union = torch.zeros(shape, dtype=torch.bool, device=device)
+    for cells in used:
+        union |= cells
+    return [row.nonzero()[:, 0] for row in union.flatten(1)]
+
+
+def exact(device: torch.device) -> torch.dtype:
+    """Float64, where the device has it."""
+    return torch.float32 if device.type == "mps" else torch.float64

@@ -1,0 +1,187 @@
+"""Weights x targets: a consumer of attention that measures every head of a batch against its targets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnscan.errors import CaptureError
+from attnscan.inputs.batch import EncodedBatch
+from attnscan.model.tap import AttentionBlock
+from attnscan.results.scores import FloatArray
+from attnscan.scoring.readout import Readout, exact
+from attnscan.scoring.sums import ScoreSums, Sums
+from attnscan.scoring.targets import Target, parts
+
+_KINDS = ("every_key", "words_only")
+_LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing but park
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What some inputs of one length are scored by."""
+
+    is_word: Tensor
+    """Shape: [batch, 1, unit], bool."""
+    readout: Readout
+    chance: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
+    """By the id of what is visible: that itself, and what `_by_chance` says."""
+
+
+class Scorer:
+    """A consumer of attention blocks that scores one batch against its targets."""
+
+    def __init__(self, batch: EncodedBatch, targets: Sequence[Target]) -> None:
+        self._targets = targets
+        self._words = batch.word.float()
+        self._merge = None if batch.unit is None else _Merge(batch.unit)
+        self._parts: dict[tuple[int, int, int], _Part] = {}
+        self._grid = (0, 0)
+
+    def fresh(self) -> Scorer:
+        """Another scorer of the same batch, which has seen nothing yet."""
+        other = copy(self)
+        other._grid = (0, 0)
+        return other
+
+    def _start(self, grid: tuple[int, int]) -> None:
+        """Make room for every layer and head."""
+        self._grid = grid
+        shape, dtype = (len(self._words), *grid), exact(self._words.device)
+        count = len(self._targets)
+        self._entropy = self._words.new_full(shape, torch.nan, dtype=dtype)
+        self._weight = self._words.new_zeros(len(_KINDS), *shape, count + 2 * len(parts(self._targets)), dtype=dtype)
+        """On targets, in the columns of `Readout`."""
+        self._counted = self._words.new_zeros(len(_KINDS), *shape, 2 * count, dtype=dtype)
+        """Eligible queries, then chance."""
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block; a block that comes again replaces what it said before."""
+        if block.grid != self._grid:
+            self._start(block.grid)
+        start, stop, _ = block.inputs.indices(len(self._words))
+        if self._merge is None:
+            self._take(block, slice(start, stop), block.weights, block.logits)
+            return
+        for row, number in enumerate(range(start, stop)):  # words are of any number, whatever that of tokens
+            weights, logits = self._merge(
+                number, block.weights[row, None], None if block.logits is None else block.logits[row, None]
+            )
+            self._take(block, slice(number, number + 1), weights, logits)
+
+    def _take(self, block: AttentionBlock, inputs: slice, weights: Tensor, logits: Tensor | None) -> None:
+        """Score some inputs of one length: over every key, and over words alone, each row renormalised."""
+        part = self._part(inputs, weights.shape[-1])
+        place = (inputs, block.layer, block.heads)
+        entropy = _row_entropy(weights, logits).where(part.is_word, 0.0)
+        self._entropy[place] = entropy.sum(-1, dtype=self._entropy.dtype)
+        left = part.readout.left(weights)
+        counts = left >= _LEAST_LEFT
+        self._weight[:, *place] = part.readout(weights, counts / left.clip(_LEAST_LEFT))
+        every_key, on_words = self._by_chance(part, block, inputs)
+        self._counted[0, *place] = every_key
+        self._counted[1, *place] = counts.to(on_words) @ on_words
+
+    def _part(self, inputs: slice, length: int) -> _Part:
+        """The targets of some inputs, laid out once for all layers."""
+        key = (inputs.start, inputs.stop, length)
+        if key not in self._parts:
+            readout = Readout(self._targets, inputs, length, self._words)
+            self._parts[key] = _Part(self._words[inputs, None, :length] > 0, readout)
+        return self._parts[key]
+
+    def _by_chance(self, part: _Part, block: AttentionBlock, inputs: slice) -> tuple[Tensor, Tensor]:
+        """How many queries are eligible, and their weight on target by chance: over every key, and over words alone.
+
+        Shape: [batch, 1, 2 x pattern], summed over queries; [batch, query, 2 x pattern], for those that count.
+        """
+        visible, length = block.visible, block.weights.shape[-1]
+        if id(visible) not in part.chance:
+            even = visible[inputs, :length, :length].float()
+            even = even / even.sum(-1, keepdim=True).clip(1)
+            if self._merge is not None:
+                even = self._merge(inputs.start, even[:, None])[0][:, 0]
+            on_words = even * part.is_word
+            on_words = on_words / on_words.sum(-1, keepdim=True).clip(_LEAST_LEFT)
+            readout = part.readout
+            every_key = torch.cat([readout.eligible, readout.by_query(even)], -1).sum(1, keepdim=True)
+            on_words = torch.cat([readout.eligible_on_words, readout.by_query(on_words)], -1)
+            part.chance[id(visible)] = (visible, every_key, on_words)
+        return part.chance[id(visible)][1:]
+
+    def sums(self) -> ScoreSums:
+        """The batch's sums, once every block has come.
+
+        Raises: CaptureError if the model's attention is not finite.
+        """
+        pairs = self.pair_sums()
+        every_key, words_only = (
+            Sums.of(*(pairs[f"{kind}.{name}"] for name in ("weight", "n", "chance", "whole"))) for kind in _KINDS
+        )
+        entropy = self._entropy.cpu().numpy().astype(np.float64)
+        if not np.isfinite(entropy).all():
+            layer = int(np.argwhere(~np.isfinite(entropy))[:, 1].min())
+            raise CaptureError(
+                f"the attention weights are not finite from layer {layer} on",
+                "the checkpoint's weights hold NaN or infinity, or --dtype float16 overflows: try float32",
+            )
+        return ScoreSums(
+            patterns=tuple(target.id for target in self._targets),
+            part_of=tuple(target.part_of for target in self._targets),
+            every_key=every_key,
+            words_only=words_only,
+            entropy=entropy.sum(0),
+            words=float(self._words.sum()),
+        )
+
+    def pair_sums(self) -> dict[str, FloatArray]:
+        """Each pair's own sums: `weight`, `whole`, `n` and `chance`, as `every_key.weight` and `words_only.weight`.
+
+        Shape: each [pair, layer, head, pattern].
+        """
+        count, wider = len(self._targets), parts(self._targets)
+        found: dict[str, FloatArray] = {}
+        for k, kind in enumerate(_KINDS):
+            weight, counted = (each[k].cpu().numpy().astype(np.float64) for each in (self._weight, self._counted))
+            whole = weight[..., :count].copy()
+            whole[..., [p for p, _ in wider]] = weight[..., count + k * len(wider) :][..., : len(wider)]
+            found |= {f"{kind}.weight": weight[..., :count], f"{kind}.whole": whole}
+            found |= {f"{kind}.n": counted[..., :count], f"{kind}.chance": counted[..., count:]}
+        return found
+
+
+def _row_entropy(weights: Tensor, logits: Tensor | None) -> Tensor:
+    """Entropy of each row, in nats. Shape: [batch, head, query, key] -> [batch, head, query]."""
+    if logits is None:
+        precise = weights.to(exact(weights.device))
+        return -(precise * precise.clip(torch.finfo(weights.dtype).tiny).log()).sum(-1)
+    # Logarithms of all weights cost more than the softmax. One a row is enough: log w = log w_max - (l_max - l).
+    below = logits.amax(-1, keepdim=True) - logits
+    return (below.mul_(weights).sum(-1) - weights.amax(-1).log()).clip(0)
+
+
+class _Merge:
+    """Merges the pieces of words: attention to a word is the sum over its pieces, from it the mean."""
+
+    def __init__(self, unit: Tensor) -> None:
+        self._unit = unit
+        self._made: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __call__(self, number: int, weights: Tensor, logits: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Merge the weights of one input, by its number in the batch; nothing is done where every token is a word.
+
+        Shape: [1, head, token, token] -> [1, head, unit, unit], and the logits, which no merged weights have.
+        """
+        if number not in self._made:
+            unit = self._unit[number, : weights.shape[-1]]
+            into = (unit[:, None] == torch.arange(int(unit.max()) + 1, device=unit.device)).float()  # [token, unit]
+            self._made[number] = (into, (into / into.sum(0).clip(1)).T)
+        into, mean = self._made[number]
+        if len(mean) == len(into):
+            return weights, logits
+        return mean @ weights @ into, None

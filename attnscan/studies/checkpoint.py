@@ -1,0 +1,112 @@
+"""What one checkpoint is and what can be scored in it, found by running two short sentences through it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+
+from attnscan.inputs.batch import EncodedInput, collate
+from attnscan.inputs.pairs import Pair
+from attnscan.model.keeper import AttentionKeeper
+from attnscan.model.loading import NO_LIMIT, position_rows
+from attnscan.model.sources import Source
+from attnscan.results.attention import Attention
+from attnscan.results.checkpoint import Checkpoint
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.targets import targets_of
+
+if TYPE_CHECKING:
+    pass
+
+_PROBE = Pair("the cat sat on the mat.", "the cat ran to the cat.")  # every pattern has words in it
+
+
+def examine(options: ScanOptions, source: Source) -> Checkpoint:
+    """Load a checkpoint and run it.
+
+    Raises: ModelError, DeviceError if it cannot be loaded or its attention not be read.
+    """
+    with Scanner(options, source) as scanner:
+        loaded, encoded = scanner.loaded, scanner.encode(_PROBE)
+        attention = _attention(scanner, encoded)
+        layers, heads = attention.grid
+        return Checkpoint(
+            model=source.name,
+            family=str(loaded.model.config.model_type),
+            architecture=type(loaded.model).__name__,
+            layers=layers,
+            heads=heads,
+            read_by=scanner.read_by,
+            template=_template(encoded),
+            longest_input=loaded.limit if loaded.limit < NO_LIMIT else None,
+            positions=_positions(loaded.model),
+            segment_ids=_heeds_segments(scanner, encoded, attention),
+            mask_token=loaded.tokenizer.mask_token,
+            masked_lm_head=loaded.masked_lm is not None,
+            not_scored=_not_scored(scanner, encoded, attention),
+        )
+
+
+def _attention(scanner: Scanner, encoded: EncodedInput) -> Attention:
+    keeper = AttentionKeeper()
+    scanner.score([encoded], also=keeper)
+    return keeper.attention(encoded)
+
+
+def _template(encoded: EncodedInput) -> str:
+    """Each run of a sentence's tokens as its letter.
+
+    >>> _template(EncodedInput(("[CLS]", "a", "cat", "[SEP]"), (-1, 0, 0, -1), (0, 1, 2, 3), (False,) * 4))
+    '[CLS] A [SEP]'
+    """
+    tokens = zip(encoded.tokens, encoded.sentence, strict=True)
+    places = groupby(
+        (text if sentence < 0 else "AB"[sentence], i * (sentence < 0)) for i, (text, sentence) in enumerate(tokens)
+    )
+    return " ".join(text for (text, _), _ in places)
+
+
+def _positions(model: Any) -> str | None:
+    """By the names that parts of it bear in every family; not every family has such."""
+    kinds = {
+        "absolute": position_rows(model) is not None,
+        "rotary": any("Rotary" in type(module).__name__ for module in model.modules()),
+        "relative": any(re.search(r"\brel(ative)?_", name) for name, _ in model.named_parameters()),
+    }
+    return " and ".join(kind for kind, there in kinds.items() if there) or None
+
+
+def _heeds_segments(scanner: Scanner, encoded: EncodedInput, attention: Attention) -> bool:
+    """Whether weights change when every token is said to be of sentence A."""
+    given = encoded.model_inputs.get("token_type_ids")
+    if not given or not any(given):
+        return False
+    without = replace(encoded, model_inputs={**encoded.model_inputs, "token_type_ids": [0] * len(given)})
+    return not np.allclose(_attention(scanner, without).weights, attention.weights, atol=1e-6)
+
+
+def _not_scored(scanner: Scanner, encoded: EncodedInput, attention: Attention) -> dict[str, str]:
+    """Patterns without a target in these two sentences, or with one that no query may see."""
+    visible = torch.from_numpy(attention.visible).any(0)
+    why: dict[str, str] = {}
+    for pattern, target in zip(
+        scanner.options.patterns, targets_of(collate([encoded]), scanner.options.patterns), strict=True
+    ):
+        matrix = target.matrix[0] > 0
+        if pattern.target is None:
+            if scanner.measure is None:
+                why[pattern.id] = scanner.why_no_measure
+        elif not matrix.any():
+            why[pattern.id] = _WITHOUT_TARGET.get(pattern.id, "the tokenizer does not write the same word alike")
+        elif not (matrix & visible).any():
+            why[pattern.id] = "no token sees a later one, so it is always 0"
+    return why
+
+
+_WITHOUT_TARGET = {"delimiter": "the tokenizer inserts no special tokens"}

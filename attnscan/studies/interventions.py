@@ -1,0 +1,135 @@
+"""What can be changed in what a model reads, to see whether a head's pattern depends on it.
+
+Positions are changed where the model looks them up, so that no convention of any family (RoBERTa counts
+from 2, DistilBERT takes no position ids) needs to be known here: the embedding that gives its rows one after
+the other is the positions', and what it gives is reordered. Models with rotary embeddings have none, and take
+position ids.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnscan.errors import ModelError
+from attnscan.inputs.batch import EncodedInput
+from attnscan.model.running import forward
+
+SHUFFLES = 8
+_MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's
+ModelInputs = dict[str, Tensor]
+
+
+class Positions:
+    """The way to a model's positions, found by running it once.
+
+    Raises: ModelError if it has no positions that can be moved.
+    """
+
+    def __init__(self, model: Any, probe: ModelInputs) -> None:
+        self._model = model
+        self._embedding = _position_embedding(model, probe)
+        if self._embedding is None and "position_ids" not in inspect.signature(model.forward).parameters:
+            raise ModelError("the model takes no position ids and looks up no position embeddings")
+        if self._embedding is None and not _counts_from_zero(model, probe):
+            raise ModelError("the model counts its positions in a way of its own")  # as I-BERT does, from 2
+
+    @contextmanager
+    def reordered(self, inputs: ModelInputs, order: Tensor) -> Iterator[ModelInputs]:
+        """The model reads these inputs with other positions: at place i of the text that of place `order[i]`.
+
+        Shape: `order` is [batch, token].
+        """
+        if self._embedding is None:
+            yield {**inputs, "position_ids": order}
+            return
+
+        rows = len(order)
+
+        def note_rows(_: torch.nn.Module, __: tuple[Any, ...], named: dict[str, Any]) -> None:
+            nonlocal rows
+            rows = len(named["input_ids"])  # the tap runs small batches repeated
+
+        def reorder(_: torch.nn.Module, __: tuple[Any, ...], given: Tensor) -> Tensor:
+            places = order.repeat(rows // len(order), 1)[..., None]
+            return given.expand(rows, -1, -1).gather(1, places.expand(-1, -1, given.shape[-1]))
+
+        handles = [
+            self._model.register_forward_pre_hook(note_rows, with_kwargs=True),
+            self._embedding.register_forward_hook(reorder),
+        ]
+        try:
+            yield inputs
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int) -> Tensor:
+    """An order of each input's places: its words among themselves, everything else where it was.
+
+    The order of an input depends on the seed and its tokens alone. Shape: [batch, width].
+    """
+    order = np.tile(np.arange(width), (len(inputs), 1))
+    for row, one in zip(order, inputs, strict=True):
+        words = np.flatnonzero(np.array(one.sentence) >= 0)
+        generator = np.random.default_rng([seed, *one.model_inputs["input_ids"]])
+        row[words] = generator.permutation(words)
+    return torch.from_numpy(order)
+
+
+def with_segments(inputs: ModelInputs, *, swapped: bool) -> ModelInputs:
+    """The same with all segment ids 0, or with 0 and 1 exchanged."""
+    segments = inputs["token_type_ids"]
+    changed = torch.where(segments <= 1, 1 - segments, segments) if swapped else torch.zeros_like(segments)
+    return {**inputs, "token_type_ids": changed}
+
+
+def why_no_segments(model: Any, inputs: ModelInputs) -> str | None:
+    """Why segments cannot be changed, if they cannot."""
+    if "token_type_ids" not in inputs or "token_type_ids" not in inspect.signature(model.forward).parameters:
+        return "the model reads no segment ids"
+    kinds = getattr(model.config, "type_vocab_size", 2)
+    return None if isinstance(kinds, int) and kinds >= 2 else "the model has one segment embedding for all"
+
+
+def _counts_from_zero(model: Any, probe: ModelInputs) -> bool:
+    """Whether position ids 0, 1, 2, ... are those that the model takes when it is given none."""
+    alone = {name: values[:1] for name, values in probe.items()}
+    alone["attention_mask"] = torch.ones_like(alone["input_ids"])
+    counted = torch.arange(alone["input_ids"].shape[1], device=alone["input_ids"].device)[None]
+    with suppress(ModelError):  # a model that cannot run says so when it is scored
+        plain, same = (forward(model, inputs)[0] for inputs in (alone, {**alone, "position_ids": counted}))
+        return torch.allclose(plain, same, atol=1e-3, equal_nan=True)
+    return True
+
+
+def _position_embedding(model: Any, probe: ModelInputs) -> torch.nn.Embedding | None:
+    """The embedding that gives its rows one after the other, if any."""
+    alone = {name: values[:1] for name, values in probe.items()}
+    length = alone["input_ids"].shape[1]
+    found: list[torch.nn.Embedding] = []
+
+    def look(module: torch.nn.Embedding, _: tuple[Any, ...], given: Any) -> None:
+        if isinstance(given, Tensor) and given.ndim == 3 and given.shape[1] == length > 1:
+            for first in range(min(_MOST_OFFSET, module.num_embeddings - length) + 1):
+                if torch.equal(given[0], module.weight[first : first + length]):
+                    found.append(module)
+                    return
+
+    words = model.get_input_embeddings()
+    embeddings = [each for each in model.modules() if isinstance(each, torch.nn.Embedding) and each is not words]
+    handles = [embedding.register_forward_hook(look) for embedding in embeddings]
+    try:
+        with suppress(ModelError):  # a model that cannot run says so when it is scored
+            forward(model, {**alone, "attention_mask": torch.ones_like(alone["input_ids"])})
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found[0] if found else None

@@ -1,0 +1,268 @@
+"""What a model loses when heads are switched off: questions put to it, and what its answers are worth.
+
+A measure turns inputs into questions, each one sequence to run; reads off the model's output what is kept of an
+answer; and compares it with the answer of the intact model. What it returns are sums and counts, not means.
+
+- `masked-lm`, with a masked-LM head: 15 % of an input's words, one at least, hidden behind the mask token at once,
+  as BERT was trained (Devlin et al. 2019); minus the log-probability of their pieces, in nats a word.
+- `next-sentence`, with that head: each pair as it is, and A with another pair's B; the share that it tells right.
+- `classifier`, with that head: KL(intact || changed) of the class probabilities in nats and, where the file has
+  labels, accuracy.
+- `cls`: 1 - cosine of the last hidden state at the [CLS] token, or at the last token of a tokenizer without one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnscan.errors import InputError, ModelError
+from attnscan.inputs.batch import EncodedInput
+from attnscan.model.loading import LoadedModel
+from attnscan.model.running import head_sees_only
+from attnscan.model.task_heads import task_head
+from attnscan.results.ablation import Quantity
+from attnscan.results.scores import FloatArray
+from attnscan.results.signature import hashed
+
+_HIDDEN = 0.15  # of an input's words
+_NO_LABEL = -1  # what data sets write where a label is withheld
+
+Run = Callable[[], Any]
+"""Runs the model on the questions, and returns its output."""
+
+
+@dataclass(frozen=True)
+class Question:
+    """One sequence to run, and what is to be read off it."""
+
+    input: EncodedInput
+    pair: int
+    """Which of the inputs it is about."""
+    hidden: tuple[int, ...] = ()
+    """The places of tokens that were replaced by the mask token."""
+    truth: tuple[int, ...] = ()
+    """What stood there; or the right class, where that is known."""
+    n: int = 1
+    """How many words, or answers, it counts for."""
+
+
+class Loss(Protocol):
+    """One way to see what a model loses."""
+
+    encoder: Any
+    whole: Any
+    """The encoder with its task head, if one is needed: what is run."""
+
+    @property
+    def quantities(self) -> tuple[Quantity, ...]:
+        """What is measured."""
+
+    def questions(self, inputs: Sequence[EncodedInput]) -> list[Question]:
+        """What to ask about some inputs."""
+
+    def answers(self, questions: Sequence[Question], run: Run) -> Tensor:
+        """What is kept of the model's output. Shape: [question, number]."""
+
+    def values(self, questions: Sequence[Question], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:
+        """What answers are worth beside the intact model's: sums, and how many each is of.
+
+        Shape: [question, number] twice -> [question, quantity] twice.
+        """
+
+
+class MaskedWords:
+    """The loss on hidden words. Inputs are to be encoded with words as units."""
+
+    quantities = (Quantity("masked-lm", "nats a word"),)
+
+    def __init__(self, loaded: LoadedModel, seed: int) -> None:
+        self.encoder, self.whole = loaded.model, loaded.masked_lm
+        self._mask, self._seed = loaded.tokenizer.mask_token_id, seed
+
+    def questions(self, inputs: Sequence[EncodedInput]) -> list[Question]:
+        """Shape: one for each input that has words."""
+        return [self._hiding(one, pair) for pair, one in enumerate(inputs) if max(one.unit_sentence) >= 0]
+
+    def _hiding(self, one: EncodedInput, pair: int) -> Question:
+        ids = one.model_inputs["input_ids"]
+        words = [unit for unit, sentence in enumerate(one.unit_sentence) if sentence >= 0]
+        # drawn by the input itself, so that neither its place in a file nor its batch matters
+        rng = np.random.default_rng(int(hashed(str(self._seed).encode(), str(ids).encode())[:16], 16))
+        chosen = set(rng.permutation(words)[: max(1, round(_HIDDEN * len(words)))].tolist())
+        hidden = tuple(place for place, unit in enumerate(one.unit) if unit in chosen)
+        masked = [self._mask if place in hidden else id_ for place, id_ in enumerate(ids)]
+        changed = replace(one, model_inputs={**one.model_inputs, "input_ids": masked})
+        return Question(changed, pair, hidden, tuple(ids[place] for place in hidden), len(chosen))
+
+    def answers(self, questions: Sequence[Question], run: Run) -> Tensor:
+        """The loss of each question's words together."""
+        every = [(row, place) for row, question in enumerate(questions) for place in question.hidden]
+        device = next(self.encoder.parameters()).device
+        rows, places = torch.tensor(every, device=device).T
+        with head_sees_only(self.encoder, (rows, places)):
+            logits = run().logits[0].float()
+        truth = torch.tensor([id_ for question in questions for id_ in question.truth], device=device)
+        loss = torch.nn.functional.cross_entropy(logits, truth, reduction="none").cpu().double()
+        return torch.zeros(len(questions), dtype=torch.float64).index_add_(0, rows.cpu(), loss)[:, None]
+
+    def values(self, questions: Sequence[Question], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+        """The answers as they are."""
+        return answers.numpy(), np.array([[float(question.n)] for question in questions])
+
+
+class NextSentence:
+    """How often the model tells a pair from one whose B comes from elsewhere among the inputs."""
+
+    quantities = (Quantity("next-sentence", "accuracy", larger_is_better=True),)
+
+    def __init__(self, loaded: LoadedModel, whole: Any, seed: int) -> None:
+        self.encoder, self.whole = whole.base_model, whole
+        self._limit, self._seed = loaded.limit, seed
+
+    def questions(self, inputs: Sequence[EncodedInput]) -> list[Question]:
+        """Each pair, and its A with the B of the pair after it in one seeded round through all."""
+        pairs = [number for number, one in enumerate(inputs) if 1 in one.sentence]
+        around = np.random.default_rng(self._seed).permutation(pairs).tolist()
+        asked = [Question(inputs[pair], pair, truth=(0,)) for pair in pairs]
+        for pair, other in zip(around, [*around[1:], *around[:1]], strict=True):
+            if other != pair:
+                asked.append(Question(with_second_of(inputs[pair], inputs[other], self._limit), pair, truth=(1,)))
+        return asked
+
+    def answers(self, questions: Sequence[Question], run: Run) -> Tensor:  # noqa: ARG002
+        """The two logits: B follows A, or does not."""
+        return _exact(run().logits)
+
+    def values(self, questions: Sequence[Question], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+        """1 for what was told right."""
+        truth = torch.tensor([question.truth[0] for question in questions])
+        right = (answers.argmax(-1) == truth).double()[:, None].numpy()
+        return right, np.ones_like(right)
+
+
+class Classifier:
+    """How far class probabilities move and, where labels are known, how often the likeliest class is right."""
+
+    def __init__(self, whole: Any, labels: Mapping[int, str]) -> None:
+        self.encoder, self.whole = whole.base_model, whole
+        self.quantities = (Quantity("classifier", "nats of KL"), Quantity("classifier-accuracy", "accuracy", True))
+        self._labels = labels
+        self._classes = {str(name).casefold(): int(number) for name, number in whole.config.label2id.items()}
+
+    def questions(self, inputs: Sequence[EncodedInput]) -> list[Question]:
+        """Each input as it is."""
+        return [Question(one, pair, truth=self._truth(one)) for pair, one in enumerate(inputs)]
+
+    def _truth(self, one: EncodedInput) -> tuple[int, ...]:
+        """The class that a label names, or counts.
+
+        Raises: InputError if the model has no such class.
+        """
+        label = self._labels.get(one.number, "").strip()
+        if label in ("", str(_NO_LABEL)):
+            return ()
+        number = self._classes.get(label.casefold(), int(label) if label.isdecimal() and label.isascii() else -1)
+        if not 0 <= number < self.whole.config.num_labels:
+            known = ", ".join(sorted(self._classes, key=self._classes.__getitem__))
+            raise InputError(
+                f"pair {one.number} has the label '{label}', and the model knows {known}",
+                "correct it, or leave the column out",
+            )
+        return (number,)
+
+    def answers(self, questions: Sequence[Question], run: Run) -> Tensor:  # noqa: ARG002
+        """Log-probabilities of the classes."""
+        return _exact(run().logits).log_softmax(-1)
+
+    def values(self, questions: Sequence[Question], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:
+        """The divergence from the intact model's, and 1 for what was told right."""
+        divergence = (intact.exp() * (intact - answers)).sum(-1).clip(0)
+        known = torch.tensor([float(bool(question.truth)) for question in questions], dtype=torch.float64)
+        truth = torch.tensor([(*question.truth, -1)[0] for question in questions])
+        right = (answers.argmax(-1) == truth).double() * known
+        return torch.stack([divergence, right], -1).numpy(), torch.stack([torch.ones_like(known), known], -1).numpy()
+
+
+class ClsVector:
+    """How far the vector of the whole input turns."""
+
+    quantities = (Quantity("cls", "1 − cosine"),)
+
+    def __init__(self, loaded: LoadedModel) -> None:
+        self.encoder = self.whole = loaded.model
+        self._cls = loaded.tokenizer.cls_token_id
+
+    def questions(self, inputs: Sequence[EncodedInput]) -> list[Question]:
+        """Each input as it is; `hidden` says where its vector stands."""
+        return [Question(one, pair, hidden=(self._place(one),)) for pair, one in enumerate(inputs)]
+
+    def _place(self, one: EncodedInput) -> int:
+        ids = one.model_inputs["input_ids"]
+        return ids.index(self._cls) if self._cls in ids else len(ids) - 1
+
+    def answers(self, questions: Sequence[Question], run: Run) -> Tensor:
+        """The vectors."""
+        states = run().last_hidden_state
+        return _exact(states[range(len(questions)), [question.hidden[0] for question in questions]])
+
+    def values(self, questions: Sequence[Question], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+        """One minus the cosine; 0 for a vector that is the same to the last bit."""
+        turned = 1 - torch.nn.functional.cosine_similarity(answers, intact, dim=-1)
+        sums = turned.clip(0).masked_fill((answers == intact).all(-1), 0)[:, None].numpy()
+        return sums, np.ones_like(sums)
+
+
+def measures_of(loaded: LoadedModel, wanted: Sequence[str], seed: int, labels: Mapping[int, str]) -> list[Loss]:
+    """The measures that are wanted; without any, one for each task head, or `cls` where there is none.
+
+    Raises: ModelError if the checkpoint lacks the head for a measure that is wanted.
+    """
+    found: list[Loss] = []
+    for name in wanted or ("masked-lm", "next-sentence", "classifier"):
+        measure = _measure(loaded, name, seed, labels)
+        if measure is not None:
+            found.append(measure)
+        elif wanted:
+            raise ModelError(
+                f"{name} cannot be measured with {loaded.source.name}: the checkpoint has no such trained head",
+                "leave --measure out to take what it has, or measure cls",
+            )
+    return found or [ClsVector(loaded)]
+
+
+def _measure(loaded: LoadedModel, name: str, seed: int, labels: Mapping[int, str]) -> Loss | None:
+    if name == "cls":
+        return ClsVector(loaded)
+    if name == "masked-lm":
+        there = loaded.masked_lm is not None and loaded.tokenizer.mask_token_id is not None
+        return MaskedWords(loaded, seed) if there else None
+    whole = task_head(loaded, "classifier" if name == "classifier" else "next-sentence")
+    if whole is None:
+        return None
+    return Classifier(whole, labels) if name == "classifier" else NextSentence(loaded, whole, seed)
+
+
+def with_second_of(one: EncodedInput, other: EncodedInput, limit: int) -> EncodedInput:
+    """An input with the sentence B of another one in place of its own, cut to what the model reads."""
+    inside = [place for place, sentence in enumerate(one.sentence) if sentence == 1]
+    start, stop = inside[0], inside[-1] + 1
+    theirs = [place for place, sentence in enumerate(other.sentence) if sentence == 1]
+    theirs = theirs[: max(1, limit - (len(one.sentence) - (stop - start)))]
+
+    def spliced(own: Sequence[Any], others: Sequence[Any]) -> list[Any]:
+        return [*own[:start], *(others[place] for place in theirs), *own[stop:]]
+
+    inputs = {name: spliced(values, other.model_inputs[name]) for name, values in one.model_inputs.items()}
+    tokens, sentence = spliced(one.tokens, other.tokens), spliced(one.sentence, other.sentence)
+    punctuation = spliced(one.punctuation, other.punctuation)
+    return EncodedInput(tuple(tokens), tuple(sentence), tuple(range(len(tokens))), tuple(punctuation), inputs)
+
+
+def _exact(values: Tensor) -> Tensor:
+    return values.cpu().double()

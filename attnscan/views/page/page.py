@@ -1,0 +1,268 @@
+"""The page of `report`: one HTML file that shows every head of one input and asks nothing of any network.
+
+Its frame, style and scripts are the files in `web/`. What comes from outside goes through the template's escaping,
+or as JSON in which no tag can end; the scripts set it as text alone. The page's own policy forbids the rest.
+"""
+
+from __future__ import annotations
+
+import base64
+import csv
+import hashlib
+import io
+import json
+import math
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from attnscan.results.attention import Attention
+from attnscan.results.classification import Classification
+from attnscan.results.heads import Head, head_name
+from attnscan.results.scores import MIXED
+from attnscan.results.tables import render
+from attnscan.safe_text import plain
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.views.page.cargo import Cargo, load, strongest_first
+from attnscan.views.palette import COLORS, letter
+
+SIZE = 2_000_000
+"""Bytes that a page takes at most, unless its heads are chosen."""
+
+_WEB = Path(__file__).parent / "web"
+_SCRIPTS = ("data", "dom", "state", "heads", "model", "lines", "head", "neuron", "table", "main")
+_NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
+_PADDING = -2
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """What a page carries."""
+
+    heads: tuple[Head, ...] | None = None
+    """The heads whose weights it carries; None for all, or those of them that fit."""
+    neurons: bool = True
+    """Whether it carries queries and keys, too."""
+    size: int | None = SIZE
+    """Bytes that it takes at most, though never less than every head's scores need; None for no limit."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, and what whoever made it should know."""
+
+    html: str
+    notes: tuple[str, ...]
+    """What it does not carry for want of room, a line each."""
+
+
+def page(result: Classification, attention: Attention, options: PageOptions | None = None) -> Page:
+    """Every head of one input, to look at in a browser.
+
+    Scores and a thumbnail are there for all heads; weights, queries and keys for as many as fit.
+    """
+    options = options or PageOptions()
+    attention = _without_padding(attention)
+    order = strongest_first(result.scores) if options.heads is None else list(options.heads)
+    empty = _html(result, attention, options, Cargo(), order)
+    room = float("inf") if options.size is None else options.size - len(empty.encode())
+    cargo = load(attention, order, room, neurons=options.neurons)
+    return Page(_html(result, attention, options, cargo, order), tuple(_left_out(cargo, order, options, attention)))
+
+
+def _html(
+    result: Classification, attention: Attention, options: PageOptions, cargo: Cargo, order: Sequence[Head]
+) -> str:
+    style, script = _style(), _script()
+    html: str = _template().render(
+        title=plain(result.signature.model),
+        signature={name: plain(str(value)) for name, value in asdict(result.signature).items()},
+        grid=result.scores.grid,
+        length=len(attention.tokens),
+        direction="rtl" if _reads_right_to_left(attention.tokens) else "ltr",
+        sentences=_sentences(attention),
+        patterns=_patterns(result),
+        threshold=f"{result.threshold:g}",
+        notes=[plain(note) for note in result.notes],
+        left_out=_left_out(cargo, order, options, attention),
+        weight_error=at_most(cargo.weight_error),
+        logit_error=at_most(cargo.logit_error) if cargo.neurons else "",
+        style=Markup(style),
+        script=Markup(script),
+        style_hash=_hash(style),
+        script_hash=_hash(script),
+        data=_json(_facts(result, attention, options, cargo, order)),
+        thumbnails=cargo.thumbnails,
+        masks=cargo.masks,
+        weights={head_name(head): text for head, text in cargo.weights.items()},
+        neurons={head_name(head): each.packed for head, each in cargo.neurons.items()},
+    )
+    return html
+
+
+def _facts(
+    result: Classification, attention: Attention, options: PageOptions, cargo: Cargo, order: Sequence[Head]
+) -> dict[str, Any]:
+    """What the scripts read. Scores are text, as the CSV has them."""
+    columns, *rows = _cells(result, without_delimiters=False)
+    first, last = columns.index("content_label") + 1, columns.index("entropy")
+    size = 0 if attention.query is None else attention.query.shape[-1]
+    return {
+        "grid": result.scores.grid,
+        "tokens": [_shown(token) for token in attention.tokens],
+        "special": [sentence < 0 for sentence in attention.sentence],
+        "segments": attention.segments,
+        "rightToLeft": _reads_right_to_left(attention.tokens),
+        "patterns": _patterns(result),
+        "columns": columns,
+        "rows": rows,
+        "onWords": [row[first:last] for row in _cells(result, without_delimiters=True)[1:]],
+        "best": head_name(order[0]),
+        "side": cargo.side,
+        "maskOfLayer": cargo.mask_of_layer,
+        "weightSteps": cargo.weight_steps,
+        "whyNoWeights": _why_no_weights(options),
+        "neuron": {
+            "size": size,
+            "scaling": attention.scaling,
+            "of": {head_name(head): {"zero": each.zero, "worth": each.worth} for head, each in cargo.neurons.items()},
+            "error": cargo.logit_error,
+            "whyNone": _why_no_neurons(result, attention, options),
+        },
+    }
+
+
+def _cells(result: Classification, *, without_delimiters: bool) -> list[list[str]]:
+    """The table of `classify --csv`, cell by cell."""
+    frame = result.to_frame(without_delimiters=without_delimiters)
+    return list(csv.reader(io.StringIO(render(frame, "csv").decode(), newline="")))
+
+
+def _patterns(result: Classification) -> list[dict[str, str]]:
+    counts = {pattern.id: pattern.counts for pattern in PATTERNS} | {MIXED: "no pattern is far enough above chance"}
+    return [
+        {
+            "id": plain(name),
+            "letter": letter(name),
+            "color": COLORS.get(name, _NEUTRAL),
+            "counts": counts.get(name, ""),
+            "whyNone": plain(result.not_measured.get(name, "")),
+        }
+        for name in (*result.scores.patterns, MIXED)
+    ]
+
+
+def _sentences(attention: Attention) -> list[tuple[str, list[tuple[str, bool]]]]:
+    """Each sentence's name and tokens, and which of these are special."""
+    tokens = list(zip(attention.tokens, attention.sentence, attention.segments, strict=True))
+    return [
+        ("AB"[segment], [(_shown(token), sentence < 0) for token, sentence, of in tokens if of == segment])
+        for segment in sorted(set(attention.segments))
+    ]
+
+
+def _left_out(cargo: Cargo, order: Sequence[Head], options: PageOptions, attention: Attention) -> list[str]:
+    """What was wanted and is not there."""
+    lines = []
+    limit = f"in {options.size / 1e6:g} MB" if options.size else ""
+    if len(cargo.weights) < len(order):
+        lines.append(f"the weights of {len(cargo.weights)} of {len(order)} heads fit {limit}: the best of each pattern")
+    if options.neurons and attention.query is not None and len(cargo.neurons) < len(cargo.weights):
+        lines.append(f"the queries and keys of {len(cargo.neurons)} of {len(order)} heads fit {limit}")
+    return lines
+
+
+def _why_no_weights(options: PageOptions) -> str:
+    if options.heads is not None:
+        return "this page was made with other heads (--heads)"
+    return "the heads that follow a pattern most are there, as many as fit; --size or --heads carries others"
+
+
+def _why_no_neurons(result: Classification, attention: Attention, options: PageOptions) -> str:
+    if attention.query is None:
+        if result.signature.read_by == "file":
+            return "saved weights hold no queries and keys"
+        return "this architecture does not show its queries and keys"
+    if not options.neurons:
+        return "this page was made without queries and keys (--no-neurons)"
+    return "there was no room for this head's queries and keys; --size or --heads carries them"
+
+
+def _without_padding(attention: Attention) -> Attention:
+    """The tokens that mean something; nothing attends to the others."""
+    kept = [i for i, sentence in enumerate(attention.sentence) if sentence != _PADDING]
+    if len(kept) == len(attention.sentence):
+        return attention
+    return replace(
+        attention,
+        tokens=tuple(attention.tokens[i] for i in kept),
+        sentence=tuple(attention.sentence[i] for i in kept),
+        segments=tuple(attention.segments[i] for i in kept),
+        weights=attention.weights[:, :, kept][..., kept],
+        visible=attention.visible[:, kept][..., kept],
+        query=None if attention.query is None else attention.query[:, :, kept],
+        key=None if attention.key is None else attention.key[:, :, kept],
+    )
+
+
+def _shown(token: str) -> str:
+    return plain(token.strip()) or "␣"
+
+
+def _reads_right_to_left(tokens: Sequence[str]) -> bool:
+    """Whether more letters of the text are of a right-to-left script than not."""
+    kinds = [unicodedata.bidirectional(character) for token in tokens for character in token]
+    return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L") / 2  # [CLS] and its like are Latin
+
+
+def at_most(error: float) -> str:
+    """An error bound in two digits, rounded up.
+
+    >>> at_most(0.00005), at_most(0.0121), at_most(0.3), at_most(1), at_most(20), at_most(0)
+    ('0.00005', '0.013', '0.3', '1', '20', '0')
+    """
+    if error <= 0:
+        return "0"
+    decimals = max(0, 1 - math.floor(math.log10(error)))
+    text = f"{math.ceil(error * 10**decimals - 1e-9) / 10**decimals:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
+
+
+def _json(facts: dict[str, Any]) -> Markup:
+    r"""JSON that can stand in a page: nothing in it can end its element or start another.
+
+    >>> _json({"token": "</script>"})
+    Markup('{"token":"\\u003c/script\\u003e"}')
+    """
+    text = json.dumps(facts, separators=(",", ":"), allow_nan=False)  # ASCII alone
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _style() -> str:
+    return (_WEB / "style.css").read_text(encoding="utf-8")
+
+
+@cache
+def _script() -> str:
+    return "\n".join((_WEB / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
+
+
+@cache
+def _template() -> Any:
+    environment = Environment(
+        loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("frame.html.j2")

@@ -1,0 +1,9 @@
+"""Pictures for a paper or a slide, drawn with matplotlib.
+
+look.py       the file that a picture is for
+picture.py    results to files' contents
+sheet.py      a sheet to draw on, in inches
+lettering.py  how wide texts are, and how they break
+panels.py     panels side by side
+map.py  scores.py  head_weights.py  ablation.py  similarity.py  comparison.py
+"""

@@ -1,0 +1,54 @@
+"""The picture of two models: every head's score in the one against that in the other, pattern by pattern."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from attnscan.results.comparison import Comparison
+from attnscan.views.palette import letter, paper_color
+from attnscan.views.pictures.lettering import shortened, width_of
+from attnscan.views.pictures.sheet import FAINT, LINE, MARGIN, Box, Sheet
+
+_COLUMNS = 2
+_GAP = 0.15
+_DOT = 0.035
+
+
+def comparison_sheet(found: Comparison, patterns: Sequence[str], width: float) -> Sheet:
+    """A square panel for each pattern, A across and B upwards; a head that did not change lies on the diagonal."""
+    left = MARGIN + LINE + width_of("0.5") + 0.05
+    side = (width - left - MARGIN - _GAP * (_COLUMNS - 1)) / _COLUMNS
+    pitch = side + 2.6 * LINE
+    rows = -(-len(patterns) // _COLUMNS)
+    sheet = Sheet(width, MARGIN + rows * pitch + 3.4 * LINE)
+    for i, pattern in enumerate(patterns):
+        row, column = divmod(i, _COLUMNS)
+        box = Box(left + column * (side + _GAP), MARGIN + 1.3 * LINE + row * pitch, side, side)
+        _panel(sheet, box, found, pattern, first=column == 0)
+    y = MARGIN + rows * pitch + 0.6 * LINE
+    for name, signature in zip(("A across", "B upwards"), found.signatures, strict=True):
+        sheet.text(MARGIN, y, shortened(f"{name}: {signature.model}", width - 2 * MARGIN))
+        y += LINE
+    return sheet
+
+
+def _panel(sheet: Sheet, box: Box, found: Comparison, pattern: str, *, first: bool) -> None:
+    p = found.patterns.index(pattern)
+    correlation = found.correlation(pattern)
+    rank = "" if np.isnan(correlation) else f"  rank {correlation:.2f}"
+    sheet.text(box.x, box.y - 0.6 * LINE, shortened(f"{letter(pattern)} {pattern}{rank}", box.width))
+    sheet.frame(box)
+    sheet.line([box.x, box.x + box.width], [box.y + box.height, box.y], "#d9d9d9", 0.5)
+    for value in (0, 0.5, 1):
+        sheet.text(box.x + box.width * value, box.y + box.height + 0.55 * LINE, f"{value:g}", align="center")
+        if first:
+            sheet.text(box.x - 0.04, box.y + box.height * (1 - value), f"{value:g}", align="right")
+    one, other = (scores.every_key.score[..., p].ravel() for scores in (found.one, found.other))
+    for x, y in zip(one, other, strict=True):
+        if not (np.isnan(x) or np.isnan(y)):
+            place = box.x + box.width * x - _DOT / 2, box.y + box.height * (1 - y) - _DOT / 2
+            sheet.box(Box(*place, _DOT, _DOT), paper_color(pattern), 0.7)
+    if np.isnan(one).all():
+        sheet.text(box.x + box.width / 2, box.y + box.height / 2, "no eligible word", align="center", color=FAINT)

@@ -1,0 +1,98 @@
+"""Lettering: which fonts, how wide a text will be, and how texts are made to fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.font_manager import FontProperties, fontManager
+
+from attnscan.safe_text import plain
+
+SIZE = 7.0
+"""Of all text, in points: what journals ask for at the least."""
+POINT = 1 / 72
+"""In inches."""
+
+_MEASURED_AT = 720  # pixels an inch: fine enough that hinting does not matter
+_FALLBACKS = (
+    "Noto Sans CJK JP",
+    "Noto Sans CJK SC",
+    "Noto Sans Arabic",
+    "Noto Sans Hebrew",
+    "Noto Sans Devanagari",
+    "Hiragino Sans",
+    "Yu Gothic",
+    "Microsoft YaHei",
+    "Arial Unicode MS",
+)
+
+
+def width_of(text: str, size: float = SIZE) -> float:
+    """How wide a line of text will be, in inches."""
+    renderer, properties = _measuring(size)
+    pixels: float = renderer.get_text_width_height_descent(plain(text), properties, ismath=False)[0]
+    return pixels / _MEASURED_AT
+
+
+def wrapped(text: str, width: float) -> list[str]:
+    """Lines that are at most `width` inches wide, broken between words."""
+    lines = [""]
+    for word in text.split(" "):
+        longer = f"{lines[-1]} {word}".lstrip()
+        if lines[-1] and width_of(longer) > width:
+            lines.append(word)
+        else:
+            lines[-1] = longer
+    return lines
+
+
+def flowed(widths: Sequence[float], width: float) -> list[tuple[float, int]]:
+    """Where entries of some widths stand in lines of a width, left to right: inches from the left, and the line.
+
+    >>> flowed([1, 1, 1], 2.5)
+    [(0.0, 0), (1.0, 0), (0.0, 1)]
+    """
+    places, x, line = [], 0.0, 0
+    for each in widths:
+        if x and x + each > width:
+            x, line = 0.0, line + 1
+        places.append((x, line))
+        x += each
+    return places
+
+
+def shortened(text: str, width: float) -> str:
+    """A text, cut to `width` inches with an ellipsis if it is wider; a blank one becomes visible."""
+    shown = plain(text).strip() or "␣"
+    if width_of(shown) <= width:
+        return shown
+    kept = shown[: int(width / POINT)]  # no letter is narrower than a point
+    while kept and width_of(kept + "…") > width:
+        kept = kept[:-1]
+    return kept + "…"
+
+
+def step_of(pitch: float, needed: float) -> int:
+    """Every how many cells of a pitch a label has the room that it needs: 1, 2, 5, 10, ...
+
+    >>> step_of(0.1, 0.08), step_of(0.01, 0.08)
+    (1, 10)
+    """
+    steps = (digit * 10**power for power in range(7) for digit in (1, 2, 5))
+    return next(int(step) for step in steps if step * pitch >= needed)
+
+
+@cache
+def _measuring(size: float) -> tuple[Any, FontProperties]:
+    renderer: Any = RendererAgg  # its types are not declared
+    return renderer(1, 1, _MEASURED_AT), FontProperties(family=list(fonts()), size=size)
+
+
+@cache
+def fonts() -> tuple[str, ...]:
+    """The font that comes with matplotlib, and behind it what this machine has for other scripts."""
+    there = set(fontManager.get_font_names())
+    return ("DejaVu Sans", *(name for name in _FALLBACKS if name in there))

@@ -1,0 +1,130 @@
+"""The picture of the map: what each head does, in the layer x head grid."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnscan.results.classification import Classification
+from attnscan.results.scores import MIXED
+from attnscan.views.palette import COLORS, PARKS, letter, on_white, opacity, paper_color, readable_on
+from attnscan.views.pictures.lettering import POINT, SIZE, flowed, shortened, step_of, width_of
+from attnscan.views.pictures.sheet import LINE, MARGIN, Box, Sheet
+
+LARGEST_CELL = 0.3
+_SMALLEST_LETTER = 4.0  # in points
+_GAP = 0.01  # around each cell
+_SWATCH = 0.11
+_KEY_LINE = 1.15 * LINE
+
+
+def map_sheet(result: Classification, width: float) -> Sheet:
+    """What each head does on words: a letter in its pattern's colour, paler the more the head rests on delimiters."""
+    layers, heads = result.scores.grid
+    left, inner = ruler_width(layers), width - 2 * MARGIN
+    side = min(LARGEST_CELL, (width - left - MARGIN) / heads)
+    grid = Box(max(left, (width - side * heads) / 2), MARGIN + 2 * LINE, side * heads, side * layers)
+    labels, parking = _label_key(result, inner), _parking_key(lettered=_letter_size(side) is not None)
+    below = grid.y + grid.height + 0.07
+    between = below + _height_of(labels, inner) + 0.03
+    sheet = Sheet(width, between + _height_of(parking, inner) + MARGIN)
+    rulers(sheet, grid, (layers, heads))
+    for layer, head in np.ndindex(layers, heads):
+        cell = Box(grid.x + head * side, grid.y + layer * side, side, side)
+        _head(sheet, cell, str(result.content_label[layer, head]), float(result.parking[layer, head]))
+    _draw_key(sheet, labels, below)
+    _draw_key(sheet, parking, between)
+    return sheet
+
+
+def ruler_width(layers: int) -> float:
+    """The room that a grid's layer numbers take at its left."""
+    return MARGIN + LINE + width_of(str(layers - 1)) + 0.05
+
+
+def rulers(
+    sheet: Sheet, grid: Box, shape: tuple[int, int], *, down: bool = True, across: bool = True, beneath: bool = False
+) -> None:
+    """The numbers of layers at a grid's left and of heads above or beneath it, as many as there is room for."""
+    layers, heads = shape
+    if down:
+        side = grid.height / layers
+        for layer in range(0, layers, step_of(side, 0.9 * LINE)):
+            sheet.text(grid.x - 0.05, grid.y + (layer + 0.5) * side, str(layer), align="right")
+        middle = grid.x - ruler_width(layers) + MARGIN + LINE / 2, grid.y + grid.height / 2
+        sheet.text(*middle, "layer", align="center", upward=True)
+    if across:
+        side = grid.width / heads
+        near, far = (grid.height + 0.55 * LINE, grid.height + 1.5 * LINE) if beneath else (-0.5 * LINE, -1.5 * LINE)
+        for head in range(0, heads, step_of(side, width_of(f"{heads - 1} "))):
+            sheet.text(grid.x + (head + 0.5) * side, grid.y + near, str(head), align="center")
+        sheet.text(grid.x + grid.width / 2, grid.y + far, "head", align="center")
+
+
+def _head(sheet: Sheet, cell: Box, label: str, rests: float) -> None:
+    """A head's cell: its pattern's letter, small where it parks on delimiters, as on the terminal."""
+    color, seen = paper_color(label), opacity(rests)
+    sheet.box(Box(cell.x + _GAP, cell.y + _GAP, cell.width - 2 * _GAP, cell.height - 2 * _GAP), color, seen)
+    if (size := _letter_size(cell.width)) is not None:
+        mark = letter(label).lower() if rests >= PARKS else letter(label)
+        middle = cell.x + cell.width / 2, cell.y + cell.height / 2
+        sheet.text(*middle, mark, align="center", size=size, color=readable_on(on_white(color, seen)))
+
+
+def _letter_size(side: float) -> float | None:
+    """Of the letters in cells, in points; None where they would be too small to read."""
+    size = min(SIZE, 0.8 * side / POINT)
+    return size if size >= _SMALLEST_LETTER else None
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A part of a key: a text, and before it a swatch if it has a colour."""
+
+    text: str
+    color: str | None = None
+    opacity: float = 1
+    mark: str = ""
+
+    @property
+    def width(self) -> float:
+        return (_SWATCH + 0.04 if self.color else 0) + width_of(self.text) + 0.12
+
+    def draw(self, sheet: Sheet, x: float, y: float) -> None:
+        if self.color is not None:
+            sheet.box(Box(x, y - _SWATCH / 2, _SWATCH, _SWATCH), self.color, self.opacity)
+            if self.mark:
+                middle, color = x + _SWATCH / 2, readable_on(on_white(self.color, self.opacity))
+                sheet.text(middle, y, self.mark, align="center", size=6, color=color)
+            x += _SWATCH + 0.04
+        sheet.text(x, y, self.text)
+
+
+def _label_key(result: Classification, width: float) -> list[_Entry]:
+    """Each label that there is, and how many heads have it."""
+    counts = {name: int((result.content_label == name).sum()) for name in (*result.scores.patterns, MIXED)}
+    return [
+        _Entry(f"{shortened(name, width / 2)} ({count})", paper_color(name), mark=letter(name))
+        for name, count in counts.items()
+        if count
+    ]
+
+
+def _parking_key(*, lettered: bool) -> list[_Entry]:
+    """How pale a cell is by its weight on delimiters."""
+    texts = {0: "0", PARKS: f"{PARKS:g}{' (small letter)' if lettered else ''}", 1: "1"}
+    swatches = [_Entry(text, COLORS["next-word"], opacity(rests)) for rests, text in texts.items()]
+    notes = [] if lettered else [_Entry("no room for letters: --width gives more")]
+    return [_Entry("weight on delimiters"), *swatches, *notes]
+
+
+def _height_of(entries: Sequence[_Entry], width: float) -> float:
+    return (flowed([entry.width for entry in entries], width)[-1][1] + 1) * _KEY_LINE
+
+
+def _draw_key(sheet: Sheet, entries: Sequence[_Entry], y: float) -> None:
+    places = flowed([entry.width for entry in entries], sheet.width - 2 * MARGIN)
+    for entry, (x, line) in zip(entries, places, strict=True):
+        entry.draw(sheet, MARGIN + x, y + (line + 0.5) * _KEY_LINE)

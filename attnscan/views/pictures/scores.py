@@ -1,0 +1,197 @@
+"""The pictures of scores: every head's for each pattern as small grids, and layer by layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from attnscan.results.classification import Classification
+from attnscan.results.heads import head_name
+from attnscan.results.scores import FloatArray, ScoreTable
+from attnscan.views.palette import INK, letter, paper_color
+from attnscan.views.pictures.lettering import shortened, step_of, width_of, wrapped
+from attnscan.views.pictures.map import LARGEST_CELL, ruler_width, rulers
+from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, MARGIN, Box, Sheet
+
+_GAP = 0.12  # inches between two panels
+_ROOMY = 5.0  # inches, from where four panels stand side by side
+_PANEL = 0.85  # inches: the height of a panel of lines
+_KEY = 3.2 * LINE  # what stands in the place after the last panel
+_WITHOUT = "Weights on delimiters removed, rows renormalised."
+_STYLES: dict[str, dict[str, Any]] = {
+    "best head": {"width": 1.0, "marker": "o"},
+    "mean of the heads": {"width": 1.0, "dots": (3, 1.5)},
+    "chance": {"width": 0.7, "dots": (1, 1.5)},
+}
+
+
+@dataclass(frozen=True)
+class _Panels:
+    """A panel for each pattern, in rows, and a place for the key: after the last panel or beneath them all."""
+
+    count: int
+    columns: int
+    left: float
+    size: tuple[float, float]
+    above: float
+    """What each panel needs above, for its name."""
+    beneath: float
+    """What the lowest panels need beneath, for their rulers."""
+    note: tuple[str, ...]
+
+    @property
+    def rows(self) -> int:
+        return -(-self.count // self.columns)
+
+    @property
+    def height(self) -> float:
+        panels = self.rows * (self.above + self.size[1]) + self.beneath
+        return 2 * MARGIN + panels + (_KEY if self.count == self.columns * self.rows else 0) + LINE * len(self.note)
+
+    def box(self, p: int) -> Box:
+        """The place of a panel, or if it is the one after the last, about that of the key."""
+        row, column = divmod(p, self.columns)
+        y = MARGIN + row * (self.above + self.size[1]) + self.above + (self.beneath if row == self.rows else 0)
+        return Box(self.left + column * (self.size[0] + _GAP), y, *self.size)
+
+    def key(self) -> tuple[float, float]:
+        """The place of the key: clear of the ruler of the panel above."""
+        box = self.box(self.count)
+        return box.x, box.y + max(0.0, self.beneath - self.above) + 0.2 * LINE
+
+    def is_lowest(self, p: int) -> bool:
+        """Whether no panel follows beneath."""
+        return p + self.columns >= self.count
+
+    def begin(self, width: float, *, cells: int = 0, vector: bool = True) -> Sheet:
+        """A sheet with the note at its foot."""
+        sheet = Sheet(width, self.height, cells=cells, vector=vector)
+        for i, line in enumerate(reversed(self.note)):
+            sheet.text(MARGIN, self.height - MARGIN - (i + 0.5) * LINE, line, color=FAINT)
+        return sheet
+
+
+def scores_sheet(result: Classification, width: float, table: ScoreTable, vector: bool) -> Sheet:
+    """The score of every head for each pattern: small layer x head grids, all on one scale from 0 to 1."""
+    layers, heads = result.scores.grid
+    count, left = len(result.scores.patterns), ruler_width(layers)
+
+    def panels(columns: int) -> _Panels:
+        across = (width - left - MARGIN - _GAP * (columns - 1)) / columns
+        size = across, max(layers * min(LARGEST_CELL, across / heads), 1.5 * LINE)
+        return _Panels(count, columns, left, size, 1.3 * LINE, 2.3 * LINE, _note(result, table, width))
+
+    fewest = _fewest_columns(count, width)
+    fitting = (each for each in map(panels, range(fewest, count)) if each.height <= 2 * width)
+    layout = next(fitting, panels(count))
+    sheet = layout.begin(width, cells=count * layers * heads, vector=vector)
+    for p in range(count):
+        box = layout.box(p)
+        _title(sheet, box, result, p)
+        sheet.heat(box, table.score[..., p], 1.0)
+        sheet.frame(box)
+        _say_if_empty(sheet, box, result, table, p)
+        rulers(sheet, box, (layers, heads), down=p % layout.columns == 0, across=layout.is_lowest(p), beneath=True)
+    x, y = layout.key()
+    sheet.scale(x, y + LINE / 2, 1.0, "score")
+    if np.isnan(table.score).any():
+        sheet.box(Box(x + 0.1, y + 2 * LINE - 0.05, 0.16, 0.1), EMPTY, hatched=True)
+        sheet.text(x + 0.3, y + 2 * LINE, "no score")
+    return sheet
+
+
+def layers_sheet(result: Classification, width: float, table: ScoreTable) -> Sheet:
+    """Score by layer for each pattern: the best head, named where it is best of all, the mean, and chance."""
+    count = len(result.scores.patterns)
+    columns = _fewest_columns(count, width)
+    left = MARGIN + LINE + width_of("0.5") + 0.05
+    size = (width - left - MARGIN - _GAP * (columns - 1)) / columns, _PANEL
+    layout = _Panels(count, columns, left, size, 3.1 * LINE, 2.3 * LINE, _note(result, table, width))
+    sheet = layout.begin(width)
+    for p in range(count):
+        box = layout.box(p)
+        _title(sheet, box, result, p, higher=0.8 * LINE)
+        _axes(sheet, box, result.scores.grid[0], first=p % columns == 0, last=layout.is_lowest(p))
+        _lines(sheet, box, table, p, paper_color(result.scores.patterns[p]))
+        _say_if_empty(sheet, box, result, table, p)
+    x, y = layout.key()
+    for i, (name, style) in enumerate(_STYLES.items()):
+        sheet.line([x, x + 0.12, x + 0.24], [y + (i + 0.5) * LINE] * 3, FAINT if name == "chance" else INK, **style)
+        sheet.text(x + 0.3, y + (i + 0.5) * LINE, name)
+    return sheet
+
+
+def _fewest_columns(count: int, width: float) -> int:
+    return min(count, 4 if width >= _ROOMY else 2)
+
+
+def _title(sheet: Sheet, box: Box, result: Classification, pattern: int, higher: float = 0) -> None:
+    name = result.scores.patterns[pattern]
+    sheet.text(box.x, box.y - 0.6 * LINE - higher, shortened(f"{letter(name)} {name}", box.width))
+
+
+def _axes(sheet: Sheet, box: Box, layers: int, *, first: bool, last: bool) -> None:
+    """A frame for scores from 0 to 1 by layer; the names of axes at the outermost panels alone."""
+    for value in (0, 0.5, 1):
+        y = box.y + box.height * (1 - value)
+        sheet.line([box.x, box.x + box.width], [y, y], "#d9d9d9" if value else FAINT, 0.4)
+        if first:
+            sheet.text(box.x - 0.04, y, f"{value:g}", align="right")
+    if first:
+        sheet.text(MARGIN + LINE / 2, box.y + box.height / 2, "score", align="center", upward=True)
+    pitch = box.width / layers
+    for layer in range(0, layers, step_of(pitch, width_of(f"{layers - 1} "))):
+        sheet.text(box.x + (layer + 0.5) * pitch, box.y + box.height + 0.55 * LINE, str(layer), align="center")
+    if last:
+        sheet.text(box.x + box.width / 2, box.y + box.height + 1.5 * LINE, "layer", align="center")
+
+
+def _lines(sheet: Sheet, box: Box, table: ScoreTable, pattern: int, color: str) -> None:
+    """The best head, the mean and chance of every layer, as far as they were measured."""
+    score = table.score[..., pattern]
+    layers, heads = score.shape
+    x = [box.x + (layer + 0.5) * box.width / layers for layer in range(layers)]
+
+    def line(name: str, values: FloatArray, color: str) -> None:
+        sheet.line(x, [box.y + box.height * (1 - value) for value in values], color, **_STYLES[name])
+
+    best = _by_layer(np.max, score)
+    line("chance", _by_layer(np.mean, table.chance[..., pattern]), FAINT)
+    line("mean of the heads", _by_layer(np.mean, score), color)
+    line("best head", best, color)
+    if not np.isnan(score).all():
+        layer, head = divmod(int(np.nanargmax(score)), heads)
+        name = head_name((layer, head))
+        room = width_of(name) / 2
+        middle = min(max(x[layer], box.x + room), box.x + box.width - room)
+        sheet.text(middle, box.y + box.height * (1 - best[layer]) - 0.6 * LINE, name, align="center")
+
+
+def _by_layer(what: Callable[[FloatArray], float], values: FloatArray) -> FloatArray:
+    """Over the heads that have a value; NaN where a layer has none. Shape: [layer, head] -> [layer]."""
+    there = (row[~np.isnan(row)] for row in values)
+    return np.array([what(row) if row.size else np.nan for row in there])
+
+
+def _say_if_empty(sheet: Sheet, box: Box, result: Classification, table: ScoreTable, pattern: int) -> None:
+    """Why a panel is empty, in it."""
+    if not np.isnan(table.score[..., pattern]).all():
+        return
+    name = result.scores.patterns[pattern]
+    if name in result.not_measured:
+        why = "not measured"
+    elif table is result.scores.words_only and name == "delimiter":
+        why = "left out"
+    else:
+        why = "no eligible word"
+    room = width_of(why) + 0.08
+    x, y = box.x + box.width / 2, box.y + box.height / 2
+    sheet.box(Box(x - room / 2, y - 0.6 * LINE, room, 1.2 * LINE), "#ffffff")
+    sheet.text(x, y, why, align="center", color=FAINT)
+
+
+def _note(result: Classification, table: ScoreTable, width: float) -> tuple[str, ...]:
+    return tuple(wrapped(_WITHOUT, width - 2 * MARGIN)) if table is result.scores.words_only else ()

@@ -1,0 +1,167 @@
+"""The screens of `classify`: one input at a glance, and every head in a list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+from rich.console import Console, Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attnscan.results.classification import Classification
+from attnscan.results.scores import MIXED, ScoreTable
+from attnscan.safe_text import plain
+from attnscan.views.palette import PARKS, letter
+from attnscan.views.terminal.parts import color_of, flowed, model_line, named, number
+
+_TOKEN_LINES = 6  # of each sentence, at most
+_ENTRY = len("11-11 0.00") + 2
+_BESIDE = 38  # columns of the pattern table that stand before its list of heads
+
+
+def classification_view(
+    result: Classification,
+    patterns: Sequence[str],
+    width: int,
+    top: int | None = None,
+    without_delimiters: bool = False,
+) -> RenderableType:
+    """One input at a glance: its tokens, the heads of each pattern, the map of all heads."""
+    table = result.scores.words_only if without_delimiters else result.scores.every_key
+    beside = width - _BESIDE
+    shown = top or max(3, (beside + 2) // _ENTRY)
+    return Group(
+        _title(result),
+        "",
+        *_tokens(result, width),
+        "",
+        _pattern_table(result, table, patterns, shown, beside),
+        *_table_notes(result, without_delimiters),
+        "",
+        *_map(result, width),
+    )
+
+
+def all_heads_view(
+    result: Classification, patterns: Sequence[str], order: Iterable[int], width: int, without_delimiters: bool
+) -> RenderableType:
+    """Every head with its labels and scores, in the given order of heads counted layer by layer."""
+    scores = result.scores
+    table = scores.words_only if without_delimiters else scores.every_key
+    roomy = width >= 84 + 6 * max(0, len(patterns) - 7) + 15
+    grid = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
+    for name in ("head", "label", *(["runner-up"] if roomy else []), "on words"):
+        grid.add_column(name, no_wrap=True)
+    for pattern in patterns:
+        grid.add_column(letter(pattern), justify="right", no_wrap=True)
+    grid.add_column("nats", justify="right", no_wrap=True)
+    for flat in order:
+        layer, head = divmod(int(flat), scores.grid[1])
+        labels = [result.label, *([result.runner_up] if roomy else []), result.content_label]
+        grid.add_row(
+            f"{layer}-{head}",
+            *(named(str(label[layer, head])) for label in labels),
+            *(number(table.score[layer, head, scores.patterns.index(pattern)]) for pattern in patterns),
+            number(scores.entropy[layer, head]),
+        )
+    columns = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns), "nats entropy of a row"]
+    notes = flowed((Text(column, style="dim") for column in columns), width)
+    return Group(_title(result), "", grid, "", *notes, *_table_notes(result, without_delimiters))
+
+
+def _title(result: Classification) -> Text:
+    layers, heads = result.scores.grid
+    return model_line(result.signature, f"  {layers} × {heads} = {layers * heads} heads")
+
+
+def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:
+    """The units of each sentence on lines of their own; a sentence's closing delimiter goes with it."""
+    lines: dict[int, list[Text]] = {}
+    current = 0
+    for text, sentence in zip(result.units, result.sentence, strict=True):
+        current = max(current, sentence)
+        lines.setdefault(current, []).append(Text(plain(text.strip()) or "␣", style="dim" if sentence < 0 else ""))
+    for sentence, texts in lines.items():
+        line = Text(" ").join(texts)
+        wrapped = line.wrap(Console(width=width), width - 4)
+        shown = wrapped[:_TOKEN_LINES]
+        grid = Table.grid(padding=(0, 1, 0, 0))
+        grid.add_row(Text("AB"[sentence], style="bold"), Text("\n").join(shown))
+        yield grid
+        if len(wrapped) > len(shown):
+            yield Text(f"  … {len(texts)} tokens in all", style="dim")
+
+
+def _pattern_table(
+    result: Classification, table: ScoreTable, patterns: Sequence[str], top: int, beside: int
+) -> RenderableType:
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    grid.add_column("pattern", no_wrap=True)
+    grid.add_column("heads", justify="right", no_wrap=True)
+    grid.add_column("on words", justify="right", no_wrap=True)
+    grid.add_column("strongest heads", no_wrap=True)
+    for pattern in (*patterns, MIXED):
+        counts = [str(int((labels == pattern).sum())) for labels in (result.label, result.content_label)]
+        if pattern in result.not_measured:
+            counts = ["", ""]
+        elif pattern == "delimiter":
+            counts[1] = "–"
+        grid.add_row(named(pattern), *counts, _strongest(result, table, pattern, top, beside))
+    return grid
+
+
+def _strongest(result: Classification, table: ScoreTable, pattern: str, top: int, width: int) -> Text:
+    """The best heads of a pattern, bold where that is their label."""
+    if pattern == MIXED:
+        return Text("no pattern is far enough above chance", style="dim")
+    if pattern in result.not_measured:
+        return Text(f"not measured: {result.not_measured[pattern]}", style="dim")
+    p = result.scores.patterns.index(pattern)
+    score = table.score[..., p]
+    if np.isnan(score).all():
+        return Text("no word of this input is eligible", style="dim")
+    entries = []
+    for flat in result.ranking(pattern, without_delimiters=table is result.scores.words_only)[:top]:
+        layer, head = divmod(int(flat), score.shape[1])
+        own = result.label[layer, head] == pattern
+        entry = f"{layer}-{head} {score[layer, head]:.2f}".ljust(_ENTRY - 2)
+        entries.append(Text(entry, style="bold" if own else ""))
+    return Text("\n").join(flowed(entries, width))
+
+
+def _table_notes(result: Classification, without_delimiters: bool) -> Iterator[Text]:
+    if without_delimiters:
+        yield Text("Scores on words: weights on delimiters removed, rows renormalised.", style="dim")
+    yield Text(
+        f"heads: by label, {result.threshold:g} above chance or more. on words: delimiters left out.",
+        style="dim",
+    )
+    for note in result.notes:
+        yield Text(note, style="dim")
+
+
+def _map(result: Classification, width: int) -> Iterator[RenderableType]:
+    """The layer x head grid of what each head does on words, subdued where it mostly rests on delimiters."""
+    layers, heads = result.scores.grid
+    cell = next((size for size in (3, 2) if 7 + size * heads <= width), 1)
+    yield Text("Map: what each head does on words; layers down, heads across", style="bold")
+    every = 1 if cell == 3 else 5
+    ruler = "".join(str(head).rjust(cell) if head % every == 0 else " " * cell for head in range(heads))
+    yield Text(f"       {ruler if cell > 1 else f'0 to {heads - 1}'}", style="dim")
+    for layer in range(layers):
+        line = Text.assemble((f"{layer:>5}  ", "dim"))
+        for head in range(heads):
+            mark = _mark(str(result.content_label[layer, head]), float(result.parking[layer, head]))
+            line.append(" " * (cell - 1)).append_text(mark)
+        yield line
+    shown = [name for name in (*result.scores.patterns, MIXED) if (result.content_label == name).any()]
+    yield from flowed((named(name) for name in shown), width)
+    yield Text("Small letter: half of the head's weight or more rests on delimiters.", style="dim")
+
+
+def _mark(label: str, parking: float) -> Text:
+    mark, color = letter(label), color_of(label)
+    if parking >= PARKS:
+        return Text(mark.lower(), style=f"{color} dim" if parking >= 0.9 else color)
+    return Text(mark, style=f"bold {color}")

@@ -1,0 +1,72 @@
+"""The screen of `compare`: what sets two models apart, pattern by pattern, and whose label changed."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attnscan.results.comparison import Comparison, places
+from attnscan.results.heads import Head, head_name
+from attnscan.safe_text import plain
+from attnscan.views.palette import letter
+from attnscan.views.terminal.parts import color_of, flowed, model_line, named, number
+
+
+def comparison_view(found: Comparison, patterns: Sequence[str], width: int) -> RenderableType:
+    """A row for each pattern, and the heads that follow another one than before."""
+    blocks: list[RenderableType] = []
+    for name, signature in zip("AB", found.signatures, strict=True):
+        blocks.append(Text(f"{name} ", style="dim").append_text(model_line(signature)))
+    layers, heads = found.one.grid
+    how = "heads of one place" if found.match == "place" else "each head of A and the most similar one of B"
+    blocks += [Text(f"{found.pairs:,} pairs, {layers * heads} heads: {how}"), ""]
+    blocks += [_table(found, patterns), "", *_changed(found, width)]
+    if found.match == "nearest":
+        blocks += ["", *_moved(found)]
+    note = (
+        "rank: Spearman's correlation of the two models' scores over heads. difference: B minus A, ± its standard "
+        "error, paired and clustered by pair; the greatest of many differs by chance too."
+    )
+    return Group(*blocks, "", *(Text(line, style="dim") for line in textwrap.wrap(note, width)))
+
+
+def _table(found: Comparison, patterns: Sequence[str]) -> Table:
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+    for name in ("pattern", "heads A", "B", "rank", "rises most", "falls most"):
+        grid.add_column(name, justify="right" if name in ("heads A", "B", "rank") else "left", no_wrap=True)
+    for pattern in patterns:
+        counts = [str(int((label == pattern).sum())) for label in found.labels]
+        up, down = (_extreme(found, pattern, head) for head in found.extremes(pattern))
+        grid.add_row(named(pattern), *counts, number(found.correlation(pattern)), up, down)
+    return grid
+
+
+def _extreme(found: Comparison, pattern: str, head: Head | None) -> str:
+    if head is None:
+        return "–"
+    place = (*head, found.patterns.index(pattern))
+    error = "" if np.isnan(found.se[place]) else f" ± {found.se[place]:.3f}"
+    return f"{head_name(head)} {found.difference[place]:+.3f}{error}"
+
+
+def _changed(found: Comparison, width: int) -> Iterator[RenderableType]:
+    count = sum(map(len, found.changed.values()))
+    total = found.labels[0].size
+    yield Text(f"{count} of {total} heads changed their label", style="bold")
+    for (before, after), heads in found.changed.items():
+        title = Text(letter(before), color_of(before)).append(" → ", "dim").append(letter(after), color_of(after))
+        for i, line in enumerate(flowed([Text(head_name(head)) for head in heads], width - 9)):
+            yield Text("  ").append_text(title if i == 0 else Text(" " * title.cell_len)).append("  ").append_text(line)
+
+
+def _moved(found: Comparison) -> Iterator[RenderableType]:
+    """How many heads are nearest to the one of their own place, and how near."""
+    same = int((found.matched == places(found.one.grid)).all(-1).sum())
+    name = plain(found.signatures[1].model)
+    yield Text(f"{same} of {found.labels[0].size} heads are most like the head of their own place in {name}.")
+    yield Text(f"Median divergence from the most similar head: {np.median(found.divergence):.3f} nats.")

@@ -1,0 +1,134 @@
+"""The screen of `show`: one head's weights as a map, or as a list where a map would not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.cells import cell_len
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from attnscan.results.head_weights import HeadWeights, strongest
+from attnscan.results.heads import Head, head_name
+from attnscan.safe_text import plain
+from attnscan.views.palette import COLORS
+from attnscan.views.terminal.parts import flowed, model_line, named
+
+_LABEL = 12  # columns of a token's text, at most
+_BEST = 20  # columns beside a row, for its strongest key
+_LEVELS = ((0.6, "██"), (0.3, "▓▓"), (0.1, "▒▒"), (0.02, "░░"))
+_MARK = COLORS["next-word"]
+_EDGES = 20
+
+
+def head_view(shown: HeadWeights, width: int, top: int | None = None) -> RenderableType:
+    """Each head with its scores on top, then its weights; with `top`, as a list of that many."""
+    blocks: list[RenderableType] = [model_line(shown.result.signature)]
+    fits = _left(shown) + 2 * len(shown.keys) + _BEST <= width
+    for heads, matrix in shown.matrices():
+        blocks += ["", *_title(shown, heads, width)]
+        if len(shown.queries) == 1:
+            blocks += _row(shown, matrix[0], width, top)
+        elif fits and top is None:
+            blocks += _map(shown, matrix)
+        else:
+            blocks += _list(shown, matrix, width, top or _EDGES)
+    if len(shown.queries) > 1 and not fits:
+        room = max(4, (width - _left(shown) - _BEST) // 2)
+        first = shown.keys[0]
+        more = f"A map of {len(shown.keys)} tokens is wider than the screen: "
+        blocks.append(Text(f"{more}--window {first}-{first + room - 1} shows a part, --token one row.", style="dim"))
+    return Group(*blocks)
+
+
+def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Text]:
+    scores = shown.result.scores
+    if len(heads) > 1:
+        line = Text(f"mean of {len(heads)} heads: {', '.join(map(head_name, heads))}", style="bold")
+        line.truncate(width, overflow="ellipsis")
+        yield line
+        return
+    head = heads[0]
+    label, content = str(shown.result.label[head]), str(shown.result.content_label[head])
+    line = Text.assemble((f"{head_name(head)}  ", "bold"), named(label))
+    yield line.append("   on words: ", "dim").append_text(named(content))
+    entries = []
+    for p, pattern in enumerate(scores.patterns):
+        score = scores.every_key.score[(*head, p)]
+        if not np.isnan(score):
+            entries.append(named(pattern).append(f" {score:.2f}"))
+    entries.append(Text(f"entropy {scores.entropy[head]:.2f} nats", style="dim"))
+    yield from flowed(entries, width)
+
+
+def _map(shown: HeadWeights, matrix: NDArray[np.float32]) -> Iterator[RenderableType]:
+    """Queries downwards, keys across, each key's text on end above its column."""
+    names = [_name(shown, key) for key in shown.keys]
+    height = min(_LABEL, max(map(len, names)))
+    left = _left(shown)
+    yield Text("")
+    for row in range(height):
+        letters = "".join(_fit(name[:height].rjust(height)[row], 2) for name in names)
+        yield Text(" " * left + letters, style="dim")
+    for query, weights in zip(shown.queries, matrix, strict=True):
+        line = _query(shown, query)
+        for weight in weights:
+            line.append(_cell(float(weight)), _MARK if weight >= _LEVELS[-1][0] else "dim")
+        yield line.append(" ").append_text(_best(shown, weights))
+    legend = "  ".join(f"{mark} {level:g}" for level, mark in reversed(_LEVELS))
+    yield Text(f"Queries down, keys across. From a weight of:  {legend}", style="dim")
+
+
+def _cell(weight: float) -> str:
+    return next((mark for level, mark in _LEVELS if weight >= level), "· ")
+
+
+def _best(shown: HeadWeights, weights: NDArray[np.float32]) -> Text:
+    best = int(weights.argmax())
+    name = _fit(f"{_name(shown, shown.keys[best])}", _BEST - 8).rstrip()
+    return Text.assemble(f"{weights[best]:.2f} ", (name, "bold" if weights[best] >= _LEVELS[1][0] else "dim"))
+
+
+def _row(shown: HeadWeights, weights: NDArray[np.float32], width: int, top: int | None) -> Iterator[RenderableType]:
+    """One query's keys, the strongest first."""
+    yield _query(shown, shown.queries[0]).append(" attends to", "dim")
+    for _, column in strongest(weights[None], top or _EDGES):
+        yield _edge(shown, None, shown.keys[column], float(weights[column]), width)
+    if len(weights) > (top or _EDGES):
+        rest = len(weights) - (top or _EDGES)
+        yield Text(f"and {rest} more; --top {len(weights)} shows all.", style="dim")
+
+
+def _list(shown: HeadWeights, matrix: NDArray[np.float32], width: int, count: int) -> Iterator[RenderableType]:
+    """The strongest weights of all."""
+    yield Text(f"The {min(count, matrix.size)} strongest of {matrix.size:,} weights", style="dim")
+    for row, column in strongest(matrix, count):
+        yield _edge(shown, shown.queries[row], shown.keys[column], float(matrix[row, column]), width)
+
+
+def _edge(shown: HeadWeights, query: int | None, key: int, weight: float, width: int) -> Text:
+    line = Text("    ") if query is None else _query(shown, query).append(" → ", "dim")
+    line.append(f"{key:>3} ", "dim").append(_fit(_name(shown, key), _LABEL)).append(f" {weight:.3f} ")
+    return line.append("█" * round(weight * max(0, width - line.cell_len)), _MARK)
+
+
+def _query(shown: HeadWeights, query: int) -> Text:
+    return Text.assemble((f"{query:>3} ", "dim"), _fit(_name(shown, query), _left(shown) - 5) + " ")
+
+
+def _left(shown: HeadWeights) -> int:
+    """Columns before the first cell: the query's index and text."""
+    return 5 + min(_LABEL, max(cell_len(_name(shown, query)) for query in shown.queries))
+
+
+def _name(shown: HeadWeights, token: int) -> str:
+    return plain(shown.attention.tokens[token]).strip() or "␣"
+
+
+def _fit(text: str, width: int) -> str:
+    """A text cut or filled to a number of columns, some letters being two wide."""
+    fitted = Text(text)
+    fitted.truncate(width, overflow="ellipsis", pad=True)
+    return fitted.plain

@@ -1,0 +1,76 @@
+"""The screen of `models`: what can run now."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attnscan.safe_text import plain
+from attnscan.views.terminal.parts import named
+
+if TYPE_CHECKING:
+    from attnscan.model.catalog import Catalog
+    from attnscan.results.checkpoint import Checkpoint
+
+_READ_BY = {
+    "tap": "the tap: layer by layer, one in memory",
+    "output_attentions": "output_attentions: all layers in memory",
+}
+
+
+def models_view(catalog: Catalog) -> RenderableType:
+    """A line for each model that can run now, and what a run without --model takes."""
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
+    for name in ("--model", "family", "heads", "state", "where"):
+        grid.add_column(name)
+    for entry in catalog.entries:
+        size = f"{entry.layers or '?'} × {entry.heads or '?'}"
+        cells = (entry.model, entry.family, size, entry.state, entry.where)
+        grid.add_row(*(Text(plain(cell)) for cell in cells))
+    hub = (
+        "answers: --model can be any id of it"
+        if catalog.hub
+        else "does not answer: only the models above, and directories"
+    )
+    return Group(grid, "", Text(plain(f"Without --model: {catalog.default}")), Text(f"The model hub {hub}"))
+
+
+def checkpoint_view(checkpoint: Checkpoint, patterns: Sequence[str]) -> RenderableType:
+    """The facts, a line each, then the patterns."""
+    c = checkpoint
+    facts = {
+        "family": f"{c.family} ({c.architecture})",
+        "heads": f"{c.layers} × {c.heads} = {c.layers * c.heads}",
+        "read by": _READ_BY[c.read_by],
+        "template": c.template,
+        "longest input": f"{c.longest_input:,} tokens" if c.longest_input else "no limit known",
+        "positions": c.positions or "cannot be told",
+        "segment ids": "heeded" if c.segment_ids else "none",
+        "mask token": c.mask_token or "none",
+        "masked-LM head": "trained" if c.masked_lm_head else "none in the checkpoint",
+    }
+    return Group(
+        Text(plain(c.model), style="bold"),
+        "",
+        _grid((Text(name), Text(plain(value))) for name, value in facts.items()),
+        "",
+        Text("patterns that can be scored", style="bold"),
+        _grid((named(p), _scored(c.not_scored.get(p))) for p in patterns),
+    )
+
+
+def _scored(why_not: str | None) -> Text:
+    return Text("yes") if why_not is None else Text(plain(f"no: {why_not}"), style="dim")
+
+
+def _grid(rows: Iterable[tuple[Text, Text]]) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column()
+    for row in rows:
+        grid.add_row(*row)
+    return grid

@@ -1,0 +1,71 @@
+"""What all screens share: rendering, and the small things that look the same on each.
+
+Everything is readable without colour: letters carry what colours carry.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+from rich.console import Console, RenderableType
+from rich.text import Text
+
+from attnscan.results.signature import Signature
+from attnscan.safe_text import plain
+from attnscan.views.palette import COLORS, letter
+
+
+def render(content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False) -> str:
+    """What a terminal of that width would get, as text."""
+    file = io.StringIO()
+    console = Console(
+        file=file,
+        width=width,
+        color_system=color_system,  # type: ignore[arg-type]
+        force_terminal=color_system is not None,
+        no_color=no_color,
+        legacy_windows=False,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
+    console.print(content)
+    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+
+
+def model_line(signature: Signature, more: str = "") -> Text:
+    """A screen's first line: the model, and what it ran on."""
+    return Text.assemble((plain(signature.model), "bold"), more, (f"  {signature.device} {signature.dtype}", "dim"))
+
+
+def flowed(entries: Iterable[Text], width: int) -> Iterator[Text]:
+    """Lines of entries two spaces apart; no entry is broken, as a text wrapped by words would be."""
+    line = Text()
+    for entry in entries:
+        if line and line.cell_len + 2 + entry.cell_len > width:
+            yield line
+            line = Text()
+        line = Text("  ").join([line, entry]) if line else entry.copy()
+    yield line
+
+
+def named(pattern: str) -> Text:
+    """A pattern's letter and name, in its colour."""
+    return Text(f"{letter(pattern)} {plain(pattern)}", style=color_of(pattern))
+
+
+def color_of(pattern: str) -> str:
+    """A pattern's colour; a user's own pattern has none."""
+    return COLORS.get(pattern, "default")
+
+
+def number(value: float) -> str:
+    """Two decimals; nothing for NaN."""
+    return "" if np.isnan(value) else f"{value:.2f}"
+
+
+def decimals(value: float) -> str:
+    """Three decimals; nothing for NaN."""
+    return "" if np.isnan(value) else f"{value:.3f}"

@@ -1,0 +1,43 @@
+"""The screen of `heads`: the best heads of each pattern, and what their scores are worth."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attnscan.results.ranking import Ranking
+from attnscan.views.terminal.parts import color_of, decimals, model_line, named
+
+
+def ranking_view(
+    result: Ranking, patterns: Sequence[str], top: int, width: int, without_delimiters: bool
+) -> RenderableType:
+    """The best heads of each pattern, with what a score is worth: chance, standard error, how much it rests on."""
+    table = result.table(without_delimiters)
+    blocks: list[RenderableType] = [model_line(result.signature, f"  {result.signature.counts}")]
+    for pattern in patterns:
+        p = result.scores.patterns.index(pattern)
+        grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+        for name in ("head", "score", "± se", "chance", "above chance", "n", "pairs"):
+            grid.add_column(name, justify="left" if name == "head" else "right", no_wrap=True)
+        grid.add_column("", no_wrap=True)
+        for flat in result.order(pattern, without_delimiters=without_delimiters)[:top]:
+            place = (*divmod(int(flat), result.scores.grid[1]), p)
+            score = float(table.score[place])
+            grid.add_row(
+                f"{place[0]}-{place[1]}",
+                *(decimals(getattr(table, name)[place]) for name in ("score", "se", "chance", "above_chance")),
+                f"{table.n[place]:,}",
+                f"{table.pairs[place]:,}",
+                Text("█" * round(max(0, width - 62) * score) if score == score else "", style=color_of(pattern)),
+            )
+        measured = bool((table.n[..., p] > 0).any())
+        blocks += [
+            "",
+            named(pattern),
+            grid if measured else Text("no word was eligible, or none was asked", style="dim"),
+        ]
+    return Group(*blocks, *([Text("Scores on words: weights on delimiters removed.")] if without_delimiters else []))

@@ -1,0 +1,61 @@
+"""The screen of `similar`: groups of heads that attend alike, and the nearest heads of those that are named."""
+
+from __future__ import annotations
+
+import textwrap
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attnscan.results.heads import head_name, heads_named
+from attnscan.results.similarity import Similarity
+from attnscan.views.palette import letter
+from attnscan.views.terminal.parts import color_of, decimals, flowed, model_line
+
+_CLOSEST = 10
+
+
+def similarity_view(found: Similarity, width: int, heads: str | None, nearest: int) -> RenderableType:
+    """Groups and the closest pairs of heads, or the nearest of the heads that are named."""
+    blocks: list[RenderableType] = [model_line(found.signature, f"  {found.signature.counts}"), ""]
+    if heads is None:
+        blocks += [*_groups(found, width), "", Text("The closest two", style="bold")]
+        blocks += [_pairs(found, found.closest(_CLOSEST))]
+    else:
+        chosen = [found.heads.index(head) for head in heads_named(heads, found.scores.grid)]
+        pairs = [(head, other) for head in chosen for other in found.nearest(head, nearest)]
+        blocks += [_pairs(found, pairs)]
+    note = (
+        f"divergence: Jensen-Shannon, in nats, from 0 (the same weights) to 0.693 (no key in common), over "
+        f"{found.queries:,} queries."
+    )
+    return Group(*blocks, "", *(Text(line, style="dim") for line in textwrap.wrap(note, width)))
+
+
+def _groups(found: Similarity, width: int) -> list[RenderableType]:
+    groups = [group for group in found.groups if len(group) > 1]
+    alone = sum(len(group) == 1 for group in found.groups)
+    title = f"{len(groups)} groups within {found.within:g} nats, {alone} heads alone"
+    lines: list[RenderableType] = [Text(title, style="bold")]
+    for number, group in enumerate(groups, 1):
+        entries = [_named(found, head) for head in group]
+        for i, line in enumerate(flowed(entries, width - 5)):
+            lines.append(Text(f"{number:>3}  " if i == 0 else " " * 5, style="dim").append_text(line))
+    return lines
+
+
+def _named(found: Similarity, head: int) -> Text:
+    """A head's name, and the letter of its label in its colour."""
+    label = str(found.label[head])
+    return Text(head_name(found.heads[head]) + " ").append(letter(label), style=color_of(label))
+
+
+def _pairs(found: Similarity, pairs: list[tuple[int, int]]) -> Table:
+    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
+    for name in ("head", "nearest", "divergence", "± se"):
+        grid.add_column(name, justify="left" if name in ("head", "nearest") else "right", no_wrap=True)
+    for head, other in pairs:
+        value, error = float(found.divergence[head, other]), float(found.se[head, other])
+        grid.add_row(_named(found, head), _named(found, other), decimals(value), decimals(error))
+    return grid

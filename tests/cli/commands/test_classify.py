@@ -1,0 +1,103 @@
+"""`attnscan classify`, by what it prints."""
+
+from __future__ import annotations
+
+import json
+import re
+from io import BytesIO, StringIO
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from command_line import COLUMNS, A, B, classify, run
+
+
+def test_csv_is_the_contracts_to_the_letter() -> None:
+    lines = classify("--csv").stdout.splitlines()
+    assert lines[0] == COLUMNS
+    assert len(lines) == 1 + 72
+    first = lines[1].split(",")
+    assert first[:3] == ["bundled", "0", "0"]
+    assert all(re.fullmatch(r"\d\.\d{6}", cell) for cell in first[6:])
+    without = classify("--csv", "--predictive", "off").stdout.splitlines()
+    assert without[1].split(",")[10] == ""  # not measured
+
+
+@pytest.mark.parametrize("format", ["csv", "tsv", "json", "jsonl", "markdown", "parquet"])
+def test_every_format_carries_the_same_table(format: str, tmp_path: Path) -> None:
+    expected = pd.read_csv(StringIO(classify("--csv").stdout))
+    suffix = {"markdown": "md"}.get(format, format)
+    path = tmp_path / f"heads.{suffix}"
+    assert classify("-o", str(path)).stdout == ""
+    content = path.read_bytes()
+    if format == "parquet":
+        found = pd.read_parquet(BytesIO(content)).round(6)
+    elif format == "json":
+        found = pd.DataFrame(json.loads(content)["heads"])
+    elif format == "jsonl":
+        found = pd.read_json(BytesIO(content), lines=True)
+    elif format == "markdown":
+        rows = [[cell.strip() for cell in line.strip("|\n").split("|")] for line in StringIO(content.decode())]
+        found = pd.read_csv(StringIO("\n".join(",".join(row) for row in [rows[0], *rows[2:]])))
+    else:
+        found = pd.read_csv(BytesIO(content), sep="\t" if format == "tsv" else ",")
+    found["predictive"] = found["predictive"].astype(float)
+    pd.testing.assert_frame_equal(found, expected, check_dtype=False, atol=1e-6)
+    if format != "parquet":
+        assert classify("--format", format).stdout == content.decode()
+
+
+def test_json_carries_the_signature_and_the_tokens() -> None:
+    data = json.loads(classify("--format", "json").stdout)
+    assert data["signature"]["model"] == "bundled" and data["signature"]["device"] == "cpu"
+    assert data["units"][:3] == ["[CLS]", "i", "went"]
+    assert data["not_measured"] == {} and "130 hidden sequences" in data["notes"][0]
+
+
+def test_chosen_patterns_rank_the_rows_and_top_cuts_them() -> None:
+    table = pd.read_csv(StringIO(classify("--csv", "--pattern", "delimiter", "-p", "next-word", "--top", "5").stdout))
+    assert table.columns[6:].tolist() == ["delimiter", "next-word", "entropy"]
+    assert len(table) == 5 and table["delimiter"].is_monotonic_decreasing
+    whole = pd.read_csv(StringIO(classify("--csv").stdout))
+    assert table["delimiter"].max() == whole["delimiter"].max()
+
+
+def test_all_ranks_every_head() -> None:
+    rows = re.findall(r"^\d+-\d+ ", classify("--all").stdout, re.MULTILINE)
+    assert len(rows) == len(set(rows)) == 72
+
+
+def test_threshold_makes_more_heads_mixed() -> None:
+    loose, strict = (pd.read_csv(StringIO(classify("--csv", "--threshold", x).stdout)) for x in ("0", "0.9"))
+    assert (loose["label"] == "mixed").sum() < (strict["label"] == "mixed").sum()
+    assert set(strict["label"]) == {"mixed", "previous-word"}
+
+
+def test_saved_weights_come_back_as_the_same_table(tmp_path: Path) -> None:
+    path = tmp_path / "weights.npz"
+    options = ("--csv", "--no-related", "--predictive", "off", "--save-weights", str(path))
+    before = pd.read_csv(StringIO(classify(*options).stdout))
+    with np.load(path) as arrays:
+        assert sorted(arrays) == ["attention", "segments", "special", "tokens"]
+        assert arrays["attention"].shape == (6, 12, 19, 19)
+    after = pd.read_csv(StringIO(run("classify", "--weights", str(path), "--csv").stdout))
+    assert set(after["model"]) == {"weights.npz"}
+    pd.testing.assert_frame_equal(before.drop(columns="model"), after.drop(columns="model"), atol=2e-6)
+
+
+def test_a_single_sentence_has_no_cross_sentence() -> None:
+    table = pd.read_csv(StringIO(run("classify", A, "--model", "bundled", "--csv").stdout))
+    assert table["cross-sentence"].isna().all() and table["next-word"].notna().all()
+
+
+def test_the_default_model_without_a_hub_is_the_bundled_one_and_says_so() -> None:
+    result = run("classify", A, B, "--csv")
+    assert result.stderr.count("\n") == 1 and "using the bundled all-MiniLM-L6-v2" in result.stderr
+    assert result.stdout == classify("--csv").stdout
+
+
+def test_a_model_named_by_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNSCAN_MODEL", "bundled")
+    result = run("classify", A, B, "--csv")
+    assert result.stderr == "" and result.stdout == classify("--csv").stdout

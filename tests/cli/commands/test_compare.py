@@ -1,0 +1,58 @@
+"""`attnscan compare`: the screen, the rows and the picture."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from toy import save_toy_bert
+from two_models import AFTER, BEFORE, PAIRS
+from typer.testing import CliRunner, Result
+
+from attnscan.cli.app import app
+from attnscan.scoring.patterns import PATTERNS
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner(env={"COLUMNS": "80"}).invoke(app, ["compare", *arguments])
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    models = [save_toy_bert(tmp_path_factory.mktemp("model"), 2, 4, plan) for plan in (BEFORE, AFTER)]
+    path = tmp_path_factory.mktemp("pairs") / "pairs.tsv"
+    path.write_text("sentence_a\tsentence_b\n" + "".join(f"{pair.a}\t{pair.b}\n" for pair in PAIRS))
+    return [*map(str, models), "--pairs", str(path)]
+
+
+def test_the_screen_answers_in_one_look(files: list[str]) -> None:
+    text = _run(*files).stdout
+    assert "4 pairs, 8 heads: heads of one place" in text
+    assert "6 of 8 heads changed their label" in text and "P → D  1-2" in text
+    assert len(text.splitlines()) < 30
+    nearest = _run(*files, "--match", "nearest").stdout
+    assert "of 8 heads are most like the head of their own place" in nearest
+
+
+def test_rows_and_json(files: list[str]) -> None:
+    header, *rows = _run(*files, "-p", "delimiter", "--csv").stdout.splitlines()
+    assert header == (
+        "model_a,model_b,pattern,layer,head,layer_b,head_b,score_a,score_b,difference,se,n,pairs,"
+        "label_a,label_b,divergence"
+    )
+    assert len(rows) == 8
+    found = json.loads(_run(*files, "--format", "json").stdout)
+    assert set(found["rank_correlation"]) == {pattern.id for pattern in PATTERNS} - {"predictive"}
+    assert len(found["heads"]) == 8 * 6
+
+
+def test_the_picture(files: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "c.svg"
+    assert _run(*files, "-o", str(path)).exit_code == 0
+    assert b"B upwards" in path.read_bytes()
+
+
+def test_predictive_is_not_compared(files: list[str]) -> None:
+    result = _run(*files, "-p", "predictive")
+    assert result.exit_code == 2 and "predictive is not compared" in result.stderr

@@ -1,0 +1,101 @@
+"""`attnscan heads`: rankings, bad records, a state, and an interrupt."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from io import StringIO
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command_line import run
+from typer.testing import CliRunner
+
+from attnscan.cli.app import app
+
+
+def test_heads_ranks_the_pairs_that_come_along() -> None:
+    result = run("heads", "--model", "bundled", "--pattern", "previous-word", "-p", "next-word", "--csv")
+    table = pd.read_csv(StringIO(result.stdout))
+    assert result.stdout.splitlines()[0] == "model,pattern,rank,layer,head,score,chance,above_chance,se,n,pairs"
+    assert len(table) == 2 * 72 and table["pairs"].min() > 80
+    best = table.groupby("pattern").first()
+    assert best.loc["previous-word", ["layer", "head"]].tolist() == [0, 2]
+    assert best.loc["next-word", ["layer", "head"]].tolist() == [1, 8]
+
+
+def test_heads_over_the_wikipedia_pairs(shared: Path, tmp_path: Path) -> None:
+    pairs = ("--pairs", str(shared / "text" / "wikitext2-pairs.tsv"), "--state", str(tmp_path / "scan.state"))
+    options = ("heads", "--model", "bundled", *pairs, "-p", "previous-word", "-p", "next-word", "--top", "1")
+    table = pd.read_csv(StringIO(run(*options, "--csv").stdout)).set_index("pattern")
+    assert table.loc["previous-word", ["layer", "head"]].tolist() == [0, 2]
+    assert table.loc["previous-word", "score"] >= 0.99
+    assert table.loc["next-word", ["layer", "head"]].tolist() == [1, 8]
+    assert table.loc["next-word", "score"] == pytest.approx(0.62, abs=0.02)
+    assert set(table["pairs"]) == {447}
+    text = run(*options).stdout  # from the state: nothing is left to do
+    assert "447 pairs" in text and "0-2" in text
+
+
+PAIRS_CSV = "sentence_a,sentence_b\nthe cat sat on the mat,a cat ran\nhe ran to a store,the store was red\n"
+
+
+def test_heads_from_standard_input_and_with_bad_records() -> None:
+    options = ["heads", "--model", "bundled", "-p", "next-word", "--csv", "--pairs", "-"]
+    good = CliRunner().invoke(app, options, input=PAIRS_CSV)
+    assert good.exit_code == 0, good.output
+    bad = PAIRS_CSV.replace("he ran", '"",b\nhe ran')
+    stopped = CliRunner().invoke(app, options, input=bad)
+    assert stopped.exit_code == 1 and stopped.stdout == "" and ":3" in stopped.stderr
+    skipped = CliRunner().invoke(app, [*options, "--skip-bad"], input=bad)
+    assert skipped.stdout == good.stdout
+    assert "1 bad records were skipped" in skipped.stderr
+
+
+def test_heads_with_a_state_and_from_every_pairs_file(tmp_path: Path) -> None:
+    pairs, state, per_pair = tmp_path / "pairs.csv", tmp_path / "state.json", tmp_path / "every.parquet"
+    pairs.write_text(PAIRS_CSV)
+    options = ("heads", "--model", "bundled", "--pairs", str(pairs), "-p", "next-word", "--csv")
+    expected = run(*options).stdout
+    assert run(*options, "--state", str(state)).stdout == expected
+    assert run(*options, "--state", str(state)).stdout == expected  # nothing is left to do
+    assert run(*options, "--per-pair", str(per_pair)).stdout == expected
+    assert run("heads", "--from", str(per_pair), "--csv").stdout == expected
+    other = CliRunner().invoke(app, ["heads", "--from", str(per_pair), "-p", "delimiter", "--csv"])
+    assert (other.exit_code, other.stdout) == (1, "")
+    assert "has no scores for delimiter: it holds next-word" in other.stderr
+    both = CliRunner().invoke(app, [*options, "--state", str(state), "--per-pair", str(per_pair)])
+    assert both.exit_code == 2
+
+
+def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(tmp_path: Path) -> None:
+    """A real process, a real Ctrl-C, in the middle of a long scan."""
+    import signal
+    import time
+
+    pairs, state = tmp_path / "pairs.csv", tmp_path / "state.json"
+    pairs.write_text("text\n" + "the cat sat on the mat and the dog ran to the store\n" * 200_000)
+    command = [
+        sys.executable,
+        "-m",
+        "attnscan",
+        "heads",
+        "--pairs",
+        str(pairs),
+        "--model",
+        "bundled",
+        "-p",
+        "next-word",
+    ]
+    running = subprocess.Popen(
+        [*command, "--state", str(state)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    while not state.exists() and running.poll() is None:
+        time.sleep(0.1)
+    running.send_signal(signal.SIGINT)
+    out, err = running.communicate(timeout=60)
+    assert running.returncode == 130, err
+    assert "1-8" in out and re.search(r"interrupted after \d+ pairs; the same command goes on", err)
+    assert "Traceback" not in err

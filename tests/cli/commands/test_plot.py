@@ -1,0 +1,88 @@
+"""`attnscan plot`: every kind as every file, and what is refused."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import A, B
+from drawn import size, texts
+from typer.testing import CliRunner, Result
+
+from attnscan.cli.app import app
+from attnscan.inputs.weights import write_weights
+from attnscan.results.attention import Attention
+
+KINDS = (["map"], ["scores"], ["layers"], ["head", "--heads", "1-8"], ["head", "--heads", "1-8,0-2", "--lines"])
+
+
+def plot(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["plot", *arguments])
+
+
+@pytest.mark.parametrize("format", ["svg", "pdf", "png"])
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: "-".join(kind).replace("---", "-"))
+def test_every_kind_as_every_file(kind: list[str], format: str, tmp_path: Path) -> None:
+    path = tmp_path / f"heads.{format.upper()}"
+    result = plot(A, B, "--model", "bundled", "--predictive", "off", "--kind", *kind, "-o", str(path))
+    assert (result.exit_code, result.output) == (0, "")
+    picture = path.read_bytes()
+    assert picture.startswith({"svg": b"<?xml", "pdf": b"%PDF", "png": b"\x89PNG"}[format])
+    width, height = size(picture, format)
+    assert width == pytest.approx(3.3, abs=0.01) and 0.5 < height <= 9.5
+
+
+def test_saved_weights_are_drawn_without_a_model(attention: Attention, tmp_path: Path) -> None:
+    path, out = tmp_path / "weights.npz", tmp_path / "out.svg"
+    path.write_bytes(write_weights(attention.saved()))
+    for kind in KINDS:
+        result = plot("--weights", str(path), "--unit", "word", "--kind", *kind, "-o", str(out))
+        assert (result.exit_code, result.output) == (0, "")
+    assert "##berries" in texts(out.read_bytes())
+
+
+@pytest.mark.parametrize("name", ["heads.jpg", "heads", "heads.svg.gz", "svg"])
+def test_another_suffix_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
+    path = tmp_path / name
+    result = plot("A b.", "-o", str(path))
+    assert result.exit_code == 1 and not path.exists()
+    assert result.output == (
+        f"attnscan: cannot tell what kind of picture {path} is to be by its suffix; use one of .png .svg .pdf\n"
+    )
+
+
+def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    result = plot("A b.", "-o", str(tmp_path / "heads.svg"))
+    assert result.exit_code == 1
+    assert result.output == (
+        "attnscan: pictures need matplotlib, which is not installed; run: pip install 'attnscan[plot]'\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["A b."], "Missing option '--output'"),
+        (["-o", "x.svg"], "give a sentence"),
+        (["A b.", "-o", "x.svg", "--kind", "head"], "--kind head needs --heads"),
+        (["A b.", "-o", "x.svg", "--heads", "0-0"], "--kind head needs --heads"),
+        (["A b.", "-o", "x.svg", "--lines"], "need --kind head"),
+        (["A b.", "-o", "x.svg", "--without-delimiters"], "--kind scores and --kind layers"),
+        (["A b.", "-o", "x.svg", "--width", "1"], "--width"),
+        (["A b.", "-o", "x.svg", "--kind", "pie"], "--kind"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], message: str) -> None:
+    result = plot(*arguments)
+    assert result.exit_code == 2 and message in result.output and not Path("x.svg").exists()
+
+
+def test_no_such_head_is_said_before_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("attnscan.scan.one_input.classify_and_keep", lambda *_: pytest.fail("the model was loaded"))
+    result = plot("A b.", "-o", str(tmp_path / "x.svg"), "--kind", "head", "--heads", "first")
+    assert (result.exit_code, result.output) == (
+        1,
+        "attnscan: 'first' names no head; name heads as 2-0, as 2-0,6-11, as layer:2 or as all\n",
+    )

@@ -1,0 +1,62 @@
+"""`attnscan report`: a page in a file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pages import Elements
+from typer.testing import CliRunner
+
+from attnscan.cli.app import app
+
+
+class TestCommand:
+    @pytest.fixture
+    def weights(self, tmp_path: Path) -> Path:
+        tokens = ["[CLS]", "the", "cat", "[SEP]", "[PAD]"]
+        even = np.full((1, 2, 5, 5), 0.25)
+        even[..., 4] = 0
+        np.savez(tmp_path / "w.npz", attention=even, tokens=np.array(tokens), segments=np.zeros(5, int))
+        return tmp_path / "w.npz"
+
+    def test_it_writes_a_page_of_saved_weights(self, weights: Path, tmp_path: Path) -> None:
+        path = tmp_path / "page.html"
+        done = CliRunner().invoke(app, ["report", "--weights", str(weights), "-o", str(path)])
+        assert (done.exit_code, done.stdout, done.stderr) == (0, "", "")
+        elements = Elements(path.read_text(encoding="utf-8"))
+        assert elements.facts["tokens"] == ["[CLS]", "the", "cat", "[SEP]"]
+        assert elements.carried("weights") == [(0, 0), (0, 1)] and elements.carried("neurons") == []
+        piped = CliRunner().invoke(app, ["report", "--weights", str(weights), "-o", "-"])
+        assert piped.stdout_bytes == path.read_bytes()
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "words"),
+        [
+            (["-o", "page.pdf"], 2, "-o page.html"),
+            (["-o", "no/page.html"], 1, "there is no directory"),
+            (["-o", "page.html", "--heads", "two"], 1, "'two' names no head"),
+            (["-o", "page.html", "--heads", "7-0"], 1, "this model has layers 0 to 0"),
+            (["-o", "page.html", "--model", "bundled"], 2, "needs no model"),
+            (["-o", "page.html", "a sentence"], 2, "but not both"),
+            ([], 2, "Missing option"),
+        ],
+    )
+    def test_what_it_refuses(
+        self, weights: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], code: int, words: str
+    ) -> None:
+        monkeypatch.chdir(weights.parent)
+        done = CliRunner().invoke(app, ["report", "--weights", weights.name, *arguments])
+        assert (done.exit_code, done.stdout) == (code, "") and words in re.sub(r"\s+", " ", done.stderr)
+        assert list(weights.parent.iterdir()) == [weights]
+
+    def test_what_did_not_fit_is_said(self, tmp_path: Path) -> None:
+        words = " ".join(["the cat sat on the mat and the dog ran"] * 6)
+        path = tmp_path / "page.html"
+        options = ["--model", "bundled", "--predictive", "off", "--size", "0.4", "-o", str(path)]
+        done = CliRunner().invoke(app, ["report", words, *options])
+        assert done.exit_code == 0, done.output
+        assert re.search(r"attnscan: the queries and keys of \d+ of 72 heads fit in 0.4 MB", done.stderr)
+        assert path.stat().st_size <= 400_000

@@ -1,0 +1,63 @@
+"""The commands put together: their help, and what a shell and a pipe get of them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import COLUMNS, A, B, run
+from typer.testing import CliRunner
+
+import attnscan
+from attnscan.cli.app import COMMANDS, app
+
+
+def test_version() -> None:
+    assert run("--version").stdout == f"attnscan {attnscan.__version__}\n"
+
+
+def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
+    commands = re.findall(r"^  (\w+)  ", run("--help").stdout.split("Commands:")[1], re.MULTILINE)
+    assert commands == list(COMMANDS) and len(commands) == 12
+    lines = run("classify", "--help").stdout.splitlines()
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_list_of_commands_says_what_each_says_itself(command: str) -> None:
+    """The list is written down apart, so that it imports no command."""
+    assert COMMANDS[command] in " ".join(run(command, "--help").stdout.split())
+
+
+def test_a_mistyped_command_is_told_the_nearest() -> None:
+    result = CliRunner().invoke(app, ["clasify", A])
+    assert result.exit_code == 2 and "Did you mean 'classify'?" in result.stderr
+
+
+def test_a_real_process_prints_data_alone_on_stdout_and_stops_at_a_closed_pipe(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYTHONWARNINGS": "error"}
+    command = f"{sys.executable} -m attnscan classify '{A}' '{B}' --model bundled --csv"
+    script = f"set -o pipefail; {command} | head -1"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, env=environment, cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, COLUMNS + "\n", "")
+
+
+@pytest.mark.parametrize("arguments", ["patterns", "models"])
+def test_a_closed_standard_output_is_one_line(arguments: str) -> None:
+    script = f"{sys.executable} -m attnscan {arguments} >&-"
+    done = subprocess.run(["bash", "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (1, "attnscan: standard output is closed; name a file with -o\n")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_a_terminal_of_any_encoding_gets_every_line(encoding: str) -> None:
+    environment = {**os.environ, "PYTHONIOENCODING": encoding}
+    for arguments in (["patterns"], ["classify", "שלום 😀", "--model", "bundled"]):
+        command = [sys.executable, "-m", "attnscan", *arguments]
+        done = subprocess.run(command, capture_output=True, env=environment)
+        assert done.returncode == 0 and b"Traceback" not in done.stderr
+        assert len(done.stdout.decode(encoding).splitlines()) > 20

@@ -1,0 +1,92 @@
+"""What a shell completes, and the examples that `--help` ends with."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import shlex
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from attnscan.cli.app import COMMANDS, app
+from attnscan.inputs.pairs import shipped_pairs
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("attnscan ", [*COMMANDS]),
+        ("attnscan ex", ["explain"]),
+        ("attnscan classify --pred", ["--predictive", "--predictive-words"]),
+        ("attnscan classify A --device c", ["cpu", "cuda"]),
+    ],
+)
+def test_shells_complete_commands_options_and_values(words: str, expected: list[str]) -> None:
+    asked = {"_ATTNSCAN_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(words.count(" "))}
+    done = subprocess.run(
+        [sys.executable, "-m", "attnscan"], capture_output=True, text=True, env={**os.environ, **asked}
+    )
+    assert (done.stdout.split(), done.stderr) == (expected, "")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("attnscan hea", {"heads"}),
+        ("attnscan heads --pattern n", {"next-word"}),
+        ("attnscan classify --pattern b", {"bag-of-words"}),
+        ("attnscan explain -p de", {"delimiter"}),
+        ("attnscan heads --model b", {"bundled"}),
+        ("attnscan models b", {"bundled"}),
+        ("attnscan heads --model our/", {"our/model"}),
+        ("attnscan heads --format js", {"json", "jsonl"}),
+        ("attnscan heads --device c", {"cpu", "cuda"}),
+        ("attnscan show l", {"layer:"}),
+        ("attnscan plot --kind m", {"map"}),
+        ("attnscan heads --without", {"--without-delimiters"}),
+    ],
+)
+def test_tab(line: str, expected: set[str], tmp_path: Path) -> None:
+    home = tmp_path / "hub" / "models--our--model"
+    snapshot = home / "snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    (snapshot / "config.json").write_text(json.dumps({"model_type": "bert"}))
+    (snapshot / "model.safetensors").write_bytes(b"")
+    (home / "refs").mkdir()
+    (home / "refs" / "main").write_text("0" * 40)
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1), "_ATTNSCAN_COMPLETE": "complete_bash"}
+    env = {**os.environ, **words, "HF_HUB_CACHE": str(tmp_path / "hub")}
+    done = subprocess.run([sys.executable, "-m", "attnscan"], env=env, capture_output=True, text=True)
+    assert (set(done.stdout.split()), done.stderr) == (expected, "")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_ends_with_two_examples(command: str) -> None:
+    lines = CliRunner().invoke(app, [command, "--help"]).stdout.rstrip().splitlines()
+    examples = import_module(f"attnscan.cli.commands.{command}").EXAMPLES
+    assert len(examples) == 2
+    assert [line.strip() for line in lines[-3:]] == ["Examples:", *examples]
+    assert max(map(len, lines)) <= 80
+
+
+@pytest.mark.parametrize(
+    "example",
+    [example for command in COMMANDS for example in import_module(f"attnscan.cli.commands.{command}").EXAMPLES],
+)
+def test_the_examples_work(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNSCAN_MODEL", "bundled")
+    monkeypatch.chdir(tmp_path)
+    few = [*itertools.islice(shipped_pairs(), 6)]  # the examples are to work; over all pairs they take minutes
+    monkeypatch.setattr("attnscan.inputs.pairs.shipped_pairs", lambda: iter(few))
+    program, *arguments = shlex.split(example.partition(" > ")[0].partition(" | ")[0])
+    assert program == "attnscan"
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 0, done.output
+    written = [Path(name) for name in arguments if name.startswith(("page.", "heads.", "head.", "divergence."))]
+    assert done.stdout or (all(path.stat().st_size for path in written) and written)

@@ -1,0 +1,114 @@
+"""In which format a result goes where: to a file, a screen or standard output."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from devices import FULL
+from rich.text import Text
+
+from attnscan.cli.destination import FORMATS, SUFFIXES, Destination, format_of, write_stdout
+from attnscan.errors import OutputError
+
+
+class TestFormats:
+    @pytest.mark.parametrize(
+        ("name", "format"),
+        [
+            ("heads.csv", "csv"),
+            ("heads.tsv", "tsv"),
+            ("heads.json", "json"),
+            ("heads.jsonl", "jsonl"),
+            ("heads.md", "markdown"),
+            ("heads.parquet", "parquet"),
+            ("heads.txt", "table"),
+            ("HEADS.CSV", "csv"),
+            ("v1.2/two.dots.json", "json"),
+        ],
+    )
+    def test_the_suffix_decides(self, name: str, format: str) -> None:
+        assert format_of(Path(name)) == format
+
+    def test_every_format_has_a_suffix(self) -> None:
+        assert set(SUFFIXES.values()) == set(FORMATS)
+
+    @pytest.mark.parametrize("name", ["heads", "heads.xlsx", ".csv", "heads.csv.gz", "heads."])
+    def test_another_suffix_is_an_error_that_lists_them(self, name: str) -> None:
+        with pytest.raises(OutputError) as caught:
+            format_of(Path(name))
+        assert name in caught.value.what
+        assert all(suffix in caught.value.remedy for suffix in SUFFIXES)
+
+
+class TestDestination:
+    def frame(self) -> pd.DataFrame:
+        return pd.DataFrame({"head": [0, 1]})
+
+    def view(self, width: int) -> Text:
+        return Text("=" * width + "[bold]")
+
+    def test_a_format_takes_the_frame_and_draws_no_screen(self, file: Path) -> None:
+        Destination("csv", file).emit(self.frame, lambda _: pytest.fail("no screen was asked for"))
+        assert file.read_text() == "head\n0\n1\n"
+
+    def test_a_screen_takes_no_frame(self, file: Path) -> None:
+        Destination("table", file).emit(lambda: pytest.fail("no frame was asked for"), self.view)
+        assert set(file.read_text().replace("\n", "")) == set("=[bold]")
+
+    def test_the_format_that_is_asked_for_goes_before_the_suffix(self, file: Path) -> None:
+        Destination("tsv", file).emit(lambda: self.frame().assign(layer=3), self.view)
+        assert file.read_text() == "head\tlayer\n0\t3\n1\t3\n"
+
+    @pytest.mark.parametrize(("columns", "width"), [("72", 72), ("10", 40)])
+    def test_a_screen_is_as_wide_as_the_terminal_but_never_too_narrow(
+        self, monkeypatch: pytest.MonkeyPatch, file: Path, columns: str, width: int
+    ) -> None:
+        monkeypatch.setenv("COLUMNS", columns)
+        widths = []
+        Destination("table", file).emit(self.frame, lambda given: widths.append(given) or Text("x"))
+        assert widths == [width]
+
+    def test_standard_output_takes_the_bytes(self, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+        Destination("csv").emit(self.frame, self.view)
+        assert capfdbinary.readouterr() == (b"head\n0\n1\n", b"")
+
+    def test_parquet_is_not_for_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+        with pytest.raises(OutputError, match=r"-o heads\.parquet"):
+            Destination("parquet")
+        monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
+        Destination("parquet")
+
+
+class TestStandardOutput:
+    def test_a_closed_one_is_found_out_at_once(self, monkeypatch: pytest.MonkeyPatch, file: Path) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", None)
+            with pytest.raises(OutputError, match="name a file with -o"):
+                Destination("csv")
+            assert Destination("csv", file).path == file
+
+    def opened(self, monkeypatch: pytest.MonkeyPatch, handle: int) -> None:
+        monkeypatch.setattr(sys, "stdout", os.fdopen(handle, "w", closefd=False))
+
+    @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
+    def test_a_full_one_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with FULL.open("wb", buffering=0) as full, monkeypatch.context() as patch:
+            self.opened(patch, full.fileno())
+            with pytest.raises(OutputError, match="No space left on device"):
+                write_stdout(b"x" * 100_000)
+            sys.stdout.detach().detach()  # type: ignore[attr-defined]
+
+    def test_one_whose_reader_has_gone_says_so(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        reader, writer = os.pipe()
+        os.close(reader)
+        with monkeypatch.context() as patch:
+            self.opened(patch, writer)
+            with pytest.raises(BrokenPipeError):
+                write_stdout(b"x" * 100_000)
+            sys.stdout.detach().detach()  # type: ignore[attr-defined]
+        os.close(writer)

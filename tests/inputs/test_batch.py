@@ -1,0 +1,27 @@
+"""Batches filled by tokens."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnscan.inputs.batch import EncodedInput, Room, batches
+
+
+def _input(length: int) -> EncodedInput:
+    return EncodedInput(("w",) * length, (0,) * length, tuple(range(length)), (False,) * length)
+
+
+@given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 120), st.integers(1, 5000))
+def test_batches_hold_every_input_once_and_no_more_than_they_may(lengths: list[int], tokens: int, cells: int) -> None:
+    made = list(batches([_input(length) for length in lengths], Room(tokens, cells)))
+    assert sorted(len(one.tokens) for batch in made for one in batch) == sorted(lengths)
+    for batch in made:
+        assert batch
+        longest = max(len(one.tokens) for one in batch)
+        assert len(batch) == 1 or (longest * len(batch) <= tokens and longest**2 * len(batch) <= cells)
+
+
+def test_inputs_of_like_length_share_a_batch() -> None:
+    made = list(batches([_input(length) for length in (3, 50, 4, 48, 3)], Room(100)))
+    assert [[len(one.tokens) for one in batch] for batch in made] == [[50, 48], [4, 3, 3]]

@@ -1,0 +1,225 @@
+"""Sentences, words, pieces and punctuation, for each kind of tokenizer."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers_of_kinds import KINDS, written_in_python
+
+from attnscan.errors import InputError, TooLongError
+from attnscan.inputs import encode
+from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
+from attnscan.inputs.encode import encode_pair, encode_tokens
+from attnscan.inputs.pairs import Pair
+from attnscan.inputs.tokens import Unit
+from attnscan.scoring.patterns import cross_sentence, identical
+
+NO_LIMIT = 10**6
+A, B = "The cat sat on the mat.", "a cat, and the strawberries!"
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def tokenizer(request: pytest.FixtureRequest) -> Any:
+    return KINDS[request.param]()
+
+
+def _encoded(tokenizer: Any, a: str, b: str | None = None, unit: Unit = "token") -> EncodedInput:
+    return encode_pair(tokenizer, Pair(a, b), unit, NO_LIMIT, truncate=False)
+
+
+def _words(encoded: EncodedInput, sentence: int) -> list[str]:
+    return [
+        text.strip(" ▁Ġ").casefold()
+        for text, s in zip(encoded.units, encoded.unit_sentence, strict=True)
+        if s == sentence
+    ]
+
+
+def test_words_are_whole_and_in_their_sentence(tokenizer: Any) -> None:
+    encoded = _encoded(tokenizer, A, B, "word")
+    assert _words(encoded, 0) == ["the", "cat", "sat", "on", "the", "mat", "."]
+    assert _words(encoded, 1) == ["a", "cat", ",", "and", "the", "strawberries", "!"]
+
+
+def test_special_tokens_are_those_that_the_tokenizer_inserted(tokenizer: Any) -> None:
+    """A delimiter that the user types is a word of the sentence."""
+    encoded = _encoded(tokenizer, f"the {tokenizer.sep_token} cat")
+    inserted = [token for token, s in zip(encoded.tokens, encoded.sentence, strict=True) if s == SPECIAL]
+    plain = _encoded(tokenizer, "the cat")
+    assert inserted == [token for token, s in zip(plain.tokens, plain.sentence, strict=True) if s == SPECIAL]
+    typed = [t for t, s in zip(encoded.tokens, encoded.sentence, strict=True) if s == 0 and tokenizer.sep_token in t]
+    assert len(typed) == 1
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_repeated_words_are_found_in_each_kind(tokenizer: Any, unit: Unit) -> None:
+    encoded = _encoded(tokenizer, A, B, unit)
+    batch = collate([encoded])
+    texts = [text.strip(" ▁Ġ").casefold() for text in encoded.units]
+    crossing = {texts[q] for q in cross_sentence(batch)[0].any(-1).nonzero().flatten().tolist()}
+    assert {"cat", "the"} <= crossing if unit == "word" else "cat" in crossing  # "The" may come in pieces
+    assert not crossing & {"sat", "mat", "on", ".", ",", "!"}
+    again = {texts[q] for q in identical(batch)[0].any(-1).nonzero().flatten().tolist()}
+    assert crossing <= again
+
+
+def test_punctuation_has_neither_letter_nor_digit(tokenizer: Any) -> None:
+    encoded = _encoded(tokenizer, A, B, "word")
+    marks = collate([encoded]).punctuation[0].tolist()
+    assert [t.strip(" ▁Ġ") for t, mark in zip(encoded.units, marks, strict=True) if mark] == [".", ",", "!"]
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+@settings(deadline=None, max_examples=150)
+@given(text=st.text(st.characters(codec="utf-8"), min_size=1, max_size=60))
+def test_any_text_is_read_or_refused_in_one_line(unit: Unit, text: str) -> None:
+    for make in KINDS.values():
+        tokenizer = _cached(make)
+        try:
+            encoded = _encoded(tokenizer, text, "the cat", unit)
+        except InputError as error:
+            assert "\n" not in str(error) and "\x1b" not in str(error)
+            continue
+        assert len(encoded.tokens) == len(encoded.sentence) == len(encoded.unit) == len(encoded.punctuation)
+        assert len(encoded.units) == len(encoded.unit_sentence) == encoded.unit[-1] + 1
+        assert {0, 1, SPECIAL} == set(encoded.sentence)
+        assert sorted(encoded.sentence[i] for i in range(len(encoded.sentence)) if encoded.sentence[i] >= 0) == [
+            s for s in encoded.sentence if s >= 0
+        ]
+
+
+@cache
+def _cached(make: Any) -> Any:
+    return make()
+
+
+def test_byte_level_tokens_read_as_text() -> None:
+    encoded = _encoded(KINDS["byte-level"](), "the cat", "naïve")
+    assert encoded.tokens[:4] == ("<s>", "the", " cat", "</s>")
+    assert "ï" in encoded.tokens or {"Ã", "¯"} <= set(encoded.tokens)  # one character, or its bytes as written
+
+
+def test_segments_are_for_people_and_include_the_closing_delimiter() -> None:
+    assert _encoded(KINDS["wordpiece"](), "the cat", "a").segments == (0, 0, 0, 0, 1, 1)
+    assert _encoded(KINDS["byte-level"](), "the cat", "a").segments == (0, 0, 0, 0, 1, 1, 1)
+    assert _encoded(KINDS["unigram"](), "cat", "cat").segments == (0, 0, 1, 1, 1)
+
+
+def test_too_long_an_input_names_its_length_the_limit_and_the_way_out(tokenizer: Any) -> None:
+    with pytest.raises(InputError, match=r"\d{3} tokens long .* at most 12; .*--truncate"):
+        encode_pair(tokenizer, Pair("the cat " * 60), "token", 12, truncate=False)
+
+
+def test_far_too_long_sentences_are_cut_as_the_tokenizer_cuts_them(
+    tokenizer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """But it is given their start alone: pairing all that it cuts off took 22 GB for 100,000 letters twice."""
+    given_to: list[Pair] = []
+    tokenize = encode._tokenize
+    monkeypatch.setattr(encode, "_tokenize", lambda t, pair, most: given_to.append(pair) or tokenize(t, pair, most))
+    for pair in (Pair("the cat sat on the mat. " * 20), Pair("a dog " * 30, "the cat, " * 90), Pair("cat", A * 9)):
+        expected = tokenizer(pair.a, pair.b, truncation="longest_first", max_length=12, verbose=False)
+        cut = encode_pair(tokenizer, pair, "word", 12, truncate=True)
+        assert cut.truncated and cut.model_inputs["input_ids"] == expected["input_ids"]
+        encode_pair(tokenizer, Pair("ab" * 50_000, "c " * 50_000), "token", 12, truncate=True)
+    assert max(len(text) for pair in given_to for text in pair.sentences) <= 256 * 12
+    with pytest.raises(TooLongError, match="100000 characters long"):
+        encode_pair(tokenizer, Pair("ab" * 50_000), "token", 12, truncate=False)
+
+
+def test_truncation_cuts_the_longer_sentence_and_says_so(tokenizer: Any) -> None:
+    pair = Pair("the cat " * 30, "a cat")
+    whole = _encoded(tokenizer, "the", "a cat")
+    cut = encode_pair(tokenizer, pair, "token", 12, truncate=True)
+    assert cut.truncated and len(cut.tokens) == 12
+    assert cut.sentence.count(1) == whole.sentence.count(1)
+    assert not encode_pair(tokenizer, Pair("the cat"), "token", 12, truncate=True).truncated
+
+
+def test_an_input_that_just_fits_is_not_called_cut(tokenizer: Any) -> None:
+    length = len(_encoded(tokenizer, A, B).tokens)
+    assert not encode_pair(tokenizer, Pair(A, B), "token", length, truncate=True).truncated
+    assert encode_pair(tokenizer, Pair(A, B), "token", length - 1, truncate=True).truncated
+
+
+@pytest.mark.parametrize("text", ["\u200b", "\ufeff\u200d", "\x00\x01"])
+def test_a_sentence_without_any_token_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="sentence B"):
+        _encoded(KINDS["wordpiece"](), "the cat", text)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A tokenizer without `sequence_ids`."""
+    return written_in_python(tmp_path_factory.mktemp("python"))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "sentence"),
+    [
+        ("the cat sat", "a dog", [-1, 0, 0, 0, -1, -1, 1, 1, -1]),
+        ("the cat", None, [-1, 0, 0, -1]),
+        ("the x </s>", "a", [-1, 0, 0, 0, -1, -1, 1, -1]),  # an unknown word, and a delimiter that is typed
+        ("cat", "cat", [-1, 0, -1, -1, 1, -1]),
+    ],
+)
+def test_a_tokenizer_written_in_python_finds_its_sentences(
+    python: Any, a: str, b: str | None, sentence: list[int]
+) -> None:
+    assert not python("the").is_fast
+    encoded = _encoded(python, a, b)
+    assert encoded.sentence == tuple(sentence)
+    assert set(encoded.model_inputs) == {"input_ids", "attention_mask"}
+
+
+def test_a_tokenizer_written_in_python_cuts_and_merges(python: Any) -> None:
+    cut = encode_pair(python, Pair("the cat sat . " * 5, "a dog"), "token", 12, truncate=True)
+    assert cut.truncated and (cut.sentence.count(0), cut.sentence.count(1), len(cut.tokens)) == (6, 2, 12)
+    encoded = _encoded(python, "the strawberries", "a cat and strawberries .", "word")
+    assert encoded.units[2] == encoded.units[8] == "strawberries"
+    assert cross_sentence(collate([encoded]))[0].any(-1).nonzero().flatten().tolist() == [2, 8]
+    assert [i for i, mark in enumerate(encoded.punctuation) if mark] == [len(encoded.tokens) - 2]
+
+
+@pytest.mark.parametrize("word", ["naïve", "Füße", "кошка", "猫"])
+def test_repeated_words_of_other_alphabets_are_found_in_each_kind(tokenizer: Any, word: str) -> None:
+    """Whole, and piece by piece: bytes inside a character, or unknown to the tokenizer."""
+    pair = (f"the cat {word} sat", f"a dog {word} ran")
+    whole, pieces = (_encoded(tokenizer, *pair, unit) for unit in ("word", "token"))
+    crossing = cross_sentence(collate([whole]))[0].any(-1).nonzero().flatten().tolist()
+    assert [whole.unit_sentence[place] for place in crossing] == [0, 1]
+    assert whole.units[crossing[0]].strip(" ▁Ġ") == whole.units[crossing[1]].strip(" ▁Ġ")
+    if tokenizer.unk_token not in "".join(whole.units):
+        assert {whole.units[place].strip(" ▁Ġ") for place in crossing} == {word}
+    of_the_word = [u in crossing and not mark for u, mark in zip(whole.unit, pieces.punctuation, strict=True)]
+    assert sum(of_the_word) >= 2  # all but a `▁` or space that stands alone
+    assert cross_sentence(collate([pieces]))[0].any(-1)[torch.tensor(of_the_word)].all()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "units"),
+    [
+        ("[CLS] straw ##berries ##s . [SEP]", ["[CLS]", "strawberriess", ".", "[SEP]"]),
+        ("<s> straw berries Ġand Ġcat s . </s>", ["<s>", "strawberries", "Ġand", "Ġcats", ".", "</s>"]),
+        ("▁straw berries . ▁a <sep>", ["▁strawberries", ".", "▁a", "<sep>"]),
+        ("[CLS] a ## b [SEP]", ["[CLS]", "a", "##", "b", "[SEP]"]),
+        ("<s> straw@@ berries and @@ a </s>", ["<s>", "strawberries", "and", "@@", "a", "</s>"]),
+        ("<s> straw berries</w> and</w> .</w> </s>", ["<s>", "strawberries</w>", "and</w>", ".</w>", "</s>"]),
+    ],
+)
+def test_words_of_saved_weights_are_told_by_their_spelling(tokens: str, units: list[str]) -> None:
+    names = tokens.split()
+    special = [name[0] in "[<" for name in names]
+    encoded = encode_tokens(names, [0] * len(names), special, [False] * len(names), "word")
+    assert list(encoded.units) == units
+
+
+def test_a_batch_moves_as_one() -> None:
+    batch = collate([_encoded(KINDS["wordpiece"](), A, B)])
+    moved = batch.to(torch.device("meta"))
+    assert {value.device.type for value in [moved.word, moved.text_id, *moved.model_inputs.values()]} == {"meta"}

@@ -1,0 +1,439 @@
+"""Which columns hold sentences; a bad record is named by file and line, and costs no other."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+from pair_files import AB, CD, EF, HEADER, LINES, Make, gzipped, pairs_in, parquet, refusal, skipping
+
+from attnscan.errors import InputError, PairsError
+from attnscan.inputs import readers
+from attnscan.inputs.pairs import COLUMNS, Pair, about_how_many, read_pairs, shipped_pairs
+from attnscan.inputs.readers import MAX_BYTES
+
+ROOT = Path(__file__).parents[2]
+
+
+class TestColumns:
+    @pytest.mark.parametrize("columns", COLUMNS, ids="/".join)
+    @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "parquet"])
+    def test_the_usual_names(self, make: Make, columns: Sequence[str], form: str) -> None:
+        shown = ["id", *(f" {name.upper()} " for name in reversed(columns)), "label"]
+        cells = ["7", *reversed(["a", "b"][: len(columns)]), "yes"]
+        content: dict[str, str | bytes] = {
+            "csv": f"{','.join(shown)}\n{','.join(cells)}\n",
+            "tsv": "\t".join(shown) + "\n" + "\t".join(cells) + "\n",
+            "jsonl": json.dumps(dict(zip(shown, cells, strict=True))),
+            "parquet": parquet({name: [cell] for name, cell in zip(shown, cells, strict=True)}),
+        }
+        assert pairs_in(make(f"p.{form}", content[form])) == [Pair(*["a", "b"][: len(columns)])]
+
+    def test_their_order(self) -> None:
+        assert ["/".join(columns) for columns in COLUMNS] == [
+            "sentence_a/sentence_b",
+            "sentence1/sentence2",
+            "premise/hypothesis",
+            "question1/question2",
+            "question/sentence",
+            "text_a/text_b",
+            "text",
+            "sentence",
+        ]
+
+    @pytest.mark.parametrize(
+        ("header", "cells", "pair"),
+        [
+            ("text,sentence_b,sentence_a", "x,b,a", AB),
+            ("premise,sentence1,sentence2,hypothesis", "x,a,b,y", AB),
+            ("sentence,question", "b,a", AB),
+            ("sentence,text_b,text_a", "x,b,a", AB),
+            ("sentence,text", "b,a", Pair("a")),
+            ("sentence,hypothesis", "a,x", Pair("a")),
+            ("anything", "a", Pair("a")),
+            ("sentence_a", "a", Pair("a")),
+        ],
+    )
+    def test_which_comes_first(self, make: Make, header: str, cells: str, pair: Pair) -> None:
+        assert pairs_in(make("p.csv", f"{header}\n{cells}\n")) == [pair]
+
+    @pytest.mark.parametrize(
+        ("header", "columns", "pair"),
+        [
+            ("x,y,z", ["x", "z"], Pair("1", "3")),
+            ("x,y,z", ["z", "x"], Pair("3", "1")),
+            ("x,y,z", ["y"], Pair("2")),
+            ("x,y,z", ["3", "1"], Pair("3", "1")),
+            ("x,3,1", ["3", "1"], Pair("2", "3")),
+            (" X ,y,z", ["x", "Y "], Pair("1", "2")),
+            ("Text,text,z", ["text", "Text"], Pair("2", "1")),
+            ("x,x,z", ["2", "1"], Pair("2", "1")),
+            ("sentence_a,sentence_b,z", ["z"], Pair("3")),
+            ("Straße,y,z", ["STRASSE"], Pair("1")),
+        ],
+    )
+    def test_named(self, make: Make, header: str, columns: list[str], pair: Pair) -> None:
+        assert pairs_in(make("p.csv", f"{header}\n1,2,3\n"), columns=columns) == [pair]
+        assert pairs_in(make("p.tsv", f"{header}\n1,2,3\n".replace(",", "\t")), columns=columns) == [pair]
+
+    @pytest.mark.parametrize(
+        ("header", "columns", "why"),
+        [
+            ("id,premise,label", None, "the columns are 'id', 'premise', 'label', and none is known"),
+            ("sentence_a;sentence_b", None, "the only column is 'sentence_a;sentence_b', as if another separator"),
+            ("sentence_a\tsentence_b", None, "as if another separator"),
+            ("x,y", ["z"], "there is no column 'z'; the columns are 'x', 'y'"),
+            ("x,y", ["x", "3"], "there is no column '3'"),
+            ("x,y", ["0"], "there is no column '0'"),
+            ("x,y", ["-1"], "there is no column '-1'"),
+            ("x,y", ["²"], "there is no column '²'"),
+            ("x,y", ["9" * 5000], "there is no column"),
+            ("X,x ", ["x "], None),
+            ("X, x", ["x"], "2 columns are called 'x'"),
+            ("text,Text,x", None, None),
+            ("TEXT,Text,x", None, "2 columns are called 'text'"),
+            ("x,y", [], "0 columns were named"),
+            ("x,y", ["x", "y", "x"], "3 columns were named"),
+        ],
+    )
+    def test_refused(self, make: Make, header: str, columns: list[str] | None, why: str | None) -> None:
+        path = make("p.csv", f"{header}\n{'a,' * header.count(',')}b\n")
+        if why is None:
+            assert pairs_in(path, columns=columns)
+            return
+        for skip in (False, True):
+            error = refusal(path, columns=columns, skip=skip)
+            assert why in error.what
+            assert "--columns" in error.remedy or "were named" in why
+            assert path in error.what or "were named" in why
+
+    def test_many_long_names_are_cut(self, make: Make) -> None:
+        line = str(refusal(make("p.csv", ",".join("x" * 500 for _ in range(500)))))
+        assert "…" in line
+        assert len(line) < 1500
+
+    def test_a_text_has_one_column(self, make: Make) -> None:
+        path = make("p.txt", "a\n")
+        assert pairs_in(path, columns=["1"]) == [Pair("a")]
+        assert "the columns are 'sentence'" in refusal(path, columns=["2"]).what
+
+    def test_the_first_json_record_that_fits_decides(self, make: Make) -> None:
+        path = make(
+            "p.jsonl", '{"premise": "x"}\n{"Premise": "a", "Hypothesis": "b"}\n{"Premise": "c"}\n{"premise": "e"}'
+        )
+        good, bad = skipping(path)
+        assert [record.pair for record in good] == [AB]
+        assert bad == [
+            "p.jsonl:1: the only column is 'premise', which is half of a pair",
+            "p.jsonl:3: has no field 'Hypothesis'",
+            "p.jsonl:4: has no field 'Premise'",
+        ]
+        assert pairs_in(make("q.jsonl", '{"premise": "x"}\n'), columns=["premise"]) == [Pair("x")]
+
+    @pytest.mark.parametrize("skip", [False, True])
+    def test_json_without_the_columns_is_refused(self, make: Make, skip: bool) -> None:
+        path = make("p.jsonl", '{"x": "1", "y": "2"}\n{"x": "1", "z": "2"}\n')
+        assert "the columns are 'x', 'y'" in refusal(path, skip=skip).what
+        assert "there is no column 'z'" in refusal(make("q.jsonl", '{"x": "1"}\n'), columns=["z"], skip=skip).what
+        assert "the columns are none" in refusal(make("r.jsonl", "{}\n"), skip=skip).what
+
+
+BAD = {
+    "csv": [
+        ("one field", "c", "its number of fields is 1"),
+        ("three fields", "c,d,e", "its number of fields is 3"),
+        ("no second sentence", "c,", "sentence B is empty"),
+        ("no first sentence", " ,d", "sentence A is empty"),
+        ("nothing", ",", "sentence A is empty"),
+        ("empty quotes", '""', "its number of fields is 1"),
+        ("white space", "c,\u3000\xa0", "sentence B is empty"),
+        ("not UTF-8", b"c,d\xff", "is not valid UTF-8 at byte 4 of line 3"),
+        ("half a character", b"c,\xc3", "is not valid UTF-8 at byte 3 of line 3"),
+        ("a coded surrogate", b"c,\xed\xa0\x80", "is not valid UTF-8"),
+        ("NUL", "c,d\0", "has a NUL character in line 3"),
+        ("text after a quote", '"c"x,d', "is not sound CSV: ',' expected"),
+        ("an open quote", '"c,d', "is not sound CSV: unexpected end"),
+        ("a lone carriage return", "c\rx,d", "is not sound CSV: new-line character"),
+    ],
+    "tsv": [
+        ("one field", "c", "its number of fields is 1"),
+        ("three fields", "c\td\te", "its number of fields is 3"),
+        ("no second sentence", "c\t", "sentence B is empty"),
+        ("nothing", "\t", "sentence A is empty"),
+        ("not UTF-8", b"c\t\xe9t\xe9", "is not valid UTF-8 at byte 3 of line 3"),
+        ("NUL", "c\0\td", "has a NUL character in line 3"),
+    ],
+    "jsonl": [
+        ("no field", '{"sentence_a": "c"}', "has no field 'sentence_b'"),
+        ("an empty object", "{}", "has no field 'sentence_a'"),
+        ("null", '{"sentence_a": "c", "sentence_b": null}', "sentence B is missing"),
+        ("a number", '{"sentence_a": 1, "sentence_b": "d"}', "sentence A is not text"),
+        ("a truth", '{"sentence_a": "c", "sentence_b": true}', "sentence B is not text"),
+        ("an object", '{"sentence_a": {}, "sentence_b": "d"}', "sentence A is not text"),
+        ("a list", '{"sentence_a": ["c"], "sentence_b": "d"}', "sentence A is not text"),
+        ("blank", '{"sentence_a": "c", "sentence_b": " \\n"}', "sentence B is empty"),
+        ("half a pair", '{"sentence_a": "c", "sentence_b": "d\\ud800"}', "sentence B is not valid Unicode"),
+        ("NUL", '{"sentence_a": "c\\u0000", "sentence_b": "d"}', "sentence A has a NUL"),
+        ("a NUL byte", '{"sentence_a": "c\0", "sentence_b": "d"}', "has a NUL character in line 3"),
+        ("not UTF-8", b'{"sentence_a": "c", "sentence_b": "\xff"}', "is not valid UTF-8"),
+        ("broken", '{"sentence_a": "c", "sentence_b": "d"', "is not sound JSON at character 39"),
+        ("two objects", '{"sentence_a": "c"} {}', "is not sound JSON at character 21: Extra data"),
+        ("an array", '["c", "d"]', "is not a JSON object"),
+        ("a string", '"c"', "is not a JSON object"),
+        ("deep", "[" * 200_000, "is nested too deeply"),
+        ("digits", '{"sentence_a": ' + "1" * 5000 + "}", "is not sound JSON"),
+    ],
+}
+CASES = [pytest.param(form, *case[1:], id=f"{form}, {case[0]}") for form, cases in BAD.items() for case in cases]
+
+
+class TestBadRecords:
+    @pytest.mark.parametrize("packed", ["", ".gz"])
+    @pytest.mark.parametrize(("form", "line", "why"), CASES)
+    def test_named_or_left_out(self, make: Make, form: str, line: str | bytes, why: str, packed: str) -> None:
+        data = line.encode() if isinstance(line, str) else line
+        start, good, last = (text.encode() for text in LINES[form])
+        path = make(f"p.{form}{packed}", start + good + data + b"\n" + last)
+        reading = read_pairs([path])
+        assert next(reading).pair == AB
+        with pytest.raises(PairsError) as caught:
+            next(reading)
+        assert caught.value.what.startswith(f"{path}:3: {why}")
+        assert "--skip-bad" in caught.value.remedy
+        assert len(str(caught.value)) < len(path) + 250
+        records, bad = skipping(path)
+        assert [(r.pair, r.where) for r in records] == [(AB, f"{path}:2"), (EF, f"{path}:4")]
+        assert len(bad) == 1
+        assert bad[0].startswith(f"p.{form}{packed}:3: {why}")
+
+    def test_an_open_quote_takes_no_other_line_along(self, make: Make) -> None:
+        good, bad = skipping(make("p.csv", HEADER + 'a,b\n"x,y\nc,d\n"e",f\n\n"multi\nline",z\n'))
+        assert [record.pair for record in good] == [AB, CD, EF, Pair("multi\nline", "z")]
+        assert [record.where.rpartition(":")[2] for record in good] == ["2", "4", "5", "7"]
+        assert bad == ["p.csv:3: is not sound CSV: ',' expected after '\"'"]
+
+    def test_bad_bytes_in_a_row_of_lines_are_of_that_row(self, make: Make) -> None:
+        good, bad = skipping(make("p.csv", HEADER.encode() + b'"x\n\xff\ny",z\nc,d\n'))
+        assert [record.pair for record in good] == [CD]
+        assert bad == ["p.csv:2: is not valid UTF-8 at byte 1 of line 3"]
+
+    @pytest.mark.parametrize("form", ["csv", "tsv", "jsonl", "txt"])
+    def test_a_line_beyond_the_bound(self, make: Make, form: str) -> None:
+        start, *_ = LINES.get(form, [""])
+        long = '{"sentence_a": "' + "x" * MAX_BYTES + '", "sentence_b": "y"}\n'
+        last = LINES[form][2] if form in LINES else "e\n"
+        path = make(f"p.{form}", start + "\n" + long + last)
+        at = 2 + start.count("\n")
+        good, bad = skipping(path)
+        assert [record.where for record in good] == [f"{path}:{at + 1}"]
+        assert bad == [f"p.{form}:{at}: is longer than 16 MiB or 65536 lines"]
+        assert bad[0] in refusal(path).what
+
+    def test_the_longest_line_is_read(self, make: Make) -> None:
+        longest = "x" * (MAX_BYTES - 1)
+        assert pairs_in(make("p.txt", f"{longest}\na\n")) == [Pair(longest), Pair("a")]
+
+    def test_too_long_a_line_within_a_row(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(readers, "MAX_BYTES", 100)
+        good, bad = skipping(make("p.csv", HEADER + 'a,b\n"x\ny\n' + "z" * 250 + '\nc,d\n"e",f\n'))
+        assert [(r.pair, r.where[-2:]) for r in good] == [(AB, ":2"), (CD, ":6"), (EF, ":7")]
+        assert [what[:8] for what in bad] == ["p.csv:3:", "p.csv:4:", "p.csv:5:"]
+
+    def test_a_row_of_too_many_lines(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(readers, "MAX_LINES", 10)
+        good, bad = skipping(make("p.csv", HEADER + '"x,y\n' + "a,b\n" * 30))
+        assert [record.pair for record in good] == [AB] * 30
+        assert len(bad) == 1
+        assert bad[0].endswith("lines, as if a quote were left open")
+
+    def test_quotes_that_never_close_take_no_quadratic_time(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Each of these lines, read from its start, opens a row that goes on to the end of the file."""
+        monkeypatch.setattr(readers, "_MAX_REREAD", 1 << 20)
+        path = make("p.csv", HEADER + 'a",b,"\n' * 200_000 + "a,b")
+        before = time.process_time()
+        good, bad = skipping(path)
+        assert time.process_time() - before < 10
+        assert not good
+        assert bad
+
+    @pytest.mark.parametrize(
+        ("columns", "why"),
+        [
+            ({"sentence_a": ["a", "c"], "sentence_b": ["b", None]}, "sentence B is missing"),
+            ({"sentence_a": ["a", " "], "sentence_b": ["b", "d"]}, "sentence A is empty"),
+            ({"sentence_a": ["a", "c\0"], "sentence_b": ["b", "d"]}, "sentence A has a NUL"),
+            (
+                {
+                    "sentence_a": ["a", "c"],
+                    "sentence_b": pa.Array.from_buffers(
+                        pa.string(), 2, [None, pa.py_buffer(b"\0\0\0\0\1\0\0\0\2\0\0\0"), pa.py_buffer(b"b\xff")]
+                    ),
+                },
+                "is not valid UTF-8",
+            ),
+        ],
+    )
+    def test_in_parquet(self, make: Make, columns: dict[str, Any], why: str) -> None:
+        path = make(
+            "p.parquet",
+            parquet(
+                {
+                    name: pa.concat_arrays(
+                        [v if isinstance(v, pa.Array) else pa.array(v), pa.array(["e" if name.endswith("a") else "f"])]
+                    )
+                    for name, v in columns.items()
+                }
+            ),
+        )
+        assert refusal(path).what.startswith(f"{path}: row 2: {why}")
+        good, bad = skipping(path)
+        assert [(r.pair, r.where) for r in good] == [(AB, f"{path}: row 1"), (EF, f"{path}: row 3")]
+        assert len(bad) == 1
+
+    def test_an_error_of_the_caller_passes(self, make: Make) -> None:
+        def stop(error: PairsError) -> None:
+            raise KeyError(error.what)
+
+        with pytest.raises(KeyError):
+            list(read_pairs([make("p.csv", HEADER + "x\n")], on_bad=stop))
+
+    def test_a_bad_record_is_an_input_error(self) -> None:
+        assert issubclass(PairsError, InputError)
+
+
+class TestPair:
+    def test_sentences(self) -> None:
+        assert Pair("a").sentences == ("a",)
+        assert Pair("a", "b").sentences == ("a", "b")
+
+    @pytest.mark.parametrize(
+        ("sentences", "why"),
+        [
+            (("",), "sentence A is empty"),
+            ((" \n",), "sentence A is empty"),
+            (("a", ""), "sentence B is empty"),
+            (("a", "b\ud800"), "sentence B is not valid Unicode: its character 2"),
+        ],
+    )
+    def test_refused(self, sentences: tuple[str, ...], why: str) -> None:
+        with pytest.raises(InputError, match=why):
+            Pair(*sentences)
+
+
+def words(sentence: str) -> set[str]:
+    """Simple words: letters and digits between white space and punctuation."""
+    return set("".join(c if c.isalnum() else " " for c in sentence.lower()).split())
+
+
+class TestShipped:
+    RECORDS: ClassVar = list(shipped_pairs())
+
+    def test_both_copies_are_equal(self) -> None:
+        copies = [(ROOT / place / "pairs.csv").read_bytes() for place in ("attnscan/inputs/data", "examples")]
+        assert copies[0] == copies[1]
+        assert pairs_in(str(ROOT / "examples" / "pairs.csv")) == [record.pair for record in self.RECORDS]
+
+    def test_they_are_about_a_hundred_pairs_of_clean_text(self) -> None:
+        pairs = [record.pair for record in self.RECORDS]
+        assert 90 <= len(set(pairs)) == len(pairs) <= 120
+        for pair in pairs:
+            assert len(pair.sentences) == 2
+            assert all(s.isascii() and s.isprintable() and s == s.strip() for s in pair.sentences)
+
+    def test_where(self) -> None:
+        assert self.RECORDS[0].where == "attnscan/inputs/data/pairs.csv:2"
+        assert self.RECORDS[-1].where == f"attnscan/inputs/data/pairs.csv:{len(self.RECORDS) + 1}"
+
+    def test_they_give_every_pattern_something_to_find(self) -> None:
+        pairs = [record.pair for record in self.RECORDS]
+        lengths = [sorted(len(sentence.split()) for sentence in pair.sentences) for pair in pairs]
+        shared = [words(pair.a) & words(pair.b or "") for pair in pairs]
+        assert sum(map(bool, shared)) >= 60
+        assert sum(any(len(word) > 3 for word in some) for some in shared) >= 60
+        assert sum(not some for some in shared) >= 5
+        assert sum(shortest <= 4 for shortest, _ in lengths) >= 15
+        assert sum(longest >= 25 for _, longest in lengths) >= 15
+        assert max(longest for _, longest in lengths) <= 45
+
+    def test_they_have_every_kind_of_punctuation(self) -> None:
+        everything = "".join(sentence for record in self.RECORDS for sentence in record.pair.sentences)
+        assert set(".,;:!?'\"()-/&$+") <= set(everything)
+        assert any(c.isdigit() for c in everything)
+
+
+def test_the_wikipedia_pairs(shared: Path) -> None:
+    path = shared / "text" / "wikitext2-pairs.tsv"
+    lines = path.read_text(encoding="utf-8").split("\n")[1:-1]
+    assert [f"{pair.a}\t{pair.b}" for pair in pairs_in(str(path))] == lines
+    assert len(lines) == 447
+    assert sum(line.count('"') % 2 for line in lines) > 0
+
+
+def test_the_order_of_lines_does_not_matter_for_what_is_bad(make: Make) -> None:
+    """Skipping, line by line: the same good pairs and as many bad ones, however the lines are mixed."""
+    lines = ["a,b", "c,d", "e,f", "x", "x,y,z", ",", '"q"q,r', "\0,1"]
+    chance = random.Random(3)
+    for _ in range(50):
+        chance.shuffle(lines)
+        good, bad = skipping(make("p.csv", HEADER + "\n".join(lines)))
+        assert sorted(record.pair.a for record in good) == ["a", "c", "e"]
+        assert len(bad) == 5
+
+
+def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Path) -> None:
+    text, packed = tmp_path / "pairs.csv", tmp_path / "pairs.csv.gz"
+    text.write_text("text\n" + "the cat\n" * 500)
+    packed.write_bytes(gzipped(text.read_bytes()))
+    assert about_how_many([str(text)]) == 501
+    assert about_how_many([str(text), str(packed)]) is None
+    assert about_how_many(["-"]) is None
+    assert about_how_many([]) == len(list(shipped_pairs()))
+
+
+class TestLabels:
+    """A column `label`, for those who ask."""
+
+    @pytest.mark.parametrize(
+        ("name", "content"),
+        [
+            ("a.csv", "label,sentence1,sentence2\nyes,a,b\n,c,d\n"),
+            ("a.tsv", "sentence1\tsentence2\tLabel\na\tb\tyes\nc\td\t\n"),
+            (
+                "a.jsonl",
+                '{"sentence1":"a","sentence2":"b","label":"yes"}\n{"sentence1":"c","sentence2":"d","label":""}\n',
+            ),
+        ],
+    )
+    def test_are_read_beside_the_sentences(self, tmp_path: Path, name: str, content: str) -> None:
+        path = tmp_path / name
+        path.write_text(content)
+        records = list(read_pairs([str(path)], labelled=True))
+        assert [(record.pair, record.label) for record in records] == [(Pair("a", "b"), "yes"), (Pair("c", "d"), "")]
+        assert [record.label for record in read_pairs([str(path)])] == [None, None]
+
+    def test_of_parquet_may_be_numbers(self, tmp_path: Path) -> None:
+        import pandas as pd
+
+        path = tmp_path / "a.parquet"
+        pd.DataFrame({"text": ["a", "b"], "label": [1, -1]}).to_parquet(path)
+        records = list(read_pairs([str(path)], labelled=True))
+        assert [(record.pair, record.label) for record in records] == [(Pair("a"), "1"), (Pair("b"), "-1")]
+
+    def test_are_none_where_there_is_no_such_column_or_it_holds_the_sentences(self, tmp_path: Path) -> None:
+        (tmp_path / "a.csv").write_text("text,other\na,b\n")
+        (tmp_path / "b.csv").write_text("text,label\na,b\n")
+        for name, columns in (("a.csv", None), ("b.csv", ["label"])):
+            (record,) = read_pairs([str(tmp_path / name)], columns, labelled=True)
+            assert record.label is None
+
+    def test_a_file_without_follows_one_with(self, tmp_path: Path) -> None:
+        (tmp_path / "a.csv").write_text("text,label\na,x\n")
+        (tmp_path / "b.csv").write_text("text\nb\n")
+        paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
+        assert [record.label for record in read_pairs(paths, labelled=True)] == ["x", None]

@@ -1,0 +1,499 @@
+"""Saved weights come back as they were, and a file that is malformed or hostile is refused in one line."""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import random
+import struct
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from attnscan.errors import WeightsError
+from attnscan.inputs.weights import MAX_BYTES, MAX_HEADS, MAX_TOKENS, SavedWeights, read_weights, write_weights
+
+TOKENS = ("[CLS]", "the", "cat", "[SEP]")
+N = len(TOKENS)
+METHODS = {
+    zipfile.ZIP_STORED: "stored",
+    zipfile.ZIP_DEFLATED: "deflated",
+    zipfile.ZIP_BZIP2: "bzip2",
+    zipfile.ZIP_LZMA: "lzma",
+}
+Parts = dict[str, Any]
+
+
+def softmax_rows(layers: int, heads: int, tokens: int, seed: int = 0) -> NDArray[np.float32]:
+    """Random attention. Shape: [layer, head, query, key]."""
+    weights = np.random.default_rng(seed).random((layers, heads, tokens, tokens)) + 0.01
+    return (weights / weights.sum(-1, keepdims=True)).astype(np.float32)
+
+
+ATTENTION = softmax_rows(2, 3, N)
+GOOD: Parts = {
+    "attention": ATTENTION,
+    "tokens": np.array(TOKENS),
+    "segments": np.array([0, 0, 0, 0]),
+    "special": np.array([True, False, False, True]),
+}
+
+
+def changed(place: tuple[int, ...], value: float) -> NDArray[np.float32]:
+    """The good attention but for one number."""
+    attention = ATTENTION.copy()
+    attention[place] = value
+    return attention
+
+
+def saved_at(path: Path, **changes: Any) -> Path:
+    """A file of the good arrays but for some; None leaves one out."""
+    arrays = {name: array for name, array in {**GOOD, **changes}.items() if array is not None}
+    np.savez(path, **arrays)
+    return path
+
+
+def refusal(path: Path) -> str:
+    """The line that says why a file is refused."""
+    with pytest.raises(WeightsError) as caught:
+        read_weights(path)
+    line = str(caught.value)
+    assert str(path) in line
+    assert len(line.splitlines()) == 1
+    assert caught.value.remedy
+    return line
+
+
+def same(a: SavedWeights, b: SavedWeights) -> bool:
+    return bool(
+        np.array_equal(a.attention, b.attention)
+        and (a.tokens, a.segments, a.special, a.padding) == (b.tokens, b.segments, b.special, b.padding)
+    )
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "weights.npz"
+
+
+class TestRoundTrip:
+    @settings(deadline=None, max_examples=50)
+    @given(
+        layers=st.integers(1, 3),
+        heads=st.integers(1, 3),
+        words=st.lists(
+            st.tuples(
+                st.text(st.characters(codec="utf-8", exclude_characters="\0")).filter(lambda t: "pad" not in t.lower()),
+                st.integers(0, 1),
+                st.booleans(),
+            ),
+            max_size=5,
+        ),
+        seed=st.integers(0, 99),
+    )
+    def test_what_is_written_is_read(
+        self,
+        tmp_path_factory: pytest.TempPathFactory,
+        layers: int,
+        heads: int,
+        words: list[tuple[str, int, bool]],
+        seed: int,
+    ) -> None:
+        tokens, segments, special = zip(*words, ("word", 1, False), strict=True)
+        attention = softmax_rows(layers, heads, len(tokens), seed)
+        before = SavedWeights(attention, tokens, segments, special, (False,) * len(tokens))
+        path = tmp_path_factory.mktemp("round") / "w.npz"
+        path.write_bytes(write_weights(before))
+        assert same(read_weights(path), before)
+
+    def test_a_file_of_numpy_is_read(self, file: Path) -> None:
+        saved = read_weights(saved_at(file))
+        assert np.array_equal(saved.attention, ATTENTION)
+        assert saved.tokens == TOKENS
+        assert saved.segments == (0, 0, 0, 0)
+        assert saved.special == (True, False, False, True)
+        assert saved.padding == (False,) * N
+
+
+class TestAccepted:
+    @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", ">f4"])
+    def test_every_float_becomes_float32(self, file: Path, dtype: str) -> None:
+        saved = read_weights(saved_at(file, attention=ATTENTION.astype(dtype)))
+        assert saved.attention.dtype == np.float32
+        np.testing.assert_allclose(saved.attention, ATTENTION, atol=1e-3)
+
+    def test_tokens_may_be_bytes(self, file: Path) -> None:
+        names = ["[CLS]", "naïve", "cat", "[SEP]"]
+        saved = read_weights(saved_at(file, tokens=np.array([name.encode() for name in names])))
+        assert saved.tokens == tuple(names)
+
+    def test_bytes_that_are_not_utf8_still_give_tokens(self, file: Path) -> None:
+        saved = read_weights(saved_at(file, tokens=np.array([b"[CLS]", b"\xff", b"cat", b"[SEP]"])))
+        assert saved.tokens == ("[CLS]", "\ufffd", "cat", "[SEP]")
+
+    @pytest.mark.parametrize(
+        ("tokens", "special"),
+        [
+            (["[CLS]", "a", "b", "[SEP]"], [1, 0, 0, 1]),
+            (["<s>", "a", "b", "</s>"], [1, 0, 0, 1]),
+            (["<|endoftext|>", "a", "[MASK]", "[UNK]"], [1, 0, 0, 0]),
+            (["a", "b", "c", "d"], [0, 0, 0, 0]),
+            (["[cls]", "a", "b", "CLS"], [0, 0, 0, 0]),
+        ],
+    )
+    def test_without_special_the_spelling_decides(self, file: Path, tokens: list[str], special: list[int]) -> None:
+        saved = read_weights(saved_at(file, tokens=np.array(tokens), special=None))
+        assert saved.special == tuple(map(bool, special))
+
+    @pytest.mark.parametrize("spelling", ["[PAD]", "<pad>"])
+    def test_padding_is_known_by_its_spelling(self, file: Path, spelling: str) -> None:
+        tokens = np.array(["[CLS]", "a", "[SEP]", spelling])
+        saved = read_weights(saved_at(file, tokens=tokens, special=None))
+        assert saved.padding == (False, False, False, True)
+        assert saved.special == (True, False, True, False)
+
+    def test_a_token_that_is_marked_special_is_no_padding(self, file: Path) -> None:
+        tokens = np.array(["[CLS]", "a", "[SEP]", "[PAD]"])
+        saved = read_weights(saved_at(file, tokens=tokens, special=np.array([1, 0, 1, 1])))
+        assert saved.padding == (False,) * 4
+        assert saved.special[3]
+
+    def test_rows_may_be_off_by_what_float16_rounds(self, file: Path) -> None:
+        attention = np.full((1, 1, N, N), 0.25 + 2e-4)
+        assert read_weights(saved_at(file, attention=attention)).attention.shape == (1, 1, N, N)
+
+    @pytest.mark.parametrize("method", METHODS, ids=METHODS.get)
+    def test_any_compression_of_zipfile_is_read(self, file: Path, method: int) -> None:
+        zip_of(file, {name: npy(array) for name, array in GOOD.items()}, method)
+        assert np.array_equal(read_weights(file).attention, ATTENTION)
+
+
+MALFORMED: dict[str, tuple[Parts, str]] = {
+    "no axes": ({"attention": np.array(1.0)}, "shape []"),
+    "one layer only": ({"attention": ATTENTION[0]}, "shape [3, 4, 4]"),
+    "batch axis": ({"attention": ATTENTION[:, None]}, "without a batch axis"),
+    "no layers": ({"attention": ATTENTION[:0]}, "shape [0, 3, 4, 4]"),
+    "not square": ({"attention": ATTENTION[:, :, :3]}, "3 queries and 4 keys"),
+    "more tokens than keys": ({"tokens": np.array([*TOKENS, "."])}, "there are 5 tokens"),
+    "fewer tokens than keys": ({"tokens": np.array(TOKENS[:3])}, "there are 3 tokens"),
+    "logits": ({"attention": ATTENTION * 3}, "is not softmax weights"),
+    "one row off": ({"attention": changed((1, 2, 3), 0.2)}, "layer 1, head 2, query 3 sums to 0.8"),
+    "dropout": ({"attention": changed((0, 1, 2, 0), 0.0)}, "layer 0, head 1, query 2 sums to"),
+    "NaN": ({"attention": changed((1, 0, 0, 0), np.nan)}, "NaN or infinity in layer 1"),
+    "infinity": ({"attention": changed((0, 0, 0, 0), np.inf)}, "NaN or infinity in layer 0"),
+    "beyond float32": ({"attention": np.full((1, 1, N, N), 1e300)}, "NaN or infinity in layer 0"),
+    "rows beyond float32": ({"attention": np.full((1, 1, N, N), 3e38)}, "sums to 1.2e+39"),
+    "negative": ({"attention": np.tile([1.5, -0.5, 0.0, 0.0], (1, 1, N, 1))}, "negative numbers in layer 0"),
+    "integers": ({"attention": np.ones((1, 1, N, N), int)}, "type int64"),
+    "complex": ({"attention": ATTENTION.astype(complex)}, "type complex128"),
+    "texts for weights": ({"attention": np.array(TOKENS)}, "'attention' is of type <U5"),
+    "no attention": ({"attention": None}, "no array 'attention'"),
+    "no tokens": ({"tokens": None}, "no array 'tokens'"),
+    "no segments": ({"segments": None}, "no array 'segments'"),
+    "nothing": (dict.fromkeys(GOOD), "no array 'attention' and no array 'tokens' and no array 'segments'"),
+    "ids for tokens": ({"tokens": np.arange(N)}, "'tokens' is of type int64"),
+    "one text": ({"tokens": np.array("the cat")}, "'tokens' is of type <U7 and shape []"),
+    "tokens by two": ({"tokens": np.array(TOKENS).reshape(2, 2)}, "shape [2, 2]"),
+    "segment 2": ({"segments": np.array([0, 1, 2, 1])}, "'segments' holds other numbers than 0 and 1"),
+    "segment -1": ({"segments": np.array([-1, 0, 0, 0])}, "'segments' holds other numbers than 0 and 1"),
+    "segment NaN": ({"segments": np.array([np.nan, 0, 0, 0])}, "'segments'"),
+    "half a segment": ({"segments": np.array([0.5, 0, 0, 0])}, "'segments' holds other numbers"),
+    "too few segments": ({"segments": np.array([0, 0, 0])}, "'segments' has 3 entries, and there are 4 tokens"),
+    "segments as text": ({"segments": np.array(["0"] * N)}, "'segments' is of type <U1"),
+    "segments by two": ({"segments": np.zeros((2, 2))}, "'segments'"),
+    "too many special": ({"special": np.array([1, 0, 0, 0, 1])}, "'special' has 5 entries, and there are 4 tokens"),
+    "special 3": ({"special": np.array([3, 0, 0, 0])}, "'special' holds other numbers than 0 and 1"),
+    "all special": ({"special": np.ones(N, bool)}, "every token is special"),
+    "special or padding": (
+        {"tokens": np.array(["[CLS]", "[SEP]", "[PAD]", "[PAD]"]), "special": None},
+        "every token is special",
+    ),
+    "too many heads": (
+        {
+            "attention": np.ones((MAX_HEADS + 1, 1, 1, 1), np.float16),
+            "tokens": np.array(["a"]),
+            "segments": np.array([0]),
+            "special": None,
+        },
+        f"{MAX_HEADS + 1} heads",
+    ),
+    "too many tokens": ({"tokens": np.zeros(MAX_TOKENS + 1, "S1")}, f"'tokens' has {MAX_TOKENS + 1} entries"),
+}
+
+
+@pytest.mark.parametrize(("parts", "words"), MALFORMED.values(), ids=MALFORMED.keys())
+def test_a_malformed_file_is_refused(file: Path, parts: Parts, words: str) -> None:
+    assert words in refusal(saved_at(file, **parts))
+
+
+def test_the_name_of_a_file_cannot_break_the_line(tmp_path: Path) -> None:
+    with pytest.raises(WeightsError) as caught:
+        read_weights(tmp_path / "a\n\x1b[31m.npz")
+    assert r"a\n\x1b[31m.npz" in str(caught.value)
+
+
+class Bomb:
+    """What touches a file when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = str(marker)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (self.marker,)
+
+
+class TestPickles:
+    @pytest.mark.parametrize("name", GOOD)
+    def test_a_pickled_array_is_never_loaded(self, file: Path, tmp_path: Path, name: str) -> None:
+        marker = tmp_path / "marker"
+        np.savez(file, **{**GOOD, name: np.array([Bomb(marker)], dtype=object)})  # type: ignore[arg-type]
+        assert "pickled Python objects, which are never loaded" in refusal(file)
+        assert not marker.exists()
+        np.load(file, allow_pickle=True)[name]
+        assert marker.exists(), "the control: whoever unpickles it runs it"
+
+    def test_a_bare_pickle_is_never_loaded(self, file: Path, tmp_path: Path) -> None:
+        marker = tmp_path / "marker"
+        file.write_bytes(pickle.dumps(Bomb(marker)))
+        refusal(file)
+        assert not marker.exists()
+
+    def test_a_pickle_named_as_an_array_is_never_loaded(self, file: Path, tmp_path: Path) -> None:
+        marker = tmp_path / "marker"
+        zip_of(file, {**good_members(), "tokens": pickle.dumps(Bomb(marker))})
+        refusal(file)
+        assert not marker.exists()
+
+    def test_an_array_that_is_not_asked_for_is_not_read(self, file: Path, tmp_path: Path) -> None:
+        marker = tmp_path / "marker"
+        np.savez(file, **GOOD, extra=np.array([Bomb(marker)], dtype=object))
+        assert read_weights(file).tokens == TOKENS
+        assert not marker.exists()
+
+
+def npy(array: NDArray[Any]) -> bytes:
+    file = io.BytesIO()
+    np.lib.format.write_array(file, array)
+    return file.getvalue()
+
+
+def header(text: str, version: tuple[int, int] = (1, 0)) -> bytes:
+    """The start of an .npy file that says `text` of itself."""
+    length = struct.pack("<H" if version == (1, 0) else "<I", len(text) + 1)
+    return b"\x93NUMPY" + bytes(version) + length + text.encode("latin1") + b"\n"
+
+
+def described(descr: str, shape: str) -> bytes:
+    return header(f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}}}")
+
+
+def good_members() -> dict[str, bytes]:
+    return {name: npy(array) for name, array in GOOD.items()}
+
+
+def zip_of(path: Path, members: dict[str, bytes], method: int = zipfile.ZIP_STORED) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return path
+
+
+def entries(content: bytes) -> Iterator[tuple[str, int]]:
+    """Each member's name and where its entry in the archive's directory starts."""
+    at = content.find(b"PK\x01\x02")
+    while at >= 0:
+        length = int.from_bytes(content[at + 28 : at + 30], "little")
+        yield content[at + 46 : at + 46 + length].decode().removesuffix(".npy"), at
+        at = content.find(b"PK\x01\x02", at + 46)
+
+
+def declare(path: Path, sizes: dict[str, int]) -> Path:
+    """Let the archive's directory say that members are of other sizes, uncompressed."""
+    content = bytearray(path.read_bytes())
+    for name, at in entries(bytes(content)):
+        if name in sizes:
+            content[at + 24 : at + 28] = sizes[name].to_bytes(4, "little")
+    path.write_bytes(content)
+    return path
+
+
+class TestNoArchive:
+    def test_a_missing_file(self, file: Path) -> None:
+        assert "there is no file" in refusal(file)
+
+    def test_a_directory(self, tmp_path: Path) -> None:
+        assert "Is a directory" in refusal(tmp_path)
+
+    def test_a_name_that_is_too_long(self, tmp_path: Path) -> None:
+        assert "File name too long" in refusal(tmp_path / ("a" * 300))
+
+    @pytest.mark.parametrize(
+        "content",
+        [b"", b"layer,head\n0,0\n", "καλημέρα".encode(), b"PK", b"PK\x03\x04" + b"\0" * 60, npy(ATTENTION)],
+        ids=["empty", "csv", "text", "two letters", "zeros", "npy"],
+    )
+    def test_another_kind_of_file(self, file: Path, content: bytes) -> None:
+        file.write_bytes(content)
+        assert "not a sound .npz file" in refusal(file)
+
+    def test_an_archive_of_other_things(self, file: Path) -> None:
+        with zipfile.ZipFile(file, "w") as archive:
+            archive.writestr("../../escape.npy", "x")
+            archive.writestr("readme.txt", "x")
+        assert "no array 'attention'" in refusal(file)
+        assert not (file.parents[2] / "escape.npy").exists()
+
+
+class TestDamage:
+    @pytest.fixture(params=METHODS, ids=METHODS.get)
+    def content(self, request: pytest.FixtureRequest, file: Path) -> bytes:
+        return zip_of(file, good_members(), request.param).read_bytes()
+
+    def test_a_truncated_file_is_refused(self, file: Path, content: bytes) -> None:
+        for length in range(0, len(content), 11):
+            file.write_bytes(content[:length])
+            refusal(file)
+
+    def test_a_flipped_bit_is_refused_or_without_effect(self, file: Path, content: bytes) -> None:
+        whole = read_weights(file)
+        chance, refused = random.Random(7), 0
+        for _ in range(300):
+            place = chance.randrange(8 * len(content))
+            flipped = bytearray(content)
+            flipped[place // 8] ^= 1 << place % 8
+            file.write_bytes(flipped)
+            try:
+                assert same(read_weights(file), whole), f"bit {place}"
+            except WeightsError as error:
+                refused += 1
+                assert str(file) in str(error)
+        assert refused > 100
+
+    @pytest.mark.parametrize("method", [1, 9, 97, 99])
+    def test_an_unknown_compression_is_refused(self, file: Path, method: int) -> None:
+        content = bytearray(zip_of(file, good_members()).read_bytes())
+        for _, at in entries(bytes(content)):
+            content[at + 10 : at + 12] = method.to_bytes(2, "little")
+        file.write_bytes(content)
+        assert "not a sound .npz file" in refusal(file)
+
+    def test_an_encrypted_file_is_refused(self, file: Path) -> None:
+        content = bytearray(zip_of(file, good_members()).read_bytes())
+        for _, at in entries(bytes(content)):
+            content[at + 8] |= 1
+        content[content.find(b"PK\x03\x04") + 6] |= 1
+        file.write_bytes(content)
+        assert "encrypted" in refusal(file)
+
+
+HEADERS = {
+    "no dictionary": header("[1, 2]"),
+    "no Python": header("'''"),
+    "open brackets": header("(" * 150),
+    "deep": header("-" * 8000 + "1"),
+    "too long": header("1" * 20_000),
+    "unhashable key": header("{[]: 1}"),
+    "empty type": header("{'descr': (), 'fortran_order': False, 'shape': (4,)}"),
+    "type of no kind": header("{'descr': [1], 'fortran_order': False, 'shape': (4,)}"),
+    "unknown type": described("nonsense", "(4,)"),
+    "shape of text": described("<U5", "'four'"),
+    "negative shape": described("<U1", "(-4, -1)") + bytes(16),
+    "shape beyond 64 bits": described("<U1", f"(0, {10**30})"),
+    "no data": described("<U5", "(4,)"),
+    "data left over": npy(GOOD["tokens"]) + b"x",
+    "code points beyond Unicode": described("<U1", "(4,)") + b"\xff\xff\xff\x7f" * 4,
+    "version 9": header("{}", (9, 0)),
+    "no magic": b"\x93NUMPI\x01\x00",
+    "nothing": b"",
+}
+
+
+@pytest.mark.parametrize("start", HEADERS.values(), ids=HEADERS.keys())
+def test_a_broken_header_is_refused(file: Path, start: bytes) -> None:
+    line = refusal(zip_of(file, {**good_members(), "tokens": start}))
+    assert len(line) < len(str(file)) + 500
+
+
+def test_a_header_that_python_2_wrote_is_read(file: Path) -> None:
+    tokens = described("<U5", "(4L,)") + GOOD["tokens"].tobytes()
+    assert read_weights(zip_of(file, {**good_members(), "tokens": tokens})).tokens == TOKENS
+
+
+def _huge_shape(path: Path) -> None:
+    zip_of(path, {**good_members(), "attention": described("<f4", "(12, 12, 4170, 4170)")})
+
+
+def _huge_size(path: Path) -> None:
+    zip_of(path, good_members())
+    declare(path, {"attention": 0xFFFF_FFF0})
+
+
+def _huge_shape_and_size(path: Path) -> None:
+    start = described("<f4", "(12, 12, 2048, 1024)")
+    zip_of(path, {**good_members(), "attention": start + bytes(64)}, zipfile.ZIP_DEFLATED)
+    declare(path, {"attention": len(start) + 12 * 12 * 2048 * 1024 * 4})
+
+
+def _many_tokens(path: Path) -> None:
+    zip_of(path, {**good_members(), "tokens": npy(np.zeros(30_000_000, "S1"))}, zipfile.ZIP_DEFLATED)
+
+
+def _many_empty_tokens(path: Path) -> None:
+    zip_of(path, {**good_members(), "tokens": described("<U0", "(30_000_000,)")})
+
+
+def _many_segments(path: Path) -> None:
+    zip_of(path, {**good_members(), "segments": npy(np.zeros(30_000_000, "i1"))}, zipfile.ZIP_DEFLATED)
+
+
+BOMBS = [_huge_shape, _huge_size, _huge_shape_and_size, _many_tokens, _many_empty_tokens, _many_segments]
+
+PEAK = """
+import re, sys
+from pathlib import Path
+from attnscan.errors import WeightsError
+from attnscan.inputs.weights import read_weights
+
+def peak():
+    return int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]) >> 10
+
+for path in map(Path, sys.argv[1:]):
+    before = peak()
+    try:
+        read_weights(path)
+        line = "was read"
+    except WeightsError as error:
+        line = str(error)
+    print(path.stem, peak() - before, line, sep="|")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+def test_a_small_file_cannot_take_much_memory(tmp_path: Path) -> None:
+    paths = []
+    for bomb in BOMBS:
+        paths.append(tmp_path / f"{bomb.__name__}.npz")
+        bomb(paths[-1])
+        assert paths[-1].stat().st_size < 100_000
+    done = subprocess.run([sys.executable, "-c", PEAK, *map(str, paths)], capture_output=True, text=True, check=True)
+    lines = [line.split("|") for line in done.stdout.splitlines()]
+    assert [name for name, _, _ in lines] == [path.stem for path in paths]
+    for path, (_, mebibytes, line) in zip(paths, lines, strict=True):
+        assert str(path) in line
+        assert int(mebibytes) < 128, line
+    assert done.stderr == ""
+
+
+def test_the_largest_size_is_said(file: Path) -> None:
+    _huge_size(file)
+    assert f"more than {MAX_BYTES >> 30} GiB" in refusal(file)

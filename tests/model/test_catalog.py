@@ -1,0 +1,61 @@
+"""What can run now: the bundled model, and what the hub's cache holds."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hub_cache import in_cache
+
+from attnscan.model import catalog, sources
+from attnscan.model.catalog import Catalog
+
+pytestmark = pytest.mark.usefixtures("cache", "nothing_else")
+
+
+class TestCatalog:
+    @pytest.fixture(autouse=True)
+    def silent(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from huggingface_hub import scan_cache_dir
+
+        monkeypatch.setattr(catalog, "hub_answers", lambda: False)
+        monkeypatch.setattr("huggingface_hub.scan_cache_dir", partial(scan_cache_dir, cache))
+
+    def test_without_a_cache_it_is_the_bundled_model(self) -> None:
+        now = Catalog.now()
+        (entry,) = now.entries
+        assert (entry.model, entry.family, entry.layers, entry.heads) == ("bundled", "bert", 6, 12)
+        assert entry.state == "ready"
+        assert (now.default, now.hub) == ("bundled", False)
+
+    def test_what_the_cache_holds_is_listed_with_what_can_run(self, cache: Path) -> None:
+        in_cache(cache, "org/whole")
+        in_cache(cache, "org/pickled", ("config.json", "pytorch_model.bin"))
+        in_cache(cache, "org/empty", ("tokenizer.json",))
+        _, pickled, whole = Catalog.now().entries
+        assert (whole.model, whole.layers, whole.heads, whole.state) == ("org/whole", 2, 3, "ready")
+        assert (pickled.model, pickled.state) == ("org/pickled", "cannot run: no safetensors weights")
+        assert re.fullmatch(r"cache [0-9a-f]{8}", whole.where)
+
+    @pytest.mark.parametrize("content", ["", "{", "[1]", "[" * 100_000])
+    def test_a_config_that_cannot_be_read_is_said(self, cache: Path, content: str) -> None:
+        (in_cache(cache, "org/broken") / "config.json").write_text(content)
+        _, broken = Catalog.now().entries
+        assert (broken.family, broken.layers, broken.heads) == ("unknown", None, None)
+        assert broken.state == "cannot run: config.json cannot be read"
+
+    def test_a_hub_is_asked_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        asked: list[str] = []
+        for module in (sources, catalog):
+            monkeypatch.setattr(module, "hub_answers", lambda: bool(asked.append("the hub")))
+        assert not Catalog.now().hub
+        assert asked == ["the hub"]
+
+    def test_without_any_model_it_says_why(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        for module in (sources, catalog):
+            monkeypatch.setattr(module, "bundled_directory", lambda: None)
+        now = Catalog.now()
+        assert now.default.startswith("none: no model can be had")
+        assert "pip install" in now.entries[0].state

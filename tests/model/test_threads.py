@@ -1,0 +1,276 @@
+"""Reading ahead, and work that several threads share: in order, errors in their place, on replicas of a model."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from families import TAPPED, Collected, tiny_inputs, tiny_model
+from hypothesis import given
+from hypothesis import strategies as st
+from toy import save_toy_bert
+
+from attnscan.model import threads as side_by_side
+from attnscan.model.loading import LoadedModel
+from attnscan.model.sources import Source
+from attnscan.model.tap import Tap
+from attnscan.model.threads import ahead
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+
+
+class Runner:
+    """Something with a model, which does nothing."""
+
+    def __init__(self, whole: torch.nn.Module | None = None) -> None:
+        self.whole = torch.nn.Identity() if whole is None else whole
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, {(0, 0): "next-word", (1, 1): "previous-word"})
+
+
+@given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
+def test_results_come_in_order(items: list[int], workers: int) -> None:
+    found = side_by_side.side_by_side([Runner() for _ in range(workers)], items, lambda _, item: item + 1)
+    assert list(found) == [(item, item + 1) for item in items]
+
+
+def test_workers_work_at_the_same_time_and_never_share() -> None:
+    """Three meet at a gate that opens for three alone."""
+    gate, used = threading.Barrier(3), set[int]()
+
+    def work(worker: Runner, _item: int) -> None:
+        assert id(worker) not in used
+        used.add(id(worker))
+        gate.wait(20)
+        used.remove(id(worker))
+        gate.wait(20)
+
+    workers = [Runner() for _ in range(3)]
+    assert len(list(side_by_side.side_by_side(workers, range(6), work))) == 6
+
+
+def test_an_error_is_raised_in_its_items_place() -> None:
+    def work(_worker: Runner, item: int) -> float:
+        return 1 / item
+
+    stream = side_by_side.side_by_side([Runner(), Runner()], [2, 1, 0, 4], work)
+    assert [next(stream), next(stream)] == [(2, 0.5), (1, 1.0)]
+    with pytest.raises(ZeroDivisionError):
+        next(stream)
+    assert list(stream) == []
+
+
+def test_an_error_of_the_items_waits_for_those_before() -> None:
+    def items() -> Iterator[int]:
+        yield from (1, 2)
+        raise ZeroDivisionError
+
+    stream = side_by_side.side_by_side([Runner(), Runner()], items(), lambda _, item: item)
+    assert [next(stream), next(stream)] == [(1, 1), (2, 2)]
+    with pytest.raises(ZeroDivisionError):
+        next(stream)
+
+
+def test_closing_ends_work_inside_a_model_and_leaves_no_thread_and_no_hook(threads: Callable[[int], None]) -> None:
+    threads(2)
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Endless(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Identity()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            begun.set()
+            while True:
+                x = self.layer(x)
+                go_on.wait(0.001)
+
+    workers = [Runner(Endless()), Runner(Endless())]
+
+    def work(worker: Runner, item: int) -> Any:
+        return worker.whole(torch.zeros(1)) if item else item
+
+    stream = side_by_side.side_by_side(workers, range(10**9), work)
+    assert next(stream) == (0, 0)
+    assert begun.wait(20)
+    stream.close()
+    for each in threading.enumerate():
+        if each.name.startswith("attnscan-"):
+            each.join(2)
+    assert not [each for each in threading.enumerate() if each.name.startswith("attnscan-")]
+    assert not [module for worker in workers for module in worker.whole.modules() if module._forward_pre_hooks]
+    assert torch.get_num_threads() == 2
+
+
+def test_items_are_taken_a_few_ahead() -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
+        for item in range(100):
+            taken.append(item)
+            yield item
+
+    with closing(side_by_side.side_by_side([Runner(), Runner()], items(), lambda _, item: item)) as stream:
+        next(stream)
+        threading.Event().wait(0.3)
+        assert len(taken) <= 1 + 2 + 1  # the one that came, those that wait, and the one being put
+
+
+# Replicas
+
+
+def _loaded(model: Any) -> LoadedModel:
+    return LoadedModel(Source("tiny", ""), model, None, None, torch.device("cpu"), torch.float32, None)
+
+
+@pytest.mark.parametrize("family", TAPPED)
+def test_replicas_that_run_at_once_show_what_the_model_shows_alone(family: str) -> None:
+    model, inputs = tiny_model(family, TAPPED[family]), tiny_inputs()
+    crew = side_by_side.replicas(_loaded(model), 3)
+    addresses = {each.data_ptr() for each in model.parameters()}
+    for replica in crew[1:]:
+        assert replica.model is not model and replica.model.config is not model.config
+        assert {each.data_ptr() for each in replica.model.parameters()} == addresses
+    gate = threading.Barrier(3)
+
+    def work(tap: tuple[Tap, LoadedModel], row: int) -> list[torch.Tensor]:
+        collected = Collected()
+
+        def consume(block: Any) -> None:
+            if (block.layer, block.inputs.start, block.heads.start) == (1, 0, 0):
+                gate.wait(20)  # all are in the midst of their second layer
+            collected(block)
+
+        tap[0].run({name: values[[row % 2]] for name, values in inputs.items()}, consume)
+        return [collected.layer(layer) for layer in sorted(collected.blocks)]
+
+    with ExitStack() as stack:
+        taps = [(stack.enter_context(Tap(each.model)), each) for each in crew]
+        together = _run_at_once(taps, work)
+        gate = threading.Barrier(1)
+        for row, found in enumerate(together):
+            torch.testing.assert_close(found, work(taps[0], row), atol=1e-6, rtol=0)
+
+
+def _run_at_once(workers: list[Any], work: Callable[[Any, int], Any]) -> list[Any]:
+    found: dict[int, Any] = {}
+
+    def run(number: int) -> None:
+        found[number] = work(workers[number], number)
+
+    every = [threading.Thread(target=run, args=(number,)) for number in range(len(workers))]
+    for each in every:
+        each.start()
+    for each in every:
+        each.join()
+    return [found[number] for number in range(len(workers))]
+
+
+def test_a_replica_of_a_task_head_holds_the_replica_of_its_encoder() -> None:
+    from transformers import BertConfig, BertForMaskedLM
+
+    whole = BertForMaskedLM(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8))
+    replica = replace(_loaded(whole.base_model), masked_lm=whole).replica()
+    assert replica.masked_lm.base_model is replica.model is not whole.base_model
+    assert replica.masked_lm.get_output_embeddings().weight is whole.get_input_embeddings().weight
+
+
+def test_what_cannot_be_copied_works_alone() -> None:
+    class Uncopyable(torch.nn.Identity):
+        def __deepcopy__(self, _memory: object) -> None:
+            raise TypeError("no")
+
+    loaded = _loaded(Uncopyable())
+    assert side_by_side.replicas(loaded, 4) == [loaded]
+
+
+def test_as_many_work_as_cores_and_memory_allow(toy: Path, threads: Callable[[int], None]) -> None:
+    with Scanner(ScanOptions(model=str(toy), predictive="off")) as scanner:
+        found = []
+        for count, tokens in ((1, None), (2, None), (8, None), (64, None), (8, 20_000), (8, 10**9)):
+            threads(count)
+            found.append(side_by_side.most_workers(scanner.loaded, tokens, 512))
+        threads(16)
+        by_length = [side_by_side.most_workers(scanner.loaded, None, length) for length in (2048, 4096, 8192, 10**6)]
+        on_gpu = replace(scanner.loaded, device=torch.device("cuda"))
+        assert side_by_side.most_workers(on_gpu, None, 512) == 1
+    assert found == [1, 2, 8, 16, 3, 1] and by_length == [16, 4, 1, 1]
+
+
+@given(st.lists(st.integers()))
+def test_reading_ahead_changes_neither_items_nor_order(items: list[int]) -> None:
+    assert list(ahead(items, 2)) == items
+
+
+def test_reading_ahead_goes_so_far_and_no_farther() -> None:
+    fetched: list[int] = []
+
+    def source() -> Iterator[int]:
+        for item in range(100):
+            fetched.append(item)
+            yield item
+
+    stream = ahead(source(), 2)
+    assert next(stream) == 0
+    waiting = threading.Event()
+    waiting.wait(0.3)
+    assert len(fetched) <= 1 + 2 + 1  # the one taken, those that wait, and the one being put
+    stream.close()  # type: ignore[attr-defined]
+
+
+def test_an_error_comes_in_its_place() -> None:
+    def source() -> Iterator[int]:
+        yield 1
+        raise ZeroDivisionError
+
+    stream = ahead(source(), 2)
+    assert next(stream) == 1
+    with pytest.raises(ZeroDivisionError):
+        next(stream)
+
+
+def test_a_closed_stream_ends_its_thread() -> None:
+    stream = ahead(iter(range(10**9)), 1)
+    next(stream)
+    stream.close()  # type: ignore[attr-defined]
+    for thread in threading.enumerate():
+        if thread.name == "attnscan-ahead":
+            thread.join(2)
+    assert not [thread for thread in threading.enumerate() if thread.name == "attnscan-ahead"]
+
+
+def test_an_interrupt_while_a_stream_closes_waits_for_its_thread() -> None:
+    """Left alone inside a tokenizer, it would abort the process at its end."""
+    asked, over, main = threading.Event(), threading.Event(), threading.main_thread().ident
+    assert main is not None
+
+    def slow() -> Iterator[int]:
+        yield 1
+        asked.set()
+        for _ in range(2):  # Ctrl-C, twice, while the stream waits for this to end
+            threading.Event().wait(0.1)
+            signal.pthread_kill(main, signal.SIGINT)
+        threading.Event().wait(0.1)
+        over.set()
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        stream = ahead(slow(), 1)
+        next(stream)
+        asked.wait()
+        with pytest.raises(KeyboardInterrupt):
+            stream.close()
+        assert over.is_set()
+    finally:
+        signal.signal(signal.SIGINT, before)

@@ -1,0 +1,208 @@
+"""A result is written whole or not at all, and what cannot be written is said in one line."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from devices import FULL
+
+from attnscan.cli.destination import Destination
+from attnscan.errors import OutputError
+from attnscan.results.files import check_writable, write_file
+
+not_as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+
+
+def refusal(path: Path, content: bytes = b"new") -> str:
+    """The line that says why a file cannot be written."""
+    with pytest.raises(OutputError) as caught:
+        write_file(path, content)
+    line = str(caught.value)
+    assert str(path) in line
+    assert len(line.splitlines()) == 1
+    assert caught.value.remedy
+    return line
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.fixture
+def umask() -> Iterator[None]:
+    before = os.umask(0o027)
+    yield
+    os.umask(before)
+
+
+class TestWholeFiles:
+    def test_a_new_file_holds_the_bytes_as_they_are(self, file: Path) -> None:
+        write_file(file, b"a\r\n\x00\xff")
+        assert file.read_bytes() == b"a\r\n\x00\xff"
+        assert list(file.parent.iterdir()) == [file]
+
+    def test_an_older_file_is_replaced(self, file: Path) -> None:
+        file.write_bytes(b"old and longer")
+        write_file(file, b"new")
+        assert file.read_bytes() == b"new"
+        assert list(file.parent.iterdir()) == [file]
+
+    @pytest.mark.parametrize("older", [b"old", None])
+    def test_nobody_sees_a_part_of_it(self, file: Path, monkeypatch: pytest.MonkeyPatch, older: bytes | None) -> None:
+        seen = []
+
+        def sync(_: int) -> None:
+            seen.append(file.read_bytes() if file.exists() else None)
+
+        if older is not None:
+            file.write_bytes(older)
+        monkeypatch.setattr(os, "fsync", sync)
+        write_file(file, b"new")
+        assert seen == [older]
+        assert file.read_bytes() == b"new"
+
+    @pytest.mark.parametrize("step", [(os, "fsync"), (Path, "write_bytes")], ids=lambda step: step[1])
+    def test_a_failure_leaves_the_older_file_and_nothing_beside_it(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch, step: tuple[object, str]
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+        file.write_bytes(b"old")
+        monkeypatch.setattr(*step, fail)
+        assert "No space left on device" in refusal(file)
+        assert file.read_bytes() == b"old"
+        assert list(file.parent.iterdir()) == [file]
+
+    @pytest.mark.parametrize("interruption", [KeyboardInterrupt, MemoryError])
+    def test_an_interruption_leaves_nothing(
+        self, file: Path, monkeypatch: pytest.MonkeyPatch, interruption: type[BaseException]
+    ) -> None:
+        def interrupt(_: int) -> None:
+            raise interruption
+
+        monkeypatch.setattr(os, "fsync", interrupt)
+        with pytest.raises(interruption):
+            write_file(file, b"new")
+        assert list(file.parent.iterdir()) == []
+
+    @pytest.mark.parametrize("name", ["😀" * 60 + ".csv", "😀" * 62 + ".csv", "a" * 251 + ".csv"])
+    def test_the_longest_names_are_written(self, tmp_path: Path, name: str) -> None:
+        write_file(tmp_path / name, b"new")
+        assert (tmp_path / name).read_bytes() == b"new"
+
+    @pytest.mark.usefixtures("umask")
+    def test_a_new_file_has_the_mode_that_umask_leaves(self, file: Path) -> None:
+        write_file(file, b"new")
+        assert mode(file) == 0o640
+        assert os.umask(0o027) == 0o027, "and umask itself is as it was"
+
+    @pytest.mark.usefixtures("umask")
+    @pytest.mark.parametrize("older", [0o600, 0o664, 0o755])
+    def test_an_older_file_keeps_its_mode(self, file: Path, older: int) -> None:
+        file.write_bytes(b"old")
+        file.chmod(older)
+        write_file(file, b"new")
+        assert mode(file) == older
+        assert file.read_bytes() == b"new"
+
+
+class TestLinksAndDevices:
+    @pytest.mark.parametrize("older", [b"old", None], ids=["link", "dangling link"])
+    def test_a_link_is_written_through(self, tmp_path: Path, older: bytes | None) -> None:
+        (tmp_path / "elsewhere").mkdir()
+        target, link = tmp_path / "elsewhere" / "target.csv", tmp_path / "link.csv"
+        if older is not None:
+            target.write_bytes(older)
+        link.symlink_to(target)
+        write_file(link, b"new")
+        assert link.is_symlink()
+        assert target.read_bytes() == b"new"
+        assert list(target.parent.iterdir()) == [target]
+
+    def test_a_link_into_nowhere_is_refused(self, tmp_path: Path) -> None:
+        link = tmp_path / "link.csv"
+        link.symlink_to(tmp_path / "missing" / "target.csv")
+        assert "there is no directory" in refusal(link)
+
+    @pytest.mark.skipif(sys.version_info >= (3, 13), reason="Python 3.13 takes a loop of links for a new file")
+    def test_a_loop_of_links_is_refused(self, file: Path) -> None:
+        file.symlink_to(file)
+        assert "loop" in refusal(file)
+
+    def test_a_pipe_is_written_into(self, tmp_path: Path) -> None:
+        pipe, got = tmp_path / "pipe", []
+        os.mkfifo(pipe)
+        reader = threading.Thread(target=lambda: got.append(pipe.read_bytes()), daemon=True)
+        reader.start()
+        write_file(pipe, b"new")
+        reader.join(timeout=60)
+        assert got == [b"new"]
+        assert pipe.is_fifo()
+        assert list(tmp_path.iterdir()) == [pipe]
+
+    @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
+    def test_a_full_device_is_an_error_and_stays_a_device(self) -> None:
+        assert "No space left on device" in refusal(FULL)
+        assert FULL.is_char_device()
+
+    def test_a_device_takes_the_bytes(self) -> None:
+        null = Path(os.devnull)
+        write_file(null, b"new")
+        assert null.is_char_device()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("name", "words"),
+        [
+            (".", "is a directory"),
+            ("missing/heads.csv", "there is no directory"),
+            ("text/heads.csv", "there is no directory"),
+            ("a" * 256, "File name too long"),
+            ("a" * 256 + "/heads.csv", "File name too long"),
+        ],
+        ids=["directory", "missing directory", "below a file", "long name", "long directory"],
+    )
+    def test_before_and_when_writing(self, tmp_path: Path, name: str, words: str) -> None:
+        (tmp_path / "text").write_text("")
+        path = tmp_path / name
+        assert words in refusal(path)
+        with pytest.raises(OutputError, match=words):
+            check_writable(path)
+        with pytest.raises(OutputError, match=words):
+            Destination("csv", path)
+
+    @not_as_root
+    def test_a_directory_without_permission(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o555)
+        try:
+            assert "no permission" in refusal(tmp_path / "heads.csv")
+        finally:
+            tmp_path.chmod(0o755)
+
+    @not_as_root
+    def test_a_closed_directory(self, tmp_path: Path) -> None:
+        tmp_path.chmod(0o000)
+        try:
+            assert "Permission denied" in refusal(tmp_path / "heads.csv")
+        finally:
+            tmp_path.chmod(0o755)
+
+    @not_as_root
+    def test_a_write_protected_file(self, file: Path) -> None:
+        file.write_bytes(b"old")
+        file.chmod(0o444)
+        assert "write-protected" in refusal(file)
+        assert file.read_bytes() == b"old"
+
+    def test_looking_creates_nothing(self, file: Path) -> None:
+        check_writable(file)
+        assert list(file.parent.iterdir()) == []

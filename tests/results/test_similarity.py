@@ -1,0 +1,26 @@
+"""Groups of heads and their map, from divergences written out."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from attnscan.results.similarity import grouped, placed
+
+
+def test_the_map_shows_distances_of_a_plane_as_they_are() -> None:
+    points = np.random.default_rng(0).random((6, 2))
+    squared = ((points[:, None] - points[None]) ** 2).sum(-1)
+    places, share = placed(squared)
+    assert_allclose(((places[:, None] - places[None]) ** 2).sum(-1), squared, atol=1e-9)
+    assert share == pytest.approx(1)
+    assert np.isnan(placed(np.zeros((3, 3)))[1])
+
+
+def test_average_linkage_by_hand() -> None:
+    """0 and 1 join at 1; 2 is at (3 + 4) / 2 from them, and 3 far away."""
+    apart = np.array([[0, 1, 3, 9], [1, 0, 4, 9], [3, 4, 0, 9], [9, 9, 9, 0]], dtype=float)
+    assert grouped(apart, 3.4) == [[0, 1], [2], [3]]
+    assert grouped(apart, 3.6) == [[0, 1, 2], [3]]
+    assert grouped(apart, 100) == [[0, 1, 2, 3]]

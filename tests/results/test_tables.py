@@ -1,0 +1,247 @@
+"""What is written can be read back, rounded here and nowhere else, and is safe in a spreadsheet."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import re
+import sys
+from typing import get_args
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from attnscan.errors import OutputError
+from attnscan.inputs.weights import SavedWeights
+from attnscan.results.tables import DECIMALS, Format, render, safe_cell
+from attnscan.safe_text import plain
+from attnscan.scan.one_input import classify_weights
+from attnscan.scan.options import ScanOptions
+
+DELIMITED = [("csv", ","), ("tsv", "\t")]
+SCORES = ["next-word", "previous-word", "identical", "cross-sentence", "predictive", "delimiter", "bag-of-words"]
+CLASSIFY = ["model", "layer", "head", "label", "runner_up", "content_label", *SCORES, "entropy"]
+NAN = math.nan
+
+texts = st.text(st.characters(codec="utf-8"))
+starts = st.sampled_from(["", "=", "+", "-", "@", "\t", "\r", "\n", "|", '"', ",", "'"])
+cells = st.builds(str.__add__, starts, texts)
+examples = settings(deadline=None)
+
+
+def two_heads(name: str = "saved.npz") -> pd.DataFrame:
+    """One layer on `[CLS] a b [SEP]`: head 0 looks at the next token, head 1 at all four."""
+    ahead = np.roll(np.eye(4, dtype=np.float32), 1, axis=1)
+    attention = np.stack([ahead, np.full((4, 4), 0.25, np.float32)])[None]
+    special = (True, False, False, True)
+    saved = SavedWeights(attention, ("[CLS]", "a", "b", "[SEP]"), (0,) * 4, special, (False,) * 4)
+    return classify_weights(saved, name, ScanOptions()).to_frame()
+
+
+def parsed(content: bytes, separator: str = ",") -> list[list[str]]:
+    return list(csv.reader(io.StringIO(content.decode(), newline=""), delimiter=separator))
+
+
+class TestDelimited:
+    def test_csv_of_classify_to_the_byte(self) -> None:
+        assert render(two_heads(), "csv").decode() == (
+            "model,layer,head,label,runner_up,content_label,next-word,previous-word,identical,cross-sentence,"
+            "predictive,delimiter,bag-of-words,entropy\n"
+            "saved.npz,0,0,next-word,mixed,next-word,1.000000,0.000000,,,,0.500000,0.250000,0.000000\n"
+            "saved.npz,0,1,mixed,mixed,mixed,0.250000,0.250000,,,,0.500000,0.500000,1.386294\n"
+        )
+
+    def test_tsv_is_csv_with_tabs(self) -> None:
+        assert render(two_heads(), "tsv") == render(two_heads(), "csv").replace(b",", b"\t")
+
+    def test_columns_are_in_the_order_of_the_design(self) -> None:
+        assert parsed(render(two_heads(), "csv"))[0] == CLASSIFY
+
+    def test_pandas_reads_csv_back(self) -> None:
+        frame = two_heads()
+        back = pd.read_csv(io.BytesIO(render(frame, "csv")))
+        pd.testing.assert_frame_equal(back, frame.round(DECIMALS), check_dtype=False, check_names=False)
+
+    @examples
+    @given(st.lists(st.floats(allow_infinity=False), min_size=1))
+    @example([NAN, -0.0, 1e-7, 0.1234565, 1e300, -1e-300])
+    def test_any_float_comes_back_to_six_decimals(self, values: list[float]) -> None:
+        frame = pd.DataFrame({"head": range(len(values)), "score": values})
+        back = pd.read_csv(io.BytesIO(render(frame, "csv")), float_precision="round_trip")["score"]
+        np.testing.assert_allclose(back, values, rtol=1e-15, atol=0.5000001e-6)
+
+    @pytest.mark.parametrize(("format", "separator"), DELIMITED)
+    @examples
+    @given(values=st.lists(st.floats(0, 1) | st.just(NAN), min_size=1))
+    def test_a_float_has_six_decimals_and_nan_is_empty(
+        self, format: Format, separator: str, values: list[float]
+    ) -> None:
+        frame = pd.DataFrame({"head": range(len(values)), "score": values})
+        for (_, cell), value in zip(parsed(render(frame, format), separator)[1:], values, strict=True):
+            assert cell == "" if math.isnan(value) else re.fullmatch(r"[01]\.\d{6}", cell)
+
+    @pytest.mark.parametrize(("format", "separator"), DELIMITED)
+    @examples
+    @given(names=st.lists(cells, min_size=1))
+    def test_any_text_comes_back_safe(self, format: Format, separator: str, names: list[str]) -> None:
+        frame = pd.DataFrame({"model": pd.Series(names, dtype=object), "layer": 0})
+        content = render(frame, format)
+        assert content.count(b"\n") == len(names) + 1
+        assert b"\r" not in content
+        read = [row[0] for row in parsed(content, separator)[1:]]
+        assert read == [safe_cell(name) for name in names]
+
+    @pytest.mark.parametrize("text", ["a,b", 'say "hi"', "two\nlines", "tab\tinside", "|", "'quoted'", " a "])
+    def test_a_models_name_stays_in_its_cell(self, text: str) -> None:
+        rows = parsed(render(two_heads(text), "csv"))
+        assert [row[0] for row in rows] == ["model", plain(text), plain(text)]
+        assert {len(row) for row in rows} == {len(CLASSIFY)}
+
+    def test_text_is_utf8(self) -> None:
+        assert "naïve שלום 😀".encode() in render(two_heads("naïve שלום 😀"), "csv")
+
+
+class TestFormulas:
+    @pytest.mark.parametrize(
+        ("text", "cell"),
+        [
+            ("=1+1", "'=1+1"),
+            ("+1", "'+1"),
+            ("-1", "'-1"),
+            ("@SUM(A1)", "'@SUM(A1)"),
+            ("\t=1", r"'\t=1"),
+            ("\r=1", r"'\r=1"),
+            ("=", "'="),
+            ('=HYPERLINK("http://x","y")', '\'=HYPERLINK("http://x","y")'),
+            ("a=1", "a=1"),
+            ("bert-base-uncased", "bert-base-uncased"),
+            ("##s", "##s"),
+            ("", ""),
+        ],
+    )
+    @pytest.mark.parametrize(("format", "separator"), DELIMITED)
+    def test_a_cell_that_would_run_gets_an_apostrophe(
+        self, format: Format, separator: str, text: str, cell: str
+    ) -> None:
+        assert parsed(render(two_heads(text), format), separator)[1][0] == cell
+
+    @examples
+    @given(cells)
+    def test_no_text_starts_a_formula(self, text: str) -> None:
+        assert not safe_cell(text).startswith(("=", "+", "-", "@", "\t", "\r"))
+
+    def test_numbers_are_no_text(self) -> None:
+        assert parsed(render(pd.DataFrame({"score": [-0.5], "head": [-1]}), "csv"))[1] == ["-0.500000", "-1"]
+
+
+class TestJson:
+    def test_heads_are_records_beside_what_the_result_says_of_itself(self) -> None:
+        frame = two_heads()
+        read = json.loads(render(frame, "json"))
+        assert list(read) == [*frame.attrs, "heads"]
+        assert {name: read[name] for name in frame.attrs} == frame.attrs
+        assert [list(head) for head in read["heads"]] == [CLASSIFY] * 2
+        assert read["heads"][1] == {
+            "model": "saved.npz",
+            "layer": 0,
+            "head": 1,
+            "label": "mixed",
+            "runner_up": "mixed",
+            "content_label": "mixed",
+            **dict(zip(SCORES, [0.25, 0.25, None, None, None, 0.5, 0.5], strict=True)),
+            "entropy": 1.386294,
+        }
+
+    def test_each_head_has_its_line(self) -> None:
+        lines = render(two_heads(), "json").decode().splitlines()
+        assert sum(line.startswith('    {"model": "saved.npz"') for line in lines) == 2
+
+    def test_a_result_that_says_nothing_of_itself_is_json_too(self) -> None:
+        assert json.loads(render(pd.DataFrame({"head": [1, 2]}), "json")) == {"heads": [{"head": 1}, {"head": 2}]}
+
+    def test_records_that_are_no_heads_are_called_rows(self) -> None:
+        assert json.loads(render(pd.DataFrame({"family": ["bert"]}), "json")) == {"rows": [{"family": "bert"}]}
+
+    def test_json_lines_are_the_same_records(self) -> None:
+        lines = render(two_heads(), "jsonl").decode().split("\n")
+        assert lines.pop() == ""
+        assert [json.loads(line) for line in lines] == json.loads(render(two_heads(), "json"))["heads"]
+
+    @pytest.mark.parametrize("format", ["json", "jsonl"])
+    @examples
+    @given(name=cells, values=st.lists(st.floats(allow_infinity=False), min_size=1))
+    def test_any_value_comes_back(self, format: Format, name: str, values: list[float]) -> None:
+        frame = pd.DataFrame({"head": pd.Series([name] * len(values), dtype=object), "score": values})
+        content = render(frame, format).decode()
+        assert plain(content.replace("\n", "")) == content.replace("\n", "")
+        read = json.loads(content)["heads"] if format == "json" else list(map(json.loads, content.split("\n")[:-1]))
+        assert [each["head"] for each in read] == [name] * len(values)
+        for each, value in zip(read, values, strict=True):
+            assert each["score"] is None if math.isnan(value) else each["score"] == round(value, DECIMALS)
+
+    def test_texts_of_the_input_are_escaped(self) -> None:
+        frame = pd.DataFrame({"head": [0]})
+        frame.attrs = {"units": ["\u202eabc", "\x1b[31m", "\x9b", "😀"]}
+        content = render(frame, "json").decode()
+        assert json.loads(content)["units"] == frame.attrs["units"]
+        assert r"\u202eabc" in content
+        assert r"\u001b[31m" in content
+        assert "😀" in content
+
+
+class TestMarkdown:
+    def test_a_table_to_the_byte(self) -> None:
+        frame = pd.DataFrame({"model": ["m", "n"], "layer": [0, 11], "score": [0.5, NAN]})
+        assert render(frame, "markdown").decode() == (
+            "| model | layer | score |\n| --- | ---: | ---: |\n| m | 0 | 0.500000 |\n| n | 11 |  |\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("text", "cell"),
+        [("a|b", r"a\|b"), ("a\nb", r"a\\nb"), ("\\|", r"\\\|"), ("=1", "=1"), ("\x1b[1m", r"\\x1b[1m")],
+    )
+    def test_a_text_stays_in_its_cell(self, text: str, cell: str) -> None:
+        assert f"| {cell} | 0 |\n" in render(pd.DataFrame({"model": [text], "layer": [0]}), "markdown").decode()
+
+    @examples
+    @given(cells)
+    def test_any_text_leaves_the_grid_as_it_is(self, text: str) -> None:
+        frame = pd.DataFrame({"model": pd.Series([text], dtype=object), "layer": 0})
+        lines = render(frame, "markdown").decode().splitlines()
+        assert len(lines) == 3
+        unescaped = re.sub(r"\\.", "", lines[2])
+        assert unescaped.count("|") == 3
+
+
+class TestParquet:
+    def test_it_comes_back_unrounded(self) -> None:
+        pytest.importorskip("pyarrow")
+        frame = two_heads("=a,b\n")
+        back = pd.read_parquet(io.BytesIO(render(frame, "parquet")))
+        pd.testing.assert_frame_equal(back, frame)
+        assert back["entropy"][1] == frame["entropy"][1] != round(frame["entropy"][1], DECIMALS)
+
+    def test_without_its_library_it_says_what_to_install(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+        with pytest.raises(OutputError, match=r"pip install 'attnscan\[parquet\]'"):
+            render(two_heads(), "parquet")
+
+
+@pytest.mark.parametrize("format", [each for each in get_args(Format) if each != "table"])
+def test_writing_leaves_the_result_as_it_was(format: Format) -> None:
+    frame = two_heads("=m")
+    before, attrs = frame.copy(deep=True), json.dumps(frame.attrs)
+    render(frame, format)
+    pd.testing.assert_frame_equal(frame, before)
+    assert json.dumps(frame.attrs) == attrs
+
+
+def test_a_result_itself_is_not_rounded() -> None:
+    entropy = two_heads()["entropy"][1]
+    assert entropy == pytest.approx(math.log(4), abs=1e-7)
+    assert entropy != round(entropy, DECIMALS)

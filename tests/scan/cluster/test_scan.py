@@ -1,0 +1,410 @@
+"""The scan on a cluster: the same table as here, whatever dies on the way. One machine plays several."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from toy import ARTICLES, NOUNS, VERBS, save_toy_bert
+from typer.testing import CliRunner
+
+from attnscan.cli.app import app
+from attnscan.errors import AttnscanError, DeviceError, EngineError, OutputError, PairsError, TooLongError
+from attnscan.inputs.batch import EncodedBatch
+from attnscan.inputs.pairs import read_pairs
+from attnscan.results.ranking import Ranking
+from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
+from attnscan.scan.local import ScanState, scan
+from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.scan.per_pair import PerPairWriter, rank_file
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.patterns import PATTERNS, Pattern
+
+ray = pytest.importorskip("ray")
+from attnscan.scan.cluster import scan as engine_ray  # noqa: E402
+from attnscan.scan.cluster.pair_directory import PairDirectory, Parts  # noqa: E402
+from attnscan.scan.cluster.scan import scan_on_ray  # noqa: E402
+from attnscan.scan.cluster.totals import Asked, Found, Totals, merged  # noqa: E402
+from attnscan.scan.cluster.worker import Asker, Plan, Worker  # noqa: E402
+
+# Ray's own, when processes that it started end
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small model with planted heads."""
+    plan = {(0, 0): "next-word", (0, 1): "identical", (1, 2): "previous-word"}
+    return str(save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, plan))
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Four files of 300 pairs, one of them with a single pair, which another one has too."""
+    directory, draw = tmp_path_factory.mktemp("pairs"), random.Random(0)
+    words = [*ARTICLES, *NOUNS, *VERBS, "on", "."]
+    lines = ["\t".join(" ".join(draw.choices(words, k=draw.randint(2, 9))) for _ in "AB") for _ in range(299)]
+    paths = []
+    for name, some in (("a", lines[:150]), ("b", lines[150:170]), ("c", lines[:1]), ("d", lines[170:])):
+        path = directory / f"{name}.tsv"
+        path.write_text("\n".join(["sentence_a\tsentence_b", *some]))
+        paths.append(str(path))
+    return paths
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Any]:
+    """Three machines with a core each, and one that only leads."""
+    from ray.cluster_utils import Cluster
+
+    small = {"object_store_memory": 80 << 20}
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **small})
+    machines = [made.add_node(num_cpus=1, **small) for _ in range(3)]
+    ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
+    yield made, machines
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture(autouse=True)
+def _threads() -> Iterator[None]:
+    """Workers in this process set it too."""
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def local(options: ScanOptions, files: list[str], per_pair: Path) -> Ranking:
+    """The one-machine engine's table, and every pair's scores in a file."""
+    with Scanner(options) as scanner, PerPairWriter(per_pair, [pattern.id for pattern in options.patterns]) as writer:
+        state = ScanState()
+        for after in scan(scanner, read_pairs(files), on_pairs=writer.write):
+            state = after
+        result = state.finish(scanner, on_pairs=writer.write)
+        writer.finish(result.signature, result.scores.grid)
+        return result
+
+
+def assert_equal(found: Ranking, expected: Ranking) -> None:
+    """Every number of every head, and all that the signature says but the order of the input."""
+    for kind in ("every_key", "words_only"):
+        for field in fields(expected.scores.every_key):
+            a, b = (getattr(getattr(each.scores, kind), field.name) for each in (found, expected))
+            # A standard error of zero is the root of what rounding leaves
+            near = 1e-7 if field.name == "se" else 1e-12
+            assert_allclose(a, b, rtol=1e-9, atol=near, err_msg=f"{kind} {field.name}")
+    assert_allclose(found.scores.entropy, expected.scores.entropy, rtol=1e-9)
+    assert replace(found.signature, input_hash="") == replace(expected.signature, input_hash="")
+
+
+def assert_same_rows(directory: Path, file: Path, files: list[str]) -> None:
+    """Every pair's scores are those of the one-machine engine, each once; its numbers go on from file to file."""
+    found, expected = pd.read_parquet(directory), pd.read_parquet(file)
+    sizes = [len(list(read_pairs([name]))) for name in files]
+    before = dict(zip(files, np.cumsum([0, *sizes]), strict=False))
+    found["pair"] += found.pop("file").astype(str).map(before)
+    names = ["pair", "layer", "head", "pattern"]
+    found, expected = (
+        each.astype({"pattern": str}).sort_values(names, ignore_index=True) for each in (found, expected)
+    )
+    pd.testing.assert_frame_equal(found, expected, rtol=1e-9, atol=1e-12)
+
+
+def plan_of(toy: str, files: list[str], skip_bad: bool = False, block_pairs: int = 8, **other: Any) -> Plan:
+    """What workers are told."""
+    plan = Plan(
+        ScanOptions(model=toy, on_long="truncate"), toy, BlockFiles(tuple(files), None, skip_bad, block_pairs), 1
+    )
+    return replace(plan, **other)
+
+
+def blocks_of(plan: Plan, file: int) -> Iterator[Block]:
+    """A file's blocks."""
+    return plan.files.blocks(file)
+
+
+def added(plan: Plan, blocks: list[Block]) -> Totals:
+    """Blocks as one worker here scores them."""
+    worker, totals = Worker(plan), Totals(plan.options.predictive_pairs)
+    for block in blocks:
+        totals.add(worker.score(block, []))
+    return totals
+
+
+def answered(plan: Plan, totals: Totals) -> Totals:
+    """The same, and the sample as one worker here asks about it."""
+    asker = Asker(plan)
+    for number, (_, place, pair) in enumerate(totals.state.seen.sample):
+        totals.add_answer(asker.ask(number, place, pair, []))
+    return totals
+
+
+# Without a cluster
+
+
+@pytest.mark.parametrize("block_pairs", [1, 7, 20, 1000])
+def test_blocks_hold_every_record_once_in_order_and_end(toy: str, files: list[str], block_pairs: int) -> None:
+    plan = plan_of(toy, files, block_pairs=block_pairs)
+    for file, name in enumerate(files):
+        blocks = list(blocks_of(plan, file))
+        assert [record for block in blocks for record in block.records] == list(read_pairs([name]))
+        assert [(block.file, block.number) for block in blocks] == [(file, i) for i in range(len(blocks))]
+        assert [block.last for block in blocks] == [False] * (len(blocks) - 1) + [True]
+        assert blocks == list(blocks_of(plan, file))
+
+
+def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_out(
+    toy: str, files: list[str], tmp_path: Path
+) -> None:
+    plan = plan_of(toy, files)
+    blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
+    once, twice = added(plan, blocks), added(plan, [*blocks, *blocks[:5]][::-1])
+    assert once.state.seen.read == twice.state.seen.read == 300
+    assert once.state.seen.digest == twice.state.seen.digest and len(once.state.seen.digest) == 64
+    assert once.state.seen.sample == twice.state.seen.sample
+    once.check(len(files))
+    twice.check(len(files))
+    with pytest.raises(EngineError, match="lost pairs"):
+        once.ranking()
+    assert_equal(answered(plan, twice).ranking(), local(plan.options, files, tmp_path / "local.parquet"))
+    found = Worker(plan).score(blocks[0], [])
+    assert found.signature is not None
+    with pytest.raises(EngineError, match=r"differ: torch .* and 1\.0; install the same"):
+        added(plan, blocks[1:2]).add(replace(found, signature=replace(found.signature, torch="1.0")))
+    for some in (blocks[:3] + blocks[4:], [block for block in blocks if block.file]):
+        with pytest.raises(EngineError, match="lost blocks"):
+            added(plan, some).check(len(files))
+
+
+def test_the_digest_tells_other_pairs_and_how_often_each_is_there(toy: str, files: list[str]) -> None:
+    plan = plan_of(toy, files, block_pairs=150)
+    (first, *_), (other, *_) = blocks_of(plan, 0), blocks_of(plan, 1)
+    again = replace(first, number=1)
+    digests = {added(plan, blocks).state.seen.digest for blocks in ([first], [other], [first, other], [first, again])}
+    assert len(digests) == 4
+
+
+def test_samples_of_shards_merge_into_the_sample_of_all(toy: str, files: list[str]) -> None:
+    plan = plan_of(toy, files, options=ScanOptions(model=toy, on_long="truncate", predictive_pairs=5))
+    blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
+    with Scanner(plan.options) as scanner:
+        (*_, whole) = scan(scanner, read_pairs(files))
+    merged_sample = added(plan, blocks[::-1]).state.seen.sample
+    assert [(key, pair) for key, _, pair in merged_sample] == [(key, pair) for key, _, pair in whole.seen.sample]
+    assert merged(ScanState(), whole, 3).seen.sample == whole.seen.sample[:3]
+
+
+def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) -> None:
+    """The toy's words do not help each other; those of a real model do."""
+    options = ScanOptions(model="bundled", on_long="truncate", predictive_pairs=3, predictive_words=6)
+    plan = replace(plan_of("bundled", files[1:3], per_pair=True), options=options)
+    totals = added(plan, [block for file in range(2) for block in blocks_of(plan, file)])
+    assert_equal(answered(plan, totals).ranking(), local(options, files[1:3], tmp_path / "local.parquet"))
+    tables: list[Any] = []
+    places = [(place, pair) for _, place, pair in totals.state.seen.sample]
+    asked = [Asker(plan).ask(number, *each, tables) for number, each in enumerate(places)]
+    assert [each.part for each in asked] == ["predictive-000000", "predictive-000001", "predictive-000002"]
+    rows = pd.concat([table.to_pandas().astype({"file": str}) for table in tables])
+    records = {name: list(read_pairs([name])) for name in files[1:3]}
+    found = {records[file][number - 1].pair for file, number in zip(rows["file"], rows["pair"], strict=True)}
+    assert set(rows["pattern"]) == {"predictive"} and found == {pair for _, pair in places}
+
+
+def test_bad_records_are_counted_and_the_first_ones_told(toy: str, tmp_path: Path) -> None:
+    path = tmp_path / "bad.tsv"
+    path.write_text("sentence_a\tsentence_b\n" + "the cat\tsat\nthe dog\n" * 6)
+    plan = plan_of(toy, [str(path)], skip_bad=True, block_pairs=4)
+    totals = added(plan, list(blocks_of(plan, 0)))
+    assert (totals.state.seen.read, totals.bad.count, len(totals.bad.first)) == (6, 6, 3)
+    assert str(totals.bad.first[0]).startswith(f"{path}:3: ")
+
+
+def test_errors_travel_as_they_are(toy: str, files: list[str], tmp_path: Path) -> None:
+    for error in (PairsError("a", "b"), TooLongError("c", "d"), DeviceError("e")):
+        block = pickle.loads(pickle.dumps(Found(Block(0, 0, error=error)))).block
+        with pytest.raises(type(error), match=str(error)):
+            Totals(16).add(Found(block))
+        with pytest.raises(type(error), match=str(error)):
+            Totals(16).add_answer(Asked(0, error=error))
+    path = tmp_path / "long.txt"
+    path.write_text("the cat\n" + "cat " * 60)
+    for plan, where in (
+        (plan_of(toy, [str(path)], options=ScanOptions(model=toy, on_long="error")), "long.txt:2: "),
+        (plan_of(toy, files, options=ScanOptions(model=str(tmp_path))), str(tmp_path)),
+        (plan_of(toy, [str(tmp_path / "none.tsv")]), "none.tsv"),
+    ):
+        with pytest.raises(AttnscanError, match=where):
+            added(plan, list(blocks_of(plan, 0)))
+
+
+def test_without_ray_one_line_says_how(monkeypatch: pytest.MonkeyPatch, files: list[str]) -> None:
+    import sys
+
+    for name in ("attnscan.scan.cluster.scan", "attnscan.scan.cluster.connection"):
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    done = CliRunner().invoke(app, ["heads", "--pairs", files[0], "--engine", "ray"])
+    expected = "attnscan: --engine ray needs Ray, which is not installed; run: pip install 'attnscan[ray]'\n"
+    assert (done.exit_code, done.stderr) == (1, expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["--engine", "ray"], "name them with --pairs"),
+        (["--pairs", "p.tsv", "--engine", "ray", "--state", "s"], "leave out --state"),
+        (["--pairs", "-", "--engine", "ray"], "name files that all machines can read"),
+        (["--pairs", "p.tsv", "--worker-cpus", "2"], "--worker-cpus is for --engine ray"),
+        (["--ray-address", "auto"], "--ray-address is for --engine ray"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(arguments: list[str], says: str) -> None:
+    done = CliRunner().invoke(app, ["heads", *arguments])
+    assert done.exit_code == 2 and says in " ".join(done.stderr.replace("│", "").split())
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:1", "127.0.0.1:99999", "ray://127.0.0.1:1", "[::1]:none"])
+def test_no_cluster_at_an_address_is_one_line(files: list[str], toy: str, address: str) -> None:
+    arguments = ["heads", "--pairs", files[0], "--model", toy, "--engine", "ray", "--ray-address", address]
+    done = CliRunner().invoke(app, arguments)
+    assert done.exit_code == 1 and f"cannot reach a Ray cluster at {address}: " in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_a_directory_for_every_pairs_scores_is_new_and_whole(toy: str, files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    with pytest.raises(OutputError, match="is there already"):
+        PairDirectory(tmp_path / "there")
+    with pytest.raises(OutputError, match=r"cannot write .*No such file"):
+        PairDirectory(tmp_path / "none" / "pairs")
+    plan = plan_of(toy, files, block_pairs=300)
+    ranking = answered(plan, added(plan, [block for file in range(4) for block in blocks_of(plan, file)])).ranking()
+    with pytest.raises(OutputError, match=r"2 of 2 parts .* all machines"), PairDirectory(tmp_path / "new") as made:
+        made.finish(ranking, {"000000-000000", "000001-000000"})
+    assert [path.name for path in tmp_path.iterdir()] == ["there"]
+
+
+# With one
+
+
+def watched(directory: Path, pause: float = 0.0) -> tuple[Pattern, ...]:
+    """The patterns; where the first is looked for, a process adds to a file of its number, and takes its time."""
+    first, *others = PATTERNS
+    look = first.target
+    assert look is not None
+
+    def target(batch: EncodedBatch) -> Any:
+        with (directory / str(os.getpid())).open("a") as file:
+            file.write("x")
+        time.sleep(pause)
+        return look(batch)
+
+    return (replace(first, target=target), *others)
+
+
+def block_files(files: list[str], block_pairs: int) -> BlockFiles:
+    """Files that are cut into blocks."""
+    return BlockFiles(tuple(files), None, False, block_pairs)
+
+
+def test_whatever_dies_the_tables_are_the_local_engines(
+    cluster: Any, capsys: pytest.CaptureFixture[str], toy: str, files: list[str], tmp_path: Path
+) -> None:
+    """Three workers and some twenty blocks: at the fifth a worker is killed, at the tenth a machine goes away."""
+    (made, machines), seen, rows, harmed = cluster, tmp_path / "seen", tmp_path / "every pair", []
+    seen.mkdir()
+
+    def wait_for(batches: int) -> None:
+        while sum(path.stat().st_size for path in seen.iterdir()) < batches:
+            time.sleep(0.01)
+
+    def harm() -> None:
+        wait_for(5)
+        os.kill(int(max(seen.iterdir(), key=lambda path: path.stat().st_mtime).name), signal.SIGKILL)
+        wait_for(10)
+        made.remove_node(machines.pop(), allow_graceful=False)
+        harmed.append(True)
+
+    threading.Thread(target=harm, daemon=True).start()
+    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(seen, 0.4), predictive_pairs=2)
+    result, _ = scan_on_ray(options, block_files(files, 16), ClusterOptions(workers=3), per_pair=rows)
+    assert harmed and len(list(seen.iterdir())) >= 4  # three, and one in the place of the first
+    told = capsys.readouterr()  # a table that goes to a file holds nothing of it
+    assert "raylet" not in told.out and "raylet" in told.err
+    assert_equal(result, local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet"))
+    assert_same_rows(rows, tmp_path / "local.parquet", files)
+    again = rank_file(rows)
+    assert again.signature == result.signature
+    for name in ("score", "chance", "n", "pairs"):
+        assert_allclose(getattr(again.scores.words_only, name), getattr(result.scores.words_only, name), rtol=1e-9)
+
+
+@pytest.mark.usefixtures("cluster")
+def test_one_worker_loads_the_model_once_and_the_summary_says_how_fast(
+    toy: str, files: list[str], tmp_path: Path
+) -> None:
+    said: list[str] = []
+    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(tmp_path), predictive="off")
+    result, bad = scan_on_ray(options, block_files(files, 40), ClusterOptions(workers=1), say=said.append)
+    assert len(list(tmp_path.iterdir())) == 1
+    assert_equal(result, local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet"))
+    assert bad == Bad() and said[-1].startswith("300 pairs in ") and said[-1].endswith(" by 1 workers")
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_disk_that_takes_no_part_ends_the_run_in_one_line(toy: str, files: list[str], tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    scored = Worker(plan_of(toy, files, per_pair=True))(row("block", next(blocks_of(plan_of(toy, files), 0))))
+    told = Parts(str(tmp_path / "file")).write(scored)
+    with pytest.raises(OutputError, match="cannot write in"):
+        raise pickle.loads(told["found"][0])
+
+
+@pytest.mark.usefixtures("cluster")
+def test_what_ends_every_worker_ends_the_run(
+    monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], tmp_path: Path
+) -> None:
+    seen = tmp_path / "seen"
+    seen.mkdir()
+
+    def target(_: EncodedBatch) -> Any:
+        import os
+
+        (seen / str(os.getpid())).touch()
+        os._exit(1)
+
+    monkeypatch.setattr(engine_ray, "_LIVES", 2)
+    options = ScanOptions(model=toy, patterns=(replace(PATTERNS[0], target=target),), predictive="off")
+    with pytest.raises(
+        EngineError, match=r"a worker of the cluster died, and 1 times the one in its place: .*smaller --block"
+    ) as e:
+        scan_on_ray(options, block_files(files[2:3], 40), ClusterOptions(workers=1), per_pair=tmp_path / "rows")
+    assert len(str(e.value).splitlines()) == 1 and len(list(seen.iterdir())) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["seen"]
+
+
+@pytest.mark.usefixtures("cluster")
+def test_a_bad_record_is_named_in_one_line_and_nothing_is_left(toy: str, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.csv"
+    bad.write_text("sentence_a,sentence_b\nthe cat,sat\nthe dog\n")
+    arguments = ["heads", "--model", toy, "--pairs", str(tmp_path / "*.csv"), "--engine", "ray", "--workers", "1"]
+    done = CliRunner().invoke(app, [*arguments, "--per-pair", str(tmp_path / "rows")])
+    assert done.exit_code == 1 and done.stdout == ""
+    assert done.stderr.splitlines() == [
+        f"attnscan: {bad}:3: its number of fields is 1, and in the first line 2; "
+        "correct it, or pass --skip-bad to go on without it"
+    ]
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.csv"]

@@ -1,0 +1,258 @@
+"""Many pairs: sums that add whatever the batches, the order and the shards; memory that runs out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from scans import ARTICLE, BUNDLED, PAIRS, assert_equal_sums, records_of, states_of
+
+from attnscan.errors import DeviceError, InputError, MemoryFullError, TooLongError
+from attnscan.inputs.batch import EncodedBatch
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.results.scores import Scores
+from attnscan.scan.local import ScanState, scan, scan_shard
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.patterns import PATTERNS, Pattern
+from attnscan.scoring.sums import ScoreSums
+
+
+def test_batch_size_and_order_change_nothing(options: ScanOptions) -> None:
+    expected = scan_shard(options, PAIRS)
+    for batch_tokens, pairs in ((1, PAIRS), (50, PAIRS), (10_000, PAIRS), (120, PAIRS[::-1])):
+        assert_equal_sums(scan_shard(replace(options, batch_tokens=batch_tokens), pairs), expected, 1e-9)
+
+
+@pytest.mark.parametrize("shards", [2, 3, 7])
+def test_shards_add_up(options: ScanOptions, shards: int) -> None:
+    parts = [scan_shard(options, PAIRS[i::shards]) for i in range(shards)]
+    assert_equal_sums(reduce(add, parts), scan_shard(options, PAIRS), 1e-9)
+    assert_equal_sums(reduce(add, parts), reduce(add, reversed(parts)), 1e-12)
+
+
+def test_planted_heads_lead_the_ranking(options: ScanOptions) -> None:
+    with Scanner(options) as scanner:
+        ranking = states_of(scanner, records_of(PAIRS))[-1].finish(scanner)
+    table = ranking.to_frame().groupby("pattern").first()
+    for pattern, place in (("next-word", (0, 0)), ("previous-word", (1, 1)), ("cross-sentence", (1, 2))):
+        assert tuple(table.loc[pattern, ["layer", "head"]]) == place
+        assert table.loc[pattern, "score"] == pytest.approx(1, abs=1e-5)
+    assert ranking.signature.pairs_read == 40
+
+
+def test_a_ranking_has_the_columns_of_the_contract(options: ScanOptions) -> None:
+    with Scanner(options) as scanner:
+        ranking = states_of(scanner, records_of(PAIRS))[-1].finish(scanner)
+    frame = ranking.to_frame(["delimiter", "next-word"], 4)
+    columns = ["model", "pattern", "rank", "layer", "head", "score", "chance", "above_chance", "se", "n", "pairs"]
+    assert frame.columns.tolist() == columns
+    assert frame["pattern"].tolist() == ["delimiter"] * 4 + ["next-word"] * 4
+    assert frame["rank"].tolist() == [1, 2, 3, 4] * 2
+    assert frame.groupby("pattern")["score"].is_monotonic_decreasing.all()
+
+
+def test_only_what_is_asked_for_is_computed(options: ScanOptions) -> None:
+    asked = replace(options, predictive="auto", patterns=(PATTERNS[0],))
+    with Scanner(asked) as scanner:
+        assert scanner.measure is None
+        state = states_of(scanner, records_of(PAIRS))[-1]
+        assert state.sums is not None and state.sums.patterns == ("next-word",)
+
+
+def test_no_pair_is_an_error(options: ScanOptions) -> None:
+    with pytest.raises(InputError, match="no pair"):
+        scan_shard(options, [])
+    with Scanner(options) as scanner, pytest.raises(InputError, match="no pair"):
+        ScanState().finish(scanner)
+
+
+LONG = Pair("the cat " * 40, "a mat")
+
+
+def test_long_inputs_are_cut_skipped_or_refused_and_counted(options: ScanOptions) -> None:
+    records = records_of([PAIRS[0], LONG, PAIRS[1]])
+    for on_long, counts in (("truncate", (3, 1, 0)), ("skip", (3, 0, 1))):
+        with Scanner(replace(options, on_long=on_long)) as scanner:  # type: ignore[arg-type]
+            seen = states_of(scanner, records)[-1].seen
+        assert (seen.read, seen.truncated, seen.skipped) == counts
+    with Scanner(options) as scanner, pytest.raises(TooLongError, match=r"pairs.tsv:3: the input is \d+ tokens"):
+        states_of(scanner, records)
+
+
+def test_a_pair_that_the_tokenizer_cannot_read_is_placed_or_skipped(options: ScanOptions) -> None:
+    records = records_of([PAIRS[0], Pair("\u200b", "a"), PAIRS[1]])
+    with Scanner(options) as scanner:
+        with pytest.raises(InputError, match=r"pairs\.tsv:3: the tokenizer finds no word in sentence A"):
+            states_of(scanner, records)
+        bad: list[InputError] = []
+        seen = states_of(scanner, records, on_bad=bad.append)[-1].seen
+    assert len(bad) == 1 and (seen.read, seen.skipped) == (3, 1)
+
+
+def test_all_skipped_is_no_pair(options: ScanOptions) -> None:
+    with Scanner(replace(options, on_long="skip")) as scanner:
+        state = states_of(scanner, records_of([LONG]))[-1]
+        with pytest.raises(InputError, match="no pair"):
+            state.finish(scanner)
+
+
+def test_a_batch_that_does_not_fit_is_halved(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = scan_shard(options, PAIRS)
+    score, sizes = Scanner.score, []
+
+    def small(self: Scanner, inputs: Any, *rest: Any, **more: Any) -> ScoreSums:
+        if len(inputs) > 2:
+            raise torch.OutOfMemoryError
+        sizes.append(len(inputs))
+        return score(self, inputs, *rest, **more)
+
+    monkeypatch.setattr(Scanner, "score", small)
+    assert_equal_sums(scan_shard(options, PAIRS), expected, 1e-9)
+    assert sum(sizes) == 40 and max(sizes) == 2
+
+
+def test_a_batch_that_the_model_itself_has_no_room_for_is_halved(options: ScanOptions, of_little_memory: Any) -> None:
+    expected = scan_shard(options, PAIRS)
+    with Scanner(options) as scanner, of_little_memory(scanner.loaded.model, 2) as sizes:
+        sums = states_of(scanner, records_of(PAIRS))[-1].sums
+        assert sums is not None and max(sizes) > 2
+        assert_equal_sums(sums, expected, 1e-9)
+        with pytest.raises(MemoryFullError, match="do not fit into the device's memory"):
+            scanner.score([scanner.encode(Pair("the cat", "sat"))] * 3)
+
+
+def test_batches_on_a_gpu_fit_the_memory_that_is_free(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A stand-in for the device: what is asked of it is how much memory is free."""
+    with Scanner(options) as scanner:
+        on_gpu = replace(scanner.loaded, device=torch.device("cuda"))
+    sizes = []
+    for free in (1 << 20, 1 << 30):
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _, free=free: (free, 1 << 40))
+        room = on_gpu.room(None)
+        assert room.cells is not None and room.cells * 3 * 4 <= free / 2  # of three heads, in float32
+        sizes.append(sum(room.holds(inputs, 512) for inputs in range(1, 200)))
+    assert sizes[0] == 0 and 0 < sizes[1] < 128
+    assert on_gpu.room(100).tokens == 100
+
+
+def test_batches_on_a_cpu_are_smaller_for_wider_models(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    sizes = []
+    with Scanner(options) as scanner:
+        for width in (32, 384, 768, 100_000):
+            monkeypatch.setattr(scanner.loaded.model.config, "hidden_size", width)
+            sizes.append(scanner.loaded.room(None).tokens)
+        assert scanner.loaded.room(100).tokens == 100
+    assert sizes == [4096, 2048, 1024, 256]
+
+
+def test_one_input_that_does_not_fit_is_an_error(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+    def none(*_: Any, **__: Any) -> ScoreSums:
+        raise torch.OutOfMemoryError
+
+    monkeypatch.setattr(Scanner, "score", none)
+    with pytest.raises(DeviceError, match="does not fit into the memory"):
+        scan_shard(options, PAIRS[:3])
+
+
+def test_the_memory_of_a_cpu_runs_out_too(options: ScanOptions) -> None:
+    """Torch says so by an error without a class of its own."""
+
+    def huge(*_: Any) -> None:
+        torch.empty(1 << 50)
+
+    with Scanner(options) as scanner:
+        scanner.loaded.model.register_forward_pre_hook(huge)
+        with pytest.raises(DeviceError, match=r"of the cpu; use shorter inputs$"):
+            states_of(scanner, records_of(PAIRS[:3]))
+
+
+def test_numbers_agree_with_a_plain_loop_over_the_model(bundled_dir: Path) -> None:
+    """One pair at a time, `output_attentions=True`, loops."""
+    import reference
+    from reference import Written
+    from transformers import AutoModel, AutoTokenizer
+
+    pairs = PAIRS[:4]
+    tokenizer = AutoTokenizer.from_pretrained(bundled_dir)
+    model = AutoModel.from_pretrained(bundled_dir, attn_implementation="eager")
+    written, weights = [], []
+    for pair in pairs:
+        inputs = tokenizer(pair.a, pair.b, return_tensors="pt")
+        with torch.no_grad():
+            weights.append(torch.cat(model(**inputs, output_attentions=True).attentions).double().numpy())
+        sentence = [-1 if s is None else s for s in inputs.sequence_ids(0)]
+        written.append(Written(tokenizer.convert_ids_to_tokens(inputs["input_ids"][0]), sentence))
+    options = ScanOptions(model="bundled", related=False, predictive="off")
+    table = scan_shard(options, pairs).finish()
+    for layer, head in ((0, 2), (1, 8), (5, 11)):
+        expected = reference.scores(written, [matrix[layer, head] for matrix in weights])
+        for name, (score, chance, se, n, count) in expected.items():
+            place = (layer, head, table.patterns.index(name))
+            found = [getattr(table.every_key, each)[place] for each in ("score", "chance", "se", "n", "pairs")]
+            assert_allclose(found, [score, chance, se, n, count], atol=1e-5, err_msg=name)
+    assert np.isnan(table.every_key.score[..., table.patterns.index("predictive")]).all()
+
+
+def test_dense_patterns_of_ones_own_do_not_depend_on_the_batch_either(options: ScanOptions) -> None:
+    def far(batch: EncodedBatch) -> torch.Tensor:
+        return (batch.offset.abs() > 1) & batch.same_sentence
+
+    own = replace(options, patterns=(*PATTERNS, Pattern("far", "F", far, "words of the same sentence, not beside it")))
+    assert_equal_sums(
+        scan_shard(replace(own, batch_tokens=1), PAIRS), scan_shard(replace(own, batch_tokens=10_000), PAIRS), 1e-12
+    )
+
+
+OF_ALL_LENGTHS = [
+    ARTICLE,
+    Pair("The cat sat on the mat.", "The cat lay on the rug."),
+    Pair("A single sentence, with the same word: word."),
+    Pair("Yes.", "No, no, no, that is not what the old man had in mind when he asked for strawberries and cream."),
+    Pair("Unbelievably, the transformers transformed."),
+]
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_batches_of_any_size_and_order_give_the_same_scores(unit: str) -> None:
+    options = replace(BUNDLED, unit=unit, predictive="off")  # type: ignore[arg-type]
+    one_by_one = scan_shard(replace(options, batch_tokens=1), OF_ALL_LENGTHS).finish()
+    for batch_tokens, pairs in ((60, OF_ALL_LENGTHS), (10_000, OF_ALL_LENGTHS), (10_000, OF_ALL_LENGTHS[::-1])):
+        scores = scan_shard(replace(options, batch_tokens=batch_tokens), pairs).finish()
+        for kind in ("every_key", "words_only"):
+            for name in ("score", "chance", "n", "pairs"):
+                found, expected = (getattr(getattr(each, kind), name) for each in (scores, one_by_one))
+                assert_allclose(found, expected, rtol=1e-9, atol=1e-12, err_msg=f"{kind} {name}")
+        assert_allclose(scores.entropy, one_by_one.entropy, rtol=1e-9)
+
+
+def _scanned(options: ScanOptions, pairs: list[Pair]) -> Scores:
+    with Scanner(options) as scanner:
+        state = ScanState()
+        for after in scan(scanner, [Record(pair, "") for pair in pairs]):
+            state = after
+        return state.finish(scanner).scores
+
+
+def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -> None:
+    pairs = [Pair(f"the cat number {i} sat", "a cat") for i in range(6)]
+    options = ScanOptions(model="bundled", predictive_pairs=3)
+    scores = _scanned(options, pairs)
+    without = _scanned(replace(options, predictive="off"), pairs)
+    predictive = scores.patterns.index("predictive")
+    assert (scores.every_key.pairs[..., predictive] == 3).all()
+    assert np.isfinite(scores.every_key.se[..., predictive]).all()
+    others = [p for p in range(len(scores.patterns)) if p != predictive]
+    assert_allclose(scores.every_key.score[..., others], without.every_key.score[..., others], atol=1e-6)
+    assert_allclose(scores.entropy, without.entropy, atol=1e-6)
+    backwards = _scanned(options, pairs[::-1])
+    assert_allclose(backwards.every_key.score, scores.every_key.score, atol=1e-6)
+    other = _scanned(replace(options, seed=5), pairs)
+    assert not np.allclose(other.every_key.score[..., predictive], scores.every_key.score[..., predictive])

@@ -1,0 +1,88 @@
+"""Every pair's own scores, in a file or a directory, rank as the scan did."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from numpy.testing import assert_allclose
+from scans import PAIRS, records_of, states_of
+
+from attnscan.errors import InputError, OutputError
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.per_pair import PerPairWriter, finish_directory, rank_file
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.patterns import PATTERNS
+
+
+def test_a_file_of_every_pair_ranks_as_the_scan_did(options: ScanOptions, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.parquet"
+    sampling = replace(options, model="bundled", predictive="auto", predictive_pairs=3)
+    with Scanner(sampling) as scanner, PerPairWriter(path, [p.id for p in PATTERNS]) as writer:
+        state = states_of(scanner, records_of(PAIRS), on_pairs=writer.write)[-1]
+        ranking = state.finish(scanner, on_pairs=writer.write)
+        assert not path.exists()  # it gets its name when it is whole
+        writer.finish(ranking.signature, ranking.scores.grid)
+    again = rank_file(path)
+    assert again.signature == ranking.signature
+    for kind in ("every_key", "words_only"):
+        for name in ("score", "chance", "se", "n", "pairs"):
+            found, expected = (getattr(getattr(each.scores, kind), name) for each in (again, ranking))
+            assert_allclose(found, expected, rtol=1e-9, atol=1e-9, err_msg=f"{kind} {name}")
+    import pandas as pd
+
+    table = pd.read_parquet(path)
+    assert set(table.loc[table["pattern"] == "next-word", "pair"]) == set(range(1, 41))
+    assert table.loc[table["pattern"] == "predictive", "pair"].nunique() == 3
+    assert table["score"].between(0, 1 + 1e-6).all()
+
+
+def test_a_directory_of_files_of_pairs_ranks_as_one_file_does(options: ScanOptions, tmp_path: Path) -> None:
+    directory, whole, names = tmp_path / "parts", tmp_path / "pairs.parquet", [pattern.id for pattern in PATTERNS]
+    parts = ["000000-000000", "000000-000001"]
+    with Scanner(options) as scanner, PerPairWriter(whole, names) as writer:
+        ranking = states_of(scanner, records_of(PAIRS), on_pairs=writer.write)[-1].finish(scanner)
+        writer.finish(ranking.signature, ranking.scores.grid)
+        for part, some in zip(parts, (PAIRS[:15], PAIRS[15:]), strict=True):
+            (directory / part).mkdir(parents=True)
+            with PerPairWriter(directory / part / "any.parquet", names) as half:
+                states_of(scanner, records_of(some), on_pairs=half.write)
+                half.finish(ranking.signature, ranking.scores.grid)
+    with pytest.raises(InputError, match="it has no _common_metadata"):
+        rank_file(directory)
+    finish_directory(directory, ranking.signature, names, ranking.scores.grid, parts)
+    found, expected = rank_file(directory), rank_file(whole)
+    assert found.signature == expected.signature
+    for name in ("score", "chance", "se", "n", "pairs"):
+        a, b = (getattr(each.scores.every_key, name) for each in (found, expected))
+        assert_allclose(a, b, rtol=1e-12, atol=1e-12, err_msg=name)
+    (directory / parts[1] / "any.parquet").unlink()
+    with pytest.raises(InputError, match="its part 000000-000001 is not there"):
+        rank_file(directory)
+    with pytest.raises(OutputError, match="1 of 2 parts"):
+        finish_directory(directory, ranking.signature, names, ranking.scores.grid, parts)
+    finish_directory(directory, ranking.signature, names, ranking.scores.grid, [])
+    assert (rank_file(directory).scores.every_key.n == 0).all()
+
+
+def test_an_unfinished_file_of_pairs_leaves_nothing_behind(options: ScanOptions, tmp_path: Path) -> None:
+    writing = PerPairWriter(tmp_path / "pairs.parquet", [p.id for p in PATTERNS])
+    with pytest.raises(ZeroDivisionError), Scanner(options) as scanner, writing as writer:
+        states_of(scanner, records_of(PAIRS[:5]), on_pairs=writer.write)
+        raise ZeroDivisionError
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_files_are_no_files_of_pairs(tmp_path: Path) -> None:
+    import pandas as pd
+
+    path = tmp_path / "other.parquet"
+    pd.DataFrame({"a": [1]}).to_parquet(path)
+    with pytest.raises(InputError, match="not a file that --per-pair wrote"):
+        rank_file(path)
+    path.write_bytes(b"PAR1" + bytes(100))
+    with pytest.raises(InputError, match="not a file that --per-pair wrote"):
+        rank_file(path)
+    with pytest.raises(InputError, match="there is no file"):
+        rank_file(tmp_path / "missing.parquet")

@@ -1,0 +1,114 @@
+"""Stopping and going on: the same result, and a state of anything else refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from scans import PAIRS, assert_equal_sums, records_of, states_of
+
+from attnscan.errors import StateError
+from attnscan.inputs.pairs import Pair
+from attnscan.scan import stream as reading
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scan.state import held, load_state, save_state
+from attnscan.scan.stream import unseen
+from attnscan.scoring.patterns import PATTERNS
+
+
+@pytest.fixture
+def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (1, 1))
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(options: ScanOptions, tmp_path: Path) -> None:
+    """To the last bit: states lie between windows, so the same batches are run."""
+    sampling = replace(options, predictive="distance", predictive_pairs=3)
+    with Scanner(sampling) as scanner:
+        states = states_of(scanner, records_of(PAIRS))
+        assert len(states) > 5
+        for stop in (0, 2, len(states) - 1):
+            path = tmp_path / f"{stop}.json"
+            save_state(path, states[stop], scanner)
+            state = load_state(path, scanner)
+            assert state.seen == states[stop].seen
+            rest = unseen(records_of(PAIRS), state.seen, sampling)
+            after = [state, *states_of(scanner, rest, state)][-1]
+            assert after.seen == states[-1].seen
+            assert after.sums is not None and states[-1].sums is not None
+            assert_equal_sums(after.sums, states[-1].sums, 0)
+
+
+@pytest.mark.usefixtures("small_windows")
+def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
+    with Scanner(options) as scanner:
+        seen = states_of(scanner, records_of(PAIRS[:10]))[-1].seen
+    for other in (PAIRS[1:11], PAIRS[:5], [*PAIRS[:9], Pair("the cat")], PAIRS[9::-1]):
+        with pytest.raises(StateError, match="other pairs"):
+            list(unseen(records_of(other), seen, options))
+    assert [record.pair for record in unseen(records_of(PAIRS[:12]), seen, options)] == PAIRS[10:12]
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"unit": "word"},
+        {"related": False},
+        {"seed": 1},
+        {"on_long": "skip"},
+        {"patterns": PATTERNS[:2]},
+        {"predictive": "distance"},
+        {"model": "bundled"},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_a_state_of_other_options_is_refused(options: ScanOptions, tmp_path: Path, other: dict[str, Any]) -> None:
+    path = tmp_path / "state.json"
+    with Scanner(options) as scanner:
+        save_state(path, states_of(scanner, records_of(PAIRS[:4]))[-1], scanner)
+    with Scanner(replace(options, **other)) as scanner, pytest.raises(StateError, match="another run: its"):
+        load_state(path, scanner)
+
+
+def test_a_damaged_state_is_refused_or_read_right(options: ScanOptions, tmp_path: Path) -> None:
+    path = tmp_path / "state.json"
+    with Scanner(options) as scanner:
+        state = states_of(scanner, records_of(PAIRS[:4]))[-1]
+        save_state(path, state, scanner)
+        whole = path.read_bytes()
+        for end in range(0, len(whole), 97):
+            path.write_bytes(whole[:end])
+            with pytest.raises(StateError):
+                load_state(path, scanner)
+        data = json.loads(whole)
+        for damage in ("format", "seen", "sums", "fingerprint"):
+            path.write_text(json.dumps({key: value for key, value in data.items() if key != damage}))
+            with pytest.raises(StateError):
+                load_state(path, scanner)
+        for name, value in (("read", 3), ("digest", "x"), ("skipped", -1)):
+            path.write_text(json.dumps({**data, "seen": {**data["seen"], name: value}}))
+            with pytest.raises(StateError, match="not a sound state file"):
+                load_state(path, scanner)
+        data["sums"]["every_key"]["n"][0] = [[1.0]]
+        path.write_text(json.dumps(data))
+        with pytest.raises(StateError):
+            load_state(path, scanner)
+
+
+def test_one_run_at_a_time_holds_a_state_file(tmp_path: Path) -> None:
+    path, link = tmp_path / "state.json", tmp_path / "link"
+    link.symlink_to(path)
+    with held(path):
+        for name in (path, link):
+            with pytest.raises(StateError, match="another run holds the state file"), held(name):
+                pass
+        with held(tmp_path / "another.json"):
+            pass
+    with held(link):
+        pass
+    assert list(tmp_path.iterdir()) == [link]

@@ -1,0 +1,137 @@
+"""What is read at once, and that many threads find what one finds, to the last bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from scans import PAIRS, RECORDS, records_of
+from toy import save_toy_bert
+
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.model import threads as side_by_side
+from attnscan.scan import stream as reading
+from attnscan.scan.local import ScanState, scan
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scan.stream import Seen, windows
+
+
+def test_a_window_to_sort_is_four_batches_or_sixteen_thousand_tokens(options: ScanOptions) -> None:
+    """More batches than four where they are small, and no more than sixteen."""
+    pairs = PAIRS * 100
+    for batch_tokens, tokens in ((None, 16_384), (8192, 32_768), (2048, 16_384), (256, 4096)):
+        with Scanner(replace(options, batch_tokens=batch_tokens)) as scanner:
+            first, _ = next(windows(scanner, records_of(pairs), Seen()))
+        found = sum(len(one.tokens) for batch in first for one in batch)
+        assert tokens <= found < tokens + 50
+
+
+def test_the_sample_does_not_depend_on_order() -> None:
+    options = ScanOptions(predictive_pairs=4)
+
+    def sampled(pairs: list[Pair], seed: int = 0) -> set[Pair]:
+        seen = Seen()
+        for pair in pairs:
+            seen = seen.and_then(pair, replace(options, seed=seed), truncated=False, skipped=False)
+        return {pair for _, _, pair in seen.sample}
+
+    assert sampled(PAIRS) == sampled(PAIRS[::-1]) == sampled(PAIRS * 2)
+    assert len(sampled(PAIRS)) == 4 and sampled(PAIRS) != sampled(PAIRS, seed=1)
+
+
+def test_attention_that_comes_all_at_once_is_scanned_alone(tmp_path: Path, threads: Callable[[int], None]) -> None:
+    """DeBERTa's weights of every layer are in memory together: one batch at a time is enough."""
+    from transformers import AutoTokenizer, DebertaConfig, DebertaModel
+
+    size = {"hidden_size": 12, "num_hidden_layers": 2, "num_attention_heads": 3, "intermediate_size": 12}
+    directory = save_toy_bert(tmp_path, 2, 3, {})
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    DebertaModel(DebertaConfig(vocab_size=len(tokenizer), **size)).save_pretrained(directory)
+    threads(4)
+    with Scanner(ScanOptions(model=str(directory), predictive="off", batch_tokens=120)) as scanner:
+        with scanner.crew(4, 16) as crew:
+            assert crew == [scanner]
+        [*_, last] = scan(scanner, RECORDS)
+        assert scanner.read_by == "output_attentions" and last.seen.read == 40
+
+
+def _scanned(options: ScanOptions) -> tuple[list[ScanState], Any]:
+    """All states, and the finished ranking with `predictive`."""
+    with Scanner(options) as scanner:
+        states = list(scan(scanner, RECORDS))
+        return states, states[-1].finish(scanner).to_frame()
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_a_scan_is_the_same_to_the_last_bit(
+    toy: str,
+    unit: Any,
+    threads: Callable[[int], None],
+    hands: dict[str, set[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Each worker's products are those of one thread, and sums are added in the order of the pairs."""
+    monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (4, 4))
+    monkeypatch.setattr(reading, "_TOKENS_IN_WINDOW", 1)
+    options = ScanOptions(model=toy, predictive="distance", predictive_pairs=3, batch_tokens=60, unit=unit)
+    threads(1)
+    states, frame = _scanned(options)
+    assert len(states) > 2 and hands == {"scoring": {"MainThread"}, "asking": {"MainThread"}}
+    threads(4)
+    others, other = _scanned(options)
+    assert all(len(names) > 2 for names in hands.values())
+    assert [state.seen for state in others] == [state.seen for state in states]
+    assert other.equals(frame)
+
+
+def test_inputs_that_turn_out_long_are_run_one_at_a_time(
+    toy: str, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The crew was chosen by a window of short ones."""
+    monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (4, 4))
+    monkeypatch.setattr(reading, "_TOKENS_IN_WINDOW", 1)
+    monkeypatch.setattr(side_by_side, "_MOST_CELLS", 4 * 12**2)
+    short = [Record(Pair("the cat", f"a mat {i}"), f"short {i}") for i in range(40)]
+    score, running, most = Scanner.score, set[int](), [0]
+
+    def counted(self: Scanner, inputs: Any, *rest: Any, **more: Any) -> Any:
+        if len(inputs[0].tokens) > 12:
+            running.add(id(self))
+            most.append(len(running))
+        try:
+            return score(self, inputs, *rest, **more)
+        finally:
+            running.discard(id(self))
+
+    monkeypatch.setattr(Scanner, "score", counted)
+    threads(4)
+    with Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
+        [*_, last] = scan(scanner, [*short, *RECORDS])
+    assert last.seen.read == 80 and len(most) > 10 and max(most) == 1
+
+
+def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], None]) -> None:
+    numbers: list[list[int]] = []
+    for count in (1, 3):
+        threads(count)
+        numbers.append([])
+        with Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
+            list(scan(scanner, RECORDS, on_pairs=lambda some, _: numbers[-1].extend(some)))
+    assert numbers[0] == numbers[1] and sorted(numbers[0]) == list(range(1, 41))
+
+
+def test_the_model_is_as_it_was_after_a_scan(toy: str, threads: Callable[[int], None]) -> None:
+    threads(4)
+    with Scanner(ScanOptions(model=toy, predictive="distance", batch_tokens=60)) as scanner:
+        before = scanner.loaded.model.config._attn_implementation
+        with closing(scan(scanner, RECORDS)) as states:
+            next(states)
+        assert scanner.loaded.model.config._attn_implementation == before
+        assert not [module for module in scanner.loaded.model.modules() if module._forward_pre_hooks]
+        assert torch.get_num_threads() == 4

@@ -1,0 +1,286 @@
+"""Which words help to predict which: analytic values, symmetry, real models, what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from families import TAPPED, UNTAPPED
+from numpy.testing import assert_allclose
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM
+
+from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.encode import encode_pair
+from attnscan.inputs.pairs import Pair
+from attnscan.model.loading import LoadedModel, load
+from attnscan.model.sources import Source, choose
+from attnscan.results.dependencies import Help
+from attnscan.scoring.predictive import average_product_corrected, help_between_words, spread
+
+ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
+
+
+def _ask(
+    loaded: LoadedModel, pair: Pair, measure: Any = "cpmi", unit: Any = "token", **options: Any
+) -> tuple[Help, EncodedInput]:
+    encoded = encode_pair(loaded.tokenizer, pair, unit, loaded.limit, truncate=False)
+    settings = {"most_words": 32, "batch_tokens": 4096, **options}
+    return _help(loaded, encoded, measure, **settings), encoded
+
+
+def _help(loaded: LoadedModel, encoded: EncodedInput, measure: Any, **settings: Any) -> Help:
+    [found] = help_between_words(loaded, [encoded], measure, **settings)
+    return found
+
+
+# A masked LM that is constructed. Token i stands at position i, and the logit of the true word at a position is
+# the sum of what every visible token says of it.
+
+
+class _Output(dict[str, torch.Tensor]):
+    """Enough of a ModelOutput."""
+
+    def __getattr__(self, name: str) -> torch.Tensor:
+        return self[name]
+
+    def __setattr__(self, name: str, value: torch.Tensor) -> None:
+        self[name] = value
+
+
+class SummingEncoder(torch.nn.Module):
+    """Its hidden state at a position is the true word's logit, in that word's place."""
+
+    config: Any = type("Config", (), {})()
+
+    def __init__(self, influence: torch.Tensor) -> None:
+        super().__init__()
+        self.influence = influence  # [query, key], in nats
+
+    def forward(self, input_ids: torch.Tensor) -> _Output:
+        visible = (input_ids != VOCABULARY - 1).float()
+        states = torch.diag_embed(visible @ self.influence.T)
+        return _Output(last_hidden_state=torch.nn.functional.pad(states, (0, VOCABULARY - states.shape[-1])))
+
+
+class SummingLM(torch.nn.Module):
+    """Its head takes hidden states for logits."""
+
+    config = SummingEncoder.config
+
+    def __init__(self, encoder: SummingEncoder) -> None:
+        super().__init__()
+        self.encoder = encoder
+
+    def forward(self, input_ids: torch.Tensor) -> _Output:
+        return _Output(logits=self.encoder(input_ids=input_ids).last_hidden_state)
+
+
+VOCABULARY = 50
+
+
+def _constructed(influence: torch.Tensor) -> tuple[LoadedModel, EncodedInput]:
+    length = len(influence)
+    encoder = SummingEncoder(influence)
+    tokenizer: Any = type("Tokenizer", (), {"mask_token_id": VOCABULARY - 1})()
+    loaded = LoadedModel(
+        Source("constructed", ""), encoder, SummingLM(encoder), tokenizer, torch.device("cpu"), torch.float32, None
+    )
+    encoded = EncodedInput(
+        tokens=tuple(f"w{i}" for i in range(length)),
+        sentence=(-1, *[0] * (length - 2), -1),
+        unit=tuple(range(length)),
+        punctuation=(False,) * length,
+        model_inputs={"input_ids": list(range(length))},
+    )
+    return loaded, encoded
+
+
+def _log_p(logit: float) -> float:
+    """Of a word with that logit among VOCABULARY - 1 others at 0."""
+    return logit - np.log(np.exp(logit) + VOCABULARY - 1)
+
+
+def test_known_dependencies_come_out_with_their_analytic_values_and_order() -> None:
+    influence = torch.zeros(8, 8)
+    influence[2, 5], influence[2, 3], influence[4, 6] = 3.0, 1.5, 2.0
+    loaded, encoded = _constructed(influence)
+    found = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=40)
+    assert found.matrix[2, 5] == pytest.approx(_log_p(4.5) - _log_p(1.5), abs=1e-5)
+    assert found.matrix[2, 3] == pytest.approx(_log_p(4.5) - _log_p(3.0), abs=1e-5)
+    assert found.matrix[4, 6] == pytest.approx(_log_p(2.0) - _log_p(0.0), abs=1e-5)
+    others = [(q, k) for q in range(1, 7) for k in range(1, 7) if q != k and not influence[q, k]]
+    assert_allclose([found.matrix[place] for place in others], 0, atol=1e-5)
+    assert found.target[2, 5] == 1 and 0 < found.target[2, 3] < 1
+    assert set(np.flatnonzero(found.target.any(axis=1))) == {2, 4}  # words that depend on nothing are not eligible
+
+
+def test_special_tokens_are_neither_hidden_nor_asked() -> None:
+    loaded, encoded = _constructed(torch.ones(6, 6))
+    matrix = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=4096).matrix
+    for special in (0, 5):
+        assert np.isnan(matrix[special]).all() and np.isnan(matrix[:, special]).all()
+    assert np.isnan(np.diag(matrix)).all()
+
+
+def test_one_sequence_with_both_hidden_serves_both_directions(shared: Path) -> None:
+    """Against the two-sided computation: every ordered pair hidden and read by itself."""
+    loaded = load(choose(str(shared / "models" / "minilm-l6-mlm")))
+    found, encoded = _ask(loaded, Pair("the cat sat on", "a mat"))
+    ids = torch.tensor(encoded.model_inputs["input_ids"])
+
+    def log_p(at: int, hidden: set[int]) -> float:
+        changed = ids.clone()
+        changed[list(hidden)] = loaded.tokenizer.mask_token_id
+        inputs = {k: torch.tensor(v)[None] for k, v in encoded.model_inputs.items()} | {"input_ids": changed[None]}
+        with torch.no_grad():
+            return float(loaded.masked_lm(**inputs).logits[0, at].log_softmax(-1)[ids[at]])
+
+    measured = np.argwhere(~np.isnan(found.matrix))
+    assert len(measured) == 6 * 5
+    for query, key in measured:
+        assert found.matrix[query, key] == pytest.approx(log_p(query, {query}) - log_p(query, {query, key}), abs=2e-4)
+
+
+def test_the_articles_pair_in_a_real_masked_lm(shared: Path) -> None:
+    loaded = load(choose(str(shared / "models" / "minilm-l6-mlm")))
+    found, encoded = _ask(loaded, ARTICLE)
+    words = list(encoded.units)
+    first_i, second_i = words.index("i"), words.index("i", 5)
+    went, to, bought = words.index("went"), words.index("to"), words.index("bought")
+    assert found.matrix[went, to] == pytest.approx(1.7, abs=0.05)
+    assert found.matrix[to, went] == pytest.approx(2.2, abs=0.05)
+    assert found.matrix[first_i, second_i] == pytest.approx(3.1, abs=0.05)
+    assert found.matrix[second_i, bought] == pytest.approx(5.6, abs=0.05)
+    assert found.sequences <= 136 and (found.words, found.words_in_all) == (16, 16)
+
+
+def test_straw_and_berries_are_each_others_strongest_helpers_by_distance() -> None:
+    loaded = load(choose("bundled"))
+    assert loaded.masked_lm is None
+    found, encoded = _ask(loaded, ARTICLE, "distance")
+    straw, berries = encoded.units.index("straw"), encoded.units.index("##berries")
+    assert np.nanargmax(found.matrix[straw]) == berries
+    assert np.nanargmax(found.matrix[berries]) == straw
+    assert np.nanmin(found.matrix) == 0
+
+
+def test_whole_words_are_hidden_as_one() -> None:
+    loaded = load(choose("bundled"))
+    found, encoded = _ask(loaded, ARTICLE, "distance", "word")
+    assert "strawberries" in encoded.units
+    assert found.words == 15 and found.sequences == 12 + 12 * 11 // 2 + 12 * 3
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 50, 10_000])
+def test_the_batch_size_changes_nothing(batch_tokens: int) -> None:
+    loaded = load(choose("bundled"))
+    pair = Pair("the cat sat on a mat", "a cat ran")
+    found, _ = _ask(loaded, pair, "distance", batch_tokens=batch_tokens)
+    expected, _ = _ask(loaded, pair, "distance")
+    assert_allclose(found.matrix, expected.matrix, atol=1e-4)
+
+
+@pytest.mark.parametrize("measure", ["distance", "cpmi"])
+def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
+    shared: Path, of_little_memory: Any, measure: str
+) -> None:
+    loaded = load(choose(str(shared / "models/minilm-l6-mlm")))
+    pair = Pair("the cat sat on a mat", "a cat ran")
+    expected, _ = _ask(loaded, pair, measure)
+    with of_little_memory(loaded.model, 5) as sizes:
+        found, _ = _ask(loaded, pair, measure)
+    assert max(sizes) > 5
+    assert_allclose(found.matrix, expected.matrix, atol=1e-4)
+
+
+def test_what_it_costs_is_said_before_it_is_paid() -> None:
+    loaded, encoded = _constructed(torch.zeros(7, 7))
+    reports: list[tuple[int, int]] = []
+    paid: list[int] = []
+    loaded.model.register_forward_pre_hook(lambda *_: paid.append(len(reports)))
+    _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=21, report=lambda *r: reports.append(r))
+    assert min(paid) == 1
+    total = 5 + 5 * 4 // 2
+    assert reports[0] == (0, total) and reports[-1] == (total, total)
+    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
+
+
+@pytest.mark.parametrize(("count", "most"), [(5, 8), (8, 8), (9, 8), (100, 32), (33, 2), (500, 7), (10, 4), (12, 11)])
+def test_sampled_words_are_runs_of_neighbours_spread_over_the_input(count: int, most: int) -> None:
+    chosen = spread(range(count), most)
+    assert len(chosen) == len(set(chosen)) <= most
+    assert chosen == sorted(chosen)
+    assert chosen[0] == 0 and (most < 8 or chosen[-1] == count - 1)
+    if count > most:
+        assert len(chosen) > most - 4
+
+
+def test_a_bound_on_words_bounds_the_sequences() -> None:
+    loaded, encoded = _constructed(torch.zeros(45, 45))
+    found = _help(loaded, encoded, "cpmi", most_words=8, batch_tokens=4096)
+    assert (found.words, found.words_in_all, found.sequences) == (8, 43, 8 + 28)
+
+
+def test_average_product_correction_by_hand() -> None:
+    distances = np.array([[np.nan, 4.0, 2.0], [2.0, np.nan, 1.0], [3.0, 3.0, np.nan]])
+    rows, columns, overall = [3, 1.5, 3], [2.5, 3.5, 1.5], 2.5
+    expected = [[max(0, distances[q, k] - rows[q] * columns[k] / overall) for k in range(3)] for q in range(3)]
+    corrected = average_product_corrected(distances)
+    assert np.isnan(np.diag(corrected)).all()
+    off_diagonal = ~np.eye(3, dtype=bool)
+    assert_allclose(corrected[off_diagonal], np.array(expected)[off_diagonal])
+
+
+def test_the_target_scales_rows_to_their_best_and_needs_half_a_nat() -> None:
+    matrix = np.array([[np.nan, 2.0, 1.0], [0.4, np.nan, -3.0], [0.5, -1.0, np.nan]])
+    assert Help(matrix, "cpmi", 0, 3, 3).target.tolist() == [[0, 1, 0.5], [0, 0, 0], [1, 0, 0]]
+    assert Help(matrix, "distance", 0, 3, 3).target[1].tolist() == [1, 0, 0]
+
+
+def _has_head(family: str) -> bool:
+    config = AutoConfig.for_model(family)
+    return type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
+
+
+MASKED_LMS = [family for family in (*TAPPED, *UNTAPPED) if _has_head(family)]
+
+
+@pytest.mark.parametrize("family", MASKED_LMS)
+def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(family: str) -> None:
+    torch.manual_seed(0)
+    settings = {**TAPPED, **UNTAPPED}[family]
+    config = AutoConfig.for_model(family, **settings)
+    whole = AutoModelForMaskedLM.from_config(config).eval()
+    with torch.no_grad():
+        for parameter in whole.parameters():  # random logits that differ from position to position
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    tokenizer: Any = type("Tokenizer", (), {"mask_token_id": 4})()
+    loaded = LoadedModel(
+        Source(family, ""), whole.base_model, whole, tokenizer, torch.device("cpu"), torch.float32, None
+    )
+    ids = [2, 10, 20, 30, 40, 3]
+    encoded = EncodedInput(
+        tokens=tuple("abcdef"),
+        sentence=(-1, 0, 0, 0, 0, -1),
+        unit=tuple(range(6)),
+        punctuation=(False,) * 6,
+        model_inputs={"input_ids": ids, "attention_mask": [1] * 6},
+    )
+    widths: list[int] = []
+    with whole.register_forward_hook(lambda _module, _arguments, output: widths.append(output.logits.shape[1])):
+        found = _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=12)
+    assert max(widths) == 4  # two sequences at once, at most two hidden words in each
+
+    def log_p(at: int, *hidden: int) -> float:
+        changed = torch.tensor([ids])
+        changed[0, list(hidden)] = 4
+        with torch.no_grad():
+            logits = whole(input_ids=changed, attention_mask=torch.ones_like(changed)).logits
+        return float(logits[0, at].log_softmax(-1)[ids[at]])
+
+    for query, key in ((1, 2), (2, 1), (4, 1), (1, 4)):
+        assert found.matrix[query, key] == pytest.approx(log_p(query, query) - log_p(query, query, key), abs=1e-4)
+    assert not whole.base_model._forward_hooks

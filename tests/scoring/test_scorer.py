@@ -1,0 +1,153 @@
+"""Scoring against plain loops, and what must not change a score: padding, order, batches, shards, blocks."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import add
+
+import numpy as np
+import pytest
+import reference
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from reference import Written
+from written import input_of
+
+from attnscan.errors import CaptureError
+from attnscan.inputs.batch import EncodedInput, collate
+from attnscan.model.tap import AttentionBlock
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.sums import ScoreSums
+from attnscan.scoring.targets import targets_of
+
+LAYERS, HEADS = 2, 3
+WORDS = ["a", "A", "the", "cat", "##s", ".", ",", "ran", "Ġcat"]
+
+
+@st.composite
+def written_inputs(draw: st.DrawFn) -> str:
+    """One or two sentences of a small vocabulary, so that words repeat."""
+    sentences = draw(st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=6), min_size=1, max_size=2))
+    return " ".join(["[CLS]", *(word for sentence in sentences for word in [*sentence, "[SEP]"])])
+
+
+def _weights(text: str, seed: int) -> torch.Tensor:
+    """Random attention, some of it parked wholly on the first token. Shape: [layer, head, query, key]."""
+    length = len(text.split())
+    rng = np.random.default_rng(seed)
+    logits = rng.normal(0, 3, (LAYERS, HEADS, length, length))
+    logits[0, 0, :, 0] += 100
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    return torch.tensor(weights / weights.sum(-1, keepdims=True), dtype=torch.float32)
+
+
+def _score(texts: list[str], weights: list[torch.Tensor], heads_at_once: int = HEADS) -> ScoreSums:
+    """Score inputs as one batch, weights padded with zeros."""
+    inputs: list[EncodedInput] = [input_of(text) for text in texts]
+    batch = collate(inputs)
+    scorer = Scorer(batch, targets_of(batch, PATTERNS))
+    width = batch.word.shape[1]
+    padded = torch.zeros(len(texts), LAYERS, HEADS, width, width)
+    visible = torch.zeros(len(texts), width, width, dtype=torch.bool)
+    for row, (matrix, mask) in enumerate(zip(weights, visible, strict=True)):
+        length = matrix.shape[-1]
+        padded[row, :, :, :length, :length] = matrix
+        mask[:, :length] = True
+    for layer in range(LAYERS):
+        for first in range(0, HEADS, heads_at_once):
+            heads = slice(first, min(first + heads_at_once, HEADS))
+            every = slice(0, len(texts))
+            scorer(
+                AttentionBlock(
+                    (LAYERS, HEADS), layer, every, heads, padded[:, layer, heads], visible, None, None, None, None
+                )
+            )
+    return scorer.sums()
+
+
+def _equal(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:
+    for kind in ("every_key", "words_only"):
+        for name, values in vars(getattr(one, kind)).items():
+            assert_allclose(values, getattr(getattr(other, kind), name), atol=tolerance, rtol=tolerance, err_msg=name)
+    assert_allclose(one.entropy, other.entropy, atol=tolerance, rtol=tolerance)
+    assert one.words == other.words
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.lists(written_inputs(), min_size=1, max_size=4))
+def test_scores_equal_the_plain_loops(texts: list[str]) -> None:
+    weights = [_weights(text, seed) for seed, text in enumerate(texts)]
+    scores = _score(texts, weights).finish()
+    inputs = [Written([t.lstrip("Ġ") for t in text.split()], input_of(text).sentence) for text in texts]
+    for layer in range(LAYERS):
+        for head in range(HEADS):
+            matrices = [matrix[layer, head].double().numpy() for matrix in weights]
+            assert scores.entropy[layer, head] == pytest.approx(reference.entropy(inputs, matrices), abs=1e-5)
+            for table, words_only in ((scores.every_key, False), (scores.words_only, True)):
+                expected = reference.scores(inputs, matrices, words_only=words_only)
+                for p, pattern in enumerate(scores.patterns):
+                    found = [getattr(table, name)[layer, head, p] for name in ("score", "chance", "se", "n", "pairs")]
+                    wanted = expected.get(pattern, (np.nan, np.nan, np.nan, 0, 0))
+                    assert_allclose(found, wanted, atol=1e-5, rtol=0, err_msg=f"{pattern} {words_only}")
+
+
+@settings(deadline=None, max_examples=40)
+@given(st.lists(written_inputs(), min_size=2, max_size=5), st.randoms(use_true_random=False))
+def test_padding_order_and_sharding_change_nothing(texts: list[str], random: object) -> None:
+    weights = [_weights(text, seed) for seed, text in enumerate(texts)]
+    together = _score(texts, weights)
+    order = list(range(len(texts)))
+    random.shuffle(order)  # type: ignore[attr-defined]
+    shuffled = _score([texts[i] for i in order], [weights[i] for i in order])
+    alone = reduce(add, [_score([text], [matrix]) for text, matrix in zip(texts, weights, strict=True)])
+    _equal(together, shuffled, 1e-5)
+    _equal(together, alone, 1e-5)
+
+
+def test_sums_of_shards_add_to_the_last_bit() -> None:
+    texts = ["[CLS] a cat [SEP] a cat [SEP]", "[CLS] the cat ran [SEP]", "[CLS] a a . [SEP]"]
+    parts = [_score([text], [_weights(text, seed)]) for seed, text in enumerate(texts)]
+    _equal(reduce(add, parts), reduce(add, [parts[2], parts[0], parts[1]]), 1e-9)
+
+
+def test_blocks_of_heads_may_come_in_any_size_and_come_again() -> None:
+    text = "[CLS] a cat [SEP] a cat [SEP]"
+    weights = [_weights(text, 0)]
+    _equal(_score([text], weights), _score([text], weights, heads_at_once=2), 1e-7)
+
+
+def test_a_head_that_parks_wholly_has_no_content_to_judge() -> None:
+    text = "[CLS] a cat [SEP]"
+    scores = _score([text], [_weights(text, 0)]).finish()
+    assert scores.every_key.n[0, 0, 0] == 1
+    assert scores.words_only.n[0, 0, 0] == 0
+    assert np.isnan(scores.words_only.score[0, 0, 0])
+
+
+def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
+    text = "[CLS] big straw ##berries [SEP]"
+    encoded = input_of(text, "word")
+    batch = collate([encoded])
+    assert encoded.units == ("[CLS]", "big", "strawberries", "[SEP]")
+    rows = torch.tensor([[0.2, 0.2, 0.2, 0.2, 0.2], [0.0, 0.1, 0.3, 0.5, 0.1], [0, 0.6, 0.1, 0.1, 0.2]])
+    weights = torch.cat([rows, torch.tensor([[0, 0.2, 0.3, 0.3, 0.2], [0.2, 0.2, 0.2, 0.2, 0.2]])])[None, None]
+    scorer = Scorer(batch, targets_of(batch, PATTERNS))
+    every = slice(None)
+    scorer(
+        AttentionBlock((1, 1), 0, every, every, weights, torch.ones(1, 5, 5, dtype=torch.bool), None, None, None, None)
+    )
+    table = scorer.sums().finish().every_key
+    assert table.score[0, 0, 0] == pytest.approx(0.3 + 0.5)  # big -> straw and ##berries
+    assert table.score[0, 0, 1] == pytest.approx((0.6 + 0.2) / 2)  # straw and ##berries -> big
+    assert table.chance[0, 0, 0] == pytest.approx(2 / 5)  # two of five tokens
+
+
+def test_attention_that_is_not_finite_is_an_error_that_names_the_layer() -> None:
+    text = "[CLS] a cat [SEP]"
+    weights = _weights(text, 0)
+    weights[1, 2, 1] = torch.nan
+    with pytest.raises(CaptureError, match="not finite from layer 1 on"):
+        _score([text], [weights])

@@ -1,0 +1,128 @@
+"""What sets two models apart: nothing, for one and the same; what was changed by construction; and in whose name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from toy import save_toy_bert
+from two_models import AFTER, BEFORE, PAIRS
+
+from attnscan.errors import InputError, ModelError
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.results.comparison import Comparison
+from attnscan.results.terms import Match
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.studies.comparison import compare
+
+
+def _read(pairs: list[Pair] = PAIRS) -> Callable[[], Iterator[Record]]:
+    return lambda: iter([Record(pair, "here") for pair in pairs])
+
+
+def _options(model: Path | str) -> ScanOptions:
+    measured = tuple(pattern for pattern in PATTERNS if pattern.target is not None)
+    return ScanOptions(model=str(model), predictive="off", patterns=measured)
+
+
+@pytest.fixture(scope="module")
+def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_toy_bert(tmp_path_factory.mktemp("before"), 2, 4, BEFORE)
+
+
+@pytest.fixture(scope="module")
+def after(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_toy_bert(tmp_path_factory.mktemp("after"), 2, 4, AFTER)
+
+
+def _compared(one: Path, other: Path, match: Match = "place", pairs: list[Pair] = PAIRS) -> Comparison:
+    with Scanner(_options(one)) as scanner, Scanner(_options(other)) as rival:
+        return compare(scanner, rival, _read(pairs), match)
+
+
+@pytest.mark.parametrize("match", ["place", "nearest"])
+def test_a_model_differs_from_itself_by_exactly_nothing(bundled_dir: Path, match: Match) -> None:
+    found = _compared(bundled_dir, bundled_dir, match)
+    there = ~np.isnan(found.one.every_key.score)
+    assert there.any() and (found.difference[there] == 0).all()
+    assert (found.se[there & ~np.isnan(found.se)] == 0).all() and (~np.isnan(found.se)).any()
+    assert not found.changed
+    assert found.correlation("next-word") == pytest.approx(1)
+    assert found.extremes("delimiter") == (None, None)
+    if match == "nearest":
+        assert_allclose(found.divergence, 0, atol=1e-6)
+
+
+def test_what_was_changed_is_found_and_nothing_else(before: Path, after: Path) -> None:
+    found = _compared(before, after)
+    p = found.patterns.index("delimiter")
+    assert found.difference[1, 2, p] > 0.5 and found.difference[0, 0, p] == 0
+    assert found.extremes("delimiter")[0] in ((0, 3), (1, 2))
+    assert found.extremes("delimiter")[1] == (0, 1)
+    changed = {head for heads in found.changed.values() for head in heads}
+    assert changed == {(0, 1), (0, 3), (1, 0), (1, 1), (1, 2), (1, 3)}
+    assert (1, 2) in found.changed["previous-word", "delimiter"]
+
+
+def test_heads_that_moved_are_found_by_what_they_attend_to(before: Path, after: Path) -> None:
+    found = _compared(before, after, "nearest")
+    matched = {head: tuple(found.matched[head].tolist()) for head in BEFORE}
+    assert matched == {(0, 0): (0, 0), (0, 1): matched[0, 1], (1, 2): (1, 1), (1, 3): (1, 0)}
+    assert matched[0, 1] in ((0, 3), (1, 2))  # two are equally near
+    for head in BEFORE:
+        assert found.divergence[head] == pytest.approx(0, abs=1e-6)
+        assert_allclose(np.nan_to_num(found.difference[head]), 0, atol=1e-6)
+    assert not found.changed
+
+
+def test_differences_and_their_errors_are_those_of_a_plain_loop(before: Path, after: Path) -> None:
+    found = _compared(before, after)
+    sums: list[dict[int, dict[str, np.ndarray]]] = [{}, {}]
+    for model, kept in zip((before, after), sums, strict=True):
+        with Scanner(_options(model)) as scanner:
+            for number, pair in enumerate(PAIRS):
+                scanner.score([scanner.encode(pair)], on_pairs=lambda _, s, n=number, k=kept: k.update({n: dict(s)}))
+    weight, n = (
+        np.array([[kept[k][f"every_key.{name}"][0] for k in range(4)] for kept in sums]) for name in ("weight", "n")
+    )
+    with np.errstate(invalid="ignore"):
+        scores = weight.sum(1) / n.sum(1)
+        linear = (weight - scores[:, None] * n) / n.sum(1)[:, None]
+        se = np.sqrt(((linear[1] - linear[0]) ** 2).sum(0))
+    assert_allclose(found.difference, scores[1] - scores[0], atol=1e-9)
+    enough = ~np.isnan(found.se)
+    assert enough.any()
+    assert_allclose(found.se[enough], se[enough], atol=1e-7)
+
+
+def test_blocks_change_nothing(before: Path, after: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = _compared(before, after)
+    monkeypatch.setattr("attnscan.studies.comparison._BLOCK", 1)
+    parts = _compared(before, after)
+    assert_allclose(parts.difference, whole.difference, atol=1e-12)
+    assert_allclose(parts.se, whole.se, atol=1e-9)
+    assert parts.signatures == whole.signatures
+
+
+def test_other_shapes_need_another_match(before: Path, tmp_path: Path) -> None:
+    smaller = save_toy_bert(tmp_path, 1, 4, {(0, 2): "next-word"})
+    with pytest.raises(ModelError, match="2 × 4 and 1 × 4 heads, which have no places in common; --match nearest"):
+        _compared(before, smaller)
+    found = _compared(before, smaller, "nearest")
+    assert found.matched.shape == (2, 4, 2) and tuple(found.matched[0, 0]) == (0, 2)
+
+
+def test_other_tokens_cannot_be_matched_by_weights(before: Path, bundled_dir: Path) -> None:
+    with pytest.raises(ModelError, match="read other tokens"):
+        _compared(before, bundled_dir, "nearest")
+
+
+def test_no_pair_is_an_error(before: Path) -> None:
+    for match in ("place", "nearest"):
+        with pytest.raises(InputError, match="there is no pair"):
+            _compared(before, before, match, [])  # type: ignore[arg-type]

@@ -1,0 +1,158 @@
+"""How heads make their patterns: constructed heads, whose ways are known, and a trained model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from families import TAPPED, UNTAPPED, tiny_model
+from numpy.testing import assert_allclose
+from toy import save_toy_bert
+
+from attnscan.errors import InputError
+from attnscan.inputs.pairs import Pair, Record, shipped_pairs
+from attnscan.results.attention import Attention
+from attnscan.results.explanation import CAUSES, Explanations, HeadExplanation
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.studies.explanation import explain, explain_input
+
+NEXT, THREE, IDENTICAL, FIRST, NOTHING = (0, 0), (0, 1), (0, 2), (1, 0), (1, 1)
+PLAN = {
+    NEXT: "next-word",
+    THREE: "delimiter by three neurons",
+    IDENTICAL: "identical",
+    FIRST: "bag of first sentence",
+}
+LONG_AND_SHORT = Pair("the cat sat on the mat and the dog ran to a store", "a dog ran .")
+
+
+def _record(pair: Pair) -> Record:
+    return Record(pair, "here")
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_toy_bert(tmp_path_factory.mktemp("explained"), 2, 4, PLAN))
+
+
+@pytest.fixture(scope="module")
+def found(toy: str) -> Explanations:
+    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
+        return explain_input(scanner, _record(LONG_AND_SHORT))
+
+
+def _of(found: Explanations, head: tuple[int, int], pattern: str) -> HeadExplanation:
+    return Explanations(**{**vars(found), "pattern": pattern})[head]
+
+
+def test_a_head_that_reads_positions_needs_them_and_a_neuron_for_each(found: Explanations) -> None:
+    head = found[NEXT]
+    assert (head.label, head.pattern) == ("next-word", "next-word")
+    assert head.score == pytest.approx(1, abs=1e-4)
+    assert head.causes["positions_shuffled"] < 0.25
+    assert head.stability < 0.1 and head.effective_neurons == pytest.approx(1, abs=0.01)
+    assert head.causes["segments_zeroed"] == head.causes["segments_swapped"] == pytest.approx(head.score)
+    assert head.conclusion.startswith("0-0 finds the next word by position: with the words' positions shuffled its")
+    assert head.conclusion.endswith("segments do not matter.")
+
+
+def test_a_head_of_three_neurons_has_three_and_always_the_same(found: Explanations) -> None:
+    head = found[THREE]
+    assert head.label == "delimiter"
+    assert head.effective_neurons == pytest.approx(3, abs=0.01)
+    assert head.stability == pytest.approx(1)
+    assert head.conclusion == (
+        "0-1 rests on delimiters by content: with the words' positions shuffled it stays (1.00 → 1.00); "
+        "segments do not matter."
+    )
+
+
+def test_a_head_that_reads_words_needs_neither_positions_nor_segments(found: Explanations) -> None:
+    head = found[IDENTICAL]
+    assert head.label == "identical"
+    assert all(score == pytest.approx(head.score, abs=1e-4) for score in head.causes.values())
+    assert "finds identical words by content" in head.conclusion
+
+
+def test_a_head_that_reads_segments_follows_them(found: Explanations) -> None:
+    """Most words stand in A. With segments exchanged, what this head did for them it does for the few of B."""
+    head = _of(found, FIRST, "bag-of-words")
+    words_of_a, words_of_b = 13, 4
+    assert head.score == pytest.approx(words_of_a / (words_of_a + words_of_b), abs=1e-3)
+    assert head.causes["segments_swapped"] == pytest.approx(words_of_b / (words_of_a + words_of_b), abs=1e-3)
+    assert head.causes["segments_zeroed"] != pytest.approx(head.score, abs=0.01)
+    assert head.causes["positions_shuffled"] == pytest.approx(head.score, abs=1e-4)
+    assert "by segment: with all segment ids 0 its bag-of-words score falls" in head.conclusion
+    assert "; with the segment ids exchanged it falls from 0.76 to 0.24;" in head.conclusion
+
+
+def test_a_head_that_does_nothing_is_not_explained_away(found: Explanations) -> None:
+    head = found[NOTHING]
+    assert head.label == "mixed"
+    assert "does not follow" in head.conclusion
+    assert np.isnan(head.effective_neurons)  # no neuron tells anything
+
+
+def test_pairs_say_what_their_inputs_say_one_by_one(toy: str) -> None:
+    pairs = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]
+    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
+        together = explain(scanner, [_record(pair) for pair in pairs])
+        backwards = explain(scanner, [_record(pair) for pair in reversed(pairs)])
+        alone = [explain_input(scanner, _record(pair)) for pair in pairs]
+    assert together.signature.pairs_read == 3
+    for name in CAUSES:
+        one, other = together.causes[name].every_key, backwards.causes[name].every_key
+        assert_allclose(one.score, other.score, atol=1e-12)
+        total = sum(np.nan_to_num(each.causes[name].every_key.score * each.causes[name].every_key.n) for each in alone)
+        assert_allclose(np.nan_to_num(one.score * one.n), total, atol=1e-5)
+    assert_allclose(together.neurons.stability, backwards.neurons.stability, atol=1e-12)
+
+
+def test_one_run_for_some_heads_says_what_a_run_for_all_says(toy: str, found: Explanations) -> None:
+    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
+        some = explain_input(scanner, _record(LONG_AND_SHORT), [THREE])
+    assert some.heads == (THREE,)
+    assert some[THREE].row() == found[THREE].row()
+
+
+def test_a_single_word_has_nothing_to_shuffle(toy: str) -> None:
+    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
+        found = explain_input(scanner, _record(Pair("cat")))
+    assert found.not_available["positions_shuffled"] == "there are no two words to shuffle"
+    assert "cannot be explained here" in _of(found, NEXT, "next-word").conclusion
+
+
+def test_no_pair_is_an_error(toy: str) -> None:
+    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner, pytest.raises(InputError, match="no pair"):
+        explain(scanner, [])
+
+
+def test_the_bundled_models_heads_over_the_pairs_that_come_along() -> None:
+    pairs = [record for record, _ in zip(shipped_pairs(), range(30), strict=False)]
+    with Scanner(ScanOptions(model="bundled", predictive="off")) as scanner:
+        found = explain(scanner, pairs)
+    previous, following = _of(found, (0, 2), "previous-word"), _of(found, (1, 8), "next-word")
+    assert previous.score > 0.95 and previous.causes["positions_shuffled"] < 0.1
+    assert following.score > 0.5 and following.causes["positions_shuffled"] < 0.1
+    identical = _of(found, (2, 9), "identical")
+    assert identical.causes["positions_shuffled"] > 0.8 * identical.score
+
+
+def test_a_model_without_segments_says_so(tmp_path: Path) -> None:
+    """Also one without queries to see: its causes are measured all the same."""
+    from toy import _tokenizer
+
+    for family, neurons in (("distilbert", True), ("mpnet", False)):
+        settings = {**TAPPED, **UNTAPPED}[family]
+        directory = tmp_path / family
+        tiny_model(family, settings).save_pretrained(directory)
+        _tokenizer().save_pretrained(directory)
+        with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
+            found = explain_input(scanner, _record(Pair("the cat sat on the mat", "a cat ran")))
+        assert "segments_swapped" in found.not_available and "positions_shuffled" in found.causes
+        assert ("neurons" in found.not_available) != neurons
+        assert isinstance(found.attention, Attention) and (found.attention.query is not None) == neurons
+        row = found.to_frame().iloc[0]
+        assert np.isnan(row["segments_zeroed"]) and not np.isnan(row["positions_shuffled"])

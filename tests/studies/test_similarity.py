@@ -1,0 +1,140 @@
+"""Which heads are alike: constructed heads that are equal, and divergences by a plain loop."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from families import UNTAPPED, tiny_model
+from numpy.testing import assert_allclose
+from scans import RECORDS
+from toy import _tokenizer, save_toy_bert
+
+from attnscan.errors import InputError, MemoryFullError
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.model.keeper import AttentionKeeper
+from attnscan.results.similarity import Similarity
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.studies.divergence import queries_of
+from attnscan.studies.similarity import similar
+
+
+def test_likeness_is_the_same_to_the_last_bit(
+    directory: str, threads: Callable[[int], None], hands: dict[str, set[str]]
+) -> None:
+    found = []
+    for count in (1, 4):
+        threads(count)
+        with Scanner(ScanOptions(model=directory, predictive="off", batch_tokens=60)) as scanner:
+            found.append(similar(scanner, RECORDS))
+    assert len(hands["scoring"]) > 2
+    assert (found[0].divergence == found[1].divergence).all() and (found[0].se == found[1].se).all()
+
+
+PLAN = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "next-word", (1, 0): "previous-word", (1, 3): "delimiter"}
+PAIRS = [Pair("the cat sat on the mat", "a dog ran"), Pair("i went to the store ."), Pair("a cat", "the cat ran")]
+
+
+def _records() -> Iterator[Record]:
+    return iter([Record(pair, "here") for pair in PAIRS])
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_toy_bert(tmp_path_factory.mktemp("alike"), 2, 4, PLAN))
+
+
+@pytest.fixture(scope="module")
+def toy(directory: str) -> Iterator[Scanner]:
+    with Scanner(ScanOptions(model=directory, predictive="off")) as scanner:
+        yield scanner
+
+
+@pytest.fixture(scope="module")
+def found(toy: Scanner) -> Similarity:
+    return similar(toy, _records(), queries=100)
+
+
+def _loop(scanner: Scanner) -> np.ndarray:
+    """Every two heads, one query at a time. Shape: [head, head]."""
+    total, n = np.zeros((8, 8)), 0
+    for pair in PAIRS:
+        encoded, keeper = scanner.encode(pair), AttentionKeeper()
+        scanner.score([encoded], also=keeper)
+        weights = keeper.attention(encoded).weights.reshape(8, len(encoded.tokens), -1).astype(float)
+        for query in (place for place, sentence in enumerate(encoded.sentence) if sentence >= 0):
+            n += 1
+            for a in range(8):
+                for b in range(8):
+                    p, q = weights[a, query], weights[b, query]
+                    mean = (p + q) / 2
+                    total[a, b] += _entropy(mean) - (_entropy(p) + _entropy(q)) / 2
+    return total / n
+
+
+def _entropy(row: np.ndarray) -> float:
+    return float(-sum(p * np.log(p) for p in row if p > 0))
+
+
+def test_divergences_are_those_of_a_plain_loop(toy: Scanner, found: Similarity) -> None:
+    assert_allclose(found.divergence, _loop(toy), atol=2e-6)
+    assert found.queries == 9 + 6 + 5
+
+
+def test_heads_made_equal_diverge_by_nothing_and_are_of_one_group(found: Similarity) -> None:
+    number = {head: place for place, head in enumerate(found.heads)}
+    assert found.divergence[number[0, 0], number[1, 2]] == pytest.approx(0, abs=1e-6)
+    groups = [{found.heads[head] for head in group} for group in found.groups]
+    assert {(0, 0), (1, 2)} in groups and {(0, 1), (1, 3)} in groups and {(1, 0)} in groups
+    assert found.nearest(number[0, 0], 1) == [number[1, 2]]
+    assert_allclose(found.map[number[0, 0]], found.map[number[1, 2]], atol=1e-3)
+    assert found.label[number[0, 0]] == found.label[number[1, 2]] == "next-word"
+
+
+def test_heads_that_share_no_key_are_as_far_apart_as_can_be(found: Similarity) -> None:
+    """But for the first and last words, which have no neighbour to look at."""
+    assert found.divergence[0, 4] > 0.5
+    assert found.divergence.max() <= np.log(2) + 1e-6
+
+
+def test_queries_are_drawn_by_the_input_alone(toy: Scanner) -> None:
+    one, other = (toy.encode(pair) for pair in PAIRS[:2])
+    drawn = queries_of(one, 3, 0)
+    assert len(drawn) == 3 and all(one.sentence[place] >= 0 for place in drawn)
+    assert drawn == queries_of(one, 3, 0)
+    assert len(queries_of(other, 100, 0)) == 6
+
+
+@pytest.mark.parametrize("batch_tokens", [1, 10_000])
+def test_batches_change_nothing(toy: Scanner, found: Similarity, batch_tokens: int) -> None:
+    again = similar(toy.with_options(batch_tokens=batch_tokens), _records(), queries=100)
+    assert_allclose(again.divergence, found.divergence, atol=1e-6)
+    assert_allclose(again.se, found.se, atol=1e-6)
+
+
+def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
+    toy: Scanner, found: Similarity, of_little_memory: Any
+) -> None:
+    with of_little_memory(toy.loaded.model, 2) as sizes:
+        again = similar(toy, _records(), queries=100)
+    assert max(sizes) > 2 and again.queries == found.queries
+    assert_allclose(again.divergence, found.divergence, atol=1e-6)
+    with of_little_memory(toy.loaded.model, 0), pytest.raises(MemoryFullError, match="one input of 12 tokens"):
+        similar(toy, _records(), queries=100)
+
+
+def test_an_architecture_beside_the_tap(tmp_path: Path) -> None:
+    tiny_model("mpnet", UNTAPPED["mpnet"]).save_pretrained(tmp_path)
+    _tokenizer().save_pretrained(tmp_path)
+    with Scanner(ScanOptions(model=str(tmp_path), predictive="off")) as scanner:
+        found = similar(scanner, _records())
+    assert found.divergence.shape == (12, 12) and 0 < found.divergence[0, 1] < np.log(2)
+
+
+def test_no_pair_is_an_error(toy: Scanner) -> None:
+    with pytest.raises(InputError, match="no pair"):
+        similar(toy, [])

@@ -1,0 +1,24 @@
+"""Commands that must succeed, and the article's pair to run them on."""
+
+from __future__ import annotations
+
+from typer.testing import CliRunner, Result
+
+from attnscan.cli.app import app
+
+A, B = "I went to the store.", "At the store, I bought fresh strawberries."
+COLUMNS = (
+    "model,layer,head,label,runner_up,content_label,next-word,previous-word,identical,cross-sentence,predictive,"
+    "delimiter,bag-of-words,entropy"
+)
+
+
+def run(*arguments: str) -> Result:
+    """Run a command that must succeed."""
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def classify(*options: str) -> Result:
+    return run("classify", A, B, "--model", "bundled", *options)

@@ -1,0 +1,7 @@
+"""Devices that tests write to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FULL = Path("/dev/full")

@@ -1,0 +1,165 @@
+"""Files of every kind that is read, whole and broken at every byte: a right result or one line, never a pickle."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from attnscan.errors import AttnscanError
+from attnscan.inputs.pairs import Pair, Record, read_pairs
+from attnscan.inputs.weights import read_weights
+from attnscan.scan.local import ScanState, scan
+from attnscan.scan.per_pair import PerPairWriter, rank_file
+from attnscan.scan.scanner import Scanner
+from attnscan.scan.state import load_state, save_state
+
+PAIRS = [
+    Pair("the cat sat .", "a mat , \u202e [bold] =1+1"),
+    Pair('"quoted" \\ the', "日本 👩\u200d🚀"),
+    Pair("cat", "dog"),
+]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of file."""
+
+    name: str
+    write: Callable[[Path], object]
+    read: Callable[[Path], Any]
+    """Raises: AttnscanError."""
+    detects: bool
+    """Whether what is read of a damaged file must be what was written: the file carries a checksum."""
+
+
+def pair_kinds() -> Iterator[Kind]:
+    """The files of pairs."""
+    rows = [pair.sentences for pair in PAIRS]
+    names = ("sentence_a", "sentence_b")
+    quoted = [",".join(f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row) for row in rows]
+    texts = {
+        "pairs.csv": "\n".join([",".join(names), *quoted]) + "\n",
+        "pairs.tsv": "\n".join("\t".join(row) for row in [names, *rows]) + "\n",
+        "pairs.jsonl": "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows),
+        "pairs.txt": "".join(f"{row[0]}\n" for row in rows),
+    }
+    for name, text in texts.items():
+        yield Kind(name, lambda path, text=text: path.write_text(text, encoding="utf-8"), _pairs, False)  # type: ignore[misc]
+        packed = gzip.compress(text.encode(), mtime=0)
+        yield Kind(f"{name}.gz", lambda path, packed=packed: path.write_bytes(packed), _pairs, False)  # type: ignore[misc]
+    table = pa.table(dict(zip(names, zip(*rows, strict=True), strict=True)))
+    for codec in ("none", "snappy", "zstd"):
+        yield Kind(
+            f"{codec}.parquet",
+            lambda path, codec=codec: pa.parquet.write_table(table, path, compression=codec),
+            _pairs,
+            False,  # type: ignore[misc]
+        )
+
+
+def _pairs(path: Path) -> list[Pair]:
+    return [record.pair for record in read_pairs([str(path)])]
+
+
+def weights_kind() -> Kind:
+    """Saved weights. Zip checks each array's bytes."""
+    even = np.full((2, 2, 4, 4), 0.25)
+    arrays = {"attention": even, "tokens": np.array(["[CLS]", "=1", "\u202e", "[SEP]"]), "segments": np.zeros(4, int)}
+
+    def read(path: Path) -> Any:
+        saved = read_weights(path)
+        return saved.attention.tolist(), saved.tokens, saved.segments, saved.special
+
+    return Kind("weights.npz", lambda path: np.savez_compressed(path, **arrays), read, False)  # type: ignore[arg-type]
+
+
+def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
+    """What a scan keeps: its state, and every pair's scores."""
+    found: list[tuple[Any, Any]] = []
+    records = [Record(pair, f"{number}") for number, pair in enumerate(PAIRS)]
+    (state,) = scan(scanner, records, on_pairs=lambda *each: found.append(each))
+    ranking = state.finish(scanner)
+
+    def write(path: Path) -> None:
+        with PerPairWriter(path, [pattern.id for pattern in scanner.options.patterns]) as writer:
+            for each in found:
+                writer.write(*each)
+            writer.finish(ranking.signature, ranking.scores.grid)
+
+    def read_state(path: Path) -> Any:
+        loaded: ScanState = load_state(path, scanner)
+        assert loaded.sums is not None
+        return loaded.seen, loaded.sums.every_key.weight.tolist(), loaded.sums.words
+
+    yield Kind("state.json", lambda path: save_state(path, state, scanner), read_state, True)
+    yield Kind("scores.parquet", write, lambda path: rank_file(path).to_frame().to_csv(), False)
+
+
+def broken(content: bytes, seed: int) -> Iterator[bytes]:
+    """A file cut at every byte, with one bit flipped in every byte, and then spliced and filled at random."""
+    draw = random.Random(seed)
+    for at in range(len(content)):
+        yield content[:at]
+        yield content[:at] + bytes([content[at] ^ 1 << draw.randrange(8)]) + content[at + 1 :]
+    for _ in range(len(content) // 4):
+        start, end = sorted(draw.randrange(len(content) + 1) for _ in range(2))
+        filling = draw.choice((b"", bytes(end - start), b"\xff" * (end - start), content[:start], draw.randbytes(9)))
+        yield content[:start] + filling + content[end:]
+
+
+def survives(kind: Kind, path: Path, content: bytes, whole: Any) -> bool:
+    """Whether a damaged file was read; if not, it was refused in one line.
+
+    Raises: AssertionError if it was read wrong, or refused in another way.
+    """
+    path.write_bytes(content)
+    try:
+        read = kind.read(path)
+    except AttnscanError as error:
+        assert str(error).isprintable() and error.remedy, error
+        return False
+    except Exception as error:
+        raise AssertionError(f"{kind.name}: {error!r}") from error
+    assert not kind.detects or read == whole, f"{kind.name}: damage that was not noticed"
+    return True
+
+
+def bombs(directory: Path) -> Iterator[Path]:
+    """Small files that ask for much: gigabytes when unpacked, or by what their headers say."""
+    packed = directory / "bomb.csv.gz"
+    with gzip.open(packed, "wb") as file:
+        for _ in range(256):
+            file.write(bytes(1 << 20))
+    yield packed
+    lines = directory / "lines.jsonl.gz"
+    with gzip.open(lines, "wb") as file:
+        file.write(b'{"text": "' + b"a" * (64 << 20) + b'"}\n')
+    yield lines
+    for shape in ("(4, 4, 25000, 25000)", "(99999999999, 99999999999, 2, 2)", "(-1, 2, 2, 2)", "()", "(1e3,)"):
+        header = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}".ljust(117) + "\n"
+        start = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode()
+        path = directory / f"header{len(shape)}.npz"
+        with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("attention.npy", start)
+            archive.writestr("tokens.npy", start)
+            archive.writestr("segments.npy", start)
+        yield path
+    zeros = directory / "zeros.npz"
+    with zipfile.ZipFile(zeros, "w", zipfile.ZIP_DEFLATED) as archive, archive.open("attention.npy", "w") as member:
+        for _ in range(256):
+            member.write(bytes(1 << 20))
+    yield zeros
+    names = pa.table({"sentence_a": ["a" * (8 << 20)] * 8, "sentence_b": ["b"] * 8})
+    dictionary = directory / "dictionary.parquet"
+    pa.parquet.write_table(names, dictionary)
+    yield dictionary

@@ -1,0 +1,79 @@
+"""Runs of the command line inside this process, on models that are loaded once, and what must hold of any run."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from unittest import mock
+
+import torch
+import typer
+from tokenizers_of_kinds import byte_level
+from transformers import BertConfig, BertModel
+from typer.testing import CliRunner, Result
+
+from attnscan.cli.app import app
+from attnscan.model import loading as models
+from attnscan.safe_text import plain
+
+LAYERS, HEADS, POSITIONS = 2, 2, 96
+
+
+def save_tiny_model(directory: Path) -> Path:
+    """A random BERT that reads any text byte by byte."""
+    tokenizer = byte_level()
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=8,
+        num_hidden_layers=LAYERS,
+        num_attention_heads=HEADS,
+        intermediate_size=8,
+        max_position_embeddings=POSITIONS,
+        pad_token_id=0,
+    )
+    BertModel(config).save_pretrained(directory)
+    tokenizer.save_pretrained(directory)
+    return directory
+
+
+@contextmanager
+def loaded_once() -> Iterator[None]:
+    """Load each model once, and put the commands together once, however many runs ask for them."""
+    with (
+        mock.patch("attnscan.scan.scanner.load", functools.cache(models.load)),
+        mock.patch("typer.testing._get_command", functools.cache(typer.main.get_command)),
+    ):
+        yield
+
+
+def run(*arguments: object) -> Result:
+    """A run of the command line."""
+    return CliRunner().invoke(app, [str(each) for each in arguments])
+
+
+def readable(text: str) -> bool:
+    """Whether a terminal would show this, and obey nothing of it but line ends and tabs."""
+    inside = text.replace("\n", "").replace("\t", "")
+    return plain(inside) == inside
+
+
+def check(result: Result) -> bool:
+    """Whether a run did its work. One that did not has said so in one line, or is a wrong use; nothing else may be.
+
+    Raises: AssertionError.
+    """
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise AssertionError("a traceback") from result.exception
+    assert result.exit_code in (0, 1, 2), result.exit_code
+    assert readable(result.stdout) and readable(result.stderr), "what a terminal obeys"
+    lines = result.stderr.splitlines()
+    if result.exit_code == 1:
+        *skipped, last = lines
+        assert all(line.startswith("attnscan: skipped: ") for line in skipped), result.stderr
+        assert last.startswith("attnscan: ") and result.stdout == "", result.stderr
+    if result.exit_code == 2:
+        assert lines[-1].startswith("Error: ") and result.stdout == "", result.stderr
+    return result.exit_code == 0

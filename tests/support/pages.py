@@ -1,0 +1,93 @@
+"""Pages to test: made-up attention of any size, and what stands in a page's elements."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.inputs.weights import SavedWeights
+from attnscan.results.attention import Attention
+from attnscan.results.classification import Classification
+from attnscan.scan.one_input import classify_weights
+from attnscan.scan.options import ScanOptions
+
+HOSTILE = (
+    "</script><script>alert(1)</script>",
+    "<img src=x onerror=alert(2)>",
+    "\"'`><svg/onload=alert(3)>",
+    "<!--",
+    "]]>",
+    "{{ 7 * 7 }}",
+    "&lt;b&gt;",
+    "javascript:alert(4)",
+    "\u202eevil\u202c",
+    "a\x1b[31m\x00\x07b",
+    "\ud83d",
+    "line\u2028break",
+    "שלום",
+)
+"""Tokens that try to run, to close an element, or to turn a line around."""
+
+
+def made_up(
+    layers: int, heads: int, tokens: int | Sequence[str], *, neurons: int = 16, sharp: float = 1.0
+) -> tuple[Classification, Attention]:
+    """Random queries and keys, and the weights that they make; larger numbers make sharper weights."""
+    names = [f"word{i}" for i in range(tokens - 2)] if isinstance(tokens, int) else list(tokens)
+    names, length = ["[CLS]", *names, "[SEP]"], len(names) + 2
+    rng, scaling = np.random.default_rng(0), neurons**-0.5
+    query, key = rng.normal(0, sharp, (2, layers, heads, length, neurons)).astype(np.float32)
+    logits = query @ key.swapaxes(-1, -2) * scaling
+    weights = np.exp(logits - logits.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    segments = tuple(int(i > length // 2) for i in range(length))
+    special = (True, *[False] * (length - 2), True)
+    saved = SavedWeights(weights, tuple(names), segments, special, (False,) * length)
+    result = classify_weights(saved, "made-up", ScanOptions())
+    attention = Attention.of(saved, result.sentence)
+    return result, replace(attention, query=query, key=key, scaling=(scaling,) * layers)
+
+
+class Elements(HTMLParser):
+    """A page taken apart: its tags, their attributes, and the text of those that have an id."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text: dict[str, str] = {}
+        self._name = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        attributes = dict(attrs)
+        self.tags.append((tag, attributes))
+        self._name = attributes.get("id") or f"{tag} {attributes.get('type', '')}".strip()
+
+    def handle_data(self, data: str) -> None:
+        self.text[self._name] = self.text.get(self._name, "") + data
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        facts: dict[str, Any] = json.loads(self.text["data"])
+        return facts
+
+    def bytes_of(self, name: str) -> NDArray[np.uint8]:
+        return np.frombuffer(zlib.decompress(base64.b64decode(self.text[name])), np.uint8)
+
+    def steps_of(self, name: str) -> NDArray[np.int64]:
+        """What was split into high and low bytes."""
+        high, low = self.bytes_of(name).reshape(2, -1).astype(np.int64)
+        return high << 8 | low
+
+    def carried(self, kind: str) -> list[tuple[int, int]]:
+        """The heads whose weights or neurons are there, in the page's order."""
+        names = [name.split("-")[1:] for name in self.text if name.startswith(f"{kind}-") and name[-1].isdigit()]
+        return [(int(layer), int(head)) for layer, head in names]

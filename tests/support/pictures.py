@@ -1,0 +1,52 @@
+"""Makes the pictures of the README from the program itself, into docs/pictures/.
+
+    python tests/support/pictures.py
+
+`test_pictures.py` holds the two together.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+from rich._export_format import CONSOLE_SVG_FORMAT
+from rich.console import Console
+
+from attnscan.inputs.pairs import Pair
+from attnscan.scan.one_input import classify_and_keep
+from attnscan.scan.options import ScanOptions
+from attnscan.views.pictures.look import Look
+from attnscan.views.pictures.picture import heads_picture, layers_picture, map_picture, scores_picture
+from attnscan.views.terminal.classification import classification_view
+
+DIRECTORY = Path(__file__).parents[2] / "docs" / "pictures"
+A, B = "I went to the store.", "At the store, I bought fresh strawberries."
+_WIDTH = 80
+# Rich's own frame asks a server for its font: this one takes what the reader's machine has.
+_FRAME = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTALL).replace(
+    "font-family: Fira Code, monospace", "font-family: 'DejaVu Sans Mono', Menlo, Consolas, monospace"
+)
+
+
+def pictures() -> dict[str, bytes]:
+    """Every picture by its file's name."""
+    result, attention = classify_and_keep(Pair(A, B), ScanOptions(model="bundled"))
+    console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
+    console.print(classification_view(result, result.scores.patterns, _WIDTH), markup=False, highlight=False)
+    terminal = console.export_svg(title=f'attnscan classify "{A}" "{B}"', code_format=_FRAME, unique_id="attnscan")
+    return {
+        "terminal.svg": terminal.encode(),
+        "map.svg": map_picture(result),
+        "scores.svg": scores_picture(result, Look(width=6.5)),
+        "layers.svg": layers_picture(result, Look(width=6.5)),
+        "head.svg": heads_picture(attention, [(1, 8)], result.signature),
+        "lines.svg": heads_picture(attention, [(1, 8), (0, 2)], result.signature, Look(width=5), lines=True),
+    }
+
+
+if __name__ == "__main__":
+    DIRECTORY.mkdir(parents=True, exist_ok=True)
+    for name, content in pictures().items():
+        (DIRECTORY / name).write_bytes(content)

@@ -1,0 +1,38 @@
+"""Forty pairs, and a scan of them, taken apart: the records, the states, the sums."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+from numpy.testing import assert_allclose
+
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.scan.local import ScanState, scan
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring.sums import ScoreSums, Sums
+
+PAIRS = [Pair(f"the cat sat on {i % 7} mats" + " ." * (i % 5), f"a cat ran {i} times to the store") for i in range(40)]
+
+
+def records_of(pairs: list[Pair]) -> list[Record]:
+    return [Record(pair, f"pairs.tsv:{line}") for line, pair in enumerate(pairs, 2)]
+
+
+def states_of(scanner: Scanner, records: Any, start: ScanState | None = None, **more: Any) -> list[ScanState]:
+    return list(scan(scanner, records, start, **more))
+
+
+def assert_equal_sums(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:
+    for kind in ("every_key", "words_only"):
+        for field in fields(Sums):
+            found, expected = (getattr(getattr(sums, kind), field.name) for sums in (one, other))
+            assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=f"{kind} {field.name}")
+    assert_allclose(one.entropy, other.entropy, rtol=tolerance)
+    assert one.words == other.words
+
+
+ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
+BUNDLED = ScanOptions(model="bundled")
+RECORDS = [Record(pair, f"pair {number}") for number, pair in enumerate(PAIRS, 1)]

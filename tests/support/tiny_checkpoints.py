@@ -1,0 +1,66 @@
+"""Checkpoints of a few weights, saved as users have them, and what loading them says."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast
+
+from attnscan.errors import AttnscanError, ModelError
+from attnscan.model.loading import LoadedModel, load
+from attnscan.model.sources import Source
+
+VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cat", "sat", "on", "mat", "##s", "."]
+SIZE = len(VOCABULARY)
+SMALL = {
+    "vocab_size": SIZE,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 8,
+    "max_position_embeddings": 32,
+}
+
+
+def tokenizer(longest: int | None = None, pad: str | None = "[PAD]") -> PreTrainedTokenizerFast:
+    """A WordPiece tokenizer of twelve tokens."""
+    words = Tokenizer(models.WordPiece({word: i for i, word in enumerate(VOCABULARY)}, unk_token="[UNK]"))
+    words.normalizer = normalizers.BertNormalizer()
+    words.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    words.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    limit = {} if longest is None else {"model_max_length": longest}
+    names = {"unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]", "mask_token": "[MASK]"}
+    return PreTrainedTokenizerFast(tokenizer_object=words, pad_token=pad, **names, **limit)
+
+
+def save(directory: Path, model: Any, **tokens: Any) -> Path:
+    model.save_pretrained(directory)
+    tokenizer(**tokens).save_pretrained(directory)
+    return directory
+
+
+def loaded(directory: Path) -> LoadedModel:
+    return load(Source("tiny", str(directory)))
+
+
+def refusal(do: Callable[[], object], kind: type[AttnscanError] = ModelError) -> str:
+    """The line that says what is wrong."""
+    with pytest.raises(kind) as caught:
+        do()
+    assert type(caught.value) is kind
+    assert caught.value.remedy
+    line = str(caught.value)
+    assert len(line.splitlines()) == 1
+    return line
+
+
+def configured(directory: Path, **settings: Any) -> Path:
+    """The same checkpoint with another config.json."""
+    file = directory / "config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | settings))
+    return directory

@@ -1,0 +1,498 @@
+"""The page in a real browser: every view is opened, used and read back; nothing fails, fetches or runs by itself."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hostile.texts import NASTY
+from pages import HOSTILE, made_up
+
+from attnscan.inputs.pairs import Pair
+from attnscan.results.attention import Attention
+from attnscan.results.classification import Classification
+from attnscan.results.tables import render
+from attnscan.safe_text import plain
+from attnscan.scan.one_input import classify_and_keep
+from attnscan.scan.options import ScanOptions
+from attnscan.views.page.page import PageOptions, page
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a failure
+
+try:
+    from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
+except ImportError:
+    if MUST_RUN:
+        raise
+    pytest.skip("no playwright: pip install playwright", allow_module_level=True)
+if CHROMIUM is None and not MUST_RUN:
+    pytest.skip("no Chromium: apt-get install chromium", allow_module_level=True)
+
+Open = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    assert CHROMIUM, "there is no Chromium: .ci/run installs it"
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def opened(browser: Browser) -> Iterator[Open]:
+    """Opens a page at a fragment; at the end, no page may have failed, asked for anything, or shown a dialog."""
+    troubles: list[str] = []
+    contexts = []
+
+    def open_page(path: Path, fragment: str = "", **settings: object) -> Page:
+        contexts.append(browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **settings}))
+        page = contexts[-1].new_page()
+        page.set_default_timeout(5000)
+        own = path.as_uri()
+
+        def note_request(url: str) -> None:
+            if url.split("#")[0] != own and not url.startswith(("data:", "blob:", "about:srcdoc")):
+                troubles.append(f"request of {url}")
+
+        page.on("request", lambda request: note_request(request.url))
+        page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+        page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+        page.on("dialog", lambda dialog: (troubles.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+        page.goto(own + fragment)
+        settle(page)
+        return page
+
+    yield open_page
+    for context in contexts:
+        context.close()
+    assert not troubles
+
+
+@pytest.fixture(scope="module")
+def article() -> tuple[Classification, Attention]:
+    pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
+    return classify_and_keep(pair, ScanOptions(model="bundled", predictive="off"))
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Writes a page, once for each name."""
+    directory = tmp_path_factory.mktemp("pages")
+
+    def save(name: str, result: Classification, attention: Attention, options: PageOptions | None = None) -> Path:
+        path: Path = directory / f"{name}.html"
+        if not path.exists():
+            path.write_text(page(result, attention, options).html, encoding="utf-8")
+        return path
+
+    return save
+
+
+@pytest.fixture
+def article_page(saved: Callable[..., Path], article: tuple[Classification, Attention]) -> Path:
+    return saved("article", *article)
+
+
+def test_a_notebook_shows_the_same_views(opened: Open, tmp_path: Path, article: tuple) -> None:
+    result, attention = article
+    path = tmp_path / "cell.html"
+    path.write_text(
+        f"<!doctype html><html data-settled='yes'><body>{replace(result, attention=attention)._repr_html_()}",
+        encoding="utf-8",
+    )
+    frame = opened(path).frame_locator("iframe")
+    for view in ("Head", "Neuron", "Table", "Model"):
+        frame.get_by_role("tab", name=view).click()
+        assert frame.get_by_role("tab", name=view).get_attribute("aria-selected") == "true"
+    assert drawn(frame.locator("canvas").first) > 0
+
+
+def cells_of(result: Classification, *, left_out: bool = False) -> list[list[str]]:
+    """The lines of `classify --csv` without the header."""
+    frame = result.to_frame(without_delimiters=left_out)
+    return list(csv.reader(io.StringIO(render(frame, "csv").decode())))[1:]
+
+
+def settle(page: Page) -> None:
+    """Wait until all that the page should show is painted."""
+    page.locator("html[data-settled='yes']").wait_for(state="attached")  # no script: the policy forbids to evaluate one
+
+
+def drawn(canvas: Locator) -> int:
+    """How many of a canvas's pixels are not blank."""
+    settle(canvas.page)
+    count: int = canvas.evaluate(
+        "canvas => { const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');"
+        " copy.drawImage(canvas, 0, 0); const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);"
+        " let count = 0; for (let i = 3; i < data.length; i += 4) count += data[i] > 0; return count; }"
+    )
+    return count
+
+
+def texts(locator: Locator) -> list[str]:
+    settle(locator.page)
+    return [text.strip() for text in locator.all_text_contents()]
+
+
+class TestModelView:
+    def test_every_head_is_there_in_its_colour_and_drawn(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        shown = opened(article_page)
+        buttons = shown.locator("#thumbnails button")
+        expect(buttons).to_have_count(72)
+        labels = [
+            button.split(", ")[1].split(" ")[0] for button in buttons.evaluate_all("all => all.map(b => b.ariaLabel)")
+        ]
+        assert labels == [str(label) for label in article[0].label.ravel()]
+        expect(shown.locator("#legend")).to_contain_text(f"delimiter{(article[0].label == 'delimiter').sum()}")
+        assert all(
+            drawn(shown.locator(f"#thumbnails button[value='{name}'] canvas")) for name in ("0-2", "1-8", "5-11")
+        )
+
+    def test_order_by_a_pattern_is_the_ranking(self, opened: Open, article_page: Path, article: tuple) -> None:
+        shown = opened(article_page)
+        shown.select_option("#order", "next-word")
+        order = [divmod(int(flat), 12) for flat in article[0].ranking("next-word")]
+        assert texts(shown.locator("#thumbnails b")) == [f"{layer}-{head}" for layer, head in order]
+        scores = np.sort(article[0].scores.every_key.score[..., 0].ravel())[::-1]
+        captions = texts(shown.locator("#thumbnails .caption > span"))
+        np.testing.assert_allclose([float(text) for text in captions], scores, atol=0.005 + 1e-9)
+
+    def test_a_click_opens_the_head_and_back_returns(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page)
+        shown.click("#thumbnails button[value='0-2']")
+        expect(shown.locator("#head")).to_be_visible()
+        assert shown.input_value("#heads") == "0-2" and "view=head" in shown.url and "heads=0-2" in shown.url
+        shown.go_back()
+        expect(shown.locator("#model")).to_be_visible()
+
+    def test_one_pattern_can_stand_out(self, opened: Open, article_page: Path, article: tuple) -> None:
+        shown = opened(article_page)
+        shown.click("#legend button[value='next-word']")
+        expect(shown.locator("#thumbnails button:not(.dimmed)")).to_have_count(
+            int((article[0].label == "next-word").sum())
+        )
+
+
+class TestHeadView:
+    def test_numbers_beside_tokens_are_the_weights(self, opened: Open, article_page: Path, article: tuple) -> None:
+        attention = article[1]
+        shown = opened(article_page, "#view=head&heads=1-8")
+        tokens = texts(shown.locator("#queries bdi"))
+        assert tokens == list(attention.tokens)
+        shown.click("#queries button[value='5']")
+        values = [float(text) for text in texts(shown.locator("#keys .value"))]
+        np.testing.assert_allclose(values, attention.weights[1, 8, 5], atol=0.0005 + 0.00005)
+        expect(shown.locator("#reading")).to_have_text("How much store (5) looks at each token: head 1-8.")
+        shown.click("#keys button[value='0']")
+        values = [float(text) for text in texts(shown.locator("#queries .value"))]
+        np.testing.assert_allclose(values, attention.weights[1, 8, :, 0], atol=0.0005 + 0.00005)
+        shown.keyboard.press("Escape")
+        shown.mouse.move(640, 890)
+        assert set(texts(shown.locator(".value"))) == {""}
+
+    def test_pointing_at_a_line_tells_its_weight(self, opened: Open, article_page: Path, article: tuple) -> None:
+        shown = opened(article_page, "#view=head&heads=0-2&from=0.5")
+        box = shown.locator("#lines").bounding_box()
+        assert box is not None
+        shown.mouse.move(box["x"] + 5, box["y"] + 12 + 24 * 9 - 0.35)  # where the line of the tenth token starts
+        weight = article[1].weights[0, 2, 9, 8]
+        expect(shown.locator("#reading")).to_have_text(f"the (9) → at (8) {weight:.3f} in head 0-2")
+
+    def test_several_heads_show_their_mean_and_a_colour_each(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        shown = opened(article_page, "#view=head&heads=1-8")
+        one = drawn(shown.locator("#lines"))
+        shown.click("#picker button[value='0-2']", modifiers=["Shift"])
+        expect(shown.locator("#facts h3")).to_have_count(2)
+        assert shown.input_value("#heads") == "1-8, 0-2" and drawn(shown.locator("#lines")) > one
+        shown.hover("#queries button[value='5']")
+        values = [float(text) for text in texts(shown.locator("#keys .value"))]
+        np.testing.assert_allclose(values, article[1].mean_weights([(1, 8), (0, 2)])[5], atol=0.0005 + 0.00005)
+        shown.fill("#heads", "2-9, 9-9")  # there is no 9-9
+        shown.press("#heads", "Enter")
+        expect(shown.locator("#facts h3")).to_have_text(["Head 2-9delimiter"])
+
+    @pytest.mark.parametrize(("pairs", "query", "key"), [("aa", 0, 0), ("ab", 0, 1), ("ba", 1, 0), ("bb", 1, 1)])
+    def test_only_lines_between_these_sentences(
+        self, opened: Open, article_page: Path, article: tuple, pairs: str, query: int, key: int
+    ) -> None:
+        shown = opened(article_page, "#view=head")
+        shown.select_option("#pairs", pairs)
+        for name, sentence in (("queries", query), ("keys", key)):
+            expected = [
+                token for token, of in zip(article[1].tokens, article[1].segments, strict=True) if of == sentence
+            ]
+            assert texts(shown.locator(f"#{name} button:visible bdi")) == expected
+
+    def test_the_threshold_takes_lines_away(self, opened: Open, article_page: Path, article: tuple) -> None:
+        shown = opened(article_page, "#view=head&heads=1-8")
+        for limit in ("0.3", "0.9"):
+            shown.fill("#threshold", limit)
+            settle(shown)
+            count = int((article[1].weights[1, 8] >= float(limit)).sum())
+            label = shown.locator("#lines").get_attribute("aria-label")
+            assert str(label).startswith(f"{count} lines of weight {float(limit):.2f} or more")
+
+    def test_delimiters_can_be_left_out(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page, "#view=head")
+        shown.click("#delimiters button[value='left-out']")
+        expect(shown.locator("#queries button:visible")).to_have_count(16)
+
+    def test_horizontal_layout_goes_with_the_text(
+        self, opened: Open, article_page: Path, saved: Callable[..., Path]
+    ) -> None:
+        shown = opened(article_page, "#view=head")
+        shown.click("#layout button[value='horizontal']")
+        first, second = (shown.locator(f"#queries button[value='{i}']").bounding_box() for i in (0, 1))
+        assert first and second and first["y"] == second["y"] and first["x"] < second["x"]
+        assert drawn(shown.locator("#lines"))
+        shown = opened(saved("hebrew", *made_up(1, 2, ["שלום", "עולם", "טוב"])), "#view=head")
+        first, second = (shown.locator(f"#queries button[value='{i}']").bounding_box() for i in (1, 2))
+        assert first and second and first["y"] == second["y"] and first["x"] > second["x"]
+
+
+class TestNeuronView:
+    def test_its_numbers_are_the_models(self, opened: Open, article_page: Path, article: tuple) -> None:
+        attention = article[1]
+        shown = opened(article_page, "#view=neuron&heads=1-8&token=q4")
+        expect(shown.locator("#story")).to_contain_text("the query the (4) looks most at store (5)")
+        logits = [float(text.replace("−", "-")) for text in texts(shown.locator("#logits span"))]
+        weights = [float(text) for text in texts(shown.locator("#softmax span"))]
+        np.testing.assert_allclose(logits, attention.products(1, 8, 4).sum(-1), atol=0.02)
+        np.testing.assert_allclose(weights, attention.weights[1, 8, 4], atol=0.0005 + 0.00005)
+        assert all(drawn(shown.locator(f"#{name}")) for name in ("query-strip", "key-strip", "product-strip"))
+
+    def test_a_neuron_reads_as_a_product(self, opened: Open, article_page: Path, article: tuple) -> None:
+        attention = article[1]
+        shown = opened(article_page, "#view=neuron&heads=1-8&token=q4")
+        shown.focus("#key-names button >> nth=0")
+        for key in ("ArrowDown", "ArrowDown", "Home"):
+            shown.keyboard.press(key)
+        text = str(shown.locator("#neuron-reading").text_content()).replace("−", "-")
+        match = re.fullmatch(r"Neuron (\d+): q (\S+) × k of went \(2\) (\S+) × 0.177 = (\S+)", text)
+        assert match, text
+        neuron = int(match[1])
+        expected = [
+            attention.query[1, 8, 4, neuron],
+            attention.key[1, 8, 2, neuron],
+            attention.products(1, 8, 4)[2, neuron],
+        ]
+        np.testing.assert_allclose([float(match[i]) for i in (2, 3, 4)], expected, atol=0.01)
+
+    def test_another_query_and_another_order_of_keys(self, opened: Open, article_page: Path, article: tuple) -> None:
+        shown = opened(article_page, "#view=neuron&heads=1-8")
+        shown.click("#asked button[value='15']")
+        shown.select_option("#key-order", "weight")
+        order = np.argsort(-article[1].weights[1, 8, 15], kind="stable")
+        assert texts(shown.locator("#key-names button"))[:3] == [article[1].tokens[key] for key in order[:3]]
+
+    def test_it_says_why_there_are_none(self, opened: Open, saved: Callable[..., Path], article: tuple) -> None:
+        result, attention = article
+        shown = opened(saved("bare", result, attention.without_neurons()), "#view=neuron")
+        expect(shown.locator("#neuron-notice")).to_contain_text("No neurons to show for head")
+        expect(shown.locator("#neurons")).to_be_hidden()
+
+    def test_keys_that_a_query_does_not_see_have_no_product(self, opened: Open, saved: Callable[..., Path]) -> None:
+        result, attention = made_up(1, 2, 4)
+        causal = np.tril(np.ones((1, 4, 4), dtype=bool))
+        shown = opened(saved("causal", result, replace(attention, visible=causal)), "#view=neuron&token=q2")
+        assert [text == "not seen" for text in texts(shown.locator("#logits span"))] == [False] * 3 + [True]
+
+
+class TestTable:
+    @pytest.mark.parametrize("left_out", [False, True])
+    def test_it_shows_the_csvs_numbers(self, opened: Open, article_page: Path, article: tuple, left_out: bool) -> None:
+        shown = opened(article_page, "#view=table")
+        if left_out:
+            shown.click("#delimiters button[value='left-out']")
+        settle(shown)
+        rows = shown.locator("#scores tbody tr").evaluate_all(
+            "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
+        )
+        expected = [[f"{row[1]}-{row[2]}", *row[3:]] for row in cells_of(article[0], left_out=left_out)]
+        assert rows == expected
+
+    def test_it_sorts_and_filters(self, opened: Open, article_page: Path, article: tuple) -> None:
+        shown = opened(article_page, "#view=table")
+        names = shown.locator("#scores tbody th")
+        shown.click("#scores thead button[value='previous-word']")
+        best = [divmod(int(flat), 12) for flat in article[0].ranking("previous-word")]
+        assert texts(names) == [f"{layer}-{head}" for layer, head in best]
+        expect(shown.locator("#scores thead th[aria-sort='descending']")).to_have_text("previous-word")
+        shown.click("#scores thead button[value='previous-word']")
+        assert texts(names)[-1] == f"{best[0][0]}-{best[0][1]}"
+        shown.fill("#find", "layer:1")
+        expect(names).to_have_count(12)
+        shown.select_option("#label", "next-word")
+        expect(names).to_have_count(int((article[0].label[1] == "next-word").sum()))
+        expect(shown.locator("#count")).to_contain_text("of 72 heads")
+
+    @pytest.mark.parametrize("left_out", [False, True])
+    def test_the_saved_csv_is_that_of_classify(
+        self, opened: Open, article_page: Path, article: tuple, left_out: bool
+    ) -> None:
+        shown = opened(article_page, f"#view=table&delimiters={'left-out' if left_out else 'counted'}")
+        with shown.expect_download() as download:
+            shown.click("#save")
+        frame = article[0].to_frame(without_delimiters=left_out)
+        assert Path(download.value.path()).read_bytes() == render(frame, "csv")
+        assert download.value.suggested_filename == "heads.csv"
+
+    def test_a_sorted_and_filtered_table_is_saved_as_shown(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        shown = opened(article_page, "#view=table&find=layer:2&sort=-entropy")
+        with shown.expect_download() as download:
+            shown.click("#save")
+        frame = article[0].to_frame()
+        expected = frame[frame["layer"] == 2].sort_values("entropy", ascending=False)
+        assert Path(download.value.path()).read_bytes() == render(expected, "csv")
+
+
+class TestEveryView:
+    VIEWS = ("model", "head", "neuron", "table")
+
+    def test_tabs_by_click_and_by_keyboard(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page)
+        for view in self.VIEWS:
+            shown.click(f"#tab-{view}")
+            assert texts(shown.locator("[role=tabpanel]:visible")) and shown.locator(f"#{view}").is_visible()
+        shown.keyboard.press("Home")
+        expect(shown.locator("#tab-model")).to_be_focused()
+        for view in self.VIEWS[1:]:
+            shown.keyboard.press("ArrowRight")
+            expect(shown.locator(f"#tab-{view}")).to_have_attribute("aria-selected", "true")
+            expect(shown.locator(f"#{view}")).to_be_visible()
+
+    def test_heads_and_tokens_by_keyboard(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page)
+        shown.focus("#thumbnails button[value='0-0']")
+        for key in ("ArrowDown", "ArrowRight", "ArrowRight"):
+            shown.keyboard.press(key)
+        expect(shown.locator("#thumbnails button[value='1-2']")).to_be_focused()
+        shown.keyboard.press("Enter")
+        assert shown.input_value("#heads") == "1-2"
+        shown.focus("#picker button[value='1-2']")
+        shown.keyboard.press("ArrowDown")
+        assert shown.input_value("#heads") == "2-2"
+        shown.keyboard.press("Shift+ArrowRight")
+        assert shown.input_value("#heads") == "2-2, 2-3"
+        shown.focus("#queries button[value='0']")
+        shown.keyboard.press("ArrowDown")
+        shown.keyboard.press("Enter")
+        assert "token=q1" in shown.url
+        outline = shown.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+        assert outline == "solid"  # the focus is visible
+
+    def test_an_address_restores_what_was_shown(self, opened: Open, article_page: Path) -> None:
+        first = opened(article_page)
+        first.click("#tab-head")
+        first.fill("#heads", "0-2, 2-8")
+        first.press("#heads", "Enter")
+        first.select_option("#pairs", "ab")
+        first.fill("#threshold", "0.11")
+        first.click("#layout button[value='horizontal']")
+        first.click("#queries button[value='4']")
+        fragment = first.url.split("#")[1]
+        again = opened(article_page, f"#{fragment}")
+        for name, value in (("heads", "0-2, 2-8"), ("pairs", "ab"), ("threshold", "0.11")):
+            assert again.input_value(f"#{name}") == value
+        expect(again.locator("#queries button[value='4']")).to_have_attribute("aria-selected", "true")
+        expect(again.locator("#layout button[value='horizontal']")).to_have_attribute("aria-checked", "true")
+
+    def test_an_address_of_nonsense_is_not_obeyed(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page, "#view=x&heads=99-0&token=q999&from=two&order=<b>&sort=-nonsense&__proto__=1")
+        expect(shown.locator("#thumbnails button")).to_have_count(72)
+        shown.click("#tab-table")
+        expect(shown.locator("#scores tbody tr")).to_have_count(72)
+
+    def test_dark_and_light(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page, color_scheme="dark")
+        ground = "getComputedStyle(document.body).backgroundColor"
+        dark = shown.evaluate(ground)
+        shown.click("#theme")
+        assert shown.evaluate(ground) == "rgb(255, 255, 255)" != dark
+        shown.emulate_media(color_scheme="light")
+        assert shown.evaluate(ground) == "rgb(255, 255, 255)"
+        assert opened(article_page, "#theme=dark").evaluate(ground) == dark
+
+    @pytest.mark.parametrize("view", VIEWS)
+    def test_paper_shows_the_view_and_no_controls(self, opened: Open, article_page: Path, view: str) -> None:
+        shown = opened(article_page, f"#view={view}&theme=dark")
+        shown.locator(f"#{view}").wait_for()
+        shown.emulate_media(media="print")
+        shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        assert shown.locator(f"#{view}").is_visible() and not shown.locator("#tabs").is_visible()
+        assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+    @pytest.mark.parametrize("view", VIEWS)
+    def test_no_view_is_wider_than_a_narrow_window(self, opened: Open, article_page: Path, view: str) -> None:
+        shown = opened(article_page, f"#view={view}", viewport={"width": 800, "height": 900})
+        shown.locator(f"#{view}").wait_for()
+        assert shown.evaluate("document.documentElement.scrollWidth") <= 800
+
+    @pytest.mark.parametrize("view", VIEWS)
+    def test_hostile_text_runs_nothing(self, opened: Open, saved: Callable[..., Path], view: str) -> None:
+        tokens = [*HOSTILE, *NASTY]
+        result, attention = made_up(1, 2, tokens)
+        signature = replace(result.signature, model=HOSTILE[0])
+        shown = opened(
+            saved("hostile", replace(result, signature=signature, notes=HOSTILE[:3]), attention),
+            f"#view={view}&token=q2",
+        )
+        shown.locator(f"#{view}").wait_for()
+        assert shown.locator("img, svg, b > script, body script:not([type])").count() == 0
+        assert shown.locator("h1").text_content() == HOSTILE[0]
+        if view == "head":
+            expected = ["[CLS]", *(plain(token.strip()) or "␣" for token in tokens), "[SEP]"]
+            assert shown.locator("#queries bdi").all_text_contents() == expected
+            shown.hover("#queries button[value='3']")
+            assert HOSTILE[2] in str(shown.locator("#reading").text_content())
+
+    def test_heads_that_are_not_carried_say_so(self, opened: Open, saved: Callable[..., Path], article: tuple) -> None:
+        shown = opened(saved("two", *article, PageOptions(heads=((1, 8), (0, 2)))), "#view=head")
+        assert shown.input_value("#heads") == "1-8" and shown.locator("#head-notice").is_hidden()
+        shown.click("#picker button[value='3-3']")
+        expect(shown.locator("#head-notice")).to_contain_text("Not carried: the weights of 3-3")
+        shown.click("#tab-neuron")
+        expect(shown.locator("#neuron-notice")).to_contain_text("--heads")
+        shown.click("#tab-table")
+        expect(shown.locator("#scores tbody tr")).to_have_count(72)
+
+
+def test_the_policy_stops_what_is_not_the_pages_own(browser: Browser, article_page: Path) -> None:
+    """A control: the same listeners do see scripts, styles, pictures and requests that are put in by hand."""
+    shown = browser.new_page()
+    shown.goto(article_page.as_uri())
+    found = shown.evaluate(
+        """async () => {
+            const found = [];
+            document.addEventListener('securitypolicyviolation', (event) => found.push(event.effectiveDirective));
+            const script = document.createElement('script');
+            script.textContent = 'window.hacked = true';
+            const style = document.createElement('style');
+            style.textContent = 'body { display: none }';
+            const image = document.createElement('img');
+            image.src = 'https://example.invalid/x.png';
+            document.body.append(script, style, image);
+            await fetch('https://example.invalid/').catch(() => 0);
+            await new Promise((done) => setTimeout(done, 50));
+            return [window.hacked === undefined, found.sort()];
+        }"""
+    )
+    shown.close()
+    assert found == [True, ["connect-src", "img-src", "script-src-elem", "style-src-elem"]]

@@ -1,0 +1,132 @@
+"""What the page carries: how exactly, and how large it gets."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from pages import Elements, made_up
+
+from attnscan.results.heads import heads_named
+from attnscan.results.tables import render
+from attnscan.views.page.cargo import WEIGHT_STEPS, load, strongest_first
+from attnscan.views.page.page import SIZE, PageOptions, at_most, page
+
+
+class TestCargo:
+    @pytest.mark.parametrize("steps", WEIGHT_STEPS)
+    def test_weights_are_as_near_as_the_page_says(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("attnscan.views.page.cargo.WEIGHT_STEPS", (steps,))
+        result, attention = made_up(2, 3, 30, sharp=2)
+        made = page(result, attention)
+        elements = Elements(made.html)
+        for head in elements.carried("weights"):
+            carried = elements.steps_of("weights-{}-{}".format(*head)) / elements.facts["weightSteps"]
+            error = np.abs(carried - attention.weights[head].ravel()).max()
+            assert 0 < error <= 0.5 / steps + 1e-7
+        assert f"rounded to within {at_most(0.5 / steps)}" in elements.text["rounding"]
+
+    def test_a_short_input_is_carried_with_the_finest_steps_and_whole(self, small: tuple) -> None:
+        made = page(*small)
+        elements = Elements(made.html)
+        assert elements.facts["weightSteps"] == max(WEIGHT_STEPS) and made.notes == ()
+        assert len(elements.carried("weights")) == len(elements.carried("neurons")) == 12
+
+    @pytest.mark.parametrize("size", [None, 150_000])
+    def test_logits_are_as_near_as_the_page_says(self, size: int | None) -> None:
+        result, attention = made_up(2, 3, 30, sharp=2)
+        elements = Elements(page(result, attention, PageOptions(size=size)).html)
+        errors = []
+        for head in elements.carried("neurons"):
+            name = "{}-{}".format(*head)
+            of = elements.facts["neuron"]["of"][name]
+            steps = (elements.steps_of(f"neurons-{name}") - of["zero"]).reshape(2, 30, 16)
+            query, key = (part * worth for part, worth in zip(steps, of["worth"], strict=True))
+            assert attention.query is not None and attention.key is not None
+            true = attention.query[head].astype(float) @ attention.key[head].astype(float).T
+            errors.append(np.abs(query @ key.T - true).max() * attention.scaling[head[0]])
+        assert errors and max(errors) == pytest.approx(elements.facts["neuron"]["error"])
+        assert f"off by {at_most(max(errors))} at most" in elements.text["rounding"]
+
+    @pytest.mark.parametrize("sharp", [0.01, 0.5, 2, 10])
+    def test_144_heads_at_128_tokens_take_at_most_two_megabytes(self, sharp: float) -> None:
+        made = page(*made_up(12, 12, 128, neurons=64, sharp=sharp))
+        assert len(made.html.encode()) <= SIZE == 2_000_000
+        elements = Elements(made.html)
+        assert len(elements.carried("weights")) == 144 or any("weights" in note for note in made.notes)
+        assert len(elements.carried("neurons")) >= 20
+        assert len(elements.facts["rows"]) == 144
+
+    def test_the_best_heads_of_each_pattern_come_first(self, small: tuple) -> None:
+        scores = small[0].scores
+        order = strongest_first(scores)
+        assert sorted(order) == heads_named("all", scores.grid)
+        above = scores.every_key.above_chance
+        measured = [p for p in range(len(scores.patterns)) if not np.isnan(above[..., p]).all()]
+        best = {divmod(int(np.nanargmax(above[..., p])), 4) for p in measured}
+        assert set(order[: len(best)]) == best
+
+    def test_what_does_not_fit_is_left_out_from_the_end_and_said(self) -> None:
+        result, attention = made_up(4, 6, 60, neurons=32, sharp=3)
+        whole = len(page(result, attention, PageOptions(size=None)).html)
+        made = page(result, attention, PageOptions(size=whole // 2))
+        elements = Elements(made.html)
+        weights, neurons = elements.carried("weights"), elements.carried("neurons")
+        order = strongest_first(result.scores)
+        assert len(made.html) <= whole // 2
+        assert weights == order[: len(weights)] and neurons == order[: len(neurons)]
+        assert 0 < len(neurons) < 24
+        assert any(f"queries and keys of {len(neurons)} of 24" in note for note in made.notes)
+        assert all(note in made.html for note in made.notes)
+        assert len(elements.facts["rows"]) == 24 and elements.facts["side"] > 0
+
+    def test_named_heads_are_carried_whatever_they_take(self, small: tuple) -> None:
+        elements = Elements(page(*small, PageOptions(heads=((2, 3), (0, 1)), size=None)).html)
+        assert elements.carried("weights") == elements.carried("neurons") == [(2, 3), (0, 1)]
+        assert elements.facts["best"] == "2-3" and "--heads" in elements.facts["whyNoWeights"]
+
+    def test_why_there_are_no_neurons(self, small: tuple) -> None:
+        result, attention = small
+        without = Elements(page(result, attention, PageOptions(neurons=False)).html)
+        assert without.carried("neurons") == [] and "--no-neurons" in without.facts["neuron"]["whyNone"]
+        saved = Elements(page(result, attention.without_neurons()).html)
+        assert saved.facts["neuron"]["whyNone"] == "saved weights hold no queries and keys"
+        model = replace(result, signature=replace(result.signature, read_by="output_attentions"))
+        assert "architecture" in Elements(page(model, attention.without_neurons()).html).facts["neuron"]["whyNone"]
+
+    def test_each_different_mask_is_carried_once(self, small: tuple) -> None:
+        result, attention = small
+        band = np.abs(np.subtract.outer(np.arange(10), np.arange(10))) < 3
+        visible = np.stack([band, np.ones_like(band), band])
+        elements = Elements(page(result, replace(attention, visible=visible)).html)
+        assert elements.facts["maskOfLayer"] == [0, 1, 0]
+        assert_array_equal(elements.bytes_of("mask-0").reshape(10, 10), band)
+        assert Elements(page(result, attention).html).facts["maskOfLayer"] == []
+
+    def test_thumbnails_hold_the_largest_weight_of_each_cell(self) -> None:
+        _, attention = made_up(1, 2, 64)
+        cargo = load(attention, [], 1e9, neurons=False)
+        small = Elements(f'<script id="t">{cargo.thumbnails}</script>').bytes_of("t").reshape(1, 2, 32, 32)
+        pooled = attention.weights.reshape(1, 2, 32, 2, 32, 2).max((3, 5))
+        assert_array_equal(small, np.rint(255 * np.sqrt(pooled)))
+
+    def test_padding_is_not_shown(self, small: tuple) -> None:
+        result, attention = small
+        padded = replace(attention, sentence=(*attention.sentence[:-2], -2, -2))
+        elements = Elements(page(result, padded).html)
+        assert len(elements.facts["tokens"]) == 8
+        steps = elements.steps_of("weights-0-0").reshape(8, 8) / elements.facts["weightSteps"]
+        assert np.abs(steps - attention.weights[0, 0, :8, :8]).max() < 1e-4
+
+
+def test_scores_are_those_of_the_csv(small: tuple) -> None:
+    result, attention = small
+    facts = Elements(page(result, attention).html).facts
+    for rows, left_out in (([facts["columns"], *facts["rows"]], False), (facts["onWords"], True)):
+        frame = result.to_frame(without_delimiters=left_out)
+        expected = list(csv.reader(io.StringIO(render(frame, "csv").decode())))
+        assert rows == (expected if not left_out else [row[6:13] for row in expected[1:]])

@@ -1,0 +1,27 @@
+"""The article's pair, to be drawn."""
+
+from __future__ import annotations
+
+import pytest
+from command_line import A, B
+
+from attnscan.inputs.pairs import Pair
+from attnscan.results.attention import Attention
+from attnscan.results.classification import Classification
+from attnscan.scan.one_input import classify_and_keep
+from attnscan.scan.options import ScanOptions
+
+
+@pytest.fixture(scope="module")
+def kept() -> tuple[Classification, Attention]:
+    return classify_and_keep(Pair(A, B), ScanOptions(model="bundled", predictive="off"))
+
+
+@pytest.fixture(scope="module")
+def article(kept: tuple[Classification, Attention]) -> Classification:
+    return kept[0]
+
+
+@pytest.fixture(scope="module")
+def attention(kept: tuple[Classification, Attention]) -> Attention:
+    return kept[1]

@@ -1,0 +1,99 @@
+"""Heat maps and lines: every weight drawn, every token as text, whatever the tokens say."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from drawn import random_weights, size, texts
+
+from attnscan.errors import SelectionError
+from attnscan.results.attention import Attention
+from attnscan.results.classification import Classification
+from attnscan.views.palette import RAMP
+from attnscan.views.pictures.look import Look
+from attnscan.views.pictures.picture import heads_picture
+
+HOSTILE = (
+    *("$x^2$", "$", r"\frac{1}", "</text><script>alert(1)</script>", "&amp;", "a\nb", "\x1b[31m", "\ufffe\x00", "  "),
+    *("שלום", "日本語", "👩‍🚀", "\u202eabc", "\U000e0001", "x" * 300, "\ud800"),
+)
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_heads_and_tokens_are_text(article: Classification, attention: Attention, lines: bool) -> None:
+    found = Counter(texts(heads_picture(attention, [(1, 8), (0, 2)], article.signature, Look(width=6.5), lines=lines)))
+    sides = 4 if lines else 3  # side by side, two heat maps share their queries
+    assert all(found[token] == sides * count for token, count in Counter(attention.tokens).items())
+    assert {"1-8", "0-2"} <= {text.removeprefix("head ") for text in found}
+    assert {"query", "key"} <= set(found)
+
+
+def test_a_heat_map_draws_the_weights(article: Classification, attention: Attention) -> None:
+    """The darkest cell of head 0-2, which looks at the previous word alone, is as dark as the scale's end."""
+    svg = heads_picture(attention, [(0, 2)], article.signature).decode()
+    full = int((attention.weights[0, 2] > 0.995).sum())
+    assert full > 10
+    assert svg.count(f"fill: {RAMP[-1]}") == full + 1
+
+
+def test_lines_are_as_many_as_the_weights_worth_drawing(article: Classification, attention: Attention) -> None:
+    svg = heads_picture(attention, [(0, 2)], article.signature, lines=True).decode()
+    drawn = re.findall(rf"stroke: {RAMP[6]}", svg)
+    assert len(drawn) == (attention.weights[0, 2] >= 0.01).sum() + 3  # and the key's
+
+
+@pytest.mark.parametrize("format", ["svg", "pdf", "png"])
+@pytest.mark.parametrize("lines", [False, True])
+@pytest.mark.filterwarnings("error")
+def test_hostile_tokens_are_text(format: Any, lines: bool) -> None:
+    result, attention = random_weights(2, 2, len(HOSTILE))
+    attention = replace(attention, tokens=HOSTILE)
+    signature = replace(result.signature, model="<b>$\\frac\x1b\ud800")
+    picture = heads_picture(attention, [(0, 1)], signature, Look(format, 6.5), lines=lines)
+    if format == "svg":
+        found = texts(picture)
+        assert all(
+            found.count(text) == 2 for text in ("$x^2$", "$", r"\frac{1}", "&amp;", r"a\nb", r"\x1b[31m", "日本語")
+        )
+        assert any(text.startswith("</text>") for text in found) and b"<script" not in picture
+        assert r"\ufffe\x00" in found and "שלום" in found and r"\u202eabc" in found and "␣" in found
+        assert any(re.fullmatch("x+…", text) for text in found)
+
+
+def test_long_inputs_name_fewer_tokens_and_say_so() -> None:
+    result, attention = random_weights(1, 2, 60)
+    found = texts(heads_picture(attention, [(0, 0)], result.signature))
+    assert "Of the 60 tokens every third is named." in found and "word2" in found and "word3" not in found
+    result, attention = random_weights(1, 2, 512)
+    for lines in (False, True):
+        picture = heads_picture(attention, [(0, 0), (0, 1)], result.signature, lines=lines)
+        said = " ".join(texts(picture))
+        assert "512 tokens, too many to name: their positions." in said and "word3" not in said
+        assert len(picture) < 2_000_000 and size(picture, "svg")[1] < 9.5
+
+
+def test_padding_is_not_drawn() -> None:
+    result, attention = random_weights(1, 1, 8)
+    padded = replace(attention, sentence=(*attention.sentence[:6], -2, -2))
+    found = texts(heads_picture(padded, [(0, 0)], result.signature))
+    assert "word4" in found and "word5" not in found and "[SEP]" not in found
+
+
+def test_all_heads_of_a_model_stand_in_rows_of_layers(article: Classification, attention: Attention) -> None:
+    every = [(layer, head) for layer in range(6) for head in range(12)]
+    found = texts(heads_picture(attention, every, article.signature, Look(width=6.5)))
+    assert [text for text in found if re.fullmatch(r"\d+-\d+", text)] == [f"{layer}-{head}" for layer, head in every]
+    assert "19 tokens, queries downwards, keys across." in found and "store" not in found
+
+
+def test_more_heads_than_a_page_has_room_for_are_refused() -> None:
+    result, attention = random_weights(24, 16, 6)
+    every = [(layer, head) for layer in range(24) for head in range(16)]
+    with pytest.raises(SelectionError, match=r"384 heads have no room in a picture 3\.3 inches wide; name fewer"):
+        heads_picture(attention, every, result.signature)
+    with pytest.raises(SelectionError):
+        heads_picture(attention, every, result.signature, lines=True)

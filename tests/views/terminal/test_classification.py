@@ -1,0 +1,154 @@
+"""What a person sees: at 80 and 120 columns, with and without colour, for any model and any text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from attnscan.inputs.pairs import Pair
+from attnscan.inputs.weights import SavedWeights
+from attnscan.results.classification import Classification
+from attnscan.scan.one_input import classify, classify_weights
+from attnscan.scan.options import ScanOptions
+from attnscan.views.terminal.classification import all_heads_view, classification_view
+from attnscan.views.terminal.parts import render
+
+ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+
+@pytest.fixture(scope="module")
+def article() -> Classification:
+    pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
+    return classify(pair, ScanOptions(model="bundled"))
+
+
+def _random(layers: int, heads: int, tokens: int = 6) -> Classification:
+    rng = np.random.default_rng(0)
+    weights = rng.random((layers, heads, tokens, tokens), dtype=np.float32) ** 8 + 1e-6
+    weights /= weights.sum(-1, keepdims=True)
+    names = ("[CLS]", *["word"] * (tokens - 2), "[SEP]")
+    special = (True, *[False] * (tokens - 2), True)
+    saved = SavedWeights(weights, names, (0,) * tokens, special, (False,) * tokens)
+    return classify_weights(saved, "random", ScanOptions())
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+@pytest.mark.parametrize(("layers", "heads"), [(6, 12), (12, 12), (24, 16), (2, 1), (32, 32), (48, 64)])
+def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -> None:
+    result = _random(layers, heads)
+    patterns = result.scores.patterns
+    for view in (
+        classification_view(result, patterns, width),
+        *([all_heads_view(result, patterns, range(2), width, False)] if width >= 80 else []),
+    ):
+        text = render(view, width)
+        assert max(map(len, text.splitlines())) <= width
+    if width >= 80:  # every head has its mark on the map
+        rows = [line.split(None, 1)[1] for line in text_of_map(result, width)]
+        assert [len(row.replace(" ", "")) for row in rows] == [heads] * layers
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_names_of_columns_are_not_broken(article: Classification, width: int) -> None:
+    patterns = article.scores.patterns
+    lines = render(all_heads_view(article, patterns, range(3), width, False), width).splitlines()
+    assert all(any(f" {pattern}" in line for line in lines) for pattern in patterns)
+    assert any("W predictive" in line for line in lines)
+
+
+def text_of_map(result: Classification, width: int) -> list[str]:
+    """The map's rows, without its title, ruler and legend."""
+    lines = render(classification_view(result, result.scores.patterns, width), width).splitlines()
+    start = next(i for i, line in enumerate(lines) if line.startswith("Map")) + 2
+    return lines[start : start + result.scores.grid[0]]
+
+
+def test_colour_adds_nothing_but_colour(article: Classification) -> None:
+    view = classification_view(article, article.scores.patterns, 80)
+    plain, coloured = render(view, 80), render(view, 80, "truecolor")
+    assert "\x1b[" not in plain and "\x1b[" in coloured
+    assert [line.rstrip() for line in ESCAPES.sub("", coloured).splitlines()] == plain.splitlines()
+
+
+def test_the_map_shows_content_labels_small_where_the_head_parks(article: Classification) -> None:
+    letters = {
+        "next-word": "N",
+        "previous-word": "P",
+        "identical": "I",
+        "cross-sentence": "X",
+        "bag-of-words": "B",
+        "predictive": "W",
+        "mixed": "·",
+    }
+    parking = article.scores.every_key.score[..., article.scores.patterns.index("delimiter")]
+    for layer, line in enumerate(text_of_map(article, 80)):
+        number, *marks = line.split()
+        assert int(number) == layer
+        for head, mark in enumerate(marks):
+            expected = letters[str(article.content_label[layer, head])]
+            assert mark == (expected.lower() if parking[layer, head] >= 0.5 else expected)
+
+
+def test_the_pattern_table_counts_labels_and_names_the_best_heads(article: Classification) -> None:
+    text = render(classification_view(article, article.scores.patterns, 80), 80)
+    table = text[text.index("pattern") : text.index("heads: by label")]
+    rows = {line.split()[1]: line.split() for line in table.splitlines()[1:]}
+    for pattern in ("next-word", "previous-word", "delimiter", "mixed"):
+        assert int(rows[pattern][2]) == (article.label == pattern).sum()
+    assert rows["previous-word"][4:6] == ["0-2", "1.00"]
+    assert int(rows["predictive"][2]) == (article.label == "predictive").sum()
+
+
+def test_chosen_patterns_alone_and_as_many_heads_as_asked(article: Classification) -> None:
+    text = render(classification_view(article, ["delimiter"], 80, top=7), 80)
+    table = text[text.index("pattern") : text.index("heads: by label")]
+    assert "next-word" not in table
+    assert len(re.findall(r"\d+-\d+ \d\.\d\d", table)) == 7
+
+
+def test_no_eligible_word_is_told_apart_from_not_measured() -> None:
+    one = classify(Pair("strawberries"), ScanOptions(model="bundled"))
+    text = render(classification_view(one, one.scores.patterns, 80), 80)
+    assert re.search(r"X cross-sentence .* no word of this input is eligible", text)
+    off = classify(Pair("strawberries"), ScanOptions(model="bundled", predictive="off"))
+    text = render(classification_view(off, off.scores.patterns, 80), 80)
+    assert re.search(r"W predictive .* not measured: switched off", text)
+
+
+def test_all_heads_in_the_order_given(article: Classification) -> None:
+    text = render(all_heads_view(article, article.scores.patterns, article.ranking("next-word"), 80, False), 80)
+    rows = re.findall(r"^(\d+)-(\d+) ", text, re.MULTILINE)
+    assert len(rows) == 72
+    column = article.scores.every_key.score[..., 0]
+    ranked = [column[int(layer), int(head)] for layer, head in rows]
+    assert ranked == sorted(ranked, reverse=True)
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=20))
+def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(token: str, model: str) -> None:
+    result = _random(2, 2)
+    units = (result.units[0], token, *result.units[2:])
+    hostile = replace(result, units=units, signature=replace(result.signature, model=model))
+    text = render(classification_view(hostile, hostile.scores.patterns, 80), 80)
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
+    assert text.encode("utf-8")
+
+
+def test_markup_in_a_sentence_is_text() -> None:
+    result = _random(1, 1)
+    shown = replace(result, units=("[CLS]", "[bold]", "[/bold]", ":smile:", "[red]x", "[SEP]"))
+    text = render(classification_view(shown, shown.scores.patterns, 80), 80)
+    assert "[CLS] [bold] [/bold] :smile: [red]x [SEP]" in text
+
+
+def test_a_long_input_is_cut_on_screen_and_says_so() -> None:
+    result = _random(1, 1, tokens=400)
+    text = render(classification_view(result, result.scores.patterns, 80), 80)
+    assert "400 tokens in all" in text
+    assert len(text.splitlines()) < 40

@@ -1,0 +1,131 @@
+"""From two sentences to scores, on saved checkpoints of every kind of template: the plain loop's numbers each time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import reference
+import torch
+from checkpoints_of_kinds import CASES, Case, saved
+from families import eager_attention
+from numpy.testing import assert_allclose
+from reference import Written
+from transformers import AutoModel, AutoTokenizer
+from typer.testing import CliRunner, Result
+
+from attnscan.cli.app import app
+from attnscan.inputs.pairs import Pair
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+
+PAIRS = [
+    Pair("the cat sat on the mat .", "a cat ran to the store"),
+    Pair("strawberries"),
+    Pair("the dog sat", "a mat and a dog and the store , on the mat !"),
+]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda name: name.replace(" ", "-"))
+def case(request: pytest.FixtureRequest) -> Case:
+    return CASES[request.param]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory as users have it."""
+    return saved(case, tmp_path_factory.mktemp("checkpoint"))
+
+
+def _plainly(directory: Path) -> tuple[list[Written], list[torch.Tensor]]:
+    """Each pair alone, by transformers alone: its tokens, and its weights [layer, head, query, key]."""
+    tokenizer = AutoTokenizer.from_pretrained(directory)
+    model = AutoModel.from_pretrained(directory, attn_implementation="eager").eval()
+    model = model.get_encoder() if model.config.is_encoder_decoder else model
+    written, weights = [], []
+    for pair in PAIRS:
+        inputs = tokenizer(pair.a, pair.b, return_tensors="pt")
+        sentence = [-1 if s is None else s for s in inputs.sequence_ids(0)]
+        tokens = [token.strip("Ġ▁") for token in tokenizer.convert_ids_to_tokens(inputs["input_ids"][0])]
+        taken = {name: inputs[name] for name in ("input_ids", "attention_mask")}
+        if getattr(model.config, "type_vocab_size", 0) > 1 and "token_type_ids" in inputs:
+            taken["token_type_ids"] = inputs["token_type_ids"]
+        written.append(Written(tokens, sentence))
+        weights.append(torch.cat(eager_attention(model, taken)))
+    return written, weights
+
+
+def test_sentences_and_delimiters_are_the_tokenizers_own(case: Case, checkpoint: Path) -> None:
+    with Scanner(ScanOptions(model=str(checkpoint), predictive="off")) as scanner:
+        encoded = scanner.encode(PAIRS[0])
+    parts = ["AB"[s] if s >= 0 else token for token, s in zip(encoded.tokens, encoded.sentence, strict=True)]
+    runs = [part for i, part in enumerate(parts) if part not in "AB" or i == 0 or parts[i - 1] != part]
+    assert " ".join(runs) == case.template
+
+
+@pytest.mark.parametrize("batches", [[[0, 1, 2]], [[0], [1], [2]], [[2, 1], [0]]])
+def test_scores_are_the_plain_loops_in_any_batch(case: Case, checkpoint: Path, batches: list[list[int]]) -> None:
+    written, weights = _plainly(checkpoint)
+    options = ScanOptions(model=str(checkpoint), related=False, predictive="off")
+    with Scanner(options) as scanner:
+        encoded = [scanner.encode(pair) for pair in PAIRS]
+        first, *rest = [scanner.score([encoded[i] for i in batch]) for batch in batches]
+    scores = sum(rest, start=first).finish()
+    for layer in range(weights[0].shape[0]):
+        visible = [(one[layer] > 0).any(0).numpy() for one in weights]
+        assert all(np.triu(seen, 1).any() != case.causal for seen in visible if len(seen) > 1)
+        for head in range(weights[0].shape[1]):
+            matrices = [one[layer, head].double().numpy() for one in weights]
+            for words_only, table in ((False, scores.every_key), (True, scores.words_only)):
+                expected = reference.scores(written, matrices, words_only=words_only, visible=visible)
+                for pattern, numbers in expected.items():
+                    place = (layer, head, scores.patterns.index(pattern))
+                    ours = [getattr(table, name)[place] for name in ("score", "chance", "se", "n", "pairs")]
+                    assert_allclose(ours, numbers, atol=1e-5, err_msg=f"{pattern} of {layer}-{head}")
+
+
+def test_without_delimiters_their_score_is_not_there(case: Case, checkpoint: Path) -> None:
+    """NaN, not zero; the beginning alone is a delimiter too."""
+    with Scanner(ScanOptions(model=str(checkpoint), predictive="off")) as scanner:
+        scores = scanner.score([scanner.encode(PAIRS[0])]).finish()
+    found = scores.every_key.score[..., scores.patterns.index("delimiter")]
+    assert np.isnan(found).all() if case.template == "A B" else (found > 0).all()
+
+
+# The screen of a decoder
+
+
+@pytest.fixture(scope="module")
+def gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(CASES["decoder without delimiters"], tmp_path_factory.mktemp("gpt2"))
+
+
+def _run(*arguments: str) -> Result:
+    result = CliRunner().invoke(app, list(arguments))
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def test_a_decoders_screen_says_what_it_has_not(gpt2: Path) -> None:
+    result = _run("classify", "the cat sat", "a cat ran", "--model", str(gpt2))
+    assert "D delimiter           0         –  no word of this input is eligible" in result.stdout
+    assert "not measured: the model has no mask token" in result.stdout
+    assert "3 × 4 = 12 heads" in result.stdout
+    assert result.stderr == ""
+
+
+def test_a_decoders_table_has_empty_cells(gpt2: Path) -> None:
+    header, *rows = _run("classify", "the cat sat", "a cat ran", "--model", str(gpt2), "--csv").stdout.splitlines()
+    columns = header.split(",")
+    for row in rows:
+        cells = dict(zip(columns, row.split(","), strict=True))
+        assert cells["delimiter"] == cells["predictive"] == ""
+        assert cells["next-word"] == "0.000000", "no key behind a query is seen"
+        assert float(cells["previous-word"]) > 0
+
+
+def test_a_family_without_a_tap_is_said_once(tmp_path: Path) -> None:
+    model = saved(CASES["relative positions"], tmp_path)
+    result = _run("classify", "the cat sat", "a cat ran", "--model", str(model))
+    assert [line.split(":")[1].strip() for line in result.stderr.splitlines()] == ["this architecture has no tap"]

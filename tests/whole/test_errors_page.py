@@ -1,0 +1,84 @@
+"""docs/errors.md has every error that a user can meet, and its examples are real."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from families import REFUSED
+from tokenizers_of_kinds import wordpiece
+from typer.testing import CliRunner
+
+import attnscan
+from attnscan import errors
+from attnscan.cli.app import app
+from attnscan.errors import AttnscanError, OptionError
+
+PAGE = (Path(__file__).parents[2] / "docs" / "errors.md").read_text(encoding="utf-8")
+SECTIONS = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
+CLASSES = {name for name, each in vars(errors).items() if isinstance(each, type) and issubclass(each, AttnscanError)}
+_EXAMPLE = re.compile(r"```text\n\$ attnscan (.*)\n(.*)\n```\n\n(\S.*)", re.DOTALL)
+
+
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """What the examples find around them; Ray is not among it."""
+    (tmp_path / "long.txt").write_text("cat " * 600)
+    (tmp_path / "notes.txt").write_text("not a state")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, "ray", None)
+    for module in ("attnscan.scan.cluster.scan", "attnscan.scan.cluster.connection"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    return tmp_path
+
+
+def test_every_error_is_there_and_no_other() -> None:
+    assert set(SECTIONS) == CLASSES
+    drawn = re.findall(r"(\w+Error)\b", str(errors.__doc__))
+    assert set(drawn) == CLASSES
+
+
+def test_the_example_in_python_is_real() -> None:
+    match = re.search(r"```text\n>>> (.*)\nattnscan.errors.OptionError: (.*)\n```\n\n\S", SECTIONS["OptionError"])
+    assert match is not None
+    with pytest.raises(OptionError) as raised:
+        eval(match[1], {"attnscan": attnscan})
+    assert str(raised.value) == match[2]
+
+
+@pytest.mark.parametrize("name", sorted(CLASSES - {"AttnscanError", "OptionError"}))
+def test_an_example_is_real_and_a_remedy_follows(name: str, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    match = _EXAMPLE.search(SECTIONS[name])
+    assert match is not None, "an example, and behind it what to do"
+    if "fnet" in match[1]:
+        settings, _ = REFUSED["fnet"]
+        config = transformers.FNetConfig(**{**settings, "vocab_size": 80})
+        transformers.FNetModel(config).save_pretrained(place / "fnet")
+        wordpiece().save_pretrained(place / "fnet")
+    if name == "MemoryFullError":  # a stand-in for a small GPU
+        monkeypatch.setattr(transformers.BertModel, "forward", _no_room)
+    raised: list[str] = []
+    monkeypatch.setattr(AttnscanError, "__str__", _noted(raised))
+    result = CliRunner(env={"ATTNSCAN_MODEL": "bundled"}).invoke(app, shlex.split(match[1]))
+    assert (result.exit_code, result.stderr.replace(str(place), "/tmp")) == (1, f"{match[2]}\n")
+    assert raised[-1] == name
+
+
+def _no_room(_self: object, input_ids: object = None, **_: object) -> None:  # noqa: ARG001
+    raise torch.OutOfMemoryError("CUDA out of memory")
+
+
+def _noted(raised: list[str]) -> object:
+    """`str` of an error, which notes the error's class."""
+    shown = AttnscanError.__str__
+
+    def show(error: AttnscanError) -> str:
+        raised.append(type(error).__name__)
+        return shown(error)
+
+    return show

@@ -1,0 +1,78 @@
+"""Every script in examples/ runs as it stands, on the bundled model, and says what it promises."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+ROOT = EXAMPLES.parent
+SAYS = {
+    "cluster.py": ["next-word     1      1     8"],
+    "cluster.sh": ["1-8 ", "102 pairs"],
+    "many_pairs.py": ["92 pairs", "next-word: 1-8 "],
+    "many_pairs.sh": [],
+    "notebook.sh": [],
+    "own_pattern.py": ["subject-verb      3     1"],
+    "own_pattern.sh": ["subject-verb      3     1"],
+    "rank_heads.py": ["previous-word     1      0     2"],
+    "rank_heads.sh": ["read by         the tap", "D delimiter"],
+    "saved_weights.py": ["next-word", "delimiter"],
+    "saved_weights.sh": ["D delimiter", "The 3 strongest of 64 weights"],
+    "spreadsheet.py": ["heads.xlsx: 72 heads, 7 patterns"],
+    "spreadsheet.sh": ["heads.xlsx: 72 heads, 7 patterns"],
+}
+"""What a script prints, among other things. `article_claims.py` needs models that are not here: it has its own test."""
+
+
+def run(name: str, where: Path) -> str:
+    """The standard output of an example, run elsewhere than where it lies."""
+    program = [sys.executable] if name.endswith(".py") else ["sh"]
+    tools = Path(sys.executable).parent
+    env = {**os.environ, "PATH": f"{tools}{os.pathsep}{os.environ['PATH']}", "ATTNSCAN_MODEL": "bundled"}
+    env["PYTHONPATH"] = str(ROOT)
+    done = subprocess.run([*program, str(EXAMPLES / name)], cwd=where, env=env, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_script_is_tried() -> None:
+    scripts = {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".sh")}
+    assert scripts - {"article_claims.py"} == set(SAYS)
+    recipes = (ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+    assert not [name for name in SAYS if f'--8<-- "examples/{name}"' not in recipes]
+
+
+@pytest.mark.parametrize("name", sorted(SAYS))
+def test_an_example_runs(name: str, tmp_path: Path) -> None:
+    if name.startswith("cluster") and importlib.util.find_spec("ray") is None:
+        pytest.skip("needs Ray")
+    if name == "spreadsheet.py":
+        run("spreadsheet.sh", tmp_path)  # which makes its CSV
+    said = run(name, tmp_path)
+    assert not [line for line in SAYS[name] if line not in said], said
+    written = {path.name for path in tmp_path.iterdir()}
+    if name == "spreadsheet.sh":
+        scores = pd.read_excel(tmp_path / "heads.xlsx", sheet_name="scores")
+        ranked = pd.read_csv(tmp_path / "heads.csv")
+        best = ranked[(ranked["pattern"] == "next-word") & (ranked["rank"] == 1)].iloc[0]
+        assert scores["next-word"].max() == pytest.approx(best["score"]) and len(scores) == 72
+    elif name == "many_pairs.sh":
+        assert {"scan.state", "scores.parquet", "heads.csv"} <= written
+    elif name == "notebook.sh":
+        assert '"output_type": "execute_result"' in (tmp_path / "run.ipynb").read_text(encoding="utf-8")
+    elif name == "saved_weights.sh":
+        assert "I went" not in said and {"weights.npz", "page.html"} <= written
+
+
+def test_the_workbook_that_comes_along_is_what_the_example_makes(tmp_path: Path) -> None:
+    """To three decimals: another processor may round the fourth otherwise."""
+    run("spreadsheet.sh", tmp_path)
+    made, kept = (pd.read_excel(place / "heads.xlsx", sheet_name="scores") for place in (tmp_path, EXAMPLES))
+    pd.testing.assert_frame_equal(made, kept, atol=1e-3)

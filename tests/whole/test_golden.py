@@ -1,0 +1,99 @@
+"""Attention of published models, printed years ago by another tool, scored as an independent loop scores it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from attnscan.cli.app import app
+
+PUBLISHED = [
+    "bert-base-uncased.store-strawberries",
+    "distilbert-base-uncased.quick-brown-fox",
+    "roberta-base.cat-mat-rug",
+]
+SCORES = ["next-word", "previous-word", "identical", "cross-sentence", "delimiter", "bag-of-words"]
+
+
+def _classified(path: Path, *options: str) -> pd.DataFrame:
+    outcome = CliRunner().invoke(app, ["classify", "--weights", str(path), "--csv", *options])
+    assert outcome.exit_code == 0, outcome.output
+    from io import StringIO
+
+    return pd.read_csv(StringIO(outcome.stdout))
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_scores_agree_with_the_independent_ones(shared: Path, name: str) -> None:
+    found = _classified(shared / "golden" / f"{name}.npz")
+    expected = pd.read_csv(shared / "golden" / f"{name}.scores.csv")
+    pd.testing.assert_frame_equal(
+        found[["layer", "head", *SCORES]], expected, check_exact=False, atol=1e-5, rtol=0, check_dtype=False
+    )
+    assert found["predictive"].isna().all()
+
+
+@pytest.fixture(scope="module")
+def article(shared: Path) -> pd.DataFrame:
+    """Vig's pair in bert-base-uncased."""
+    return _classified(shared / "golden" / f"{PUBLISHED[0]}.npz").set_index(["layer", "head"])
+
+
+@pytest.mark.parametrize(
+    ("pattern", "place", "heads"),
+    [
+        ("next-word", 0, {(2, 0), (2, 9)}),
+        ("next-word", 1, {(2, 0), (2, 9)}),
+        ("previous-word", 0, {(3, 5)}),
+        ("previous-word", 1, {(6, 11)}),
+        ("identical", 0, {(10, 10)}),
+        ("identical", 1, {(2, 6)}),
+        ("cross-sentence", 0, {(10, 10)}),
+        ("delimiter", 0, {(1, 6)}),
+        ("delimiter", 1, {(5, 1)}),
+        ("bag-of-words", 0, {(0, 0)}),
+    ],
+)
+def test_the_heads_that_lead(article: pd.DataFrame, pattern: str, place: int, heads: set[tuple[int, int]]) -> None:
+    assert article[pattern].sort_values(ascending=False, kind="stable").index[place] in heads
+
+
+def test_labels_of_the_articles_pair(article: pd.DataFrame) -> None:
+    assert Counter(article["label"]) == {
+        "delimiter": 102,
+        "next-word": 5,
+        "previous-word": 5,
+        "bag-of-words": 3,
+        "identical": 3,
+        "cross-sentence": 2,
+        "mixed": 24,
+    }
+    assert set(article.index[article["label"] == "identical"]) == {(0, 9), (2, 6), (11, 8)}
+    assert set(article.index[article["label"] == "cross-sentence"]) == {(1, 11), (10, 10)}
+
+
+def test_content_labels_of_the_articles_pair(article: pd.DataFrame) -> None:
+    assert Counter(article["content_label"]) == {
+        "next-word": 14,
+        "previous-word": 13,
+        "identical": 7,
+        "cross-sentence": 6,
+        "bag-of-words": 6,
+        "mixed": 98,
+    }
+
+
+def test_without_delimiters_renormalises_over_words(shared: Path) -> None:
+    path = shared / "golden" / f"{PUBLISHED[0]}.npz"
+    weights = np.load(path)["attention"][2, 0].astype(float)
+    words = ~np.load(path)["special"]
+    rows = weights[np.ix_(words, words)] / weights[np.ix_(words, words)].sum(-1, keepdims=True)
+    following = [rows[i, i + 1] for i in range(15) if i not in (5,)]  # word 5 ends sentence A
+    table = _classified(path, "--without-delimiters").set_index(["layer", "head"])
+    assert table.loc[(2, 0), "next-word"] == pytest.approx(np.mean(following), abs=1e-5)
+    assert table["delimiter"].isna().all()

@@ -1,0 +1,154 @@
+"""Checkpoints saved with a task's head: the encoder inside is what the plain model is, and the head does no work."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from checkpoints_of_kinds import CASES, saved
+from families import TAPPED, UNTAPPED, Collected, tiny_inputs
+from tokenizers_of_kinds import wordpiece
+from transformers import AutoConfig
+
+from attnscan.inputs.pairs import Pair
+from attnscan.model.loading import LoadedModel, load
+from attnscan.model.sources import choose
+from attnscan.model.tap import Tap
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+
+pytestmark = pytest.mark.usefixtures("quiet")
+
+
+def _save(directory: Path, model: Any) -> Path:
+    model.save_pretrained(directory)
+    wordpiece().save_pretrained(directory)
+    return directory
+
+
+def _make(kind: str, family: str) -> Any:
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(family, **{**TAPPED, **UNTAPPED}[family] | {"vocab_size": 100, "pad_token_id": 0})
+    return getattr(transformers, kind)(config).eval()
+
+
+def _loaded(directory: Path) -> LoadedModel:
+    return load(choose(str(directory)))
+
+
+def _weights(model: Any) -> list[torch.Tensor]:
+    collected = Collected()
+    with Tap(model) as tap:
+        tap.run(tiny_inputs(), collected)
+    return [collected.layer(layer) for layer in sorted(collected.blocks)]
+
+
+HEADS = [
+    ("BertForSequenceClassification", "bert", "BertModel"),
+    ("BertForTokenClassification", "bert", "BertModel"),
+    ("BertForQuestionAnswering", "bert", "BertModel"),
+    ("BertForMultipleChoice", "bert", "BertModel"),
+    ("BertForNextSentencePrediction", "bert", "BertModel"),
+    ("BertForPreTraining", "bert", "BertModel"),
+    ("BertForMaskedLM", "bert", "BertModel"),
+    ("RobertaForSequenceClassification", "roberta", "RobertaModel"),
+    ("XLMRobertaForTokenClassification", "xlm-roberta", "XLMRobertaModel"),
+    ("DistilBertForQuestionAnswering", "distilbert", "DistilBertModel"),
+    ("AlbertForPreTraining", "albert", "AlbertModel"),
+    ("ElectraForPreTraining", "electra", "ElectraModel"),
+    ("ModernBertForSequenceClassification", "modernbert", "ModernBertModel"),
+    ("DebertaV2ForSequenceClassification", "deberta-v2", "DebertaV2Model"),
+    ("XLNetForSequenceClassification", "xlnet", "XLNetModel"),
+    ("GPT2ForSequenceClassification", "gpt2", "GPT2Model"),
+    ("LlamaForCausalLM", "llama", "LlamaModel"),
+    ("BartForConditionalGeneration", "bart", "BartEncoder"),
+    ("BartForSequenceClassification", "bart", "BartEncoder"),
+    ("T5ForConditionalGeneration", "t5", "T5Stack"),
+    ("T5EncoderModel", "t5", "T5Stack"),
+    ("MT5EncoderModel", "mt5", "MT5Stack"),
+]
+
+
+@pytest.mark.parametrize(("kind", "family", "encoder"), HEADS)
+def test_the_encoder_inside_is_what_was_saved(tmp_path: Path, kind: str, family: str, encoder: str) -> None:
+    whole = _make(kind, family)
+    inside = whole.get_encoder() if family in ("bart", "t5", "mt5") else whole.base_model
+    found = _loaded(_save(tmp_path, whole))
+    assert type(found.model).__name__ == encoder == type(inside).__name__
+    expected, weights = _weights(inside), _weights(found.model)
+    assert [each.shape[:2] for each in weights] == [(2, 4)] * 3
+    for ours, theirs in zip(weights, expected, strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+
+
+@pytest.mark.parametrize(
+    ("kind", "family"),
+    [
+        ("BertForPreTraining", "bert"),
+        ("BertForMaskedLM", "bert"),
+        ("BertForSequenceClassification", "bert"),
+        ("DebertaV2ForMaskedLM", "deberta-v2"),
+        ("BartForConditionalGeneration", "bart"),
+    ],
+)
+def test_heads_poolers_and_decoders_do_no_work(tmp_path: Path, kind: str, family: str) -> None:
+    directory, ran = _save(tmp_path, _make(kind, family)), []
+    with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
+        whole = scanner.loaded.masked_lm or scanner.loaded.model
+        for name, module in whole.named_modules():
+            module.register_forward_hook(lambda *_, name=name: ran.append(name))
+        scanner.score([scanner.encode(Pair("the cat sat", "a mat"))])
+    assert any("attention" in name or "attn" in name for name in ran)
+    assert not [name for name in ran if name.split(".")[0] in ("cls", "classifier", "lm_head", "decoder", "")]
+
+
+@pytest.mark.parametrize("kind", ["BertForMaskedLM", "BertForPreTraining"])
+def test_a_trained_masked_lm_head_is_found(tmp_path: Path, kind: str) -> None:
+    assert _loaded(_save(tmp_path, _make(kind, "bert"))).masked_lm is not None
+
+
+@pytest.mark.parametrize("kind", ["BertForSequenceClassification", "BertModel"])
+def test_an_untrained_one_is_not_made_up(tmp_path: Path, kind: str) -> None:
+    assert _loaded(_save(tmp_path, _make(kind, "bert"))).masked_lm is None
+
+
+@pytest.mark.parametrize("layout", ["0_Transformer", ""])
+def test_a_sentence_transformers_directory(tmp_path: Path, layout: str) -> None:
+    whole = _make("BertModel", "bert")
+    _save(tmp_path / layout, whole)
+    modules = [
+        {"idx": 0, "name": "0", "path": layout, "type": "sentence_transformers.models.Transformer"},
+        {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+    ]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    for ours, theirs in zip(_weights(_loaded(tmp_path).model), _weights(whole), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+
+
+def test_a_directory_that_sentence_transformers_writes(tmp_path: Path) -> None:
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    plain = _save(tmp_path / "plain", _make("BertModel", "bert"))
+    sentence_transformers.SentenceTransformer(str(plain), device="cpu").save(str(tmp_path / "saved"))
+    for ours, theirs in zip(*(_weights(_loaded(tmp_path / each).model) for each in ("saved", "plain")), strict=True):
+        torch.testing.assert_close(ours, theirs, atol=1e-6, rtol=0)
+
+
+def test_what_cannot_change_its_attention_later_is_loaded_with_eager_attention(tmp_path: Path) -> None:
+    """Falcon under sdpa adds a mask of true and false to its logits when it is asked for weights."""
+    for layer in _weights(_loaded(saved(CASES["decoder that was sdpa"], tmp_path)).model):
+        assert (layer[0].triu(1) == 0).all()
+
+
+def test_an_encoder_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    from transformers import FSMTConfig, FSMTModel
+
+    from attnscan.errors import ModelError
+
+    sizes = {"d_model": 16, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2}
+    config = FSMTConfig(src_vocab_size=100, tgt_vocab_size=100, decoder_attention_heads=2, **sizes)
+    with pytest.raises(ModelError, match=r"FSMTEncoder of .* cannot be run by itself"):
+        _loaded(_save(tmp_path, FSMTModel(config)))
