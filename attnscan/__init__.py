@@ -11,6 +11,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from attnscan.__version__ import __version__
+
 if TYPE_CHECKING:
     from attnscan.api import classify, classify_and_keep, explain, explain_over, rank_heads, score_weights
     from attnscan.errors import AttnscanError
@@ -24,7 +26,6 @@ if TYPE_CHECKING:
     from attnscan.scan.options import ScanOptions
     from attnscan.scoring.patterns import PATTERNS, Pattern
 
-__version__ = "0.1.0"
 __all__ = [
     "PATTERNS",
     "Attention",

@@ -23,6 +23,7 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS, chosen
 from attnscan.studies.explanation import explain as explain_records
 from attnscan.studies.explanation import explain_input
+from attnscan.views.notebook import classification_html, ranking_html
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -39,7 +40,7 @@ def classify(a: str, b: str | None = None, *, model: str | None = None, **option
     Raises: AttnscanError, which says what to do about it; TypeError for an option that there is not.
     """
     result, attention = one_input.classify_and_keep(Pair(a, b), _options(model, options))
-    return replace(result, attention=attention)
+    return replace(result, attention=attention, html=classification_html)
 
 
 def classify_and_keep(
@@ -65,7 +66,7 @@ def rank_heads(
         state = ScanState()
         for after in scan(scanner, _records(pairs)):
             state = after
-        return state.finish(scanner)
+        return replace(state.finish(scanner), html=ranking_html)
 
 
 def score_weights(
@@ -85,7 +86,7 @@ def score_weights(
     else:
         saved, called = read_weights(Path(weights)), Path(weights).name
     result, attention = one_input.classify_weights_and_keep(saved, name or called, _options(None, options))
-    return replace(result, attention=attention)
+    return replace(result, attention=attention, html=classification_html)
 
 
 def explain(

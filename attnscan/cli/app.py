@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-import attnscan
+from attnscan.__version__ import __version__
 from attnscan.cli.messages import lose_no_interrupt
 from attnscan.safe_text import plain
 
@@ -116,7 +116,7 @@ def main() -> None:
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"attnscan {attnscan.__version__}")
+        typer.echo(f"attnscan {__version__}")
         raise typer.Exit
 
 

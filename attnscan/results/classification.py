@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,8 @@ class Classification:
     """How far above chance a label's pattern must be."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
     """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
+    html: Callable[[Classification], str] | None = field(default=None, repr=False, compare=False)
+    """Writes what a notebook shows of it."""
 
     @cached_property
     def label(self) -> NDArray[np.str_]:
@@ -61,11 +63,9 @@ class Classification:
             return np.zeros(self.scores.grid)
         return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the labels and scores and, where the attention was kept, the page of `report`."""
-        from attnscan.views.notebook import classification_html
-
-        return classification_html(self)
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows; without `html`, that is the plain text."""
+        return self.html(self) if self.html else None
 
     def ranking(self, pattern: str | None = None, *, without_delimiters: bool = False) -> IntArray:
         """All heads, best first: by score on `pattern`, or without one by how far their label is above chance.

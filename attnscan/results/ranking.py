@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,12 +21,12 @@ class Ranking:
 
     scores: Scores
     signature: Signature
+    html: Callable[[Ranking], str] | None = field(default=None, repr=False, compare=False)
+    """Writes what a notebook shows of it."""
 
-    def _repr_html_(self) -> str:
-        """What a notebook shows: the best heads of each pattern."""
-        from attnscan.views.notebook import ranking_html
-
-        return ranking_html(self)
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows; without `html`, that is the plain text."""
+        return self.html(self) if self.html else None
 
     def order(self, pattern: str, *, without_delimiters: bool = False) -> IntArray:
         """All heads, best first by score on `pattern`. Shape: [layer x head], heads counted layer by layer."""

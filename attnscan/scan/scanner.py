@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-import attnscan
+from attnscan.__version__ import __version__
 from attnscan.errors import AttnscanError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.encode import encode_pair
@@ -220,7 +220,7 @@ def signed(options: ScanOptions, **about: Any) -> Signature:
     about["model"] = about["model"].encode(errors="backslashreplace").decode()  # a file name need not be UTF-8
     return Signature(
         **about,
-        attnscan=attnscan.__version__,
+        attnscan=__version__,
         torch=str(torch.__version__),
         unit=options.unit,
         pattern_set=PATTERN_SET_VERSION,

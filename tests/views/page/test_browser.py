@@ -23,6 +23,7 @@ from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.one_input import classify_and_keep
 from attnscan.scan.options import ScanOptions
+from attnscan.views.notebook import classification_html
 from attnscan.views.page.page import PageOptions, page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -108,7 +109,7 @@ def test_a_notebook_shows_the_same_views(opened: Open, tmp_path: Path, article: 
     result, attention = article
     path = tmp_path / "cell.html"
     path.write_text(
-        f"<!doctype html><html data-settled='yes'><body>{replace(result, attention=attention)._repr_html_()}",
+        f"<!doctype html><html data-settled='yes'><body>{classification_html(replace(result, attention=attention))}",
         encoding="utf-8",
     )
     frame = opened(path).frame_locator("iframe")

@@ -1,0 +1,182 @@
+"""The walls between the rooms: which package may import which, read from the source itself."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import attnscan
+from attnscan.cli import app
+
+ROOT = Path(attnscan.__file__).parent
+SOURCES = {
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in ROOT.rglob("*.py")
+}
+LAYERS = (
+    ("__version__", "safe_text"),
+    "errors",
+    "inputs",
+    "results",
+    "model",
+    "scoring",
+    ("views", "scan"),
+    "studies",
+    "api",
+    "cli",
+)
+"""From the ground up: a room imports only what lies below it."""
+PUBLIC = {"attnscan", "attnscan.__main__"}
+"""The way in: these import from the top, and nothing imports them."""
+NO_TORCH = {
+    *(f"attnscan.{name}" for name in ("safe_text", "errors", "__version__", "results", "views", "cli")),
+    *(f"attnscan.inputs.{name}" for name in ("pairs", "readers", "remote_files", "weights", "tokens")),
+    *(f"attnscan.model.{name}" for name in ("sources", "catalog")),
+    *(f"attnscan.scoring.{name}" for name in ("patterns", "sums")),
+    *(f"attnscan.scan.{name}" for name in ("options", "per_pair", "cluster.blocks", "cluster.pair_directory")),
+}
+"""Packages and modules that work where there is neither torch nor transformers."""
+
+
+def _imports(name: str) -> set[str]:
+    """All that a module imports, wherever the import stands: at its top, in a function, or for types alone."""
+    imported: set[str] = set()
+    for node in ast.walk(ast.parse(SOURCES[name].read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            imported.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            whole = {f"{node.module}.{alias.name}" for alias in node.names}
+            imported.update((whole & set(SOURCES)) or {node.module})
+    return imported - {name}
+
+
+ARROWS = {name: _imports(name) & set(SOURCES) for name in SOURCES}
+
+
+def _room(name: str) -> str:
+    """The package, or the module at the top, that a module belongs to."""
+    return name.split(".")[1] if "." in name else name
+
+
+def _floor(name: str) -> int:
+    room = _room(name)
+    return next(floor for floor, layer in enumerate(LAYERS) if room == layer or room in layer)
+
+
+def _is_breach(name: str, other: str) -> bool:
+    return _room(name) != _room(other) and (other in PUBLIC or _floor(other) >= _floor(name))
+
+
+def _breaches(arrows: dict[str, set[str]]) -> list[str]:
+    inside = sorted(set(arrows) - PUBLIC)
+    return [f"{name} -> {other}" for name in inside for other in sorted(arrows[name]) if _is_breach(name, other)]
+
+
+def test_every_room_has_a_floor() -> None:
+    named = {room for layer in LAYERS for room in ([layer] if isinstance(layer, str) else layer)}
+    assert {_room(name) for name in set(SOURCES) - PUBLIC} == named
+
+
+def test_arrows_run_down() -> None:
+    assert _breaches(ARROWS) == []
+
+
+def test_arrows_that_do_not_are_found() -> None:
+    """A control."""
+    wrong = {"attnscan.results.heads": {"attnscan.scan.local", "attnscan.results.files", "attnscan"}}
+    assert _breaches(wrong) == ["attnscan.results.heads -> attnscan", "attnscan.results.heads -> attnscan.scan.local"]
+    across = {"attnscan.views.notebook": {"attnscan.scan.options"}, "attnscan.scan.local": {"attnscan.views.palette"}}
+    assert len(_breaches(across)) == 2
+
+
+def test_views_look_at_results_alone() -> None:
+    below = {"attnscan.scoring.patterns", "attnscan.model.catalog"}  # the second for typing alone
+    for name in (name for name in SOURCES if _room(name) == "views"):
+        for other in ARROWS[name] - below:
+            assert _room(other) in ("views", "results", "errors", "safe_text"), f"{name} -> {other}"
+
+
+def test_no_circles() -> None:
+    try:
+        TopologicalSorter(ARROWS).prepare()
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def test_scoring_does_not_know_the_patterns() -> None:
+    assert "attnscan.scoring.patterns" not in ARROWS["attnscan.scoring.scorer"] | ARROWS["attnscan.scoring.readout"]
+
+
+@pytest.mark.parametrize("library", ["tokenizers", "transformers"])
+def test_who_meets_the_libraries(library: str) -> None:
+    users = {name for name in SOURCES if any(other.split(".")[0] == library for other in _imports(name))}
+    running = {f"attnscan.model.{name}" for name in ("running", "attention_function", "output_tap", "loading")}
+    assert users <= running | {"attnscan.scan.scanner", "attnscan.model.task_heads"}
+
+
+def test_every_command_is_a_module_of_its_name() -> None:
+    commands = {name for name in SOURCES if name.startswith("attnscan.cli.commands.")}
+    assert {f"attnscan.cli.commands.{name}" for name in app.COMMANDS} == commands
+    light = {f"attnscan.{name}" for name in ("errors", "cli.messages", "safe_text", "__version__")}
+    assert ARROWS["attnscan.cli.app"] <= light  # no command is imported before it is asked for
+
+
+def test_packages_hold_a_list_of_their_files_and_no_code() -> None:
+    for name, path in SOURCES.items():
+        if path.name == "__init__.py" and name != "attnscan":
+            body = ast.parse(path.read_text(encoding="utf-8")).body
+            listed = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            assert len(body) == 1, name
+            files = {file.name for file in path.parent.glob("*.py")} - {"__init__.py"}
+            assert name == "attnscan.cli.commands" or files == {w for w in listed.split() if w.endswith(".py")}, name
+
+
+def _loads_without_torch(names: set[str]) -> list[str]:
+    """Of some modules those that cannot be imported where torch and transformers cannot, each with the reason."""
+    script = (
+        "import importlib, sys\n"
+        "sys.modules |= {'torch': None, 'transformers': None}\n"
+        f"for name in {sorted(names)!r}:\n"
+        "    try:\n        importlib.import_module(name)\n"
+        "    except ImportError as error:\n        print(name, error)\n"
+    )
+    return subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+
+
+def test_torch_free() -> None:
+    names = {name for name in SOURCES if name in NO_TORCH or any(name.startswith(f"{room}.") for room in NO_TORCH)}
+    assert len(names) > 70
+    assert _loads_without_torch(names) == []
+    assert len(_loads_without_torch({"attnscan.scoring.scorer"})) == 1  # a control
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["patterns"],
+        ["classify", "--help"],
+        ["classify", ""],
+        ["plot", "--help"],
+        ["ablate", "--help"],
+    ],
+)
+def test_answers_that_need_no_model_load_no_torch(arguments: list[str]) -> None:
+    script = (
+        "import sys\n"
+        "from attnscan.cli.app import main\n"
+        f"sys.argv = ['attnscan', *{arguments!r}]\n"
+        "try:\n    main()\nexcept SystemExit:\n    pass\n"
+        "heavy = {'torch', 'transformers', 'pandas', 'numpy', 'matplotlib'} & set(sys.modules)\n"
+        "print('loaded:', sorted(heavy), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr.splitlines()[-1] == "loaded: []"
