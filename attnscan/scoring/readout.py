@@ -10,22 +10,53 @@ an input's sums independent of the inputs beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from attnscan.results.scores import FloatArray
 from attnscan.scoring.targets import Target, parts
 
 _DENSE = 1 / 8  # of a matrix's cells: a target with more is multiplied through
 
 
-class Readout:
-    """Targets of some inputs of one length, ready to measure their weights: over every key, and over words alone.
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of a readout stand for: first a target each, then the weights on wider targets.
 
-    What is measured has a column for each target, and two for each that is a part of a wider one: the weight on that
-    one's target, on queries that are eligible for the part over every key, and on those that are over words alone.
+    A target that is a part of a wider one has two more columns, one for each measure: the weight on the wider
+    target, of the queries that are eligible for the part over every key, or over words alone.
     """
+
+    targets: int
+    parts: tuple[tuple[int, int], ...]
+    """The targets that are parts, each with the wider one, by their places."""
+
+    @classmethod
+    def of(cls, targets: Sequence[Target]) -> Columns:
+        """The columns of a readout of these targets."""
+        return cls(len(targets), tuple(parts(targets)))
+
+    def __len__(self) -> int:
+        return self.targets + 2 * len(self.parts)
+
+    def split(self, measured: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """The weight on each target, and that on the wider target by the same queries (or again its own).
+
+        Shape: [2, ..., column] -> twice [2, ..., pattern], over every key and over words alone.
+        """
+        weight, beside = np.split(measured, [self.targets], axis=-1)
+        whole = weight.copy()
+        for measure, columns in enumerate(np.split(beside, 2, axis=-1)):
+            whole[measure][..., [part for part, _ in self.parts]] = columns[measure]
+        return weight, whole
+
+
+class Readout:
+    """Targets of some inputs of one length, ready to measure their weights: over every key, and over words alone."""
 
     def __init__(self, targets: Sequence[Target], inputs: slice, length: int, words: Tensor) -> None:
         self._count, self._length = len(targets), length
@@ -38,7 +69,7 @@ class Readout:
         self._pick_cells({p: matrix for p, matrix in enumerate(matrices) if p not in self._even})
         self.eligible, self.eligible_on_words = self._with_a_target()
         """Shape: [batch, query, pattern], 0 or 1."""
-        self._add_parts(parts(targets))
+        self._add_parts(Columns.of(targets).parts)
 
     def _pick_cells(self, matrices: dict[int, Tensor]) -> None:
         """Find the cells of all sparse targets together, and what each is in each; note the targets that are not."""
@@ -73,10 +104,10 @@ class Readout:
                 found[..., p] = (self._even_on_words[p] if on_words else matrix).amax(-1)
             yield (found > 0).to(found.dtype)
 
-    def _add_parts(self, wider: Sequence[tuple[int, int]]) -> None:
+    def _add_parts(self, parts: Sequence[tuple[int, int]]) -> None:
         """Add the columns that parts have beside their own."""
         for eligible in (self.eligible, self.eligible_on_words):
-            for part, whole in wider:
+            for part, whole in parts:
                 column, queries = self._values.shape[-1], eligible[..., part]
                 cells = self._values[..., whole] * queries.gather(1, self._queries)
                 self._values = torch.cat([self._values, cells[..., None]], -1)

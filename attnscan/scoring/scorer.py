@@ -14,9 +14,9 @@ from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import FloatArray
-from attnscan.scoring.readout import Readout, exact
+from attnscan.scoring.readout import Columns, Readout, exact
 from attnscan.scoring.sums import ScoreSums, Sums
-from attnscan.scoring.targets import Target, parts
+from attnscan.scoring.targets import Target
 
 _KINDS = ("every_key", "words_only")
 _LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing but park
@@ -37,7 +37,7 @@ class Scorer:
     """A consumer of attention blocks that scores one batch against its targets."""
 
     def __init__(self, batch: EncodedBatch, targets: Sequence[Target]) -> None:
-        self._targets = targets
+        self._targets, self._columns = targets, Columns.of(targets)
         self._words = batch.word.float()
         self._merge = None if batch.unit is None else _Merge(batch.unit)
         self._parts: dict[tuple[int, int, int], _Part] = {}
@@ -53,11 +53,10 @@ class Scorer:
         """Make room for every layer and head."""
         self._grid = grid
         shape, dtype = (len(self._words), *grid), exact(self._words.device)
-        count = len(self._targets)
         self._entropy = self._words.new_full(shape, torch.nan, dtype=dtype)
-        self._weight = self._words.new_zeros(len(_KINDS), *shape, count + 2 * len(parts(self._targets)), dtype=dtype)
-        """On targets, in the columns of `Readout`."""
-        self._counted = self._words.new_zeros(len(_KINDS), *shape, 2 * count, dtype=dtype)
+        self._weight = self._words.new_zeros(len(_KINDS), *shape, len(self._columns), dtype=dtype)
+        """On targets, in the columns of the readout."""
+        self._counted = self._words.new_zeros(len(_KINDS), *shape, 2 * len(self._targets), dtype=dtype)
         """Eligible queries, then chance."""
 
     def __call__(self, block: AttentionBlock) -> None:
@@ -144,15 +143,10 @@ class Scorer:
 
         Shape: each [pair, layer, head, pattern].
         """
-        count, wider = len(self._targets), parts(self._targets)
-        found: dict[str, FloatArray] = {}
-        for k, kind in enumerate(_KINDS):
-            weight, counted = (each[k].cpu().numpy().astype(np.float64) for each in (self._weight, self._counted))
-            whole = weight[..., :count].copy()
-            whole[..., [p for p, _ in wider]] = weight[..., count + k * len(wider) :][..., : len(wider)]
-            found |= {f"{kind}.weight": weight[..., :count], f"{kind}.whole": whole}
-            found |= {f"{kind}.n": counted[..., :count], f"{kind}.chance": counted[..., count:]}
-        return found
+        weight, whole = self._columns.split(self._weight.cpu().numpy().astype(np.float64))
+        n, chance = np.split(self._counted.cpu().numpy().astype(np.float64), 2, axis=-1)
+        sums = {"weight": weight, "whole": whole, "n": n, "chance": chance}
+        return {f"{kind}.{name}": values[k] for k, kind in enumerate(_KINDS) for name, values in sums.items()}
 
 
 def _row_entropy(weights: Tensor, logits: Tensor | None) -> Tensor:
