@@ -21,7 +21,8 @@ line and exits with 1; a traceback means a bug of ours.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from difflib import get_close_matches
 
 from attnscan.safe_text import plain
@@ -102,3 +103,20 @@ def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
     """
     near = get_close_matches(name, list(known), n=1)
     return f"did you mean '{near[0]}'?" if near else otherwise
+
+
+@contextmanager
+def needs(what: str, extra: str, error: type[AttnscanError] = OutputError) -> Iterator[None]:
+    """Around the import of a package that an extra of attnscan installs; `what` says who needs which package.
+
+    Raises: `error` if the package is not installed.
+
+    >>> with needs("flying needs antigravity2", "sky"):
+    ...     import antigravity2
+    Traceback (most recent call last):
+    attnscan.errors.OutputError: flying needs antigravity2, which is not installed; run: pip install 'attnscan[sky]'
+    """
+    try:
+        yield
+    except ImportError:
+        raise error(f"{what}, which is not installed", f"run: pip install 'attnscan[{extra}]'") from None

@@ -13,7 +13,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from attnscan.__version__ import __version__
-from attnscan.cli.messages import lose_no_interrupt
+from attnscan.cli.messages import lose_no_interrupt, reported
 from attnscan.safe_text import plain
 
 COMMANDS = {
@@ -81,6 +81,11 @@ class _Command(_QuickFlags, TyperCommand):
         self.params, self.callback, self.help = whole.params, whole.callback, whole.help
         self.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in module.EXAMPLES)])
         return super().make_context(*args, **named)
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; what a user can mend is one line."""
+        with reported():
+            return super().invoke(ctx)
 
 
 app = typer.Typer(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.errors import OutputError
+from attnscan.errors import OutputError, needs
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.tables import Format
 from attnscan.views.pictures.look import Picture
@@ -128,12 +128,8 @@ def picture_format_of(path: Path) -> Picture:
 
 def check_pictures_can_be_drawn() -> None:
     """Raises: OutputError at once, not after the work, if there is nothing to draw with."""
-    try:
+    with needs("pictures need matplotlib", "plot"):
         import matplotlib  # noqa: F401
-    except ImportError:
-        raise OutputError(
-            "pictures need matplotlib, which is not installed", "run: pip install 'attnscan[plot]'"
-        ) from None
 
 
 def encoded(text: str) -> bytes:

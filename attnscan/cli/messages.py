@@ -73,9 +73,14 @@ def counter(what: str, total: Callable[[], int | None]) -> Iterator[Callable[[in
 
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task, first = bar.add_task(f"reading {what}", total=total()), time.monotonic()
+        task, first, last = bar.add_task(f"reading {what}", total=total()), time.monotonic(), 0
 
         def count(done: int) -> None:
+            nonlocal first, last
+            if done < last:  # another pass
+                bar.reset(task)
+                first = time.monotonic()
+            last = done
             rate = done / max(time.monotonic() - first, 1e-3)
             bar.update(task, completed=done, description=f"{done:,} {what}, {rate:,.1f} a second")
 

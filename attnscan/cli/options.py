@@ -1,11 +1,14 @@
-"""What the commands take: the options that several share, each named, typed and explained once."""
+"""What the commands take: options that several share, in frozen bundles, which `flattened` spreads out for Typer."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
@@ -21,21 +24,68 @@ from attnscan.cli.destination import (
 from attnscan.errors import nearest
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
-from attnscan.scan.options import ClusterOptions, Engine, OnLong, Predictive
+from attnscan.scan.options import ClusterOptions, Engine, OnLong, Predictive, ScanOptions
 from attnscan.scoring.patterns import PATTERNS
 
 
-def _pattern_name(name: str | None) -> str | None:
-    return None if name is None else _pattern_names([name])[0]
+class Without:
+    """Beside a bundle in a command's signature: the fields that the command does not take."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+
+def flattened(command: Callable[..., None]) -> Callable[..., None]:
+    """The command as Typer reads it: where a parameter is a bundle, the bundle's fields stand in its place.
+
+    Their defaults are those of the parameter's default or, without one, of the bundle's class. A field that the
+    command is `Without` keeps its default.
+
+    Raises: ValueError if two options have one name, or the command is without a field that the bundle has not.
+    """
+    options: list[Parameter] = []
+    bundles: dict[str, tuple[Any, list[str]]] = {}
+    for parameter in signature(command, eval_str=True).parameters.values():
+        annotation, *marks = (
+            get_args(parameter.annotation) if get_origin(parameter.annotation) is Annotated else [parameter.annotation]
+        )
+        if not is_dataclass(annotation):
+            options.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+            continue
+        default = annotation() if parameter.default is Parameter.empty else parameter.default  # type: ignore[operator]
+        types = get_type_hints(annotation, include_extras=True)
+        names = [field.name for field in fields(annotation)]
+        for name in (name for mark in marks for name in mark.names):
+            names.remove(name)
+        options += [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(default, name), annotation=types[name])
+            for name in names
+        ]
+        bundles[parameter.name] = default, names
+
+    @wraps(command)
+    def run(**given: Any) -> None:
+        built = {
+            parameter: replace(default, **{name: given.pop(name) for name in names})
+            for parameter, (default, names) in bundles.items()
+        }
+        command(**given, **built)
+
+    run.__signature__ = Signature(options)  # type: ignore[attr-defined]
+    return run
 
 
 def _pattern_names(names: list[str] | None) -> list[str]:
+    return list(dict.fromkeys(pattern_name(name) for name in names or ()))
+
+
+def pattern_name(name: str) -> str:
+    """The same. Raises: typer.BadParameter if no pattern is called so."""
     known = [pattern.id for pattern in PATTERNS]
-    for name in names or ():
-        if name not in known:
-            hint = nearest(name, known, f"there are {', '.join(known)}")
-            raise typer.BadParameter(f"no pattern '{name}': {hint}")
-    return list(dict.fromkeys(names or ()))
+    if name not in known:
+        hint = nearest(name, known, f"there are {', '.join(known)}")
+        raise typer.BadParameter(f"no pattern '{name}': {hint}")
+    return name
 
 
 Model = Annotated[
@@ -49,10 +99,6 @@ Model = Annotated[
         "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else the bundled model]",
     ),
 ]
-Weights = Annotated[
-    Path | None,
-    typer.Option("--weights", metavar="FILE.npz", help="Take saved attention weights instead of a model's."),
-]
 Patterns = Annotated[
     list[str] | None,
     typer.Option(
@@ -64,111 +110,178 @@ Patterns = Annotated[
         help="Show this pattern only. May be repeated.",
     ),
 ]
-OnePattern = Annotated[
-    str | None,
-    typer.Option(
-        "--pattern",
-        "-p",
-        metavar="PATTERN",
-        callback=_pattern_name,
-        autocompletion=completion.patterns,
-        help="Explain this one. [default: each head's own]",
-    ),
-]
-FormatOption = Annotated[
-    str | None,
-    typer.Option(
-        "--format",
-        "-f",
-        metavar="FORMAT",
-        autocompletion=completion.formats,
-        help="table, csv, tsv, json, jsonl, markdown or parquet.",
-    ),
-]
 SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
 SentenceB = Annotated[str | None, typer.Argument(metavar="B", help="Sentence B.", show_default=False)]
-UnitOption = Annotated[Unit, typer.Option("--unit", help="Score tokens, or words with their pieces merged.")]
-NoRelated = Annotated[bool, typer.Option("--no-related", help="Count identical words only, not related ones.")]
-WithoutDelimiters = Annotated[
-    bool, typer.Option("--without-delimiters", help="Leave weights on special tokens out of the scores.")
+Token = Annotated[
+    str | None,
+    typer.Option("--token", metavar="T", help="One query: a token's text, store#2 for the second, or its index."),
 ]
 Threshold = Annotated[
     float,
     typer.Option("--threshold", metavar="X", min=0, max=1, help="How far above chance a label's pattern must be."),
 ]
-Seed = Annotated[int, typer.Option("--seed", metavar="N", min=0, help="For everything drawn at random.")]
-Truncate = Annotated[bool, typer.Option("--truncate", help="Cut an input that is too long for the model.")]
+WithoutDelimiters = Annotated[
+    bool, typer.Option("--without-delimiters", help="Leave weights on special tokens out of the scores.")
+]
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where to run the model.")]
-DtypeOption = Annotated[Dtype, typer.Option("--dtype", help="Number format of the model; float32 on a CPU.")]
-PredictiveOption = Annotated[
-    Predictive,
-    typer.Option("--predictive", help="How to ask which words predict a word: as best the model allows."),
-]
-PredictiveWords = Annotated[
-    int, typer.Option("--predictive-words", metavar="N", min=2, help="How many words to ask it about, at most.")
-]
-BatchTokens = Annotated[
-    int | None,
-    typer.Option(
-        "--batch-tokens", metavar="N", min=1, help="How many tokens a batch may hold. [default: by device and memory]"
-    ),
-]
-Pairs = Annotated[
-    list[str] | None,
-    typer.Option("--pairs", metavar="FILE", help="CSV, TSV, JSONL or Parquet, '-' for stdin; may be repeated."),
-]
-Columns = Annotated[str | None, typer.Option("--columns", metavar="A[,B]", help="The columns that hold the sentences.")]
-SkipBad = Annotated[bool, typer.Option("--skip-bad", help="Count and report bad records, do not stop.")]
-OnLongOption = Annotated[OnLong, typer.Option("--on-long", help="What to do with inputs too long to read.")]
-Token = Annotated[
-    str | None,
-    typer.Option("--token", metavar="T", help="One query: a token's text, store#2 for the second, or its index."),
-]
-Queries = Annotated[
-    int, typer.Option("--queries", metavar="N", min=1, help="How many words of an input to compare attention by.")
-]
-EngineOption = Annotated[Engine, typer.Option("--engine", help="Run here, or on the machines of a Ray cluster.")]
-RayAddress = Annotated[
-    str | None,
-    typer.Option("--ray-address", metavar="ADDRESS", help="Of the cluster, or 'auto'. [default: one started here]"),
-]
-Workers = Annotated[
-    int | None,
-    typer.Option("--workers", metavar="N", min=1, help="Of the cluster's. [default: one a GPU or a share of CPUs]"),
-]
-WorkerCpus = Annotated[
-    int | None, typer.Option("--worker-cpus", metavar="N", min=1, help="CPU cores of a worker. [default: 1]")
-]
-BlockPairs = Annotated[
-    int | None,
-    typer.Option("--block-pairs", metavar="N", min=1, help="Pairs a worker takes at a time. [default: 1024]"),
-]
-Csv = Annotated[bool, typer.Option("--csv", help="Short for --format csv.")]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix.")
-]
 
 
-def cluster_of(
-    engine: Engine, address: str | None, workers: int | None, worker_cpus: int | None, block_pairs: int | None
-) -> ClusterOptions | None:
-    """The cluster to run on; None for this machine alone. Raises: typer.BadParameter if one is described in vain."""
-    asked = {"address": address, "workers": workers, "worker_cpus": worker_cpus, "block_pairs": block_pairs}
-    given = {name: value for name, value in asked.items() if value is not None}
-    if engine == "ray":
-        return ClusterOptions(**given)  # type: ignore[arg-type]
-    if given:
-        name = "ray-address" if "address" in given else next(iter(given)).replace("_", "-")
-        raise typer.BadParameter(f"--{name} is for --engine ray")
-    return None
+@dataclass(frozen=True)
+class OneInput:
+    """One input: sentences for a model to read, or saved weights."""
+
+    a: SentenceA = None
+    b: SentenceB = None
+    model: Model = None
+    weights: Annotated[
+        Path | None,
+        typer.Option("--weights", metavar="FILE.npz", help="Take saved attention weights instead of a model's."),
+    ] = None
+
+    def check(self) -> None:
+        """Raises: typer.BadParameter if it is not either a sentence or a file of saved weights."""
+        if (self.a is None) == (self.weights is None):
+            raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")
+        if self.weights is not None and self.model is not None:
+            raise typer.BadParameter("--weights needs no model")
 
 
-def check_input(a: str | None, weights: Path | None, model: str | None) -> None:
-    """Raises: typer.BadParameter if the input is not either a sentence or a file of saved weights."""
-    if (a is None) == (weights is None):
-        raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")
-    if weights is not None and model is not None:
-        raise typer.BadParameter("--weights needs no model")
+@dataclass(frozen=True)
+class PairFiles:
+    """Files of pairs, and how to read them; the pairs that attnscan ships if none is named."""
+
+    pairs: Annotated[
+        list[str] | None,
+        typer.Option("--pairs", metavar="FILE", help="CSV, TSV, JSONL or Parquet, '-' for stdin; may be repeated."),
+    ] = None
+    columns: Annotated[
+        str | None, typer.Option("--columns", metavar="A[,B]", help="The columns that hold the sentences.")
+    ] = None
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count and report bad records, do not stop.")] = False
+    on_long: Annotated[OnLong, typer.Option("--on-long", help="What to do with inputs too long to read.")] = "truncate"
+
+    @property
+    def paths(self) -> list[str]:
+        """Of the files; empty for the pairs that attnscan ships."""
+        return self.pairs or []
+
+    @property
+    def sentence_columns(self) -> list[str] | None:
+        """The one or two that hold the sentences; None if that is left to their names."""
+        return self.columns.split(",") if self.columns else None
+
+
+@dataclass(frozen=True)
+class ScanChoices:
+    """What to compute, and by which model: all that becomes ScanOptions, but for what few commands take."""
+
+    model: Model = None
+    unit: Annotated[Unit, typer.Option("--unit", help="Score tokens, or words with their pieces merged.")] = "token"
+    no_related: Annotated[bool, typer.Option("--no-related", help="Count identical words only, not related ones.")] = (
+        False
+    )
+    truncate: Annotated[bool, typer.Option("--truncate", help="Cut an input that is too long for the model.")] = False
+    device: DeviceOption = "auto"
+    dtype: Annotated[Dtype, typer.Option("--dtype", help="Number format of the model; float32 on a CPU.")] = "auto"
+    predictive: Annotated[
+        Predictive,
+        typer.Option("--predictive", help="How to ask which words predict a word: as best the model allows."),
+    ] = "auto"
+    predictive_words: Annotated[
+        int, typer.Option("--predictive-words", metavar="N", min=2, help="How many words to ask it about, at most.")
+    ] = 32
+    predictive_pairs: Annotated[
+        int, typer.Option("--predictive-pairs", metavar="N", min=1, help="How many pairs to ask it about.")
+    ] = 16
+    batch_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--batch-tokens",
+            metavar="N",
+            min=1,
+            help="How many tokens a batch may hold. [default: by device and memory]",
+        ),
+    ] = None
+    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="For everything drawn at random.")] = 0
+
+    def options(self, **others: Any) -> ScanOptions:
+        """The same as ScanOptions, with `others` that the command knows better, or alone."""
+        chosen = {field.name: getattr(self, field.name) for field in fields(self)}
+        chosen["related"] = not chosen.pop("no_related")
+        chosen["on_long"] = "truncate" if chosen.pop("truncate") else "error"
+        return ScanOptions(**chosen | others)
+
+
+@dataclass(frozen=True)
+class ClusterChoices:
+    """Where a scan runs: here, or on a Ray cluster."""
+
+    engine: Annotated[Engine, typer.Option("--engine", help="Run here, or on the machines of a Ray cluster.")] = "local"
+    address: Annotated[
+        str | None,
+        typer.Option("--ray-address", metavar="ADDRESS", help="Of the cluster, or 'auto'. [default: one started here]"),
+    ] = None
+    workers: Annotated[
+        int | None,
+        typer.Option("--workers", metavar="N", min=1, help="Of the cluster's. [default: one a GPU or a share of CPUs]"),
+    ] = None
+    worker_cpus: Annotated[
+        int | None, typer.Option("--worker-cpus", metavar="N", min=1, help="CPU cores of a worker. [default: 1]")
+    ] = None
+    block_pairs: Annotated[
+        int | None,
+        typer.Option("--block-pairs", metavar="N", min=1, help="Pairs a worker takes at a time. [default: 1024]"),
+    ] = None
+
+    def options(self) -> ClusterOptions | None:
+        """The cluster; None for this machine alone. Raises: typer.BadParameter if one is described in vain."""
+        described = {name: getattr(self, name) for name in ("address", "workers", "worker_cpus", "block_pairs")}
+        described = {name: value for name, value in described.items() if value is not None}
+        if self.engine == "ray":
+            return ClusterOptions(**described)
+        if described:
+            name = "ray-address" if "address" in described else next(iter(described)).replace("_", "-")
+            raise typer.BadParameter(f"--{name} is for --engine ray")
+        return None
+
+
+@dataclass(frozen=True)
+class Where:
+    """Where the result goes, and in which format."""
+
+    format: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            "-f",
+            metavar="FORMAT",
+            autocompletion=completion.formats,
+            help="table, csv, tsv, json, jsonl, markdown or parquet.",
+        ),
+    ] = None
+    csv: Annotated[bool, typer.Option("--csv", help="Short for --format csv.")] = False
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix.")
+    ] = None
+
+    def destination(self, *, draws: bool = False) -> Destination:
+        """The place and format; as a picture, if the command draws, by the suffix.
+
+        Raises: typer.BadParameter if they contradict each other; OutputError.
+        """
+        if self.format is not None and self.format not in FORMATS:
+            hint = nearest(self.format, FORMATS, f"there are {', '.join(FORMATS)}")
+            raise typer.BadParameter(f"no format '{self.format}': {hint}")
+        if self.csv and self.format not in (None, "csv"):
+            raise typer.BadParameter(f"--csv and --format {self.format} contradict each other")
+        if self.csv or self.format is not None:
+            return Destination("csv" if self.csv else FORMATS[FORMATS.index(self.format)], self.output)
+        if self.output is None:
+            return Destination("table")
+        if draws and self.output.suffix.lower().removeprefix(".") in PICTURES:
+            check_pictures_can_be_drawn()
+            return Destination(picture_format_of(self.output), self.output)
+        return Destination(format_of(self.output), self.output)
 
 
 def check_apart(written: Sequence[Path | None], read: Sequence[Path | str | None] = ()) -> None:
@@ -179,20 +292,3 @@ def check_apart(written: Sequence[Path | None], read: Sequence[Path | str | None
             if place in others:
                 raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
             others.append(place)
-
-
-def destination_of(format: str | None, csv: bool, output: Path | None, *, draws: bool = False) -> Destination:
-    """Where the result goes, by --format, --csv and --output; as a picture, if the command draws, by its suffix.
-
-    Raises: typer.BadParameter if they contradict each other; OutputError.
-    """
-    if format is not None and format not in FORMATS:
-        hint = nearest(format, FORMATS, f"there are {', '.join(FORMATS)}")
-        raise typer.BadParameter(f"no format '{format}': {hint}")
-    if csv and format not in (None, "csv"):
-        raise typer.BadParameter(f"--csv and --format {format} contradict each other")
-    asked = "csv" if csv else format
-    if draws and asked is None and output is not None and output.suffix.lower().removeprefix(".") in PICTURES:
-        check_pictures_can_be_drawn()
-        return Destination(picture_format_of(output), output)
-    return Destination(asked if asked else format_of(output) if output else "table", output)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
-from attnscan.errors import PairsError
+from attnscan.errors import PairsError, needs
 
 MAX_BYTES = 16 << 20
 """The largest row that is read, and so the most that is held of a file."""
@@ -266,13 +266,9 @@ def _json_object(line: str, where: str) -> dict[str, object] | PairsError:
 
 
 def _parquet(file: IO[bytes], name: str, pick: Pick) -> Iterator[Row | PairsError]:
-    try:
+    with needs(f"reading {name} needs pyarrow", "parquet", PairsError):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise PairsError(
-            f"reading {name} needs pyarrow, which is not installed", "run: pip install 'attnscan[parquet]'"
-        ) from None
     try:
         # Without pre_buffer, pages are read one after another, not a whole row group at once.
         # A checksum is seldom there, but where one is, a changed letter is found.

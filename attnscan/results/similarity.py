@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.errors import OutputError
+from attnscan.errors import needs
 from attnscan.results.heads import Head, head_name
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.signature import Signature
@@ -117,12 +117,8 @@ class Similarity:
 
 def check_heads_can_be_grouped() -> None:
     """Raises: OutputError at once, not after the work, if there is nothing to group and place heads with."""
-    try:
+    with needs("grouping heads needs scikit-learn", "plot"):
         import sklearn  # noqa: F401
-    except ImportError:
-        raise OutputError(
-            "grouping heads needs scikit-learn, which is not installed", "run: pip install 'attnscan[plot]'"
-        ) from None
 
 
 def grouped(divergence: FloatArray, within: float) -> list[list[int]]:

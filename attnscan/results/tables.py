@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal
 
-from attnscan.errors import OutputError
+from attnscan.errors import needs
 from attnscan.safe_text import json_plain, plain
 
 if TYPE_CHECKING:
@@ -115,11 +115,7 @@ def _markdown(frame: pd.DataFrame) -> str:
 
 
 def _parquet(frame: pd.DataFrame) -> bytes:
-    try:
+    with needs("writing Parquet needs pyarrow", "parquet"):
         import pyarrow  # noqa: F401
-    except ImportError:
-        raise OutputError(
-            "writing Parquet needs pyarrow, which is not installed", "run: pip install 'attnscan[parquet]'"
-        ) from None
     content: bytes = frame.to_parquet(index=False)
     return content

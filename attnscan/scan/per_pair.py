@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from attnscan.errors import OutputError, PairsError
+from attnscan.errors import OutputError, PairsError, needs
 from attnscan.results.files import begun, explained, settle
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray, Scores, ScoreTable
@@ -226,11 +226,7 @@ class _Moments:
 
 
 def _pyarrow() -> tuple[Any, Any]:
-    try:
+    with needs("Parquet needs pyarrow", "parquet"):
         import pyarrow
         import pyarrow.parquet
-    except ImportError:
-        raise OutputError(
-            "Parquet needs pyarrow, which is not installed", "run: pip install 'attnscan[parquet]'"
-        ) from None
     return pyarrow, pyarrow.parquet

@@ -26,6 +26,7 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.stream import OnBad, Seen, tokens_of, windows_ahead
 from attnscan.scoring.readout import exact
 from attnscan.studies.effect_sums import EffectSums
+from attnscan.studies.head_sets import AblationRequest, requested_sets
 from attnscan.studies.losses import Loss, Question, measures_of
 
 OnBatch = Callable[[int], None]
@@ -80,6 +81,23 @@ def ablate(
         raise InputError("there is no pair that says what heads are worth", "give a file with at least one")
     signature = scanner.signature(seen.digest, read=seen.read, truncated=seen.truncated, skipped=seen.skipped)
     return Ablation(effects, grid, options.by, options.draws, options.chosen_by, signature)
+
+
+def ablate_requested(
+    scanner: Scanner,
+    read: Callable[[], Iterator[Record]],
+    request: AblationRequest,
+    on_bad: OnBad | None = None,
+    on_batch: OnBatch | None = None,
+) -> Ablation:
+    """The same for the sets that a request describes. `read` begins one pass more if heads are chosen by patterns.
+
+    Raises: as `ablate`; SelectionError if a head that is named is not there.
+    """
+    check_switchable(scanner)
+    sets, chosen_by = requested_sets(scanner, read, request, on_bad, on_batch)
+    options = AblationOptions(tuple(sets), chosen_by, request.by, request.draws, request.measures)
+    return ablate(scanner, read, options, on_bad, on_batch)
 
 
 def check_switchable(scanner: Scanner) -> None:

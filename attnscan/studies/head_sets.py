@@ -3,13 +3,67 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
+from attnscan.inputs.pairs import Record
 from attnscan.results.ablation import HeadSet
-from attnscan.results.heads import Head, head_name
+from attnscan.results.heads import Head, head_name, heads_named
 from attnscan.results.scores import Scores
+from attnscan.results.terms import DRAWS, By
+from attnscan.scan.local import ScanState, scan
+from attnscan.scan.scanner import Scanner
+from attnscan.scan.stream import OnBad
+
+
+@dataclass(frozen=True)
+class AblationRequest:
+    """What is to be switched off, and how its worth is measured."""
+
+    patterns: tuple[str, ...] = ()
+    """Whose heads are switched off, pattern by pattern, where no heads are named; none for all that are scored."""
+    heads: str | None = None
+    singly: bool = False
+    """Each head in turn: of those that are named, or all."""
+    top: int | None = None
+    """Of each pattern so many heads, those most above chance; None for those that it labels."""
+    by: By = "zero"
+    draws: int = DRAWS
+    measures: tuple[str, ...] = ()
+    """None for what the checkpoint has heads for."""
+
+
+def requested_sets(
+    scanner: Scanner,
+    read: Callable[[], Iterator[Record]],
+    request: AblationRequest,
+    on_bad: OnBad | None = None,
+    on_batch: Callable[[int], None] | None = None,
+) -> tuple[list[HeadSet], str]:
+    """The sets of heads that a request describes, and how they were chosen, in a few words.
+
+    Heads that are named are taken as they are; those that follow patterns are found by a scan of all pairs.
+    Raises: SelectionError if a head is not there; InputError if there is no pair to scan.
+    """
+    options = scanner.options
+    if request.heads is not None or request.singly:
+        grid = scanner.grid()
+        heads = heads_named(request.heads or "all", grid)
+        named = each_alone(heads) if request.singly else {request.heads or "all": heads}
+        return named_sets(named, grid[1], request.draws, options.seed), "by name"
+    state = ScanState()
+    for after in scan(scanner, read(), on_bad=on_bad, on_batch=on_batch):
+        state = after
+    scores = state.finish(scanner).scores
+    measured = [known.id for known in options.patterns if known.target is not None or options.predictive != "off"]
+    patterns = [name for name in measured if not request.patterns or name in request.patterns]
+    sets = heads_of_patterns(scores, patterns, options.threshold, request.top)
+    how = (
+        f"label, {options.threshold:g} above chance" if request.top is None else f"the {request.top} most above chance"
+    )
+    return named_sets(sets, scores.grid[1], request.draws, options.seed), how
 
 
 def with_controls(name: str, heads: Sequence[Head], width: int, draws: int, seed: int) -> HeadSet:

@@ -6,32 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.messages import reported
-from attnscan.cli.options import (
-    BatchTokens,
-    Columns,
-    Csv,
-    DeviceOption,
-    DtypeOption,
-    FormatOption,
-    Model,
-    NoRelated,
-    OnLongOption,
-    Output,
-    Pairs,
-    Patterns,
-    PredictiveOption,
-    Seed,
-    SkipBad,
-    Threshold,
-    destination_of,
-)
-from attnscan.cli.pair_jobs import PairFiles
-from attnscan.cli.study_jobs import AblationRequest, ablate_pairs
+from attnscan.cli.messages import counter
+from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where, Without, flattened
+from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import DRAWS, MEASURES, THRESHOLD, By
-from attnscan.scan.options import ScanOptions
-from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.pictures.look import Picture
 
 if TYPE_CHECKING:
@@ -50,13 +29,15 @@ def _measures(names: list[str] | None) -> list[str]:
     return list(dict.fromkeys(names or ()))
 
 
+@flattened
 def ablate(
+    *,
     pattern: Patterns = None,
     heads: Annotated[
         str | None,
         typer.Option("--heads", metavar="HEADS", help="Switch off 2-0,6-11 or layer:2, in place of patterns."),
     ] = None,
-    each: Annotated[bool, typer.Option("--each", help="Each head in turn; of --heads, or all.")] = False,
+    singly: Annotated[bool, typer.Option("--each", help="Each head in turn; of --heads, or all.")] = False,
     top: Annotated[
         int | None,
         typer.Option("--top", metavar="N", min=1, help="Of each pattern the N best heads, not those of its label."),
@@ -74,56 +55,40 @@ def ablate(
     draws: Annotated[
         int, typer.Option("--draws", metavar="N", min=2, help="How many sets of other heads to compare with.")
     ] = DRAWS,
-    pairs: Pairs = None,
-    columns: Columns = None,
-    skip_bad: SkipBad = False,
-    on_long: OnLongOption = "truncate",
+    files: PairFiles,
     threshold: Threshold = THRESHOLD,
-    model: Model = None,
-    no_related: NoRelated = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    predictive: PredictiveOption = "auto",
-    batch_tokens: BatchTokens = None,
-    seed: Seed = 0,
-    format: FormatOption = None,
-    csv: Csv = False,
-    output: Output = None,
+    scan: Annotated[ScanChoices, Without("unit", "truncate", "predictive_words", "predictive_pairs")],
+    where: Where,
 ) -> None:
     """Switch heads off, and measure what the model loses. Random heads of the same layers stand beside."""
-    with reported():
-        if (heads is not None or each) and (pattern or top):
-            raise typer.BadParameter("--pattern and --top choose by a scan: leave them out, or --heads and --each")
-        if "predictive" in (pattern or ()) and predictive == "off":
-            raise typer.BadParameter("--predictive off leaves no heads for --pattern predictive")
-        if heads is not None:
-            check_heads_are_named(heads)
-        destination = destination_of(format, csv, output, draws=True)
-        options = ScanOptions(
-            model=model,
-            device=device,
-            dtype=dtype,
-            related=not no_related,
-            on_long=on_long,
-            threshold=threshold,
-            predictive="off" if heads is not None or each else predictive,
-            batch_tokens=batch_tokens,
-            seed=seed,
-        )
-        there = [each.id for each in PATTERNS if each.target is not None or predictive != "off"]
-        names = tuple(name for name in there if not pattern or name in pattern)
-        asked = AblationRequest(names, heads, each, top, by, draws, tuple(measure or ()))
-        found = ablate_pairs(options, PairFiles(pairs or [], columns.split(",") if columns else None, skip_bad), asked)
+    by_pattern = heads is None and not singly
+    if not by_pattern and (pattern or top):
+        raise typer.BadParameter("--pattern and --top choose by a scan: leave them out, or --heads and --each")
+    if "predictive" in (pattern or ()) and scan.predictive == "off":
+        raise typer.BadParameter("--predictive off leaves no heads for --pattern predictive")
+    if heads is not None:
+        check_heads_are_named(heads)
+    destination = where.destination(draws=True)
+    asked = scan.predictive if by_pattern else "off"
+    options = scan.options(on_long=files.on_long, threshold=threshold, predictive=asked)
+    passes = Passes(files, 1 + by_pattern + (by == "mean"), "name a file")
+    with opened(options) as scanner, counter("pairs", passes.how_many) as count:
+        from attnscan.studies.ablation import ablate_requested
+        from attnscan.studies.head_sets import AblationRequest
 
-        def view(width: int) -> RenderableType:
-            from attnscan.views.terminal.ablation import ablation_view
+        request = AblationRequest(tuple(pattern or ()), heads, singly, top, by, draws, tuple(measure or ()))
+        result = ablate_requested(scanner, lambda: passes.read(labelled=True), request, passes.on_bad, count)
+    tell(result.signature, bad=passes.bad)
 
-            return ablation_view(found, width)
+    def view(width: int) -> RenderableType:
+        from attnscan.views.terminal.ablation import ablation_view
 
-        def picture(format: Picture) -> bytes:
-            from attnscan.views.pictures.look import Look
-            from attnscan.views.pictures.picture import ablation_picture
+        return ablation_view(result, width)
 
-            return ablation_picture(found, Look(format))
+    def picture(format: Picture) -> bytes:
+        from attnscan.views.pictures.look import Look
+        from attnscan.views.pictures.picture import ablation_picture
 
-        destination.emit(found.to_frame, view, picture)
+        return ablation_picture(result, Look(format))
+
+    destination.emit(result.to_frame, view, picture)

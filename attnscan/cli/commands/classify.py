@@ -7,34 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.jobs import score_file, score_pair
-from attnscan.cli.messages import reported
 from attnscan.cli.options import (
-    BatchTokens,
-    Csv,
-    DeviceOption,
-    DtypeOption,
-    FormatOption,
-    Model,
-    NoRelated,
-    Output,
+    OneInput,
     Patterns,
-    PredictiveOption,
-    PredictiveWords,
-    Seed,
-    SentenceA,
-    SentenceB,
+    ScanChoices,
     Threshold,
-    Truncate,
-    UnitOption,
-    Weights,
+    Where,
+    Without,
     WithoutDelimiters,
     check_apart,
-    check_input,
-    destination_of,
+    flattened,
 )
+from attnscan.cli.session import kept
+from attnscan.results.files import check_writable, write_file
 from attnscan.results.terms import THRESHOLD
-from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,11 +32,10 @@ EXAMPLES = (
 )
 
 
+@flattened
 def classify(
-    a: SentenceA = None,
-    b: SentenceB = None,
-    model: Model = None,
-    weights: Weights = None,
+    *,
+    given: OneInput,
     pattern: Patterns = None,
     all_heads: Annotated[bool, typer.Option("--all", help="Rank every head.")] = False,
     top: Annotated[
@@ -59,55 +44,38 @@ def classify(
     ] = None,
     threshold: Threshold = THRESHOLD,
     without_delimiters: WithoutDelimiters = False,
-    unit: UnitOption = "token",
-    no_related: NoRelated = False,
-    truncate: Truncate = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    predictive: PredictiveOption = "auto",
-    predictive_words: PredictiveWords = 32,
-    batch_tokens: BatchTokens = None,
-    seed: Seed = 0,
-    format: FormatOption = None,
-    csv: Csv = False,
-    output: Output = None,
+    scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
+    where: Where,
     save_weights: Annotated[
         Path | None, typer.Option("--save-weights", metavar="FILE.npz", help="Save the attention weights as well.")
     ] = None,
 ) -> None:
     """Say what every head does on one input. That is one sentence, or a pair."""
-    with reported():
-        check_input(a, weights, model)
-        if weights is not None and save_weights is not None:
-            raise typer.BadParameter("--weights has nothing to save")
-        check_apart([output, save_weights], [weights])
-        destination = destination_of(format, csv, output)
-        options = ScanOptions(
-            model=model,
-            device=device,
-            dtype=dtype,
-            unit=unit,
-            related=not no_related,
-            on_long="truncate" if truncate else "error",
-            threshold=threshold,
-            predictive=predictive,
-            predictive_words=predictive_words,
-            batch_tokens=batch_tokens,
-            seed=seed,
-        )
-        result = score_file(weights, options) if weights else score_pair(str(a), b, options, save_weights)
-        chosen = pattern or list(result.scores.patterns)
-        order = result.ranking(pattern[0] if pattern else None, without_delimiters=without_delimiters)
+    given.check()
+    if given.weights is not None and save_weights is not None:
+        raise typer.BadParameter("--weights has nothing to save")
+    check_apart([where.output, save_weights], [given.weights])
+    destination = where.destination()
+    options = scan.options(model=given.model, threshold=threshold)
+    if save_weights is not None:
+        check_writable(save_weights)
+    result, attention = kept(given, options)
+    if save_weights is not None:
+        from attnscan.inputs.weights import write_weights
 
-        def frame() -> pd.DataFrame:
-            every_head = result.to_frame(chosen, without_delimiters=without_delimiters)
-            return every_head.iloc[order].head(top or len(order)) if all_heads or pattern or top else every_head
+        write_file(save_weights, write_weights(attention.saved()))
+    names = pattern or list(result.scores.patterns)
+    order = result.ranking(pattern[0] if pattern else None, without_delimiters=without_delimiters)
 
-        def view(width: int) -> RenderableType:
-            from attnscan.views.terminal.classification import all_heads_view, classification_view
+    def frame() -> pd.DataFrame:
+        every_head = result.to_frame(names, without_delimiters=without_delimiters)
+        return every_head.iloc[order].head(top or len(order)) if all_heads or pattern or top else every_head
 
-            if all_heads:
-                return all_heads_view(result, chosen, order[:top], width, without_delimiters)
-            return classification_view(result, chosen, width, top, without_delimiters)
+    def view(width: int) -> RenderableType:
+        from attnscan.views.terminal.classification import all_heads_view, classification_view
 
-        destination.emit(frame, view)
+        if all_heads:
+            return all_heads_view(result, names, order[:top], width, without_delimiters)
+        return classification_view(result, names, width, top, without_delimiters)
+
+    destination.emit(frame, view)

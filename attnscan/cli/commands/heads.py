@@ -2,76 +2,56 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.messages import reported
+from attnscan.cli.messages import counter, progress, say
 from attnscan.cli.options import (
-    BatchTokens,
-    BlockPairs,
-    Columns,
-    Csv,
-    DeviceOption,
-    DtypeOption,
-    EngineOption,
-    FormatOption,
-    Model,
-    NoRelated,
-    OnLongOption,
-    Output,
-    Pairs,
+    ClusterChoices,
+    PairFiles,
     Patterns,
-    PredictiveOption,
-    PredictiveWords,
-    RayAddress,
-    Seed,
-    SkipBad,
-    UnitOption,
+    ScanChoices,
+    Where,
+    Without,
     WithoutDelimiters,
-    WorkerCpus,
-    Workers,
     check_apart,
-    cluster_of,
-    destination_of,
+    flattened,
 )
-from attnscan.cli.pair_jobs import PairFiles, ScanFiles, scan_files, scan_files_on
+from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.results.files import check_writable
-from attnscan.scan.options import ScanOptions
+from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.patterns import PATTERNS
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from attnscan.inputs.pairs import Record
+    from attnscan.results.ranking import Ranking
+    from attnscan.scan.per_pair import PerPairWriter
+    from attnscan.scan.scanner import Scanner
+
 EXAMPLES = (
     "attnscan heads --pattern delimiter --top 5",
     "attnscan heads --pattern next-word --csv > heads.csv",
 )
+_SAVE_EVERY = 5.0  # seconds between two states of a scan
 
 
+@flattened
 def heads(
+    *,
     pattern: Patterns = None,
-    pairs: Pairs = None,
-    columns: Columns = None,
-    skip_bad: SkipBad = False,
-    on_long: OnLongOption = "truncate",
+    files: PairFiles,
     top: Annotated[
         int | None, typer.Option("--top", metavar="N", min=1, help="How many heads of each pattern. [default: 10 or 5]")
     ] = None,
     without_delimiters: WithoutDelimiters = False,
-    model: Model = None,
-    unit: UnitOption = "token",
-    no_related: NoRelated = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    predictive: PredictiveOption = "auto",
-    predictive_words: PredictiveWords = 32,
-    predictive_pairs: Annotated[
-        int, typer.Option("--predictive-pairs", metavar="N", min=1, help="How many pairs to ask it about.")
-    ] = 16,
-    batch_tokens: BatchTokens = None,
-    seed: Seed = 0,
+    scan: Annotated[ScanChoices, Without("truncate")],
     state: Annotated[
         Path | None, typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them.")
     ] = None,
@@ -82,66 +62,129 @@ def heads(
     from_file: Annotated[
         Path | None, typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote.")
     ] = None,
-    engine: EngineOption = "local",
-    ray_address: RayAddress = None,
-    workers: Workers = None,
-    worker_cpus: WorkerCpus = None,
-    block_pairs: BlockPairs = None,
-    format: FormatOption = None,
-    csv: Csv = False,
-    output: Output = None,
+    on: ClusterChoices,
+    where: Where,
 ) -> None:
     """Rank heads for patterns over many pairs. Without --pairs, over those that come along."""
-    with reported():
-        if from_file is not None and (pairs or model or state or per_pair):
-            raise typer.BadParameter("--from needs no pairs and no model, and has nothing to keep")
-        if per_pair is not None and state is not None:
-            raise typer.BadParameter("--per-pair is written whole, and so cannot go on from a --state")
-        cluster = cluster_of(engine, ray_address, workers, worker_cpus, block_pairs)
-        if cluster is not None and (from_file is not None or not pairs):
-            raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
-        if cluster is not None and "-" in (pairs or ()):
-            raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
-        if cluster is not None and state is not None:
-            raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
-        check_apart([state, per_pair, output], [*(pairs or []), from_file])
-        destination = destination_of(format, csv, output)
-        chosen = [each for each in PATTERNS if not pattern or each.id in pattern]
-        options = ScanOptions(
-            model=model,
-            device=device,
-            dtype=dtype,
-            unit=unit,
-            related=not no_related,
-            on_long=on_long,
-            batch_tokens=batch_tokens,
-            predictive=predictive,
-            predictive_words=predictive_words,
-            predictive_pairs=predictive_pairs,
-            seed=seed,
-            patterns=tuple(chosen),
-        )
-        for path in (state, per_pair if cluster is None else None):
-            if path is not None:
-                check_writable(path)
-        if from_file is not None:
-            from attnscan.scan.per_pair import rank_file
+    if from_file is not None and (files.pairs or scan.model or state or per_pair):
+        raise typer.BadParameter("--from needs no pairs and no model, and has nothing to keep")
+    if per_pair is not None and state is not None:
+        raise typer.BadParameter("--per-pair is written whole, and so cannot go on from a --state")
+    cluster = on.options()
+    if cluster is not None and (from_file is not None or not files.pairs):
+        raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
+    if cluster is not None and "-" in files.paths:
+        raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
+    if cluster is not None and state is not None:
+        raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
+    check_apart([state, per_pair, where.output], [*files.paths, from_file])
+    destination = where.destination()
+    asked = tuple(known for known in PATTERNS if not pattern or known.id in pattern)
+    options = scan.options(on_long=files.on_long, patterns=asked)
+    for path in (state, per_pair if cluster is None else None):
+        if path is not None:
+            check_writable(path)
+    interrupted = False
+    if from_file is not None:
+        from attnscan.scan.per_pair import rank_file
 
-            result, interrupted = rank_file(from_file, pattern or ()), False
-        else:
-            files = ScanFiles(
-                PairFiles(pairs or [], columns.split(",") if columns else None, skip_bad), state, per_pair
-            )
-            scanned = scan_files(options, files) if cluster is None else scan_files_on(cluster, options, files)
-            result, interrupted = scanned
-        names = pattern or result.scores.patterns
-        shown = top or (10 if pattern else 5)
+        result = rank_file(from_file, pattern or ())
+    elif cluster is not None:
+        result = _ranked_on(cluster, files, options, per_pair)
+    else:
+        result, interrupted = _ranked(files, options, state, per_pair)
+    names = pattern or result.scores.patterns
+    shown = top or (10 if pattern else 5)
 
-        def view(width: int) -> RenderableType:
-            from attnscan.views.terminal.ranking import ranking_view
+    def view(width: int) -> RenderableType:
+        from attnscan.views.terminal.ranking import ranking_view
 
-            return ranking_view(result, names, shown, width, without_delimiters)
+        return ranking_view(result, names, shown, width, without_delimiters)
 
-        destination.emit(lambda: result.to_frame(names, top, without_delimiters=without_delimiters), view)
-        if interrupted:
-            raise typer.Exit(130)
+    destination.emit(lambda: result.to_frame(names, top, without_delimiters=without_delimiters), view)
+    if interrupted:
+        raise typer.Exit(130)
+
+
+def _ranked(
+    files: PairFiles, options: ScanOptions, state_file: Path | None, per_pair: Path | None
+) -> tuple[Ranking, bool]:
+    """The heads ranked over all pairs, or those up to Ctrl-C; and whether that came."""
+    passes = Passes(files)
+    records = passes.read()
+    source = chosen(options)
+    with (
+        _held(state_file),
+        opened(options, source) as scanner,
+        _pair_writer(per_pair, options) as writer,
+    ):
+        result, interrupted = _scanned(scanner, records, passes, state_file, writer)
+    tell(result.signature, bad=passes.bad)
+    return result, interrupted
+
+
+def _scanned(
+    scanner: Scanner, records: Iterator[Record], passes: Passes, state_file: Path | None, writer: PerPairWriter | None
+) -> tuple[Ranking, bool]:
+    from attnscan.scan.local import ScanState, scan
+    from attnscan.scan.state import load_state, save_state
+    from attnscan.scan.stream import unseen
+
+    state, interrupted, saved = ScanState(), False, time.monotonic()
+    on_pairs = None if writer is None else writer.write
+    try:
+        if state_file is not None and state_file.exists():
+            state = load_state(state_file, scanner)
+        rest = unseen(records, state.seen, scanner.options)
+        with (
+            counter("pairs", passes.how_many) as count,
+            closing(scan(scanner, rest, state, passes.on_bad, on_pairs, count)) as states,
+        ):
+            for after in states:
+                state = after
+                if state_file is not None and time.monotonic() - saved > _SAVE_EVERY:
+                    save_state(state_file, state, scanner)
+                    saved = time.monotonic()
+    except KeyboardInterrupt:
+        if state.sums is None:
+            raise
+        interrupted = True
+        how = "the same command goes on from there" if state_file else "--state FILE would keep what is done"
+        say(f"interrupted after {state.seen.read} pairs; {how}")
+    if state_file is not None and state.sums is not None:
+        save_state(state_file, state, scanner)
+    with progress("pairs asked for predictive words") as report:
+        result = state.finish(scanner, report, on_pairs, predictive=not interrupted)
+    if writer is not None:
+        writer.finish(result.signature, result.scores.grid)
+    return result, interrupted
+
+
+def _ranked_on(cluster: ClusterOptions, files: PairFiles, options: ScanOptions, per_pair: Path | None) -> Ranking:
+    """The heads ranked over all pairs on a cluster; an interrupted scan has no ranking, and raises."""
+    from attnscan.scan.cluster.blocks import BlockFiles
+    from attnscan.scan.cluster.scan import scan_on_ray
+
+    columns = None if files.sentence_columns is None else tuple(files.sentence_columns)
+    blocks = BlockFiles(tuple(files.paths), columns, files.skip_bad, cluster.block_pairs)
+    result, bad = scan_on_ray(options, blocks, cluster, per_pair=per_pair, say=say)
+    for error in bad.first:
+        say(f"skipped: {error}")
+    tell(result.signature, bad=bad.count)
+    return result
+
+
+def _held(path: Path | None) -> AbstractContextManager[None]:
+    if path is None:
+        return nullcontext()
+    from attnscan.scan.state import held
+
+    return held(path)
+
+
+def _pair_writer(path: Path | None, options: ScanOptions) -> AbstractContextManager[PerPairWriter | None]:
+    if path is None:
+        return nullcontext()
+    from attnscan.scan.per_pair import PerPairWriter
+
+    return PerPairWriter(path, [pattern.id for pattern in options.patterns])

@@ -9,8 +9,7 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.destination import Destination
-from attnscan.cli.messages import reported
-from attnscan.cli.options import Csv, DeviceOption, FormatOption, Output, destination_of
+from attnscan.cli.options import DeviceOption, Where, flattened
 from attnscan.model.sources import Device
 from attnscan.scan.options import ScanOptions
 
@@ -24,7 +23,9 @@ EXAMPLES = (
 )
 
 
+@flattened
 def models(
+    *,
     checkpoint: Annotated[
         str | None,
         typer.Argument(
@@ -35,17 +36,14 @@ def models(
         ),
     ] = None,
     device: DeviceOption = "auto",
-    format: FormatOption = None,
-    csv: Csv = False,
-    output: Output = None,
+    where: Where,
 ) -> None:
     """Show which models can run now. Or, given a checkpoint, what can be scored in it."""
-    with reported():
-        destination = destination_of(format, csv, output)
-        if checkpoint is None:
-            _show_all(destination)
-        else:
-            _show_one(checkpoint, device, destination)
+    destination = where.destination()
+    if checkpoint is None:
+        _show_all(destination)
+    else:
+        _show_one(checkpoint, device, destination)
 
 
 def _show_all(destination: Destination) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from attnscan.cli.destination import Destination, encoded, write_stdout
-from attnscan.cli.messages import reported
 
 EXAMPLES = (
     "attnscan patterns",
@@ -13,8 +12,7 @@ EXAMPLES = (
 
 def patterns() -> None:
     """Show the seven patterns and what each counts. No model is needed."""
-    with reported():
-        from attnscan.views.terminal.patterns import patterns_text
+    from attnscan.views.terminal.patterns import patterns_text
 
-        Destination("table")  # says so if there is no standard output
-        write_stdout(encoded(patterns_text()))
+    Destination("table")  # says so if there is no standard output
+    write_stdout(encoded(patterns_text()))

@@ -9,30 +9,11 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
-from attnscan.cli.jobs import keep
-from attnscan.cli.messages import reported
-from attnscan.cli.options import (
-    BatchTokens,
-    DeviceOption,
-    DtypeOption,
-    Model,
-    NoRelated,
-    PredictiveOption,
-    PredictiveWords,
-    Seed,
-    SentenceA,
-    SentenceB,
-    Threshold,
-    Truncate,
-    UnitOption,
-    Weights,
-    WithoutDelimiters,
-    check_input,
-)
+from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, WithoutDelimiters, flattened
+from attnscan.cli.session import kept
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.heads import check_heads_are_named, heads_named
 from attnscan.results.terms import THRESHOLD
-from attnscan.scan.options import ScanOptions
 from attnscan.views.pictures.look import Picture
 
 if TYPE_CHECKING:
@@ -46,10 +27,10 @@ EXAMPLES = (
 Kind = Literal["map", "scores", "head", "layers"]
 
 
+@flattened
 def plot(
+    *,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The picture: .svg, .pdf or .png.")],
-    a: SentenceA = None,
-    b: SentenceB = None,
     kind: Annotated[
         Kind,
         typer.Option(
@@ -69,51 +50,30 @@ def plot(
     width: Annotated[
         float, typer.Option("--width", metavar="INCHES", min=2, max=20, help="Of the picture; a column's is 3.3.")
     ] = 3.3,
-    model: Model = None,
-    weights: Weights = None,
+    given: OneInput,
     threshold: Threshold = THRESHOLD,
     without_delimiters: WithoutDelimiters = False,
-    unit: UnitOption = "token",
-    no_related: NoRelated = False,
-    truncate: Truncate = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    predictive: PredictiveOption = "auto",
-    predictive_words: PredictiveWords = 32,
-    batch_tokens: BatchTokens = None,
-    seed: Seed = 0,
+    scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
 ) -> None:
     """Draw what heads do on one input, for a paper or a slide."""
-    with reported():
-        check_input(a, weights, model)
-        if (kind == "head") != (heads is not None) or (lines and kind != "head"):
-            raise typer.BadParameter("--kind head needs --heads, and --heads and --lines need --kind head")
-        if without_delimiters and kind not in ("scores", "layers"):
-            raise typer.BadParameter("--without-delimiters is for --kind scores and --kind layers")
-        picture = picture_format_of(output)
-        check_writable(output)
-        if heads is not None:
-            check_heads_are_named(heads)
-        check_pictures_can_be_drawn()
-        options = ScanOptions(
-            model=model,
-            device=device,
-            dtype=dtype,
-            unit=unit,
-            related=not no_related,
-            on_long="truncate" if truncate else "error",
-            threshold=threshold,
-            predictive="off" if kind == "head" else predictive,  # weights alone are drawn
-            predictive_words=predictive_words,
-            batch_tokens=batch_tokens,
-            seed=seed,
-        )
-        result, attention = keep(a, b, weights, options)
-        if heads is not None:
-            content = _heads(result, attention, heads, picture, width, lines)
-        else:
-            content = _scores(result, kind, picture, width, without_delimiters)
-        write_file(output, content)
+    given.check()
+    if (kind == "head") != (heads is not None) or (lines and kind != "head"):
+        raise typer.BadParameter("--kind head needs --heads, and --heads and --lines need --kind head")
+    if without_delimiters and kind not in ("scores", "layers"):
+        raise typer.BadParameter("--without-delimiters is for --kind scores and --kind layers")
+    picture = picture_format_of(output)
+    check_writable(output)
+    if heads is not None:
+        check_heads_are_named(heads)
+    check_pictures_can_be_drawn()
+    asked = "off" if kind == "head" else scan.predictive  # weights alone are drawn
+    options = scan.options(model=given.model, threshold=threshold, predictive=asked)
+    result, attention = kept(given, options)
+    if heads is not None:
+        content = _heads(result, attention, heads, picture, width, lines)
+    else:
+        content = _scores(result, kind, picture, width, without_delimiters)
+    write_file(output, content)
 
 
 def _heads(

@@ -6,24 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.jobs import ask_dependencies
-from attnscan.cli.messages import reported
-from attnscan.cli.options import (
-    BatchTokens,
-    Csv,
-    DeviceOption,
-    DtypeOption,
-    FormatOption,
-    Model,
-    Output,
-    PredictiveOption,
-    PredictiveWords,
-    SentenceB,
-    Truncate,
-    UnitOption,
-    destination_of,
-)
-from attnscan.scan.options import ScanOptions
+from attnscan.cli.messages import progress
+from attnscan.cli.options import ScanChoices, SentenceB, Where, Without, flattened
+from attnscan.cli.session import chosen, tell
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -34,39 +19,29 @@ EXAMPLES = (
 )
 
 
+@flattened
 def predictive(
+    *,
     a: Annotated[str, typer.Argument(metavar="A", help="Sentence A.")],
     b: SentenceB = None,
-    model: Model = None,
-    unit: UnitOption = "token",
-    truncate: Truncate = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    measure: PredictiveOption = "auto",
-    words: PredictiveWords = 32,
-    batch_tokens: BatchTokens = None,
-    format: FormatOption = None,
-    csv: Csv = False,
-    output: Output = None,
+    scan: Annotated[ScanChoices, Without("no_related", "predictive_pairs", "seed")],
+    where: Where,
 ) -> None:
     """Say which words of one input help the model to predict which."""
-    with reported():
-        destination = destination_of(format, csv, output)
-        options = ScanOptions(
-            model=model,
-            unit=unit,
-            on_long="truncate" if truncate else "error",
-            device=device,
-            dtype=dtype,
-            predictive=measure,
-            predictive_words=words,
-            batch_tokens=batch_tokens,
-        )
-        result = ask_dependencies(a, b, options)
+    destination = where.destination()
+    options = scan.options()
+    from attnscan.inputs.pairs import Pair
 
-        def view(width: int) -> RenderableType:
-            from attnscan.views.terminal.dependencies import dependencies_view
+    pair, source = Pair(a, b), chosen(options)
+    from attnscan.scan.one_input import dependencies
 
-            return dependencies_view(result, width)
+    with progress("hidden sequences") as report:
+        result = dependencies(pair, options, source, report)
+    tell(result.signature, length=len(result.units))
 
-        destination.emit(result.to_frame, view)
+    def view(width: int) -> RenderableType:
+        from attnscan.views.terminal.dependencies import dependencies_view
+
+        return dependencies_view(result, width)
+
+    destination.emit(result.to_frame, view)

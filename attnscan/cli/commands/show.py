@@ -8,31 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.jobs import keep, show_heads
-from attnscan.cli.messages import reported
-from attnscan.cli.options import (
-    BatchTokens,
-    Csv,
-    DeviceOption,
-    DtypeOption,
-    FormatOption,
-    Model,
-    NoRelated,
-    Output,
-    PredictiveOption,
-    Seed,
-    SentenceA,
-    SentenceB,
-    Token,
-    Truncate,
-    Weights,
-    check_apart,
-    check_input,
-    destination_of,
-)
-from attnscan.results.heads import check_heads_are_named
+from attnscan.cli.options import OneInput, ScanChoices, Token, Where, Without, check_apart, flattened
+from attnscan.cli.session import kept
+from attnscan.results.heads import check_heads_are_named, heads_named, token_named
 from attnscan.results.terms import Sentence
-from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -50,13 +29,13 @@ def _window(text: str | None) -> str | None:
     return text
 
 
+@flattened
 def show(
+    *,
     heads: Annotated[
         str,
         typer.Argument(metavar="HEADS", autocompletion=completion.heads, help="2-0, or 2-0,6-11, or layer:2, or all."),
     ],
-    a: SentenceA = None,
-    b: SentenceB = None,
     average: Annotated[bool, typer.Option("--average", help="Show the heads' mean, not each.")] = False,
     token: Token = None,
     from_sentence: Annotated[Sentence | None, typer.Option("--from", help="Queries of this sentence only.")] = None,
@@ -68,48 +47,35 @@ def show(
     top: Annotated[
         int | None, typer.Option("--top", metavar="N", min=1, help="List the N strongest weights, draw no map.")
     ] = None,
-    model: Model = None,
-    weights: Weights = None,
-    no_related: NoRelated = False,
-    truncate: Truncate = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    predictive: PredictiveOption = "off",
-    batch_tokens: BatchTokens = None,
-    seed: Seed = 0,
-    format: FormatOption = None,
-    csv: Csv = False,
-    output: Output = None,
+    given: OneInput,
+    scan: Annotated[ScanChoices, Without("model", "unit", "predictive_words", "predictive_pairs")] = ScanChoices(
+        predictive="off"
+    ),
+    where: Where,
 ) -> None:
     """Show the weights of one head, or of several, on one input."""
-    with reported():
-        check_input(a, weights, model)
-        check_heads_are_named(heads)
-        check_apart([output], [weights])
-        destination = destination_of(format, csv, output)
-        options = ScanOptions(
-            model=model,
-            device=device,
-            dtype=dtype,
-            related=not no_related,
-            on_long="truncate" if truncate else "error",
-            predictive=predictive,
-            batch_tokens=batch_tokens,
-            seed=seed,
-        )
-        first, last = window.split("-") if window else (None, None)
-        shown = show_heads(
-            keep(a, b, weights, options),
-            heads=heads,
-            average=average,
-            token=token,
-            sentences=(from_sentence, to_sentence),
-            window=None if first is None or last is None else (int(first), int(last)),
-        )
+    given.check()
+    check_heads_are_named(heads)
+    check_apart([where.output], [given.weights])
+    destination = where.destination()
+    result, attention = kept(given, scan.options(model=given.model))
+    from attnscan.results.head_weights import HeadWeights, tokens_within
 
-        def view(width: int) -> RenderableType:
-            from attnscan.views.terminal.head_weights import head_view
+    ends = None if window is None else [int(end) for end in window.split("-")]
+    within = None if ends is None else (ends[0], ends[1])
+    query = None if token is None else token_named(token, attention.tokens)
+    weights = HeadWeights(
+        result=result,
+        attention=attention,
+        heads=tuple(heads_named(heads, attention.grid)),
+        average=average,
+        queries=tokens_within(attention, from_sentence, within if query is None else None, query),
+        keys=tokens_within(attention, to_sentence, within),
+    )
 
-            return head_view(shown, width, top)
+    def view(width: int) -> RenderableType:
+        from attnscan.views.terminal.head_weights import head_view
 
-        destination.emit(shown.to_frame, view)
+        return head_view(weights, width, top)
+
+    destination.emit(weights.to_frame, view)

@@ -6,30 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.messages import reported
-from attnscan.cli.options import (
-    BatchTokens,
-    Columns,
-    Csv,
-    DeviceOption,
-    DtypeOption,
-    FormatOption,
-    Model,
-    NoRelated,
-    OnLongOption,
-    Output,
-    Pairs,
-    Queries,
-    Seed,
-    SkipBad,
-    Threshold,
-    destination_of,
-)
-from attnscan.cli.pair_jobs import PairFiles
-from attnscan.cli.study_jobs import similar_pairs
+from attnscan.cli.messages import counter
+from attnscan.cli.options import PairFiles, ScanChoices, Threshold, Where, Without, flattened
+from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import QUERIES, THRESHOLD, WITHIN
-from attnscan.scan.options import ScanOptions
 from attnscan.views.pictures.look import Picture
 
 if TYPE_CHECKING:
@@ -38,7 +19,9 @@ if TYPE_CHECKING:
 EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o divergence.csv")
 
 
+@flattened
 def similar(
+    *,
     heads: Annotated[
         str | None, typer.Option("--heads", metavar="HEADS", help="Show those nearest to these: 2-0,6-11 or layer:2.")
     ] = None,
@@ -49,53 +32,41 @@ def similar(
         float,
         typer.Option("--within", metavar="X", min=0, max=0.7, help="How far apart a group's heads may be, in nats."),
     ] = WITHIN,
-    queries: Queries = QUERIES,
+    queries: Annotated[
+        int, typer.Option("--queries", metavar="N", min=1, help="How many words of an input to compare attention by.")
+    ] = QUERIES,
     matrix: Annotated[bool, typer.Option("--matrix", help="Rows of every head's divergence from every other.")] = False,
-    pairs: Pairs = None,
-    columns: Columns = None,
-    skip_bad: SkipBad = False,
-    on_long: OnLongOption = "truncate",
+    files: PairFiles,
     threshold: Threshold = THRESHOLD,
-    model: Model = None,
-    no_related: NoRelated = False,
-    device: DeviceOption = "auto",
-    dtype: DtypeOption = "auto",
-    batch_tokens: BatchTokens = None,
-    seed: Seed = 0,
-    format: FormatOption = None,
-    csv: Csv = False,
-    output: Output = None,
+    scan: Annotated[ScanChoices, Without("unit", "truncate", "predictive", "predictive_words", "predictive_pairs")],
+    where: Where,
 ) -> None:
     """Find heads that attend alike. The nearest of each, groups, and with -o FILE.svg a map of all."""
-    with reported():
-        if heads is not None:
-            check_heads_are_named(heads)
-        destination = destination_of(format, csv, output, draws=True)
-        if matrix and destination.format == "table":
-            raise typer.BadParameter("--matrix is for a file or for programs: give --csv, --format or -o")
-        options = ScanOptions(
-            model=model,
-            device=device,
-            dtype=dtype,
-            related=not no_related,
-            on_long=on_long,
-            threshold=threshold,
-            predictive="off",
-            batch_tokens=batch_tokens,
-            seed=seed,
-        )
-        files = PairFiles(pairs or [], columns.split(",") if columns else None, skip_bad)
-        found = similar_pairs(options, files, queries, within)
+    if heads is not None:
+        check_heads_are_named(heads)
+    destination = where.destination(draws=True)
+    if matrix and destination.format == "table":
+        raise typer.BadParameter("--matrix is for a file or for programs: give --csv, --format or -o")
+    options = scan.options(on_long=files.on_long, threshold=threshold, predictive="off")
+    from attnscan.results.similarity import check_heads_can_be_grouped
 
-        def view(width: int) -> RenderableType:
-            from attnscan.views.terminal.similarity import similarity_view
+    check_heads_can_be_grouped()
+    passes = Passes(files)
+    with opened(options) as scanner, counter("pairs", passes.how_many) as count:
+        from attnscan.studies import similarity
 
-            return similarity_view(found, width, heads, nearest)
+        result = similarity.similar(scanner, passes.read(), queries, within, passes.on_bad, count)
+    tell(result.signature, bad=passes.bad)
 
-        def picture(format: Picture) -> bytes:
-            from attnscan.views.pictures.look import Look
-            from attnscan.views.pictures.picture import similarity_picture
+    def view(width: int) -> RenderableType:
+        from attnscan.views.terminal.similarity import similarity_view
 
-            return similarity_picture(found, Look(format))
+        return similarity_view(result, width, heads, nearest)
 
-        destination.emit(found.to_matrix if matrix else lambda: found.to_frame(nearest), view, picture)
+    def picture(format: Picture) -> bytes:
+        from attnscan.views.pictures.look import Look
+        from attnscan.views.pictures.picture import similarity_picture
+
+        return similarity_picture(result, Look(format))
+
+    destination.emit(result.to_matrix if matrix else lambda: result.to_frame(nearest), view, picture)

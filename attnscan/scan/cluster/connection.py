@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 
-from attnscan.errors import DeviceError, EngineError
+from attnscan.errors import DeviceError, EngineError, needs
 from attnscan.model.sources import Device
 from attnscan.scan.options import ClusterOptions, ScanOptions
 
-try:
+with needs("--engine ray needs Ray", "ray", EngineError):
     import ray
     import ray.data  # sets its logger up when it is imported
-except ImportError:
-    raise EngineError("--engine ray needs Ray, which is not installed", "run: pip install 'attnscan[ray]'") from None
 
 
 _PATIENCE = 5.0  # seconds, for a cluster to answer

@@ -1,0 +1,120 @@
+"""What commands do between parsing and printing: read pairs, open a model, and tell what the user should know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscan.cli.messages import WITHOUT_TAP, progress, say
+from attnscan.cli.options import OneInput, PairFiles
+from attnscan.errors import InputError, PairsError
+from attnscan.scan.options import ScanOptions
+
+if TYPE_CHECKING:
+    from attnscan.inputs.pairs import Record
+    from attnscan.model.sources import Source
+    from attnscan.results.attention import Attention
+    from attnscan.results.classification import Classification
+    from attnscan.results.signature import Signature
+    from attnscan.scan.scanner import Scanner
+    from attnscan.scan.stream import OnBad
+
+
+class Passes:
+    """Files of pairs that are read once or several times; the first pass alone tells and counts what is bad in them.
+
+    Raises: PairsError if something among them can be read only once, and that is not enough.
+    """
+
+    def __init__(self, files: PairFiles, count: int = 1, remedy: str = "") -> None:
+        self.bad = 0
+        """How many records were skipped."""
+        self._files = files
+        self._begun = 0
+        once = [path for path in files.paths if path == "-" or (Path(path).exists() and not Path(path).is_file())]
+        if once and count > 1:
+            name = "standard input" if once[0] == "-" else once[0]
+            raise PairsError(f"{name} can be read only once, and this takes {count} passes", remedy)
+
+    def read(self, *, labelled: bool = False) -> Iterator[Record]:
+        """Begin a pass over all pairs; `labelled`, with what a column `label` says."""
+        from attnscan.inputs.pairs import read_pairs, shipped_pairs
+
+        self._begun += 1
+        if not self._files.paths:
+            return shipped_pairs()
+        return read_pairs(self._files.paths, self._files.sentence_columns, self.on_bad, labelled=labelled)
+
+    def how_many(self) -> int | None:
+        """About how many pairs there are, if that can be told."""
+        from attnscan.inputs.pairs import about_how_many
+
+        return about_how_many(self._files.paths)
+
+    @property
+    def on_bad(self) -> OnBad | None:
+        """What a bad record is handed to; without it, it stops the run."""
+        return self._skip if self._files.skip_bad else None
+
+    def _skip(self, error: InputError) -> None:
+        if self._begun == 1:
+            self.bad += 1
+            if self.bad <= 3:
+                say(f"skipped: {error}")
+
+
+def chosen(options: ScanOptions) -> Source:
+    """The model that was asked for, before torch is imported: a wrong name is answered at once."""
+    from attnscan.model.sources import choose
+
+    source = choose(options.model)
+    say(source.note)
+    return source
+
+
+def opened(options: ScanOptions, source: Source | None = None) -> Scanner:
+    """The model that was asked for, or a `source` that was chosen before, made ready. Use it in a `with`."""
+    source = source or chosen(options)
+    from attnscan.scan.scanner import Scanner
+
+    return Scanner(options, source)
+
+
+def kept(given: OneInput, options: ScanOptions) -> tuple[Classification, Attention]:
+    """Score saved weights, or else one input, and keep the attention."""
+    if given.weights is not None:
+        from attnscan.inputs.weights import read_weights
+
+        saved = read_weights(given.weights)  # before torch: a bad file is answered at once
+        from attnscan.scan.one_input import classify_weights_and_keep
+
+        return classify_weights_and_keep(saved, given.weights.name, options)
+    from attnscan.inputs.pairs import Pair
+
+    pair, source = Pair(str(given.a), given.b), chosen(options)
+    from attnscan.scan.one_input import classify_and_keep
+
+    with progress("hidden sequences") as report:
+        result, attention = classify_and_keep(pair, options, source, report)
+    tell(result.signature, length=len(attention.tokens))
+    return result, attention
+
+
+def tell(*signatures: Signature, bad: int = 0, length: int | None = None) -> None:
+    """Tell how inputs were read: without a tap, cut, or not at all. Of two models on the same pairs, the first counts.
+
+    `bad` records were skipped; `length` is that of an input that is alone, as the model read it.
+    """
+    for signature in signatures:
+        if signature.read_by == "output_attentions":
+            say(f"{signature.model}: {WITHOUT_TAP}" if len(signatures) > 1 else WITHOUT_TAP)
+    first = signatures[0]
+    if bad:
+        say(f"{bad} bad records were skipped")
+    if first.pairs_truncated and length is not None:
+        say(f"the input was cut to the {length} tokens that the model reads")
+    elif first.pairs_truncated:
+        say(f"{first.pairs_truncated} of {first.pairs_read} inputs were cut to what the model reads")
+    if first.pairs_skipped:
+        say(f"{first.pairs_skipped} of {first.pairs_read} inputs were skipped")
