@@ -10,10 +10,11 @@ column more, `file`. What one file says of itself in its metadata stands there i
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,7 @@ import numpy as np
 from attnscan.errors import OutputError, PairsError, needs
 from attnscan.results.files import begun, explained, settle
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import FloatArray, Scores, ScoreTable
+from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.signature import Signature
 from attnscan.scoring.sums import Sums
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _KINDS = ("", "words_")  # with every key, with words alone
-_MOMENTS = ("weight", "weight2", "weight_n", "n", "n2", "chance", "pairs")
 _MAX_HEADS = 1 << 20  # of a file that is read: layers x heads
 _COMMON = "_common_metadata"  # what Parquet's readers call a file that holds no rows
 _PART = re.compile(r"[a-z0-9-]{1,40}")
@@ -135,11 +135,12 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
         patterns = tuple(about["patterns"])
         if not 0 < layers * heads <= _MAX_HEADS or len(patterns) > 127:
             raise ValueError("a grid of no model")
-        sums = _Moments((layers, heads, len(patterns)))
+        sums = [Sums(*np.zeros((len(fields(Sums)), layers, heads, len(patterns)))) for _ in _KINDS]
         for name in files:
             with parquet.ParquetFile(name) as file:
-                for batch in file.iter_batches(batch_size=1 << 16):
-                    sums.add(batch, patterns)
+                for rows in file.iter_batches(batch_size=1 << 16):
+                    for kind, prefix in enumerate(_KINDS):
+                        sums[kind] += _summed(rows, patterns, (layers, heads), prefix)
         signature = Signature(**about["signature"])
     except FileNotFoundError:
         raise PairsError(f"there is no file {path}", "check the path") from None
@@ -155,7 +156,8 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
         )
     nothing = np.full((layers, heads), np.nan)
     part_of = (None,) * len(patterns)
-    return Ranking(Scores(patterns, part_of, sums.table(""), sums.table("words_"), nothing), signature)
+    every_key, words_only = (of_kind.finish() for of_kind in sums)
+    return Ranking(Scores(patterns, part_of, every_key, words_only, nothing), signature)
 
 
 def _told(path: Path) -> tuple[dict[str, Any], list[Path]]:
@@ -187,42 +189,21 @@ def _repeated(text: str, times: int) -> pa.DictionaryArray:
     return arrow.DictionaryArray.from_arrays(np.zeros(times, dtype=np.int8), [readable])
 
 
-class _Moments:
-    """Sums over the rows of a file, by layer, head and pattern."""
+def _summed(rows: pa.RecordBatch, patterns: Sequence[str], grid: tuple[int, int], prefix: str) -> Sums:
+    """The sums of some rows, with every key or with words alone. Raises: ValueError if a row is of another grid."""
+    numbers = {pattern: i for i, pattern in enumerate(patterns)}
+    shape = (*grid, len(patterns))
+    pattern = np.array([numbers[name] for name in rows.column("pattern").to_pylist()], dtype=np.int64)
+    layer, head = (rows.column(name).to_numpy().astype(np.int64) for name in ("layer", "head"))
+    place = np.ravel_multi_index((layer, head, pattern), shape)
+    score, chance, n = (rows.column(f"{prefix}{name}").to_numpy() for name in ("score", "chance", "n"))
+    some = n > 0  # where words alone leave no query, there is no score
+    score, chance, n, place = score[some], chance[some], n[some].astype(float), place[some]
 
-    def __init__(self, shape: tuple[int, int, int]) -> None:
-        self._sums = {prefix: {name: np.zeros(shape) for name in _MOMENTS} for prefix in _KINDS}
+    def by_place(values: FloatArray) -> FloatArray:
+        return np.bincount(place, values, math.prod(shape)).astype(float).reshape(shape)
 
-    def add(self, batch: pa.RecordBatch, patterns: Sequence[str]) -> None:
-        """Add rows."""
-        columns = {name: batch.column(name) for name in batch.schema.names}
-        numbers = {pattern: i for i, pattern in enumerate(patterns)}
-        p = np.array([numbers[name] for name in columns["pattern"].to_pylist()], dtype=np.int64)
-        place = (columns["layer"].to_numpy().astype(np.int64), columns["head"].to_numpy().astype(np.int64), p)
-        if min(map(np.min, place[:2]), default=0) < 0:
-            raise ValueError("a head below zero")
-        for prefix in _KINDS:
-            n = columns[f"{prefix}n"].to_numpy().astype(float)
-            some = n > 0
-            where = tuple(index[some] for index in place)
-            n = n[some]
-            weight = columns[f"{prefix}score"].to_numpy()[some] * n
-            chance = columns[f"{prefix}chance"].to_numpy()[some] * n
-            each = {
-                "weight": weight,
-                "weight2": weight**2,
-                "weight_n": weight * n,
-                "n": n,
-                "n2": n**2,
-                "chance": chance,
-            }
-            for name, values in {**each, "pairs": np.ones_like(n)}.items():
-                np.add.at(self._sums[prefix][name], where, values)
-
-    def table(self, prefix: str) -> ScoreTable:
-        """The table that they finish into."""
-        sums = self._sums[prefix]
-        return Sums(**sums, whole=np.full_like(sums["weight"], np.nan)).finish()
+    return Sums.of(score * n, n, chance * n, np.full_like(n, np.nan), add=by_place)
 
 
 def _pyarrow() -> tuple[Any, Any]:

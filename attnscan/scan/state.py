@@ -11,7 +11,7 @@ import json
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,17 @@ from attnscan.scan.stream import Seen
 from attnscan.scoring.sums import ScoreSums, Sums
 
 _FORMAT = 2
+_SUMS = {
+    "weight": "total",
+    "weight2": "squares",
+    "weight_n": "products",
+    "n": "n",
+    "n2": "n_squares",
+    "pairs": "pairs",
+    "chance": "chance",
+    "whole": "whole",
+}
+"""What the file calls each sum, and what `Sums` does."""
 _MAX_BYTES = 256 << 20  # 384 heads x 7 patterns take less than 1 MiB
 
 
@@ -96,8 +107,8 @@ def _dumped(sums: ScoreSums) -> dict[str, Any]:
     return {
         "patterns": sums.patterns,
         "part_of": sums.part_of,
-        "every_key": {f.name: getattr(sums.every_key, f.name).tolist() for f in fields(Sums)},
-        "words_only": {f.name: getattr(sums.words_only, f.name).tolist() for f in fields(Sums)},
+        "every_key": {name: getattr(sums.every_key, field).tolist() for name, field in _SUMS.items()},
+        "words_only": {name: getattr(sums.words_only, field).tolist() for name, field in _SUMS.items()},
         "entropy": sums.entropy.tolist(),
         "words": sums.words,
     }
@@ -114,7 +125,7 @@ def _seen(*, read: int, truncated: int, skipped: int, digest: str, sample: list[
 def _loaded(data: Mapping[str, Any], shape: tuple[int, int, int]) -> ScoreSums:
     entropy = _array(data["entropy"], shape[:2])
     every_key, words_only = (
-        Sums(**{f.name: _array(data[kind][f.name], shape) for f in fields(Sums)})
+        Sums(**{field: _array(data[kind][name], shape) for name, field in _SUMS.items()})
         for kind in ("every_key", "words_only")
     )
     return ScoreSums(

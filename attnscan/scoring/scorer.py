@@ -15,7 +15,7 @@ from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.readout import Columns, Readout, exact
-from attnscan.scoring.sums import ScoreSums, Sums
+from attnscan.scoring.sums import ScoreSums
 from attnscan.scoring.targets import Target
 
 _KINDS = ("every_key", "words_only")
@@ -118,10 +118,6 @@ class Scorer:
 
         Raises: CaptureError if the model's attention is not finite.
         """
-        pairs = self.pair_sums()
-        every_key, words_only = (
-            Sums.of(*(pairs[f"{kind}.{name}"] for name in ("weight", "n", "chance", "whole"))) for kind in _KINDS
-        )
         entropy = self._entropy.cpu().numpy().astype(np.float64)
         if not np.isfinite(entropy).all():
             layer = int(np.argwhere(~np.isfinite(entropy))[:, 1].min())
@@ -129,11 +125,10 @@ class Scorer:
                 f"the attention weights are not finite from layer {layer} on",
                 "the checkpoint's weights hold NaN or infinity, or --dtype float16 overflows: try float32",
             )
-        return ScoreSums(
+        return ScoreSums.of(
+            self.pair_sums(),
             patterns=tuple(target.id for target in self._targets),
             part_of=tuple(target.part_of for target in self._targets),
-            every_key=every_key,
-            words_only=words_only,
             entropy=entropy.sum(0),
             words=float(self._words.sum()),
         )

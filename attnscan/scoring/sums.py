@@ -1,65 +1,151 @@
 """Sums over pairs: what travels between batches, processes and machines, and what it finishes into.
 
-Sums, never averages: of each pair's weight on target S, its number of eligible queries n, their squares and their
-product. Adding is all it takes to combine them, in any order.
+Sums, never averages: of each pair's S and n, where S is a weight on target, a divergence or a loss, and n says of how
+many queries, words or answers it is the sum; of their squares and their product. Adding is all it takes to combine
+them, in any order, and the ratio ΣS / Σn and its standard error follow from them by one rule, `RatioProducts`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING
+from typing import Self
 
 import numpy as np
 
 from attnscan.results.scores import FloatArray, Scores, ScoreTable
 
-if TYPE_CHECKING:
-    pass
+PairSums = Mapping[str, FloatArray]
+"""Pairs' own sums, as `Scorer.pair_sums` names them. Shape: each [pair, layer, head, pattern]."""
+
+
+def _over_pairs(values: FloatArray) -> FloatArray:
+    total: FloatArray = values.sum(0)
+    return total
+
+
+def _root(variance: FloatArray) -> FloatArray:
+    error: FloatArray = np.sqrt(variance.clip(0))
+    return error
 
 
 @dataclass(frozen=True)
-class Sums:
-    """Sums over pairs. Shape: each [layer, head, pattern], float64."""
+class RatioSums:
+    """Sums over pairs, of which a ratio ΣS / Σn and its error follow.
 
-    weight: FloatArray
-    """Of S: a pair's weight on target, summed over its eligible queries."""
-    weight2: FloatArray
+    Shape: any, float64; those of n may be smaller, if they broadcast.
+    """
+
+    total: FloatArray
+    """Of S."""
+    squares: FloatArray
     """Of S squared."""
-    weight_n: FloatArray
+    products: FloatArray
     """Of S x n."""
     n: FloatArray
-    """Of n: a pair's number of eligible queries."""
-    n2: FloatArray
+    """Of n."""
+    n_squares: FloatArray
     """Of n squared."""
+    pairs: FloatArray
+    """Pairs with an n above zero."""
+
+    @classmethod
+    def of(
+        cls, total: FloatArray, n: FloatArray, *more: FloatArray, add: Callable[..., FloatArray] = _over_pairs
+    ) -> Self:
+        """The sums of some pairs, and of whatever `more` a subclass adds up.
+
+        Shape: each [pair, ...]; anything that `add` makes sums of, in place of adding over the first axis.
+        """
+        terms = (total, total**2, total * n, n, n**2, (n > 0).astype(float), *more)
+        return cls(*(add(values) for values in terms))
+
+    def __add__(self, other: Self) -> Self:
+        return type(self)(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    @property
+    def ratio(self) -> FloatArray:
+        """ΣS / Σn; NaN where n is zero."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            ratio: FloatArray = self.total / self.n
+            return ratio
+
+    @property
+    def se(self) -> FloatArray:
+        """The ratio's standard error, clustered by pair: √Σ(S - ratio·n)² / Σn; NaN below two pairs."""
+        return _root(self._variance)
+
+    def se_of_difference(self, other: RatioSums, products: RatioProducts) -> FloatArray:
+        """The standard error of this ratio less another over the same pairs; NaN if either has fewer than two.
+
+        Var(a - b) = Var(a) - 2 Cov(a, b) + Var(b), all three by one rule, so that equal ratios differ by exactly 0.
+        """
+        variance = self._variance - 2 * products.covariance(self, other) + other._variance
+        return _root(variance)
+
+    @property
+    def _variance(self) -> FloatArray:
+        """May lie below zero by what rounding leaves of it."""
+        with_itself = RatioProducts(self.squares, self.products, self.products, self.n_squares)
+        return np.where(self.pairs > 1, with_itself.covariance(self, self), np.nan)
+
+
+@dataclass(frozen=True)
+class RatioProducts:
+    """Sums over pairs of the products of two ratios' S and n: how far the two vary together.
+
+    Shape: that of their `RatioSums`, each.
+    """
+
+    totals: FloatArray
+    """Of S x S'."""
+    total_n: FloatArray
+    """Of S x n'."""
+    n_total: FloatArray
+    """Of n x S'."""
+    counts: FloatArray
+    """Of n x n'."""
+
+    @classmethod
+    def of(cls, total: FloatArray, n: FloatArray, other_total: FloatArray, other_n: FloatArray) -> RatioProducts:
+        """The products of some pairs. Shape: each [pair, ...]."""
+        terms = (total * other_total, total * other_n, n * other_total, n * other_n)
+        return cls(*(_over_pairs(values) for values in terms))
+
+    def __add__(self, other: RatioProducts) -> RatioProducts:
+        return RatioProducts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+    def covariance(self, one: RatioSums, other: RatioSums) -> FloatArray:
+        """Of two ratios r and r' over the same pairs: Σ(S - r·n)(S' - r'·n') / (Σn Σn'). NaN where an n is zero."""
+        r, r2 = one.ratio, other.ratio
+        with np.errstate(invalid="ignore", divide="ignore"):
+            spread = self.totals - (r2 * self.total_n + r * self.n_total) + r * r2 * self.counts
+            covariance: FloatArray = spread / (one.n * other.n)
+            return covariance
+
+
+@dataclass(frozen=True)
+class Sums(RatioSums):
+    """Sums over pairs of S, a pair's weight on target, and n, its eligible queries.
+
+    Shape: each [layer, head, pattern].
+    """
+
     chance: FloatArray
     """Of S, had every query spread its weight evenly over the keys it may see."""
     whole: FloatArray
     """Of the weight, on the same queries, on the wider target that this one is a part of."""
-    pairs: FloatArray
-    """Pairs with at least one eligible query."""
-
-    @classmethod
-    def of(cls, weight: FloatArray, n: FloatArray, chance: FloatArray, whole: FloatArray) -> Sums:
-        """Shape: each [pair, layer, head, pattern]."""
-        each = (weight, weight**2, weight * n, n, n**2, chance, whole, (n > 0).astype(float))
-        return cls(*(values.sum(0) for values in each))
-
-    def __add__(self, other: Sums) -> Sums:
-        return Sums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def finish(self) -> ScoreTable:
         """The means and their standard errors, clustered by pair."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            score = self.weight / self.n
-            spread = self.weight2 - 2 * score * self.weight_n + score**2 * self.n2
-            se = np.where(self.pairs > 1, np.sqrt(np.maximum(spread, 0)) / self.n, np.nan)
             return ScoreTable(
-                score=score,
+                score=self.ratio,
                 chance=self.chance / self.n,
-                se=se,
+                se=self.se,
                 n=self.n.astype(np.int64),
                 pairs=self.pairs.astype(np.int64),
-                share=self.weight / self.whole,
+                share=self.total / self.whole,
             )
 
 
@@ -77,6 +163,22 @@ class ScoreSums:
     """Of all words' row entropies, in nats. Shape: [layer, head]."""
     words: float
     """How many words that were."""
+
+    @classmethod
+    def of(
+        cls,
+        pairs: PairSums,
+        patterns: tuple[str, ...],
+        part_of: tuple[str | None, ...],
+        entropy: FloatArray,
+        words: float,
+    ) -> ScoreSums:
+        """The sums of some pairs; `entropy` and `words` are theirs together."""
+        every_key, words_only = (
+            Sums.of(*(pairs[f"{kind}.{name}"] for name in ("weight", "n", "chance", "whole")))
+            for kind in ("every_key", "words_only")
+        )
+        return cls(patterns, part_of, every_key, words_only, entropy, words)
 
     def __add__(self, other: ScoreSums) -> ScoreSums:
         return ScoreSums(
@@ -97,42 +199,3 @@ class ScoreSums:
             words_only=self.words_only.finish(),
             entropy=self.entropy / self.words if self.words else np.full_like(self.entropy, np.nan),
         )
-
-
-@dataclass
-class DivergenceSums:
-    """Divergences summed over pairs, for a mean and an error clustered by pair. Shape: each [head, head]."""
-
-    total: FloatArray
-    """Of J: a pair's divergences, summed over its queries."""
-    squares: FloatArray
-    product: FloatArray
-    """Of J x n, n being the pair's number of queries."""
-    n: int = 0
-    n2: int = 0
-    pairs: int = 0
-
-    @classmethod
-    def of(cls, heads: int) -> DivergenceSums:
-        """Nothing yet."""
-        return cls(np.zeros((heads, heads)), np.zeros((heads, heads)), np.zeros((heads, heads)))
-
-    def add(self, found: FloatArray, n: int) -> None:
-        """Add one pair of so many queries."""
-        self.total += found
-        self.squares += found**2
-        self.product += found * n
-        self.n, self.n2, self.pairs = self.n + n, self.n2 + n**2, self.pairs + 1
-
-    def mean(self) -> FloatArray:
-        """Over all queries, in nats."""
-        return self.total / self.n
-
-    def se(self) -> FloatArray:
-        """Its standard error, clustered by pair; NaN below two pairs."""
-        if self.pairs < 2:
-            return np.full_like(self.total, np.nan)
-        mean = self.mean()
-        spread = self.squares - 2 * mean * self.product + mean**2 * self.n2
-        error: FloatArray = np.sqrt(spread.clip(0)) / self.n
-        return error

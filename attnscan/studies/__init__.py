@@ -6,8 +6,6 @@ neurons.py        a consumer of attention: which neurons make a pattern
 ablation.py       sets of heads switched off
 head_sets.py      which heads, and which controls beside them
 losses.py         what a model loses: masked words, next sentences, classes
-effect_sums.py    sums that finish into effects with errors
-paired_sums.py    sums that finish into differences with paired errors
 similarity.py     every head beside every other
 comparison.py     two models on the same pairs
 divergence.py     Jensen-Shannon divergence between heads

@@ -25,11 +25,13 @@ from attnscan.results.terms import DRAWS, By
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.stream import OnBad, Seen, tokens_of, windows_ahead
 from attnscan.scoring.readout import exact
-from attnscan.studies.effect_sums import EffectSums
+from attnscan.scoring.sums import RatioSums
 from attnscan.studies.head_sets import AblationRequest, requested_sets
 from attnscan.studies.losses import Loss, Question, measures_of
 
 OnBatch = Callable[[int], None]
+Compared = Sequence[tuple[int, list[int]]]
+"""Of each set of heads that is judged, its number among those that are run, and its controls'."""
 
 
 @dataclass(frozen=True)
@@ -127,25 +129,24 @@ class _Study:
         for heads, number in numbers.items():
             for head in heads:
                 self._off[(number, *head)] = True
-        self._numbers = numbers
-        compared = [(numbers[one.heads], [numbers[heads] for heads in one.controls]) for one in sets]
-        self._sums = [EffectSums(len(numbers), compared) for _ in measure.quantities]
+        self._compared = [(numbers[one.heads], [numbers[heads] for heads in one.controls]) for one in sets]
+        nothing = np.zeros((0, len(measure.quantities), len(numbers)))
+        self._sums = sums_beside_controls(nothing, nothing[..., :1], self._compared)
 
     def take(self, inputs: Sequence[EncodedInput], room: Room) -> None:
         """Ask all that there is to ask about a window of inputs, with every set switched off in turn."""
         asked = self._measure.questions(inputs)
         numbered = [replace(question.input, number=i) for i, question in enumerate(asked)]
-        shape = (len(self._measure.quantities), len(inputs), len(self._off))
-        sums, counts = np.zeros(shape), np.zeros(shape[:2])
+        shape = (len(inputs), len(self._measure.quantities))
+        sums, counts = np.zeros((*shape, len(self._off))), np.zeros((*shape, 1))
         for batch in batches(numbered, room):
             questions = [asked[one.number] for one in batch]
             for number, value, n in self._run(questions, room):
                 for row, question in enumerate(questions):
-                    sums[:, question.pair, number] += value[row]
+                    sums[question.pair, :, number] += value[row]
                     if number == 0:
-                        counts[:, question.pair] += n[row]
-        for quantity, kept in enumerate(self._sums):
-            kept.add(sums[quantity], counts[quantity])
+                        counts[question.pair, :, 0] += n[row]
+        self._sums += sums_beside_controls(sums, counts, self._compared)
 
     def _run(self, questions: Sequence[Question], room: Room) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """For each set: its number, and the values and counts [question, quantity] of one batch."""
@@ -178,11 +179,44 @@ class _Study:
 
     def finish(self) -> Iterator[Effect]:
         """What the sets are worth, quantity by quantity."""
-        for quantity, sums in zip(self._measure.quantities, self._sums, strict=True):
-            for row, one in enumerate(self._sets):
-                ablated = sums.mean(self._numbers[one.heads]) if one.heads else float("nan")
-                control, effect, se = sums.effect(row)
-                yield Effect(one, quantity, sums.mean(0), ablated, control, effect, se, sums.n, sums.pairs)
+        means, sums = self._sums.ratio, self._sums
+        effects = [
+            effect_beside_controls(sums, place, controls)
+            for place, (_, controls) in enumerate(self._compared, len(self._off))
+        ]
+        for row, quantity in enumerate(self._measure.quantities):
+            n, pairs = int(sums.n[row, 0]), int(sums.pairs[row, 0])
+            for heads_off, (own, _), columns in zip(self._sets, self._compared, effects, strict=True):
+                ablated = float(means[row, own]) if heads_off.heads else float("nan")
+                control, effect, se = (float(column[row]) for column in columns)
+                yield Effect(heads_off, quantity, float(means[row, 0]), ablated, control, effect, se, n, pairs)
+
+
+def sums_beside_controls(sums: FloatArray, n: FloatArray, compared: Compared) -> RatioSums:
+    """Of every set of heads that was run, then of each judged set's difference from the mean of its controls.
+
+    Shape: [pair, quantity, set] and [pair, quantity, 1] -> [quantity, set + judged set], NaN without controls.
+    """
+    differences = [
+        sums[..., own] - sums[..., controls].mean(-1) if controls else np.full(sums.shape[:-1], np.nan)
+        for own, controls in compared
+    ]
+    return RatioSums.of(np.concatenate([sums, np.stack(differences, -1)], -1), n)
+
+
+def effect_beside_controls(
+    sums: RatioSums, place: int, controls: Sequence[int]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The mean of the controls, the effect beside them, and its standard error. Shape: each [quantity].
+
+    Two things vary: pairs, among which the difference in column `place` is a ratio clustered by pair, and draws, of
+    which the mean of the controls is an average: se² = the ratio's se² + variance of the controls' means / draws.
+    NaN for the error below two pairs or two draws; for all without controls.
+    """
+    of_controls, draws, effect = sums.ratio[:, controls], len(controls), sums.ratio[:, place]
+    unknown = np.full(effect.shape, np.nan)
+    by_draw = of_controls.var(-1, ddof=1) / draws if draws > 1 else unknown
+    return of_controls.mean(-1) if draws else unknown, effect, np.sqrt(sums.se[:, place] ** 2 + by_draw)
 
 
 def _switch(off: Tensor, means: Tensor | None) -> OnOutput:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -17,8 +18,8 @@ from attnscan.results.terms import QUERIES, Match
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.stream import OnBad, Seen, windows_ahead
+from attnscan.scoring.sums import PairSums, RatioProducts, ScoreSums
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
-from attnscan.studies.paired_sums import PairedSums, PairSums
 
 _BLOCK = 256  # pairs that both models read before the next ones
 _PROBE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
@@ -50,15 +51,15 @@ def compare(
     sums, states = _scanned(one, other, read(), matched, (on_bad, on_batch))
     if sums is None:
         raise InputError("there is no pair that both models read", "give a file with at least one")
-    (scores, theirs, se), seen = sums.finish(), [state.seen for state in states]
+    seen = [state.seen for state in states]
     signatures = [
         scanner.signature(each.digest, read=each.read, truncated=each.truncated, skipped=each.skipped)
         for scanner, each in zip((one, other), seen, strict=True)
     ]
     return Comparison(
-        one=scores,
-        other=theirs,
-        se=se,
+        one=sums.one.finish(),
+        other=sums.other.finish(),
+        se=sums.one.every_key.se_of_difference(sums.other.every_key, sums.products),
         matched=matched,
         divergence=divergence,
         match=match,
@@ -68,16 +69,37 @@ def compare(
     )
 
 
+@dataclass(frozen=True)
+class _PairedSums:
+    """What has been summed of pairs that both models have scored."""
+
+    one: ScoreSums
+    other: ScoreSums
+    products: RatioProducts
+    """Of the two models' weights on target with every key. Shape: [layer, head, pattern]."""
+
+    @classmethod
+    def of(cls, ours: PairSums, theirs: PairSums, like: ScoreSums) -> _PairedSums:
+        """Of some pairs, in the same order; `like` says what the patterns are."""
+        unknown = np.full(like.entropy.shape, np.nan)  # entropy is not among what is told of single pairs
+        one, other = (ScoreSums.of(sums, like.patterns, like.part_of, unknown, 0.0) for sums in (ours, theirs))
+        products = RatioProducts.of(*(sums[f"every_key.{name}"] for sums in (ours, theirs) for name in ("weight", "n")))
+        return cls(one, other, products)
+
+    def __add__(self, other: _PairedSums) -> _PairedSums:
+        return _PairedSums(self.one + other.one, self.other + other.other, self.products + other.products)
+
+
 def _scanned(
     one: Scanner,
     other: Scanner,
     records: Iterator[Record],
     matched: IntArray,
     tell: tuple[OnBad | None, Callable[[int], None] | None],
-) -> tuple[PairedSums | None, list[ScanState]]:
+) -> tuple[_PairedSums | None, list[ScanState]]:
     """Both models' sums over the pairs that both read, block by block."""
     on_bad, on_batch = tell
-    total: PairedSums | None = None
+    total: _PairedSums | None = None
     states = [ScanState(), ScanState()]
     unheard = None if on_bad is None else lambda _: None  # the first model has told of it
     while block := list(itertools.islice(records, _BLOCK)):
@@ -91,8 +113,8 @@ def _scanned(
             theirs = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in theirs.items()}
             like = states[0].sums
             assert like is not None  # a pair was scored
-            found = PairedSums.of(ours, theirs, like)
-            total = found if total is None else total + found
+            of_block = _PairedSums.of(ours, theirs, like)
+            total = of_block if total is None else total + of_block
         if on_batch is not None:
             on_batch(states[0].seen.read)
     return total, states

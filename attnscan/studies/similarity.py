@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
 
+import numpy as np
+
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Record
@@ -13,7 +15,7 @@ from attnscan.results.similarity import Similarity
 from attnscan.results.terms import QUERIES, WITHIN
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.stream import OnBad, Seen, each_batch
-from attnscan.scoring.sums import DivergenceSums, ScoreSums
+from attnscan.scoring.sums import RatioSums, ScoreSums
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 
 
@@ -30,7 +32,7 @@ def similar(
     Raises: InputError if there is no pair.
     """
     scores: ScoreSums | None = None
-    apart: DivergenceSums | None = None
+    apart: RatioSums | None = None
     seen, done = Seen(), 0
 
     def look(own: Scanner, inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, list[tuple[int, FloatArray]]]:
@@ -45,21 +47,20 @@ def similar(
             for found, divergent in looks:
                 scores = found if scores is None else scores + found
                 for count, matrix in divergent:
-                    apart = apart or DivergenceSums.of(len(matrix))
-                    if count:
-                        apart.add(matrix, count)
+                    pair = RatioSums.of(matrix[None], np.full((1, 1, 1), float(count)))
+                    apart = pair if apart is None else apart + pair
             done += len(batch)
             if on_batch is not None:
                 on_batch(done)
             seen = seen_then or seen
-    if scores is None or apart is None or not apart.n:
+    if scores is None or apart is None or not apart.n.item():
         raise InputError("there is no pair to compare heads by", "give a file with at least one")
     signature = scanner.signature(seen.digest, read=seen.read, truncated=seen.truncated, skipped=seen.skipped)
     return Similarity(
-        divergence=apart.mean(),
-        se=apart.se(),
+        divergence=apart.ratio,
+        se=apart.se,
         scores=scores.finish(),
-        queries=apart.n,
+        queries=int(apart.n.item()),
         signature=signature,
         within=within,
         threshold=scanner.options.threshold,

@@ -1,45 +1,109 @@
-"""Sums and their standard errors: by hand, and by the formula."""
+"""Sums and their standard errors: by hand, by a plain loop over pairs, and in any order."""
 
 from __future__ import annotations
 
+import math
+import pickle
+from functools import reduce
+from operator import add
+from random import Random
+
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from attnscan.scoring.sums import DivergenceSums, Sums
-from attnscan.studies.effect_sums import EffectSums
+from attnscan.scoring.sums import RatioProducts, RatioSums, Sums
+
+PAIRS = st.lists(st.tuples(st.floats(0, 5), st.integers(0, 9)), min_size=1, max_size=12)
+"""Of each pair its S / n, and its n."""
+
+
+def _of(pairs: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
+    """Each pair's S and n. Shape: [pair]."""
+    mean, n = np.array(pairs, dtype=float).T
+    return mean * n, n
+
+
+def _by_a_loop(pairs: list[tuple[float, float, float, float]]) -> float:
+    """The covariance of two ratios over pairs of S, n, S' and n', by its definition."""
+    total, n, other_total, other_n = (sum(column) for column in zip(*pairs, strict=True))
+    ratio, other = total / n, other_total / other_n
+    return sum((s - ratio * k) * (t - other * m) for s, k, t, m in pairs) / (n * other_n)
+
+
+@given(PAIRS)
+def test_a_ratio_and_its_error_are_those_of_a_loop(pairs: list[tuple[float, int]]) -> None:
+    total, n = _of(pairs)
+    sums = RatioSums.of(total, n)
+    with_any = int((n > 0).sum())
+    assert (int(sums.n), int(sums.pairs)) == (n.sum(), with_any)
+    assert float(sums.ratio) == pytest.approx(total.sum() / n.sum() if with_any else math.nan, nan_ok=True)
+    if with_any < 2:
+        assert math.isnan(sums.se)
+    else:
+        variance = _by_a_loop(list(zip(total, n, total, n, strict=True)))
+        assert float(sums.se) == pytest.approx(math.sqrt(variance), abs=1e-6)
+
+
+@given(PAIRS, st.randoms(use_true_random=False), st.integers(1, 4))
+def test_order_and_shards_do_not_matter(pairs: list[tuple[float, int]], random: Random, shards: int) -> None:
+    whole = RatioSums.of(*_of(pairs))
+    shuffled = random.sample(pairs, len(pairs))
+    parts = [RatioSums.of(*_of(shard)) for i in range(shards) if (shard := shuffled[i::shards])]
+    added = reduce(add, [pickle.loads(pickle.dumps(part)) for part in parts])
+    assert (added.n, added.n_squares, added.pairs) == (whole.n, whole.n_squares, whole.pairs)
+    assert_allclose(added.ratio, whole.ratio, rtol=1e-12)
+    assert_allclose(added.se, whole.se, atol=1e-6)
 
 
 def test_errors_are_clustered_by_pair() -> None:
+    """Sums added pair by pair, of matrices that share each pair's n."""
     rng = np.random.default_rng(0)
-    n = rng.integers(1, 9, 30)
-    each = rng.random((30, 2, 2)) * n[:, None, None]
-    sums = DivergenceSums.of(2)
-    for found, count in zip(each, n, strict=True):
-        sums.add(found, int(count))
-    mean = each.sum(0) / n.sum()
-    assert_allclose(sums.mean(), mean)
-    assert_allclose(sums.se(), np.sqrt(((each - mean * n[:, None, None]) ** 2).sum(0)) / n.sum())
-    one = DivergenceSums.of(2)
-    one.add(each[0], 3)
-    assert np.isnan(one.se()).all()
+    n = rng.integers(1, 9, 30)[:, None, None].astype(float)
+    matrices = rng.random((30, 2, 2)) * n
+    sums = reduce(add, [RatioSums.of(matrices[k : k + 1], n[k : k + 1]) for k in range(30)])
+    mean = matrices.sum(0) / n.sum()
+    assert_allclose(sums.ratio, mean)
+    assert_allclose(sums.se, np.sqrt(((matrices - mean * n) ** 2).sum(0)) / n.sum())
+    assert np.isnan(RatioSums.of(matrices[:1], n[:1]).se).all()
 
 
-def test_effects_of_the_sums_are_those_of_the_formula() -> None:
-    rng = np.random.default_rng(0)
-    n = rng.integers(1, 6, 40).astype(float)
-    sums = rng.random((40, 4)) * n[:, None]
-    kept = EffectSums(4, [(1, (2, 3)), (1, ())])
-    kept.add(sums[:25], n[:25])
-    kept.add(sums[25:], n[25:])
-    control, effect, se = kept.effect(0)
-    difference = sums[:, 1] - sums[:, 2:].mean(1)
-    means = sums[:, 2:].sum(0) / n.sum()
-    assert control == pytest.approx(means.mean())
-    assert effect == pytest.approx(difference.sum() / n.sum())
-    variance = ((difference - effect * n) ** 2).sum() / n.sum() ** 2 + means.var(ddof=1) / 2
-    assert se == pytest.approx(variance**0.5)
-    assert np.isnan(kept.effect(1)).all()
+def test_places_without_a_query_say_nothing_and_spoil_nothing() -> None:
+    total, n = np.array([[1.0, 0, 2], [2.0, 0, 0]]), np.array([[2.0, 0, 4], [2.0, 0, 0]])
+    sums = RatioSums.of(total, n)
+    assert_allclose(sums.ratio, [0.75, np.nan, 0.5])
+    assert_allclose(sums.se, [np.sqrt(0.25 + 0.25) / 4, np.nan, np.nan])
+    assert sums.pairs.tolist() == [2, 0, 1]
+
+
+def test_the_error_of_a_difference_is_that_of_a_loop() -> None:
+    rng = np.random.default_rng(1)
+    n, other_n = rng.integers(1, 9, (2, 30, 3)).astype(float)
+    total = rng.random((30, 3)) * n
+    other_total = total * other_n / n + rng.random((30, 3)) / 4
+    one, other = RatioSums.of(total, n), RatioSums.of(other_total, other_n)
+    terms = (total, n, other_total, other_n)
+    halves = [RatioProducts.of(*(values[half] for values in terms)) for half in (slice(11), slice(11, None))]
+    error = one.se_of_difference(other, halves[0] + halves[1])
+    for column in range(3):
+        by_pair = np.stack([values[:, column] for values in terms], -1)
+        variance = (
+            _by_a_loop(by_pair[:, [0, 1, 0, 1]].tolist())
+            - 2 * _by_a_loop(by_pair.tolist())
+            + _by_a_loop(by_pair[:, [2, 3, 2, 3]].tolist())
+        )
+        assert error[column] == pytest.approx(math.sqrt(variance))
+    assert (error < np.hypot(one.se, other.se)).all()  # the pairs are the same: a control
+
+
+@given(PAIRS)
+def test_equal_ratios_differ_by_exactly_nothing(pairs: list[tuple[float, int]]) -> None:
+    total, n = _of(pairs)
+    sums = RatioSums.of(total, n)
+    error = float(sums.se_of_difference(sums, RatioProducts.of(total, n, total, n)))
+    assert math.isnan(error) if sums.pairs < 2 else error == 0
 
 
 def test_standard_error_of_two_pairs_by_hand() -> None:

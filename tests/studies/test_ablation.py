@@ -17,7 +17,7 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.ablation import Ablation
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.ablation import ablate
+from attnscan.studies.ablation import ablate, effect_beside_controls, sums_beside_controls
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
 
@@ -49,6 +49,26 @@ def test_the_head_that_carries_the_answer_costs_the_analytic_amount_and_others_n
     assert carrier.se == pytest.approx(0, abs=1e-4)
     assert (carrier.n, carrier.pairs) == (sum(max(1, round(0.15 * length)) for length in LENGTHS), len(LENGTHS))
     assert other_layer.effect == pytest.approx(0, abs=1e-5)
+
+
+def test_effects_of_the_sums_are_those_of_the_formula() -> None:
+    rng = np.random.default_rng(0)
+    n = rng.integers(1, 6, 40).astype(float)
+    sums = rng.random((40, 4)) * n[:, None]
+    compared = [(1, [2, 3]), (1, []), (1, [2])]
+    first, second = (
+        sums_beside_controls(sums[some, None], n[some, None, None], compared) for some in (slice(25), slice(25, None))
+    )
+    (control,), (effect,), (se,) = effect_beside_controls(first + second, 4, [2, 3])
+    difference = sums[:, 1] - sums[:, 2:].mean(1)
+    means = sums[:, 2:].sum(0) / n.sum()
+    assert control == pytest.approx(means.mean())
+    assert effect == pytest.approx(difference.sum() / n.sum())
+    variance = ((difference - effect * n) ** 2).sum() / n.sum() ** 2 + means.var(ddof=1) / 2
+    assert se == pytest.approx(variance**0.5)
+    assert np.isnan(effect_beside_controls(first + second, 5, [])).all()
+    (control,), (effect,), (se,) = effect_beside_controls(first + second, 6, [2])
+    assert control == pytest.approx(means[0]) and np.isfinite(effect) and np.isnan(se)  # one draw tells of no spread
 
 
 def test_a_head_whose_controls_hold_the_answer_is_worth_less_than_they(worth: Ablation) -> None:
