@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -15,7 +15,8 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import OnPairs, Scanner
-from attnscan.scan.stream import OnBad, Seen, each_batch
+from attnscan.scan.seen import Seen, no_pair
+from attnscan.scan.stream import OnBad, OnBatch, Stream
 from attnscan.scoring.predictive import Report
 from attnscan.scoring.sums import ScoreSums
 
@@ -40,12 +41,11 @@ class ScanState:
         Raises: InputError if nothing has.
         """
         if self.sums is None:
-            raise InputError("there is no pair to score", "give a file with at least one pair that is not skipped")
+            raise no_pair("to score")
         sums, seen = self.sums, self.seen
         if predictive and scanner.measure is not None:
             sums += predictive_sums(scanner, seen.sample, report, on_pairs)
-        signature = scanner.signature(seen.digest, read=seen.read, truncated=seen.truncated, skipped=seen.skipped)
-        return Ranking(sums.finish(), signature)
+        return Ranking(sums.finish(), scanner.signature(seen))
 
 
 def scan(
@@ -54,7 +54,7 @@ def scan(
     start: ScanState | None = None,
     on_bad: OnBad | None = None,
     on_pairs: OnPairs | None = None,
-    on_batch: Callable[[int], None] | None = None,
+    on_batch: OnBatch | None = None,
 ) -> Generator[ScanState, None, None]:
     """Score every head on a stream of pairs; yields the state after each window of batches.
 
@@ -64,22 +64,17 @@ def scan(
 
     Raises: InputError, which says where the pair stands.
     """
-    state = start or ScanState()
-    sums, done = state.sums, state.seen.read
-    score = partial(_scored, with_pairs=on_pairs is not None)
-    with closing(each_batch(scanner, records, state.seen, on_bad, score)) as batches_scored:
-        for batch, found, seen in batches_scored:
-            for batch_sums, kept in found:
+    start = start or ScanState()
+    sums, stream = start.sums, Stream(scanner, records, on_bad, on_batch, start.seen)
+    with closing(stream.worked(partial(_scored, with_pairs=on_pairs is not None))) as scored:
+        for results, window_done in scored:
+            for batch_sums, kept in results:
                 if on_pairs is not None:
                     for own in kept:
                         on_pairs(*own)
                 sums = batch_sums if sums is None else sums + batch_sums
-            done += len(batch)
-            if on_batch is not None and batch:
-                on_batch(done)
-            if seen is not None:
-                state, done = ScanState(seen, sums), seen.read
-                yield state
+            if window_done:
+                yield ScanState(stream.seen, sums)
 
 
 def _scored(

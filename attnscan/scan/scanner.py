@@ -28,6 +28,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.seen import Seen
 from attnscan.scoring.patterns import PATTERN_SET_VERSION
 from attnscan.scoring.predictive import Report, help_between_words, measure_of
 from attnscan.scoring.scorer import Scorer
@@ -188,8 +189,10 @@ class Scanner:
         """
         self._tap.run(model_inputs, consume)
 
-    def signature(self, input_hash: str, *, read: int = 1, truncated: int = 0, skipped: int = 0) -> Signature:
-        """What a result has to say of where it comes from; the counts are of pairs."""
+    def signature(self, seen: Seen | str, *, truncated: int = 0) -> Signature:
+        """What a result has to say of where it comes from: of what was seen, or of one input by its hash."""
+        if isinstance(seen, str):
+            seen = Seen(read=1, truncated=truncated, digest=seen)
         return signed(
             self.options,
             model=self.loaded.source.name,
@@ -197,12 +200,9 @@ class Scanner:
             transformers=_transformers_version(),
             dtype=str(self.loaded.dtype).removeprefix("torch."),
             device=self.device,
-            input_hash=input_hash,
             read_by=self.read_by,
             predictive=self.measure or "off",
-            pairs_read=read,
-            pairs_truncated=truncated,
-            pairs_skipped=skipped,
+            **seen.signature_fields,
         )
 
     @property

@@ -23,7 +23,7 @@ from attnscan.results.files import write_file
 from attnscan.results.signature import hashed
 from attnscan.scan.local import ScanState
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.stream import Seen
+from attnscan.scan.seen import Seen
 from attnscan.scoring.sums import ScoreSums, Sums
 
 _FORMAT = 2
@@ -87,7 +87,7 @@ def _hash(data: Mapping[str, Any]) -> str:
 
 def _fingerprint(scanner: Scanner) -> dict[str, Any]:
     """What must be equal for sums to be added to."""
-    options, signature = scanner.options, asdict(scanner.signature(""))
+    options, signature = scanner.options, asdict(scanner.signature(Seen()))
     about = {name: signature[name] for name in ("model", "revision", "attnscan", "dtype", "unit", "pattern_set")}
     for name in ("related", "on_long", "predictive_pairs", "predictive_words", "seed"):
         about[name] = getattr(options, name)

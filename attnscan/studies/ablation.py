@@ -23,13 +23,13 @@ from attnscan.results.heads import Head
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import DRAWS, By
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.stream import OnBad, Seen, tokens_of, windows_ahead
+from attnscan.scan.seen import no_pair
+from attnscan.scan.stream import OnBad, OnBatch, Stream, tokens_of
 from attnscan.scoring.readout import exact
 from attnscan.scoring.sums import RatioSums
 from attnscan.studies.head_sets import AblationRequest, requested_sets
 from attnscan.studies.losses import Loss, Question, measures_of
 
-OnBatch = Callable[[int], None]
 Compared = Sequence[tuple[int, list[int]]]
 """Of each set of heads that is judged, its number among those that are run, and its controls'."""
 
@@ -66,23 +66,18 @@ def ablate(
     grid = scanner.grid()
     means = _means(words, read(), on_bad) if options.by == "mean" else None
     studies = [_Study(scanner, measure, options.sets, grid, means) for measure in measures]
-    seen, done = Seen(), 0
-    with closing(windows_ahead(words, _noting(read(), labels), seen, on_bad)) as stream:
-        for window, seen_then in stream:
+    stream = Stream(words, _noting(read(), labels), on_bad, on_batch)
+    with closing(stream.windows()) as windows:
+        for window in windows:
             inputs = sorted((one for batch in window for one in batch), key=lambda one: one.number)
             for study in studies:
                 study.take(inputs, scanner.loaded.room(scanner.options.batch_tokens))
             for one in inputs:
                 labels.pop(one.number, None)
-            done += len(inputs)
-            if on_batch is not None:
-                on_batch(done)
-            seen = seen_then
     effects = tuple(effect for study in studies for effect in study.finish())
     if not any(effect.n for effect in effects):
         raise InputError("there is no pair that says what heads are worth", "give a file with at least one")
-    signature = scanner.signature(seen.digest, read=seen.read, truncated=seen.truncated, skipped=seen.skipped)
-    return Ablation(effects, grid, options.by, options.draws, options.chosen_by, signature)
+    return Ablation(effects, grid, options.by, options.draws, options.chosen_by, scanner.signature(stream.seen))
 
 
 def ablate_requested(
@@ -258,13 +253,13 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
         tap.run({name: values.to(device) for name, values in batch.model_inputs.items()}, keep)
         return torch.stack(found), int(word.sum())
 
-    with closing(windows_ahead(scanner, records, Seen(), on_bad)) as stream, OutputTap(model, model) as tap:
-        for batch in (batch for window, _ in stream for batch in window):
+    with closing(Stream(scanner, records, on_bad).batches()) as stream, OutputTap(model, model) as tap:
+        for batch in stream:
             for found, words in in_halves(batch, run, tokens_of, device):
                 total = found if total is None else total + found
                 count += words
     if total is None or not count:
-        raise InputError("there is no pair to average heads over", "give a file with at least one")
+        raise no_pair("to average heads over")
     return total / count
 
 

@@ -10,14 +10,15 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from attnscan.errors import InputError, ModelError
+from attnscan.errors import ModelError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.comparison import Comparison, places
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.terms import QUERIES, Match
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.stream import OnBad, Seen, windows_ahead
+from attnscan.scan.seen import no_pair
+from attnscan.scan.stream import OnBad, OnBatch, Stream
 from attnscan.scoring.sums import PairSums, RatioProducts, ScoreSums
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 
@@ -31,7 +32,7 @@ def compare(
     read: Callable[[], Iterator[Record]],
     match: Match = "place",
     on_bad: OnBad | None = None,
-    on_batch: Callable[[int], None] | None = None,
+    on_batch: OnBatch | None = None,
 ) -> Comparison:
     """What sets two models apart on pairs that `read` begins anew: twice for `match="nearest"`.
 
@@ -50,12 +51,7 @@ def compare(
         matched, divergence = nearest_heads(one, other, read(), on_bad)
     sums, states = _scanned(one, other, read(), matched, (on_bad, on_batch))
     if sums is None:
-        raise InputError("there is no pair that both models read", "give a file with at least one")
-    seen = [state.seen for state in states]
-    signatures = [
-        scanner.signature(each.digest, read=each.read, truncated=each.truncated, skipped=each.skipped)
-        for scanner, each in zip((one, other), seen, strict=True)
-    ]
+        raise no_pair("that both models read")
     return Comparison(
         one=sums.one.finish(),
         other=sums.other.finish(),
@@ -64,7 +60,7 @@ def compare(
         divergence=divergence,
         match=match,
         pairs=int(sums.one.every_key.pairs.max()),
-        signatures=(signatures[0], signatures[1]),
+        signatures=(one.signature(states[0].seen), other.signature(states[1].seen)),
         threshold=one.options.threshold,
     )
 
@@ -95,7 +91,7 @@ def _scanned(
     other: Scanner,
     records: Iterator[Record],
     matched: IntArray,
-    tell: tuple[OnBad | None, Callable[[int], None] | None],
+    tell: tuple[OnBad | None, OnBatch | None],
 ) -> tuple[_PairedSums | None, list[ScanState]]:
     """Both models' sums over the pairs that both read, block by block."""
     on_bad, on_batch = tell
@@ -150,8 +146,8 @@ def nearest_heads(
     (layers, heads), (_, width) = one.grid(), other.grid()
     total: FloatArray | None = None
     n = 0
-    with closing(windows_ahead(reader, records, Seen(), on_bad)) as stream:
-        for batch in (batch for window, _ in stream for batch in window):
+    with closing(Stream(reader, records, on_bad).batches()) as stream:
+        for batch in stream:
             drawn = [queries_of(each, QUERIES, reader.options.seed) for each in batch]
             lengths = [len(each.tokens) for each in batch]
             keepers = [RowKeeper(drawn, lengths), RowKeeper(drawn, lengths)]
@@ -161,7 +157,7 @@ def nearest_heads(
                 found = divergences(torch.cat([ours, theirs.to(ours.device)]))[: len(ours), len(ours) :].numpy()
                 total, n = found if total is None else total + found, n + len(own)
     if total is None or not n:
-        raise InputError("there is no pair to match heads by", "give a file with at least one")
+        raise no_pair("to match heads by")
     best = total.argmin(1)
     matched = np.stack(np.divmod(best, width), -1).reshape(layers, heads, 2)
     return matched, (total.min(1) / n).reshape(layers, heads)

@@ -5,7 +5,7 @@ Every change is a run of the model over the same batch, scored against the same 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnscan.errors import InputError, ModelError
+from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Record
 from attnscan.model.keeper import AttentionKeeper
@@ -23,7 +23,8 @@ from attnscan.results.explanation import CAUSES, Explanations, NeuronTable
 from attnscan.results.heads import Head
 from attnscan.results.scores import Scores
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.stream import OnBad, Seen, windows_ahead
+from attnscan.scan.seen import Seen, no_pair
+from attnscan.scan.stream import OnBad, OnBatch, Stream
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
 from attnscan.scoring.targets import targets_of
@@ -55,24 +56,18 @@ def explain(
     heads: Sequence[Head] | None = None,
     pattern: str | None = None,
     on_bad: OnBad | None = None,
-    on_batch: Callable[[int], None] | None = None,
+    on_batch: OnBatch | None = None,
 ) -> Explanations:
     """Explain heads (all, by default) by a stream of pairs, for one pattern or for each head's own.
 
     Raises: InputError if there is no pair, or one cannot be read.
     """
     explainer = _Explainer(scanner, heads, pattern)
-    seen = Seen()
-    done = 0
-    with closing(windows_ahead(scanner, records, seen, on_bad)) as stream:
-        for window, seen_then in stream:
-            for batch in window:
-                explainer.take(batch)
-                done += len(batch)
-                if on_batch is not None:
-                    on_batch(done)
-            seen = seen_then
-    return explainer.finish(seen)
+    stream = Stream(scanner, records, on_bad, on_batch)
+    with closing(stream.batches()) as batches:
+        for batch in batches:
+            explainer.take(batch)
+    return explainer.finish(stream.seen)
 
 
 def explain_input(
@@ -166,7 +161,7 @@ class _Explainer:
         """
         found, scanner = self._found, self._scanner
         if found.scores is None:
-            raise InputError("there is no pair to explain by", "give a file with at least one pair that is not skipped")
+            raise no_pair("to explain by")
         scores = found.scores.finish()
         causes = {name: sums.finish() for name, sums in found.causes.items()}
         moved = causes.get("positions_shuffled")
@@ -186,7 +181,7 @@ class _Explainer:
             neurons=NeuronTable(empty, empty, empty) if found.neurons is None else found.neurons.finish(),
             causes={name: causes[name] for name in CAUSES if name in causes},
             not_available=found.not_available,
-            signature=scanner.signature(seen.digest, read=seen.read, truncated=seen.truncated, skipped=seen.skipped),
+            signature=scanner.signature(seen),
             heads=tuple(self._heads or ((layer, head) for layer in range(layers) for head in range(width))),
             pattern=self._pattern,
             attention=attention,

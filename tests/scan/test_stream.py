@@ -19,30 +19,43 @@ from attnscan.scan import stream as reading
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.stream import Seen, windows
+from attnscan.scan.seen import Seen
+from attnscan.scan.stream import Stream
 
 
 def test_a_window_to_sort_is_four_batches_or_sixteen_thousand_tokens(options: ScanOptions) -> None:
     """More batches than four where they are small, and no more than sixteen."""
     pairs = PAIRS * 100
     for batch_tokens, tokens in ((None, 16_384), (8192, 32_768), (2048, 16_384), (256, 4096)):
-        with Scanner(replace(options, batch_tokens=batch_tokens)) as scanner:
-            first, _ = next(windows(scanner, records_of(pairs), Seen()))
+        with (
+            Scanner(replace(options, batch_tokens=batch_tokens)) as scanner,
+            closing(Stream(scanner, records_of(pairs)).windows()) as windows,
+        ):
+            first = next(windows)
         found = sum(len(one.tokens) for batch in first for one in batch)
         assert tokens <= found < tokens + 50
 
 
-def test_the_sample_does_not_depend_on_order() -> None:
-    options = ScanOptions(predictive_pairs=4)
-
-    def sampled(pairs: list[Pair], seed: int = 0) -> set[Pair]:
-        seen = Seen()
-        for pair in pairs:
-            seen = seen.and_then(pair, replace(options, seed=seed), truncated=False, skipped=False)
-        return {pair for _, _, pair in seen.sample}
-
-    assert sampled(PAIRS) == sampled(PAIRS[::-1]) == sampled(PAIRS * 2)
-    assert len(sampled(PAIRS)) == 4 and sampled(PAIRS) != sampled(PAIRS, seed=1)
+def test_whichever_way_a_stream_is_read_it_counts_and_has_seen_the_same(
+    options: ScanOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A pair that is skipped counts once its window is done."""
+    monkeypatch.setattr(reading, "_BATCHES_IN_WINDOW", (2, 2))
+    monkeypatch.setattr(reading, "_TOKENS_IN_WINDOW", 1)
+    records = [*RECORDS[:3], Record(Pair("cat " * 60), "too long"), *RECORDS[3:]]
+    with Scanner(replace(options, on_long="skip")) as scanner:
+        ways: list[tuple[list[int], Seen]] = []
+        for name, arguments in (("windows", ()), ("batches", ()), ("worked", (lambda _, batch: len(batch),))):
+            counts: list[int] = []
+            stream = Stream(scanner, records, on_batch=counts.append)
+            list(getattr(stream, name)(*arguments))
+            ways.append((counts, stream.seen))
+        (by_window, seen), (by_batch, seen_by_batch), (by_work, seen_by_work) = ways
+        assert len(by_batch) > len(by_window) > 2 and by_batch == by_work == sorted(by_batch)
+        assert seen == seen_by_batch == seen_by_work
+        assert (seen.read, seen.skipped) == (by_batch[-1], 1) == (len(records), 1)
+        later = Stream(scanner, [], seen=seen)
+        assert list(later.batches()) == [] and later.seen == seen
 
 
 def test_attention_that_comes_all_at_once_is_scanned_alone(tmp_path: Path, threads: Callable[[int], None]) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
 
-from attnscan.errors import AttnscanError, EngineError, InputError
+from attnscan.errors import AttnscanError, EngineError
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.scan.cluster.blocks import Bad, Block
 from attnscan.scan.local import ScanState
-from attnscan.scan.stream import Seen
+from attnscan.scan.seen import Seen, no_pair
 from attnscan.scoring.sums import ScoreSums
 
 DIGESTS = 1 << 256
@@ -94,7 +94,7 @@ class Totals:
         if len(self._ends) != files or due != len(self._arrived):
             raise EngineError("the cluster lost blocks of pairs, and the sums are not whole", "run it again")
         if self.state.sums is None:
-            raise InputError("there is no pair to score", "give a file with at least one pair that is not skipped")
+            raise no_pair("to score")
 
     def asks(self) -> bool:
         """Whether `predictive` has yet to be measured on the sample."""
@@ -112,14 +112,7 @@ class Totals:
                 raise EngineError("the cluster lost pairs that predictive was asked of", "run it again")
             for number in sorted(self._answers):
                 sums += self._answers[number]
-        signature = replace(
-            self.signature,
-            input_hash=seen.digest,
-            pairs_read=seen.read,
-            pairs_truncated=seen.truncated,
-            pairs_skipped=seen.skipped,
-        )
-        return Ranking(sums.finish(), signature)
+        return Ranking(sums.finish(), replace(self.signature, **seen.signature_fields))
 
 
 def _same(one: Signature, other: Signature) -> Signature:

@@ -21,6 +21,7 @@ from attnscan.scan.local import ScanState, predictive_sums, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import pair_table
 from attnscan.scan.scanner import Scanner
+from attnscan.scan.seen import Seen
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -114,7 +115,7 @@ class Worker(_Holder):
             block=bare,
             state=ScanState(seen, state.sums),
             bad=bad[0],
-            signature=None if state.sums is None else scanner.signature(""),
+            signature=None if state.sums is None else scanner.signature(Seen()),
             part=_part(f"{block.file:06}-{block.number:06}", tables),
         )
 
