@@ -65,15 +65,11 @@ class Comparison:
 
     def correlation(self, pattern: str) -> float:
         """Spearman's rank correlation between the two models' scores for a pattern, over heads; NaN without spread."""
+        import pandas as pd
+
         p = self.patterns.index(pattern)
         one, other = (scores.every_key.score[..., p].ravel() for scores in (self.one, self.other))
-        there = ~np.isnan(one) & ~np.isnan(other)
-        if there.sum() < 2:
-            return float("nan")
-        ranks = np.stack([ranked(values[there]) for values in (one, other)])
-        centred = ranks - ranks.mean(1, keepdims=True)
-        with np.errstate(invalid="ignore"):
-            return float(np.prod(centred, 0).sum() / np.sqrt((centred**2).sum(1).prod()))
+        return float(pd.DataFrame({"one": one, "other": other}).corr("spearman").to_numpy()[0, 1])
 
     def extremes(self, pattern: str) -> tuple[Head | None, Head | None]:
         """The heads whose score rises and falls most; None where none does."""
@@ -121,18 +117,6 @@ def places(grid: tuple[int, int]) -> IntArray:
     """Each head's own place. Shape: [layer, head, 2]."""
     found: IntArray = np.moveaxis(np.indices(grid), 0, -1)
     return found
-
-
-def ranked(values: FloatArray) -> FloatArray:
-    """Ranks from 1, equal values sharing their mean rank.
-
-    >>> ranked(np.array([0.2, 0.1, 0.2])).tolist()
-    [2.5, 1.0, 2.5]
-    """
-    _, which, counts = np.unique(values, return_inverse=True, return_counts=True)
-    last = np.cumsum(counts)
-    ranks: FloatArray = ((last - counts + 1 + last) / 2)[which]
-    return ranks
 
 
 def _finite(value: float) -> float | None:

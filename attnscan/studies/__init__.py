@@ -9,5 +9,6 @@ losses.py         what a model loses: masked words, next sentences, classes
 similarity.py     every head beside every other
 comparison.py     two models on the same pairs
 divergence.py     Jensen-Shannon divergence between heads
+draws.py          what is drawn of an input by the input itself
 checkpoint.py     a checkpoint examined
 """

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.model.tap import AttentionBlock
-from attnscan.results.signature import hashed
+from attnscan.studies.draws import drawn
 
 _TILE, _GPU_TILE = 1 << 17, 1 << 26  # weights of two heads' mean at a time: 512 KiB of float32 on a CPU
 
@@ -24,9 +23,7 @@ _TILE, _GPU_TILE = 1 << 17, 1 << 26  # weights of two heads' mean at a time: 512
 def queries_of(one: EncodedInput, most: int, seed: int) -> list[int]:
     """At most so many of an input's words, by token, drawn by the input itself and a seed."""
     words = [place for place, sentence in enumerate(one.sentence) if sentence >= 0]
-    ids = str(one.model_inputs["input_ids"]).encode()
-    rng = np.random.default_rng(int(hashed(str(seed).encode(), ids)[:16], 16))
-    return sorted(rng.permutation(words)[:most].tolist())
+    return drawn(one, words, most, seed)
 
 
 class RowKeeper:

@@ -28,7 +28,7 @@ from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import task_head
 from attnscan.results.ablation import Quantity
 from attnscan.results.scores import FloatArray
-from attnscan.results.signature import hashed
+from attnscan.studies.draws import drawn
 
 _HIDDEN = 0.15  # of an input's words
 _NO_LABEL = -1  # what data sets write where a label is withheld
@@ -92,9 +92,7 @@ class MaskedWords:
     def _hiding(self, one: EncodedInput, pair: int) -> Question:
         ids = one.model_inputs["input_ids"]
         words = [unit for unit, sentence in enumerate(one.unit_sentence) if sentence >= 0]
-        # drawn by the input itself, so that neither its place in a file nor its batch matters
-        rng = np.random.default_rng(int(hashed(str(self._seed).encode(), str(ids).encode())[:16], 16))
-        chosen = set(rng.permutation(words)[: max(1, round(_HIDDEN * len(words)))].tolist())
+        chosen = drawn(one, words, max(1, round(_HIDDEN * len(words))), self._seed)
         hidden = tuple(place for place, unit in enumerate(one.unit) if unit in chosen)
         masked = [self._mask if place in hidden else id_ for place, id_ in enumerate(ids)]
         changed = replace(one, model_inputs={**one.model_inputs, "input_ids": masked})
