@@ -72,7 +72,7 @@ class Classification:
 
         Shape: [layer x head], heads counted layer by layer.
         """
-        table = self.scores.words_only if without_delimiters else self.scores.every_key
+        table = self.scores.table(without_delimiters)
         if pattern is not None:
             return table.ranked(self.scores.patterns.index(pattern))
         strength = np.nan_to_num(table.above_chance, nan=-np.inf).max(-1)
@@ -83,7 +83,7 @@ class Classification:
         import pandas as pd
 
         layers, heads = self.scores.grid
-        table = self.scores.words_only if without_delimiters else self.scores.every_key
+        table = self.scores.table(without_delimiters)
         layer, head = np.divmod(np.arange(layers * heads), heads)
         columns: dict[str, Any] = {"model": self.signature.model, "layer": layer, "head": head}
         columns |= {name: getattr(self, name).ravel() for name in ("label", "runner_up", "content_label")}

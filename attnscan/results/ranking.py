@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnscan.results.scores import IntArray, Scores, ScoreTable
+from attnscan.results.scores import IntArray, Scores
 from attnscan.results.signature import Signature
 
 if TYPE_CHECKING:
@@ -30,11 +30,7 @@ class Ranking:
 
     def order(self, pattern: str, *, without_delimiters: bool = False) -> IntArray:
         """All heads, best first by score on `pattern`. Shape: [layer x head], heads counted layer by layer."""
-        return self.table(without_delimiters).ranked(self.scores.patterns.index(pattern))
-
-    def table(self, without_delimiters: bool) -> ScoreTable:
-        """The scores with every key, or with words alone."""
-        return self.scores.words_only if without_delimiters else self.scores.every_key
+        return self.scores.table(without_delimiters).ranked(self.scores.patterns.index(pattern))
 
     def to_frame(
         self, patterns: Sequence[str] | None = None, top: int | None = None, *, without_delimiters: bool = False
@@ -42,7 +38,7 @@ class Ranking:
         """One row for each head of each pattern, ranked; at most `top` heads a pattern."""
         import pandas as pd
 
-        table, heads = self.table(without_delimiters), self.scores.grid[1]
+        table, heads = self.scores.table(without_delimiters), self.scores.grid[1]
         parts = []
         for pattern in patterns or self.scores.patterns:
             order = self.order(pattern, without_delimiters=without_delimiters)[:top]

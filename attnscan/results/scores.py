@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    pass
 
 MIXED = "mixed"
 FloatArray = NDArray[np.float64]
@@ -67,6 +63,10 @@ class Scores:
         """Layers and heads."""
         layers, heads = self.entropy.shape
         return layers, heads
+
+    def table(self, without_delimiters: bool) -> ScoreTable:
+        """The scores with every key, or with words alone."""
+        return self.words_only if without_delimiters else self.every_key
 
     def ranked_labels(self, table: ScoreTable, rank: int, threshold: float) -> NDArray[np.str_]:
         """The pattern that each head follows most (rank 0) or next (rank 1), or `mixed`.

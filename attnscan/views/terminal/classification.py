@@ -28,7 +28,7 @@ def classification_view(
     without_delimiters: bool = False,
 ) -> RenderableType:
     """One input at a glance: its tokens, the heads of each pattern, the map of all heads."""
-    table = result.scores.words_only if without_delimiters else result.scores.every_key
+    table = result.scores.table(without_delimiters)
     beside = width - _BESIDE
     shown = top or max(3, (beside + 2) // _ENTRY)
     return Group(
@@ -48,7 +48,7 @@ def all_heads_view(
 ) -> RenderableType:
     """Every head with its labels and scores, in the given order of heads counted layer by layer."""
     scores = result.scores
-    table = scores.words_only if without_delimiters else scores.every_key
+    table = scores.table(without_delimiters)
     roomy = width >= 84 + 6 * max(0, len(patterns) - 7) + 15
     grid = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
     for name in ("head", "label", *(["runner-up"] if roomy else []), "on words"):

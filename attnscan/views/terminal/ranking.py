@@ -16,7 +16,7 @@ def ranking_view(
     result: Ranking, patterns: Sequence[str], top: int, width: int, without_delimiters: bool
 ) -> RenderableType:
     """The best heads of each pattern, with what a score is worth: chance, standard error, how much it rests on."""
-    table = result.table(without_delimiters)
+    table = result.scores.table(without_delimiters)
     blocks: list[RenderableType] = [model_line(result.signature, f"  {result.signature.counts}")]
     for pattern in patterns:
         p = result.scores.patterns.index(pattern)
