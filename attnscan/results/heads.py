@@ -28,14 +28,15 @@ def check_heads_are_named(text: str) -> None:
             raise SelectionError(f"'{part.strip()}' names no head", _HOW)
 
 
-def heads_named(text: str, grid: tuple[int, int]) -> list[Head]:
-    """The heads that a text names, in its order, none twice.
+def heads_named(text: str | Sequence[Head], grid: tuple[int, int]) -> list[Head]:
+    """The heads that a text names, in its order, none twice; heads themselves will do, too.
 
     >>> heads_named("2-0,layer:1", (3, 2))
     [(2, 0), (1, 0), (1, 1)]
 
     Raises: SelectionError if the text names none, or a model of that grid (layers, heads) has not got one.
     """
+    text = text if isinstance(text, str) else ",".join(map(head_name, text))
     check_heads_are_named(text)
     layers, heads = grid
     found: list[Head] = []

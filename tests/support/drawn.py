@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -24,7 +25,8 @@ def random_weights(layers: int, heads: int, tokens: int) -> tuple[Classification
     names = ("[CLS]", *(f"word{i}" for i in range(tokens - 2)), "[SEP]")
     special = (True, *[False] * (tokens - 2), True)
     saved = SavedWeights(weights, names, (0,) * tokens, special, (False,) * tokens)
-    return classify_weights_and_keep(saved, "random", ScanOptions())
+    result, attention = classify_weights_and_keep(saved, "random", ScanOptions())
+    return replace(result, attention=attention), attention
 
 
 def texts(svg: bytes) -> list[str]:

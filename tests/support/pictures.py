@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from rich._export_format import CONSOLE_SVG_FORMAT
@@ -18,7 +19,7 @@ from attnscan.inputs.pairs import Pair
 from attnscan.scan.one_input import classify_and_keep
 from attnscan.scan.options import ScanOptions
 from attnscan.views.pictures.look import Look
-from attnscan.views.pictures.picture import heads_picture, layers_picture, map_picture, scores_picture
+from attnscan.views.pictures.picture import picture
 from attnscan.views.terminal.classification import classification_view
 
 DIRECTORY = Path(__file__).parents[2] / "docs" / "pictures"
@@ -33,16 +34,17 @@ _FRAME = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTA
 def pictures() -> dict[str, bytes]:
     """Every picture by its file's name."""
     result, attention = classify_and_keep(Pair(A, B), ScanOptions(model="bundled"))
+    result = replace(result, attention=attention)
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(classification_view(result, result.scores.patterns, _WIDTH), markup=False, highlight=False)
     terminal = console.export_svg(title=f'attnscan classify "{A}" "{B}"', code_format=_FRAME, unique_id="attnscan")
     return {
         "terminal.svg": terminal.encode(),
-        "map.svg": map_picture(result),
-        "scores.svg": scores_picture(result, Look(width=6.5)),
-        "layers.svg": layers_picture(result, Look(width=6.5)),
-        "head.svg": heads_picture(attention, [(1, 8)], result.signature),
-        "lines.svg": heads_picture(attention, [(1, 8), (0, 2)], result.signature, Look(width=5), lines=True),
+        "map.svg": picture(result),
+        "scores.svg": picture(result, "scores", Look(width=6.5)),
+        "layers.svg": picture(result, "layers", Look(width=6.5)),
+        "head.svg": picture(result, "head", heads=[(1, 8)]),
+        "lines.svg": picture(result, "head", Look(width=5), heads=[(1, 8), (0, 2)], lines=True),
     }
 
 

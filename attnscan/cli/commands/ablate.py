@@ -87,8 +87,8 @@ def ablate(
 
     def picture(format: Picture) -> bytes:
         from attnscan.views.pictures.look import Look
-        from attnscan.views.pictures.picture import ablation_picture
+        from attnscan.views.pictures.picture import picture as drawn
 
-        return ablation_picture(result, Look(format))
+        return drawn(result, look=Look(format))
 
     destination.emit(result.to_frame, view, picture)

@@ -65,8 +65,8 @@ def compare(
 
     def picture(format: Picture) -> bytes:
         from attnscan.views.pictures.look import Look
-        from attnscan.views.pictures.picture import comparison_picture
+        from attnscan.views.pictures.picture import picture as drawn
 
-        return comparison_picture(result, names, Look(format))
+        return drawn(result, look=Look(format), patterns=names)
 
     destination.emit(lambda: result.to_frame(names), view, picture)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -12,7 +13,7 @@ from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, WithoutDelimiters, flattened
 from attnscan.cli.session import kept
 from attnscan.results.files import check_writable, write_file
-from attnscan.results.heads import check_heads_are_named, heads_named
+from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
 from attnscan.views.pictures.look import Picture
 
@@ -80,17 +81,13 @@ def _heads(
     result: Classification, attention: Attention, heads: str, format: Picture, width: float, lines: bool
 ) -> bytes:
     from attnscan.views.pictures.look import Look
-    from attnscan.views.pictures.picture import heads_picture
+    from attnscan.views.pictures.picture import picture
 
-    chosen = heads_named(heads, attention.grid)
-    return heads_picture(attention, chosen, result.signature, Look(format, width), lines=lines)
+    return picture(replace(result, attention=attention), "head", Look(format, width), heads=heads, lines=lines)
 
 
 def _scores(result: Classification, kind: Kind, format: Picture, width: float, without_delimiters: bool) -> bytes:
     from attnscan.views.pictures.look import Look
-    from attnscan.views.pictures.picture import layers_picture, map_picture, scores_picture
+    from attnscan.views.pictures.picture import picture
 
-    if kind == "map":
-        return map_picture(result, Look(format, width))
-    draw = scores_picture if kind == "scores" else layers_picture
-    return draw(result, Look(format, width), without_delimiters=without_delimiters)
+    return picture(result, kind, Look(format, width), without_delimiters=without_delimiters)

@@ -65,8 +65,8 @@ def similar(
 
     def picture(format: Picture) -> bytes:
         from attnscan.views.pictures.look import Look
-        from attnscan.views.pictures.picture import similarity_picture
+        from attnscan.views.pictures.picture import picture as drawn
 
-        return similarity_picture(result, Look(format))
+        return drawn(result, look=Look(format))
 
     destination.emit(result.to_matrix if matrix else lambda: result.to_frame(nearest), view, picture)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
+
+from attnscan.errors import OptionError, nearest
 
 Picture = Literal["png", "svg", "pdf"]
 COLUMN = 3.3
@@ -17,6 +19,14 @@ class Look:
     format: Picture = "svg"
     width: float = COLUMN
     """In inches. The height is what the content needs."""
+
+    def __post_init__(self) -> None:
+        formats = get_args(Picture)
+        if self.format not in formats:
+            remedy = nearest(str(self.format), formats, f"there are {', '.join(formats)}")
+            raise OptionError(f"there is no format '{self.format}' for a picture", remedy)
+        if not 2 <= self.width <= 20:
+            raise OptionError(f"the picture's width is {self.width:g} inches", "give 2 to 20")
 
     @property
     def vector(self) -> bool:

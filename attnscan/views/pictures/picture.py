@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
+from attnscan.errors import OptionError, nearest
 from attnscan.results.ablation import Ablation
-from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.comparison import Comparison
-from attnscan.results.heads import Head
-from attnscan.results.signature import Signature
+from attnscan.results.heads import Head, heads_named
 from attnscan.results.similarity import Similarity
 from attnscan.views.pictures.ablation import ablation_sheet
 from attnscan.views.pictures.comparison import comparison_sheet
@@ -20,60 +20,114 @@ from attnscan.views.pictures.scores import layers_sheet, scores_sheet
 from attnscan.views.pictures.sheet import Sheet, drawing
 from attnscan.views.pictures.similarity import similarity_sheet
 
+Drawable = Classification | Ablation | Similarity | Comparison
+Kind = Literal["map", "scores", "layers", "head", "ablation", "similarity", "comparison"]
 
-def map_picture(result: Classification, look: Look = Look()) -> bytes:
-    """What each head does on words, as the map on the terminal."""
-    with drawing():
-        return _file(map_sheet(result, look.width), look, result.signature, "map")
-
-
-def scores_picture(result: Classification, look: Look = Look(), *, without_delimiters: bool = False) -> bytes:
-    """Every head's score for each pattern, on one scale."""
-    table = result.scores.words_only if without_delimiters else result.scores.every_key
-    with drawing():
-        return _file(scores_sheet(result, look.width, table, look.vector), look, result.signature, "scores")
-
-
-def layers_picture(result: Classification, look: Look = Look(), *, without_delimiters: bool = False) -> bytes:
-    """The best and the mean score of every layer for each pattern."""
-    table = result.scores.words_only if without_delimiters else result.scores.every_key
-    with drawing():
-        return _file(layers_sheet(result, look.width, table), look, result.signature, "layers")
+_KINDS: dict[type, tuple[Kind, ...]] = {
+    Classification: ("map", "scores", "layers", "head"),
+    Ablation: ("ablation",),
+    Similarity: ("similarity",),
+    Comparison: ("comparison",),
+}
+_FOR_KINDS = {
+    "heads": ("head",),
+    "lines": ("head",),
+    "without_delimiters": ("scores", "layers"),
+    "patterns": ("comparison",),
+}
 
 
-def heads_picture(
-    attention: Attention, heads: Sequence[Head], signature: Signature, look: Look = Look(), *, lines: bool = False
-) -> bytes:  # fmt: skip
-    """Some heads' weights, token by token: as heat maps, or as lines.
+def picture(
+    result: Drawable,
+    kind: Kind | None = None,
+    look: Look = Look(),
+    *,
+    heads: str | Sequence[Head] = (),
+    lines: bool = False,
+    without_delimiters: bool = False,
+    patterns: Sequence[str] | None = None,
+) -> bytes:
+    """A picture of a result, as a file's content: the same bytes for the same result.
 
-    Raises: SelectionError if these are too many heads for the width.
+    The result decides what can be drawn. Of a classification that is one of four kinds:
+
+    - `map`: what each head does on words, as the map on the terminal
+    - `scores`: every head's score for each pattern, on one scale
+    - `layers`: the best and the mean score of every layer for each pattern
+    - `head`: the weights of some `heads`, token by token, as heat maps or as `lines`
+
+    An ablation is drawn as what heads are worth, with errors; a similarity as a map of all heads, where near ones
+    attend alike; a comparison as every head's score in one model against that in the other, for some `patterns` or all.
+
+    `scores` and `layers` can be drawn `without_delimiters`. `heads` are `"2-0,6-11"`, `"layer:2"`, `"all"`, or
+    (layer, head) each; the classification must have kept its attention.
+
+    Raises: OptionError if the result has no such picture, or the picture no such option; SelectionError for heads that
+    are not there, or too many for the width.
     """
+    kind = _kind_of(result, kind)
+    given = {"heads": heads != (), "lines": lines, "without_delimiters": without_delimiters}
+    _check_options(kind, given | {"patterns": patterns is not None})
     with drawing():
-        sheet = (
-            lines_sheet(attention, heads, look.width)
-            if lines
-            else heads_sheet(attention, heads, look.width, look.vector)
-        )
-        return _file(sheet, look, signature, "head")
+        match result:
+            case Ablation():
+                sheet = ablation_sheet(result, look.width)
+            case Similarity():
+                sheet = similarity_sheet(result, look.width)
+            case Comparison():
+                sheet = comparison_sheet(result, _scored(patterns, result.patterns), look.width)
+            case _ if kind == "head":
+                sheet = _heads_sheet(result, heads, look, lines)
+            case _:
+                sheet = _scores_sheet(result, kind, look, without_delimiters)
+        signature = result.signatures[0] if isinstance(result, Comparison) else result.signature
+        return sheet.to_bytes(look.format, signature, kind)
 
 
-def ablation_picture(found: Ablation, look: Look = Look()) -> bytes:
-    """What heads are worth, with errors; of single heads, in the layer x head grid."""
-    with drawing():
-        return _file(ablation_sheet(found, look.width), look, found.signature, "ablation")
+def _kind_of(result: Drawable, kind: Kind | None) -> Kind:
+    """Which picture of the result is meant, by default its first."""
+    name, kinds = type(result).__name__, _KINDS.get(type(result), ())
+    if not kinds:
+        remedy = "give a " + " or a ".join(drawable.__name__ for drawable in _KINDS)
+        raise OptionError(f"there is no picture of a {name}", remedy)
+    if kind not in (None, *kinds):
+        raise _unknown(f"a {name} has no picture '{kind}'", str(kind), kinds)
+    return kind or kinds[0]
 
 
-def similarity_picture(found: Similarity, look: Look = Look()) -> bytes:
-    """A map of all heads, where near ones attend alike."""
-    with drawing():
-        return _file(similarity_sheet(found, look.width), look, found.signature, "similarity")
+def _check_options(kind: Kind, given: dict[str, bool]) -> None:
+    """Each option is for some kinds of pictures alone; the picture of heads needs them."""
+    for option, kinds in _FOR_KINDS.items():
+        if given[option] and kind not in kinds:
+            raise OptionError(f"the picture '{kind}' has no {option}", f"{option} is for {' and '.join(kinds)}")
+    if kind == "head" and not given["heads"]:
+        raise OptionError("the picture 'head' needs heads", 'name them, such as heads="2-0,6-11"')
 
 
-def comparison_picture(found: Comparison, patterns: Sequence[str], look: Look = Look()) -> bytes:
-    """Every head's score in one model against that in the other."""
-    with drawing():
-        return _file(comparison_sheet(found, patterns, look.width), look, found.signatures[0], "comparison")
+def _scored(patterns: Sequence[str] | None, scored: Sequence[str]) -> Sequence[str]:
+    for pattern in patterns or ():
+        if pattern not in scored:
+            raise _unknown(f"there is no pattern '{pattern}'", pattern, scored)
+    return patterns or scored
 
 
-def _file(sheet: Sheet, look: Look, signature: Signature, kind: str) -> bytes:
-    return sheet.to_bytes(look.format, signature, kind)
+def _unknown(what: str, name: str, known: Sequence[str]) -> OptionError:
+    return OptionError(what, nearest(name, known, f"there is {', '.join(known)}"))
+
+
+def _heads_sheet(result: Classification, heads: str | Sequence[Head], look: Look, lines: bool) -> Sheet:
+    if result.attention is None:
+        raise OptionError("this result has not kept its attention", "draw one that attnscan.classify has returned")
+    chosen = heads_named(heads, result.attention.grid)
+    if lines:
+        return lines_sheet(result.attention, chosen, look.width)
+    return heads_sheet(result.attention, chosen, look.width, look.vector)
+
+
+def _scores_sheet(result: Classification, kind: Kind, look: Look, without_delimiters: bool) -> Sheet:
+    if kind == "map":
+        return map_sheet(result, look.width)
+    table = result.scores.table(without_delimiters)
+    if kind == "layers":
+        return layers_sheet(result, look.width, table)
+    return scores_sheet(result, look.width, table, look.vector)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from command_line import A, B
 
@@ -19,7 +21,7 @@ def kept() -> tuple[Classification, Attention]:
 
 @pytest.fixture(scope="module")
 def article(kept: tuple[Classification, Attention]) -> Classification:
-    return kept[0]
+    return replace(kept[0], attention=kept[1])
 
 
 @pytest.fixture(scope="module")

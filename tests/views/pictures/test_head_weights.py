@@ -15,7 +15,7 @@ from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.views.palette import RAMP
 from attnscan.views.pictures.look import Look
-from attnscan.views.pictures.picture import heads_picture
+from attnscan.views.pictures.picture import picture
 
 HOSTILE = (
     *("$x^2$", "$", r"\frac{1}", "</text><script>alert(1)</script>", "&amp;", "a\nb", "\x1b[31m", "\ufffe\x00", "  "),
@@ -25,7 +25,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("lines", [False, True])
 def test_heads_and_tokens_are_text(article: Classification, attention: Attention, lines: bool) -> None:
-    found = Counter(texts(heads_picture(attention, [(1, 8), (0, 2)], article.signature, Look(width=6.5), lines=lines)))
+    found = Counter(texts(picture(article, "head", Look(width=6.5), heads=[(1, 8), (0, 2)], lines=lines)))
     sides = 4 if lines else 3  # side by side, two heat maps share their queries
     assert all(found[token] == sides * count for token, count in Counter(attention.tokens).items())
     assert {"1-8", "0-2"} <= {text.removeprefix("head ") for text in found}
@@ -34,14 +34,14 @@ def test_heads_and_tokens_are_text(article: Classification, attention: Attention
 
 def test_a_heat_map_draws_the_weights(article: Classification, attention: Attention) -> None:
     """The darkest cell of head 0-2, which looks at the previous word alone, is as dark as the scale's end."""
-    svg = heads_picture(attention, [(0, 2)], article.signature).decode()
+    svg = picture(article, "head", heads=[(0, 2)]).decode()
     full = int((attention.weights[0, 2] > 0.995).sum())
     assert full > 10
     assert svg.count(f"fill: {RAMP[-1]}") == full + 1
 
 
 def test_lines_are_as_many_as_the_weights_worth_drawing(article: Classification, attention: Attention) -> None:
-    svg = heads_picture(attention, [(0, 2)], article.signature, lines=True).decode()
+    svg = picture(article, "head", heads=[(0, 2)], lines=True).decode()
     drawn = re.findall(rf"stroke: {RAMP[6]}", svg)
     assert len(drawn) == (attention.weights[0, 2] >= 0.01).sum() + 3  # and the key's
 
@@ -51,49 +51,49 @@ def test_lines_are_as_many_as_the_weights_worth_drawing(article: Classification,
 @pytest.mark.filterwarnings("error")
 def test_hostile_tokens_are_text(format: Any, lines: bool) -> None:
     result, attention = random_weights(2, 2, len(HOSTILE))
-    attention = replace(attention, tokens=HOSTILE)
     signature = replace(result.signature, model="<b>$\\frac\x1b\ud800")
-    picture = heads_picture(attention, [(0, 1)], signature, Look(format, 6.5), lines=lines)
+    hostile = replace(result, attention=replace(attention, tokens=HOSTILE), signature=signature)
+    content = picture(hostile, "head", Look(format, 6.5), heads=[(0, 1)], lines=lines)
     if format == "svg":
-        found = texts(picture)
+        found = texts(content)
         assert all(
             found.count(text) == 2 for text in ("$x^2$", "$", r"\frac{1}", "&amp;", r"a\nb", r"\x1b[31m", "日本語")
         )
-        assert any(text.startswith("</text>") for text in found) and b"<script" not in picture
+        assert any(text.startswith("</text>") for text in found) and b"<script" not in content
         assert r"\ufffe\x00" in found and "שלום" in found and r"\u202eabc" in found and "␣" in found
         assert any(re.fullmatch("x+…", text) for text in found)
 
 
 def test_long_inputs_name_fewer_tokens_and_say_so() -> None:
-    result, attention = random_weights(1, 2, 60)
-    found = texts(heads_picture(attention, [(0, 0)], result.signature))
+    result, _ = random_weights(1, 2, 60)
+    found = texts(picture(result, "head", heads=[(0, 0)]))
     assert "Of the 60 tokens every third is named." in found and "word2" in found and "word3" not in found
-    result, attention = random_weights(1, 2, 512)
+    result, _ = random_weights(1, 2, 512)
     for lines in (False, True):
-        picture = heads_picture(attention, [(0, 0), (0, 1)], result.signature, lines=lines)
-        said = " ".join(texts(picture))
+        svg = picture(result, "head", heads=[(0, 0), (0, 1)], lines=lines)
+        said = " ".join(texts(svg))
         assert "512 tokens, too many to name: their positions." in said and "word3" not in said
-        assert len(picture) < 2_000_000 and size(picture, "svg")[1] < 9.5
+        assert len(svg) < 2_000_000 and size(svg, "svg")[1] < 9.5
 
 
 def test_padding_is_not_drawn() -> None:
     result, attention = random_weights(1, 1, 8)
     padded = replace(attention, sentence=(*attention.sentence[:6], -2, -2))
-    found = texts(heads_picture(padded, [(0, 0)], result.signature))
+    found = texts(picture(replace(result, attention=padded), "head", heads=[(0, 0)]))
     assert "word4" in found and "word5" not in found and "[SEP]" not in found
 
 
-def test_all_heads_of_a_model_stand_in_rows_of_layers(article: Classification, attention: Attention) -> None:
+def test_all_heads_of_a_model_stand_in_rows_of_layers(article: Classification) -> None:
     every = [(layer, head) for layer in range(6) for head in range(12)]
-    found = texts(heads_picture(attention, every, article.signature, Look(width=6.5)))
+    found = texts(picture(article, "head", Look(width=6.5), heads=every))
     assert [text for text in found if re.fullmatch(r"\d+-\d+", text)] == [f"{layer}-{head}" for layer, head in every]
     assert "19 tokens, queries downwards, keys across." in found and "store" not in found
 
 
 def test_more_heads_than_a_page_has_room_for_are_refused() -> None:
-    result, attention = random_weights(24, 16, 6)
+    result, _ = random_weights(24, 16, 6)
     every = [(layer, head) for layer in range(24) for head in range(16)]
     with pytest.raises(SelectionError, match=r"384 heads have no room in a picture 3\.3 inches wide; name fewer"):
-        heads_picture(attention, every, result.signature)
+        picture(result, "head", heads=every)
     with pytest.raises(SelectionError):
-        heads_picture(attention, every, result.signature, lines=True)
+        picture(result, "head", heads=every, lines=True)

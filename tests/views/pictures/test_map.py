@@ -11,11 +11,11 @@ from drawn import texts
 from attnscan.results.classification import Classification
 from attnscan.results.scores import MIXED
 from attnscan.views.palette import COLORS, MIXED_COLOR, PARKS, letter
-from attnscan.views.pictures.picture import map_picture
+from attnscan.views.pictures.picture import picture
 
 
 def test_the_map_has_the_letter_and_the_colour_of_every_label(article: Classification) -> None:
-    svg = map_picture(article)
+    svg = picture(article)
     labels = article.content_label
     expected = Counter(
         letter(label).lower() if rests >= PARKS else letter(label)
@@ -33,7 +33,7 @@ def test_the_map_has_the_letter_and_the_colour_of_every_label(article: Classific
 
 
 def test_the_map_is_paler_where_a_head_rests_on_delimiters(article: Classification) -> None:
-    svg = map_picture(article).decode()
+    svg = picture(article).decode()
     for place in ((0, 2), (1, 11), (2, 9)):
         color, rests = COLORS[str(article.content_label[place])], article.parking[place]
         opacities = [float(o) for o in re.findall(rf"fill: {color}; fill-opacity: ([\d.]+)", svg)]

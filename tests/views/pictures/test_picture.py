@@ -5,44 +5,46 @@ from __future__ import annotations
 import pickle
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import matplotlib as mpl
 import pytest
 from drawn import random_weights, size, texts
 
-from attnscan.results.attention import Attention
+from attnscan.errors import OptionError, SelectionError
 from attnscan.results.classification import Classification
 from attnscan.views.pictures.look import Look
-from attnscan.views.pictures.picture import heads_picture, layers_picture, map_picture, scores_picture
+from attnscan.views.pictures.picture import Kind, picture
+
+OF_ALL_HEADS: tuple[Kind, ...] = ("map", "scores", "layers")
 
 
 @pytest.mark.parametrize("width", [2.0, 3.3, 6.5])
-def test_a_picture_is_as_wide_as_asked(article: Classification, attention: Attention, width: float) -> None:
-    for picture in (
-        map_picture(article, Look(width=width)),
-        scores_picture(article, Look(width=width)),
-        layers_picture(article, Look(width=width)),
-        heads_picture(attention, [(1, 8)], article.signature, Look(width=width)),
-        heads_picture(attention, [(1, 8)], article.signature, Look(width=width), lines=True),
+def test_a_picture_is_as_wide_as_asked(article: Classification, width: float) -> None:
+    for svg in (
+        *(picture(article, kind, Look(width=width)) for kind in OF_ALL_HEADS),
+        picture(article, "head", Look(width=width), heads=[(1, 8)]),
+        picture(article, "head", Look(width=width), heads=[(1, 8)], lines=True),
     ):
-        assert size(picture, "svg")[0] == pytest.approx(width, abs=0.001)
+        assert size(svg, "svg")[0] == pytest.approx(width, abs=0.001)
 
 
-def test_the_same_input_gives_the_same_bytes(article: Classification, attention: Attention) -> None:
+def test_the_same_input_gives_the_same_bytes(article: Classification) -> None:
     def pictures(look: Look) -> list[bytes]:
-        scores = [draw(article, look) for draw in (map_picture, scores_picture, layers_picture)]
-        return [*scores, heads_picture(attention, [(1, 8)], article.signature, look, lines=True)]
+        scores = [picture(article, kind, look) for kind in OF_ALL_HEADS]
+        return [*scores, picture(article, "head", look, heads=[(1, 8)], lines=True)]
 
     for look in (Look("svg"), Look("pdf"), Look("png")):
         assert pictures(look) == pictures(look)
 
 
 def test_a_users_settings_change_nothing_and_are_not_changed(article: Classification) -> None:
-    before = map_picture(article)
+    before = picture(article)
     with mpl.rc_context({"font.size": 30, "text.usetex": True, "svg.fonttype": "path", "savefig.bbox": "tight"}):
         settings = mpl.rcParams.copy()
-        assert map_picture(article) == before
+        assert picture(article) == before
         assert mpl.rcParams.copy() == settings
 
 
@@ -51,11 +53,11 @@ def test_nothing_of_matplotlib_that_is_global_is_loaded(article: Classification,
     (tmp_path / "result.pickle").write_bytes(pickle.dumps(article))
     script = (
         "import pickle, pathlib, sys\n"
-        "from attnscan.views.pictures.picture import Look, layers_picture, map_picture, scores_picture\n"
+        "from attnscan.views.pictures.picture import Look, picture\n"
         f"result = pickle.loads(pathlib.Path({str(tmp_path / 'result.pickle')!r}).read_bytes())\n"
-        "for draw in (map_picture, scores_picture, layers_picture):\n"
+        f"for kind in {OF_ALL_HEADS}:\n"
         "    for format in ('svg', 'pdf', 'png'):\n"
-        "        draw(result, Look(format))\n"
+        "        picture(result, kind, Look(format))\n"
         "print(sorted({'matplotlib.pyplot', 'torch'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
@@ -66,10 +68,54 @@ def test_nothing_of_matplotlib_that_is_global_is_loaded(article: Classification,
 @pytest.mark.parametrize("width", [2.0, 3.3])
 def test_any_model_has_a_map_and_scores(layers: int, heads: int, width: float) -> None:
     result, _ = random_weights(layers, heads, 4)
-    found = texts(map_picture(result, Look(width=width)))
+    found = texts(picture(result, "map", Look(width=width)))
     crowded = "no room for letters: --width gives more" in found
     marks = [text for text in found if len(text) == 1 and not text.isdigit()]
     assert crowded or len(marks) >= layers * heads
     assert not (crowded and heads <= 16)
-    for picture in (scores_picture(result, Look(width=width)), layers_picture(result, Look(width=width))):
-        assert len(picture) < 3_000_000
+    for svg in (picture(result, "scores", Look(width=width)), picture(result, "layers", Look(width=width))):
+        assert len(svg) < 3_000_000
+
+
+def test_heads_may_be_named_by_text(article: Classification) -> None:
+    assert picture(article, "head", heads="0-2,1-8") == picture(article, "head", heads=[(0, 2), (1, 8)])
+    with pytest.raises(SelectionError, match="7-0: this model has layers 0 to 5"):
+        picture(article, "head", heads=[(7, 0)])
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"kind": "mapp"}, "a Classification has no picture 'mapp'; did you mean 'map'"),
+        ({"kind": "ablation"}, "a Classification has no picture 'ablation'; there is map, scores, layers, head"),
+        ({"kind": "head"}, "the picture 'head' needs heads; name them"),
+        ({"heads": "0-2"}, "the picture 'map' has no heads; heads is for head"),
+        ({"kind": "scores", "lines": True}, "the picture 'scores' has no lines"),
+        ({"without_delimiters": True}, "has no without_delimiters; without_delimiters is for scores and layers"),
+        ({"kind": "layers", "patterns": ["next-word"]}, "has no patterns; patterns is for comparison"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused(article: Classification, options: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        picture(article, **options)
+
+
+def test_results_without_pictures_and_without_attention_are_refused(article: Classification) -> None:
+    with pytest.raises(OptionError, match="there is no picture of a Scores; give a Classification"):
+        picture(article.scores)  # type: ignore[arg-type]
+    with pytest.raises(OptionError, match="this result has not kept its attention; "):
+        picture(replace(article, attention=None), "head", heads="all")
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"format": "sgv"}, "there is no format 'sgv' for a picture; did you mean 'svg'"),
+        ({"format": "jpeg"}, "there are png, svg, pdf"),
+        ({"width": 0.5}, "the picture's width is 0.5 inches; give 2 to 20"),
+        ({"width": float("nan")}, "give 2 to 20"),
+    ],
+)
+def test_a_picture_has_a_known_format_and_some_width(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(OptionError, match=says):
+        Look(**options)
