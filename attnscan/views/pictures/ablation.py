@@ -108,7 +108,6 @@ def _grids(found: Ablation, width: float) -> Sheet:
 
 def _key(sheet: Sheet, x: float, y: float, most: float, quantity: Quantity) -> None:
     for color, text in ((_LOSS, f"worth {most:.2g} more than others"), (_GAIN, "less")):
-        sheet.box(Box(x, y - 0.05, 0.1, 0.1), color)
-        sheet.text(x + 0.14, y, text)
+        sheet.entry(x, y, text, color)
         x += 0.14 + width_of(f"{text}  ")
     sheet.text(x, y, quantity.unit, color=FAINT)

@@ -93,13 +93,10 @@ class _Entry:
         return (_SWATCH + 0.04 if self.color else 0) + width_of(self.text) + 0.12
 
     def draw(self, sheet: Sheet, x: float, y: float) -> None:
-        if self.color is not None:
-            sheet.box(Box(x, y - _SWATCH / 2, _SWATCH, _SWATCH), self.color, self.opacity)
-            if self.mark:
-                middle, color = x + _SWATCH / 2, readable_on(on_white(self.color, self.opacity))
-                sheet.text(middle, y, self.mark, align="center", size=6, color=color)
-            x += _SWATCH + 0.04
-        sheet.text(x, y, self.text)
+        if self.color is None:
+            sheet.text(x, y, self.text)
+        else:
+            sheet.entry(x, y, self.text, self.color, self.opacity, mark=self.mark, side=_SWATCH)
 
 
 def _label_key(result: Classification, width: float) -> list[_Entry]:

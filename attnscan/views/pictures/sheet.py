@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from attnscan.results.signature import Signature
 from attnscan.safe_text import plain
-from attnscan.views.palette import INK, RAMP
+from attnscan.views.palette import INK, RAMP, on_white, readable_on
 from attnscan.views.pictures.lettering import POINT, SIZE, fonts, width_of
 from attnscan.views.pictures.look import Picture
 
@@ -112,6 +112,16 @@ class Sheet:
         if hatched:
             look |= {"hatch": "//////", "edgecolor": "#b5b5b5"}
         self._axes.add_patch(Rectangle((box.x, box.y), box.width, box.height, **look))
+
+    def entry(
+        self, x: float, y: float, text: str, color: str, opacity: float = 1, *, mark: str = "", side: float = 0.1,
+        gap: float = 0.04,
+    ) -> None:  # fmt: skip
+        """A part of a key: a swatch of a colour, with a letter in it if there is a `mark`, and what it stands for."""
+        self.box(Box(x, y - side / 2, side, side), color, opacity)
+        if mark:
+            self.text(x + side / 2, y, mark, align="center", size=6, color=readable_on(on_white(color, opacity)))
+        self.text(x + side + gap, y, text)
 
     def frame(self, box: Box) -> None:
         """A thin line around a place."""

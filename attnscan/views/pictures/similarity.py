@@ -36,7 +36,7 @@ def similarity_sheet(found: Similarity, width: float) -> Sheet:
         sheet.text(MARGIN, y, line)
         y += LINE
     for label in labels:
-        sheet.box(Box(MARGIN, y - 0.05, 0.1, 0.1), paper_color(label))
-        sheet.text(MARGIN + 0.15, y, f"{letter(label)} {label} ({int((found.label == label).sum())})")
+        text = f"{letter(label)} {label} ({int((found.label == label).sum())})"
+        sheet.entry(MARGIN, y, text, paper_color(label), gap=0.05)
         y += LINE
     return sheet
