@@ -5,7 +5,7 @@ It needs no script, but for the page of `report` in a frame of its own where the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 from markupsafe import Markup
@@ -13,10 +13,10 @@ from markupsafe import Markup
 from attnscan.results.classification import Classification
 from attnscan.results.heads import head_name
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import MIXED, ScoreTable
 from attnscan.results.signature import Signature
 from attnscan.safe_text import plain
-from attnscan.views.palette import PARKS, letter, on_white, opacity, paper_color, readable_on
+from attnscan.views.palette import letter, mark, on_white, opacity, paper_color, readable_on
+from attnscan.views.summary import notes, pattern_rows, token_lines, worth
 
 _STRONGEST = 5
 _TABLE = "font:inherit;color:inherit;margin:0.5em 0;border-spacing:1px"
@@ -27,15 +27,16 @@ _NUMBER = "text-align:right;padding:0 1em 0 0"
 _FRAME = "width:100%;height:680px;border:0"
 _PAGE_SIZE = 1_000_000  # bytes: a notebook keeps what it shows
 _FAINT = "opacity:0.65"
+_MAP_NOTE = "Map: layers down, heads across; small letter: half or more rests on delimiters."
 
 
 def classification_html(result: Classification) -> str:
     """The tokens, the heads of each pattern, and the map of all heads; a cell's tooltip has the head's scores."""
     title = _title(result.signature, result.scores.grid)
-    notes = Markup("").join(
-        Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, plain(note)) for note in _notes(result)
+    below = Markup("").join(
+        Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, note) for note in (*notes(result), _MAP_NOTE)
     )
-    parts = (title, _tokens(result), _patterns(result), notes, _map(result), _views(result))
+    parts = (title, _tokens(result), _patterns(result), below, _map(result), _views(result))
     return _whole(parts)
 
 
@@ -52,19 +53,10 @@ def ranking_html(result: Ranking) -> str:
             continue
         for flat in result.order(pattern)[:_STRONGEST]:
             head = divmod(int(flat), result.scores.grid[1])
-            texts = (name, head_name(head), *_worth(result.scores.every_key, (*head, p)))
+            texts = (name, head_name(head), *worth(result.scores.every_key, (*head, p)))
             rows.append(_row("td", zip(texts, styles, strict=True)))
             name = Markup("")
     return _whole((title, Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))))
-
-
-def _worth(table: ScoreTable, place: tuple[int, int, int]) -> Iterator[str]:
-    """A score, its standard error, chance, how far above it, and what it rests on; nothing for NaN."""
-    for name in ("score", "se", "chance", "above_chance"):
-        value = getattr(table, name)[place]
-        yield "" if np.isnan(value) else f"{value:.3f}"
-    yield f"{table.n[place]:,}"
-    yield f"{table.pairs[place]:,}"
 
 
 def _title(signature: Signature, grid: tuple[int, int], *more: str) -> Markup:
@@ -93,45 +85,25 @@ def _views(result: Classification) -> Markup:
 
 def _tokens(result: Classification) -> Markup:
     """The units of each sentence in a line; a sentence's closing delimiter goes with it."""
-    lines: dict[int, list[Markup]] = {}
-    current = 0
-    for text, sentence in zip(result.units, result.sentence, strict=True):
-        current = max(current, sentence)
+    lines = []
+    for name, tokens in token_lines(result).items():
         # isolated, so that a word from right to left leaves the words around it where they are
-        token = Markup('<bdi style="{}">{}</bdi>').format(_FAINT if sentence < 0 else "", plain(text.strip()) or "␣")
-        lines.setdefault(current, []).append(token)
-    return Markup("").join(
-        Markup('<p style="{}"><b>{}</b> {}</p>').format(_LINE, "AB"[sentence], Markup(" ").join(tokens))
-        for sentence, tokens in lines.items()
-    )
+        marked = (
+            Markup('<bdi style="{}">{}</bdi>').format(_FAINT if special else "", text) for text, special in tokens
+        )
+        lines.append(Markup('<p style="{}"><b>{}</b> {}</p>').format(_LINE, name, Markup(" ").join(marked)))
+    return Markup("").join(lines)
 
 
 def _patterns(result: Classification) -> Markup:
     """How many heads each pattern has, and the strongest ones."""
     header = _row("th", (("pattern", _LEFT), ("heads", _NUMBER), ("on words", _NUMBER), ("strongest heads", _LEFT)))
     rows = []
-    for pattern in (*result.scores.patterns, MIXED):
-        counts = [str(int((labels == pattern).sum())) for labels in (result.label, result.content_label)]
-        if pattern in result.not_measured:
-            counts = ["", ""]
-        elif pattern == "delimiter":
-            counts[1] = "–"
-        name = Markup("{} {}").format(_swatch(pattern), plain(pattern))
-        cells = ((name, _LEFT), *((count, _NUMBER) for count in counts), (_strongest(result, pattern), _LEFT))
-        rows.append(_row("td", cells))
+    for row in pattern_rows(result, result.scores.patterns, _STRONGEST):
+        name = Markup("{} {}").format(_swatch(row.pattern), plain(row.pattern))
+        strongest = row.why_none or ", ".join(f"{head_name(head)} {score:.2f}" for head, score in row.strongest)
+        rows.append(_row("td", ((name, _LEFT), *((count, _NUMBER) for count in row.counts), (strongest, _LEFT))))
     return Markup('<table style="{}">{}{}</table>').format(_TABLE, header, Markup("").join(rows))
-
-
-def _strongest(result: Classification, pattern: str) -> str:
-    if pattern == MIXED:
-        return "no pattern is far enough above chance"
-    if pattern in result.not_measured:
-        return f"not measured: {plain(result.not_measured[pattern])}"
-    score = result.scores.every_key.score[..., result.scores.patterns.index(pattern)]
-    if np.isnan(score).all():
-        return "no word of this input is eligible"
-    best = [divmod(int(flat), score.shape[1]) for flat in result.ranking(pattern)[:_STRONGEST]]
-    return ", ".join(f"{head_name(head)} {score[head]:.2f}" for head in best)
 
 
 def _map(result: Classification) -> Markup:
@@ -148,12 +120,11 @@ def _head(result: Classification, layer: int, head: int) -> Markup:
     place = layer, head
     label, parking = str(result.content_label[place]), float(result.parking[place])
     color = on_white(paper_color(label), opacity(parking))
-    mark = letter(label).lower() if parking >= PARKS else letter(label)
     scores = zip(result.scores.patterns, result.scores.every_key.score[place], strict=True)
     measured = ", ".join(f"{plain(pattern)} {score:.2f}" for pattern, score in scores if not np.isnan(score))
     tooltip = f"{head_name(place)}: {plain(str(result.label[place]))}, on words {plain(label)}\n{measured}"
     style = f"{_CELL};background:{color};color:{readable_on(color)}"
-    return Markup('<td style="{}" title="{}">{}</td>').format(style, tooltip, mark)
+    return Markup('<td style="{}" title="{}">{}</td>').format(style, tooltip, mark(label, parking))
 
 
 def _swatch(pattern: str) -> Markup:
@@ -166,8 +137,3 @@ def _row(tag: str, cells: Iterable[tuple[str, str]]) -> Markup:
     """A table's row of texts and their styles."""
     made = (Markup('<{} style="{}">{}</{}>').format(tag, style, text, tag) for text, style in cells)
     return Markup("<tr>{}</tr>").format(Markup("").join(made))
-
-
-def _notes(result: Classification) -> tuple[str, ...]:
-    above = f"heads: by label, {result.threshold:g} above chance or more. on words: delimiters left out."
-    return (above, *result.notes, "Map: layers down, heads across; small letter: half or more rests on delimiters.")

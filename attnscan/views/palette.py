@@ -31,6 +31,11 @@ def letter(pattern: str) -> str:
     return _LETTERS.get(pattern) or pattern[:1].upper()
 
 
+def mark(label: str, parking: float) -> str:
+    """A head's letter on a map: that of its label, small if the head rests on delimiters."""
+    return letter(label).lower() if parking >= PARKS else letter(label)
+
+
 def paper_color(label: str) -> str:
     """A label's colour on paper."""
     return COLORS.get(label, MIXED_COLOR if label == MIXED else OTHER_COLOR)

@@ -9,7 +9,7 @@ import numpy as np
 
 from attnscan.results.classification import Classification
 from attnscan.results.scores import MIXED
-from attnscan.views.palette import COLORS, PARKS, letter, on_white, opacity, paper_color, readable_on
+from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on
 from attnscan.views.pictures.lettering import POINT, SIZE, flowed, shortened, step_of, width_of
 from attnscan.views.pictures.sheet import LINE, MARGIN, Box, Sheet
 
@@ -68,9 +68,8 @@ def _head(sheet: Sheet, cell: Box, label: str, rests: float) -> None:
     color, seen = paper_color(label), opacity(rests)
     sheet.box(Box(cell.x + _GAP, cell.y + _GAP, cell.width - 2 * _GAP, cell.height - 2 * _GAP), color, seen)
     if (size := _letter_size(cell.width)) is not None:
-        mark = letter(label).lower() if rests >= PARKS else letter(label)
         middle = cell.x + cell.width / 2, cell.y + cell.height / 2
-        sheet.text(*middle, mark, align="center", size=size, color=readable_on(on_white(color, seen)))
+        sheet.text(*middle, mark(label, rests), align="center", size=size, color=readable_on(on_white(color, seen)))
 
 
 def _letter_size(side: float) -> float | None:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import numpy as np
 from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.classification import Classification
-from attnscan.results.scores import MIXED, ScoreTable
+from attnscan.results.heads import head_name
+from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
-from attnscan.views.palette import PARKS, letter
+from attnscan.views.palette import PARKS, letter, mark
+from attnscan.views.summary import PatternRow, notes, pattern_rows, token_lines
 from attnscan.views.terminal.parts import color_of, flowed, model_line, named, number
 
 _TOKEN_LINES = 6  # of each sentence, at most
@@ -28,15 +29,15 @@ def classification_view(
     without_delimiters: bool = False,
 ) -> RenderableType:
     """One input at a glance: its tokens, the heads of each pattern, the map of all heads."""
-    table = result.scores.table(without_delimiters)
     beside = width - _BESIDE
     shown = top or max(3, (beside + 2) // _ENTRY)
+    rows = pattern_rows(result, patterns, shown, without_delimiters=without_delimiters)
     return Group(
         _title(result),
         "",
         *_tokens(result, width),
         "",
-        _pattern_table(result, table, patterns, shown, beside),
+        _pattern_table(result, rows, beside),
         *_table_notes(result, without_delimiters),
         "",
         *_map(result, width),
@@ -66,8 +67,8 @@ def all_heads_view(
             number(scores.entropy[layer, head]),
         )
     columns = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns), "nats entropy of a row"]
-    notes = flowed((Text(column, style="dim") for column in columns), width)
-    return Group(_title(result), "", grid, "", *notes, *_table_notes(result, without_delimiters))
+    legend = flowed((Text(column, style="dim") for column in columns), width)
+    return Group(_title(result), "", grid, "", *legend, *_table_notes(result, without_delimiters))
 
 
 def _title(result: Classification) -> Text:
@@ -77,68 +78,45 @@ def _title(result: Classification) -> Text:
 
 def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:
     """The units of each sentence on lines of their own; a sentence's closing delimiter goes with it."""
-    lines: dict[int, list[Text]] = {}
-    current = 0
-    for text, sentence in zip(result.units, result.sentence, strict=True):
-        current = max(current, sentence)
-        lines.setdefault(current, []).append(Text(plain(text.strip()) or "␣", style="dim" if sentence < 0 else ""))
-    for sentence, texts in lines.items():
-        line = Text(" ").join(texts)
+    for name, tokens in token_lines(result).items():
+        line = Text(" ").join(Text(text, style="dim" if special else "") for text, special in tokens)
         wrapped = line.wrap(Console(width=width), width - 4)
         shown = wrapped[:_TOKEN_LINES]
         grid = Table.grid(padding=(0, 1, 0, 0))
-        grid.add_row(Text("AB"[sentence], style="bold"), Text("\n").join(shown))
+        grid.add_row(Text(name, style="bold"), Text("\n").join(shown))
         yield grid
         if len(wrapped) > len(shown):
-            yield Text(f"  … {len(texts)} tokens in all", style="dim")
+            yield Text(f"  … {len(tokens)} tokens in all", style="dim")
 
 
-def _pattern_table(
-    result: Classification, table: ScoreTable, patterns: Sequence[str], top: int, beside: int
-) -> RenderableType:
+def _pattern_table(result: Classification, rows: Iterable[PatternRow], beside: int) -> RenderableType:
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
     grid.add_column("pattern", no_wrap=True)
     grid.add_column("heads", justify="right", no_wrap=True)
     grid.add_column("on words", justify="right", no_wrap=True)
     grid.add_column("strongest heads", no_wrap=True)
-    for pattern in (*patterns, MIXED):
-        counts = [str(int((labels == pattern).sum())) for labels in (result.label, result.content_label)]
-        if pattern in result.not_measured:
-            counts = ["", ""]
-        elif pattern == "delimiter":
-            counts[1] = "–"
-        grid.add_row(named(pattern), *counts, _strongest(result, table, pattern, top, beside))
+    for row in rows:
+        strongest = Text(row.why_none, style="dim") if row.why_none else _strongest(result, row, beside)
+        grid.add_row(named(row.pattern), *row.counts, strongest)
     return grid
 
 
-def _strongest(result: Classification, table: ScoreTable, pattern: str, top: int, width: int) -> Text:
+def _strongest(result: Classification, row: PatternRow, width: int) -> Text:
     """The best heads of a pattern, bold where that is their label."""
-    if pattern == MIXED:
-        return Text("no pattern is far enough above chance", style="dim")
-    if pattern in result.not_measured:
-        return Text(f"not measured: {result.not_measured[pattern]}", style="dim")
-    p = result.scores.patterns.index(pattern)
-    score = table.score[..., p]
-    if np.isnan(score).all():
-        return Text("no word of this input is eligible", style="dim")
-    entries = []
-    for flat in result.ranking(pattern, without_delimiters=table is result.scores.words_only)[:top]:
-        layer, head = divmod(int(flat), score.shape[1])
-        own = result.label[layer, head] == pattern
-        entry = f"{layer}-{head} {score[layer, head]:.2f}".ljust(_ENTRY - 2)
-        entries.append(Text(entry, style="bold" if own else ""))
+    entries = (
+        Text(
+            f"{head_name(head)} {score:.2f}".ljust(_ENTRY - 2),
+            style="bold" if result.label[head] == row.pattern else "",
+        )
+        for head, score in row.strongest
+    )
     return Text("\n").join(flowed(entries, width))
 
 
 def _table_notes(result: Classification, without_delimiters: bool) -> Iterator[Text]:
     if without_delimiters:
         yield Text("Scores on words: weights on delimiters removed, rows renormalised.", style="dim")
-    yield Text(
-        f"heads: by label, {result.threshold:g} above chance or more. on words: delimiters left out.",
-        style="dim",
-    )
-    for note in result.notes:
-        yield Text(note, style="dim")
+    yield from (Text(note, style="dim") for note in notes(result))
 
 
 def _map(result: Classification, width: int) -> Iterator[RenderableType]:
@@ -152,8 +130,9 @@ def _map(result: Classification, width: int) -> Iterator[RenderableType]:
     for layer in range(layers):
         line = Text.assemble((f"{layer:>5}  ", "dim"))
         for head in range(heads):
-            mark = _mark(str(result.content_label[layer, head]), float(result.parking[layer, head]))
-            line.append(" " * (cell - 1)).append_text(mark)
+            place = layer, head
+            cell_mark = _mark(str(result.content_label[place]), float(result.parking[place]))
+            line.append(" " * (cell - 1)).append_text(cell_mark)
         yield line
     shown = [name for name in (*result.scores.patterns, MIXED) if (result.content_label == name).any()]
     yield from flowed((named(name) for name in shown), width)
@@ -161,7 +140,5 @@ def _map(result: Classification, width: int) -> Iterator[RenderableType]:
 
 
 def _mark(label: str, parking: float) -> Text:
-    mark, color = letter(label), color_of(label)
-    if parking >= PARKS:
-        return Text(mark.lower(), style=f"{color} dim" if parking >= 0.9 else color)
-    return Text(mark, style=f"bold {color}")
+    how = "bold {}" if parking < PARKS else "{} dim" if parking >= 0.9 else "{}"
+    return Text(mark(label, parking), style=how.format(color_of(label)))

@@ -9,7 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.ranking import Ranking
-from attnscan.views.terminal.parts import color_of, decimals, model_line, named
+from attnscan.views.summary import worth
+from attnscan.views.terminal.parts import color_of, model_line, named
 
 
 def ranking_view(
@@ -29,9 +30,7 @@ def ranking_view(
             score = float(table.score[place])
             grid.add_row(
                 f"{place[0]}-{place[1]}",
-                *(decimals(getattr(table, name)[place]) for name in ("score", "se", "chance", "above_chance")),
-                f"{table.n[place]:,}",
-                f"{table.pairs[place]:,}",
+                *worth(table, place),
                 Text("█" * round(max(0, width - 62) * score) if score == score else "", style=color_of(pattern)),
             )
         measured = bool((table.n[..., p] > 0).any())
