@@ -1,7 +1,7 @@
 """Files of pairs wherever pyarrow reads them: this machine, S3, GCS, HDFS; one by one, by glob, by directory.
 
-A name is a path or a URI such as `s3://bucket/pairs/*.parquet`. `*`, `?` and `[...]` stop at a slash and `**`
-does not; a directory means every file in it, below it too, whose suffix is known.
+A name is a path or a URI such as `s3://bucket/pairs/*.parquet`. `*`, `?` and `[...]` stop at a slash; `**`,
+alone between two slashes, does not. A directory means every file in it, below it too, whose suffix is known.
 Does not handle: standard input and other pipes.
 """
 
@@ -57,7 +57,8 @@ def _files(name: str) -> list[str]:
     literal = bool(_WILD.search(name)) and not _URI.match(name) and _exists(name)
     wild = None if literal else _WILD.search(name)
     # Above the first wildcard is what has to be listed; without one, all of the name
-    head = name if wild is None else name[: wild.start()].rpartition("/")[0] or ("/" if name[0] == "/" else ".")
+    slash = name.rfind("/", 0, wild.start() if wild else None)
+    head = name if wild is None else name[: max(slash, 0)] or ("/" if name[:1] == "/" else ".")
     filesystem, base, shown = _located(head)
     try:
         info = filesystem.get_file_info(base)
@@ -65,16 +66,15 @@ def _files(name: str) -> list[str]:
             return [name]
         if info.type != fs.FileType.Directory:
             raise PairsError(f"there is no file {name}", "check the path")
-        within = filesystem.get_file_info(fs.FileSelector(base, recursive=True))
-    except OSError as error:
+        root = base.rstrip("/")
+        if wild is None:
+            within = filesystem.get_file_info(fs.FileSelector(base, recursive=True))
+            files = [entry.path for entry in within if entry.type == fs.FileType.File]
+            chosen = [path for path in files if _is_known(path) and "/." not in path[len(root) :]]
+        else:
+            chosen = _globbed(filesystem, f"{root}/{name[slash + 1 :]}")
+    except (OSError, ValueError) as error:  # the second of a glob that means nothing
         raise _unreadable(name, error) from None
-    root = base.rstrip("/")
-    files = [each.path for each in within if each.type == fs.FileType.File]
-    if wild is None:
-        chosen = [path for path in files if _is_known(path) and "/." not in path[len(root) :]]
-    else:
-        fits = re.compile(_pattern(name[len(head) :].lstrip("/") if head != "." or name[:2] == "./" else name))
-        chosen = [path for path in files if fits.fullmatch(path[len(root) :].lstrip("/"))]
     if not chosen:
         raise PairsError(f"there is no file of pairs by the name of {name}", "check the path")
     return [shown(path) for path in sorted(chosen)]
@@ -109,20 +109,12 @@ def _is_known(path: str) -> bool:
     return True
 
 
-def _pattern(glob: str) -> str:
-    """A glob as a regular expression."""
-    made = ""
-    for part in re.findall(r"\*\*/|\*\*|\*|\?|\[!?\]?[^\]]*\]|.", glob, re.DOTALL):
-        known = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
-        if part in known:
-            made += known[part]
-        elif len(part) > 1:
-            made += f"[{'^' if part[1] == '!' else ''}{re.escape(part[2 if part[1] == '!' else 1 : -1])}]".replace(
-                r"\-", "-"
-            )
-        else:
-            made += re.escape(part)
-    return made
+def _globbed(filesystem: Any, glob: str) -> list[str]:
+    """The files of a glob; what cannot be listed is an error, where fsspec would leave it out."""
+    from fsspec.implementations.arrow import ArrowFSWrapper
+
+    within = ArrowFSWrapper(filesystem, skip_instance_cache=True).glob(glob, detail=True, on_error="raise")
+    return [path for path, info in within.items() if info["type"] == "file"]
 
 
 def _unreadable(name: str, error: Exception) -> PairsError:

@@ -39,6 +39,8 @@ def directory(tmp_path: Path) -> Path:
         ("b/**/*.jsonl", ["b/d/e.jsonl"]),
         ("**/*.gz", ["b/c.csv.gz"]),
         ("*/*/*.json?", ["b/d/e.jsonl"]),
+        (".h*/*.tsv", [".hidden/x.tsv"]),
+        ("**/*.tsv", [".hidden/x.tsv", "a.tsv"]),
         ("b", ["b/c.csv.gz", "b/d/e.jsonl"]),
         ("", ["a.tsv", "b.parquet", "b/c.csv.gz", "b/d/e.jsonl", "f[1].txt"]),
     ],
@@ -64,12 +66,18 @@ def test_relative_names_stay_relative(directory: Path, monkeypatch: pytest.Monke
         ("none/*.csv", "there is no file"),
         ("b/d/notes.md", "cannot tell the format of"),
         ("b/d/*", "cannot tell the format of"),
+        ("b**", "cannot read .*b[*][*]: "),
     ],
 )
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_what_is_not_there_is_said(directory: Path, name: str, says: str, scheme: str) -> None:
     with pytest.raises(PairsError, match=says):
         files_named([f"{scheme}{directory}/{name}"])
+
+
+def test_an_empty_name_is_no_file() -> None:
+    with pytest.raises(PairsError, match="there is no file"):
+        files_named([""])
 
 
 def test_standard_input_and_unknown_stores_are_refused() -> None:
