@@ -14,55 +14,79 @@ from typing import TYPE_CHECKING, Any
 from attnscan.__version__ import __version__
 
 if TYPE_CHECKING:
-    from attnscan.api import classify, classify_and_keep, explain, explain_over, rank_heads, score_weights
+    from attnscan.api.many_pairs import ablate, compare, explain_over, rank_files, rank_heads, similar
+    from attnscan.api.one_input import classify, dependencies, explain, page, picture, score_weights
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
+    from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
     from attnscan.results.classification import Classification
+    from attnscan.results.comparison import Comparison
+    from attnscan.results.dependencies import Dependencies
     from attnscan.results.explanation import Explanations, HeadExplanation
     from attnscan.results.ranking import Ranking
     from attnscan.results.scores import Scores, ScoreTable
     from attnscan.results.signature import Signature
-    from attnscan.scan.options import ScanOptions
+    from attnscan.results.similarity import Similarity
+    from attnscan.scan.options import ClusterOptions, ScanOptions
     from attnscan.scoring.patterns import PATTERNS, Pattern
+    from attnscan.views.page.page import Page
 
 __all__ = [
     "PATTERNS",
+    "Ablation",
     "Attention",
     "AttnscanError",
     "Classification",
+    "ClusterOptions",
+    "Comparison",
+    "Dependencies",
     "EncodedBatch",
     "EncodedInput",
     "Explanations",
     "HeadExplanation",
+    "Page",
     "Pattern",
     "Ranking",
     "ScanOptions",
     "ScoreTable",
     "Scores",
     "Signature",
+    "Similarity",
     "__version__",
+    "ablate",
     "classify",
-    "classify_and_keep",
+    "compare",
+    "dependencies",
     "explain",
     "explain_over",
+    "page",
+    "picture",
+    "rank_files",
     "rank_heads",
     "score_weights",
+    "similar",
 ]
 
 # No module of this package may have one of these names: importing it would put it in the function's place.
 _HOMES = {
-    "api": ("classify", "classify_and_keep", "explain", "explain_over", "rank_heads", "score_weights"),
+    "api.many_pairs": ("ablate", "compare", "explain_over", "rank_files", "rank_heads", "similar"),
+    "api.one_input": ("classify", "dependencies", "explain", "page", "picture", "score_weights"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch", "EncodedInput"),
+    "results.ablation": ("Ablation",),
     "results.attention": ("Attention",),
     "results.classification": ("Classification",),
+    "results.comparison": ("Comparison",),
+    "results.dependencies": ("Dependencies",),
     "results.explanation": ("Explanations", "HeadExplanation"),
     "results.ranking": ("Ranking",),
     "results.scores": ("ScoreTable", "Scores"),
     "results.signature": ("Signature",),
-    "scan.options": ("ScanOptions",),
+    "results.similarity": ("Similarity",),
+    "scan.options": ("ClusterOptions", "ScanOptions"),
     "scoring.patterns": ("PATTERNS", "Pattern"),
+    "views.page.page": ("Page",),
 }
 
 

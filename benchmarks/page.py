@@ -25,10 +25,9 @@ from bertviz import head_view, model_view
 from playwright.sync_api import Browser, sync_playwright
 from transformers import AutoTokenizer, BertConfig, BertModel
 
+import attnscan
 from attnscan.inputs.pairs import Pair, shipped_pairs
 from attnscan.model.sources import bundled
-from attnscan.scan.one_input import classify_and_keep
-from attnscan.scan.options import ScanOptions
 from attnscan.views.page.page import page
 
 PAINT = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
@@ -109,7 +108,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as directory, sync_playwright() as playwright:
         save_model(directory, asked.layers, asked.heads)
         pair = pair_of(AutoTokenizer.from_pretrained(directory), asked.tokens)
-        result, attention = classify_and_keep(pair, ScanOptions(model=directory, predictive="off"))
+        result = attnscan.classify(pair.a, pair.b, model=directory, predictive="off")
+        attention = result.attention
+        assert attention is not None
         tokens, second = list(attention.tokens), attention.segments.index(1)
         layers = [layer[None] for layer in torch.from_numpy(attention.weights)]
         makers: dict[str, Callable[[], str]] = {

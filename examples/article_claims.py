@@ -2,22 +2,20 @@
 
     python examples/article_claims.py [--model NAME] [--best 5] [--pairs 40]
 
-Means over the best heads of each pattern, on the first of the pairs that come along.
+Means over the best heads of each pattern, on the first of the sentence pairs that attnscan ships.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 
-from attnscan.inputs.pairs import shipped_pairs
-from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
-from attnscan.studies.explanation import explain
+import attnscan
 
+PAIRS = Path(__file__).parent / "pairs.csv"
 PATTERNS = ("delimiter", "bag-of-words", "next-word", "previous-word", "identical")
 
 
@@ -28,8 +26,8 @@ def main() -> None:
     parser.add_argument("--best", type=int, default=5, metavar="N", help="how many heads of each pattern")
     parser.add_argument("--pairs", type=int, default=40, metavar="N")
     asked = parser.parse_args()
-    with Scanner(ScanOptions(model=asked.model, predictive="off", on_long="truncate")) as scanner:
-        found = explain(scanner, itertools.islice(shipped_pairs(), asked.pairs))
+    sentences = pd.read_csv(PAIRS, nrows=asked.pairs)[["sentence_a", "sentence_b"]]
+    found = attnscan.explain_over(sentences.itertuples(index=False, name=None), model=asked.model)
     rows = []
     for pattern in PATTERNS:
         p = found.scores.patterns.index(pattern)

@@ -53,7 +53,8 @@ def test_importing_needs_no_torch_and_every_module_leaves_the_functions_alone() 
 
 def test_no_module_has_the_name_of_what_is_offered() -> None:
     modules = {module.name for module in pkgutil.iter_modules(attnscan.__path__)}
-    assert not modules & set(attnscan.__all__)
+    assert modules & set(attnscan.__all__) == {"__version__"}  # set after that module is imported, and so a text
+    assert isinstance(attnscan.__version__, str)
     with pytest.raises(AttributeError, match="has no attribute 'clasify'"):
         attnscan.clasify  # noqa: B018
     assert importlib.import_module("attnscan.scan.one_input")
@@ -80,9 +81,11 @@ def test_options_are_those_of_a_scan() -> None:
 
 
 def test_the_attention_comes_along() -> None:
-    result, attention = attnscan.classify_and_keep(A, model="bundled", predictive="off")
+    result = attnscan.classify(A, model="bundled", predictive="off")
+    attention = result.attention
     assert isinstance(attention, attnscan.Attention)
     assert attention.tokens == result.units and attention.weights.shape[:2] == result.scores.grid
+    assert attnscan.classify(A, model="bundled", predictive="off", keep_attention=False).attention is None
 
 
 def test_heads_are_ranked_over_an_iterable() -> None:

@@ -81,24 +81,31 @@ def opened(options: ScanOptions, source: Source | None = None) -> Scanner:
     return Scanner(options, source)
 
 
-def kept(given: OneInput, options: ScanOptions) -> tuple[Classification, Attention]:
-    """Score saved weights, or else one input, and keep the attention."""
+def classified(given: OneInput, options: ScanOptions, *, keep: bool) -> Classification:
+    """Score saved weights, or else one input; with `keep`, the result carries the attention."""
     if given.weights is not None:
         from attnscan.inputs.weights import read_weights
 
         saved = read_weights(given.weights)  # before torch: a bad file is answered at once
-        from attnscan.scan.one_input import classify_weights_and_keep
+        from attnscan.scan.one_input import classify_weights
 
-        return classify_weights_and_keep(saved, given.weights.name, options)
+        return classify_weights(saved, given.weights.name, options, keep=keep)
     from attnscan.inputs.pairs import Pair
 
-    pair, source = Pair(str(given.a), given.b), chosen(options)
-    from attnscan.scan.one_input import classify_and_keep
+    pair = Pair(str(given.a), given.b)
+    with opened(options) as scanner, progress("hidden sequences") as report:
+        from attnscan.scan.one_input import classify
 
-    with progress("hidden sequences") as report:
-        result, attention = classify_and_keep(pair, options, source, report)
-    tell(result.signature, length=len(attention.tokens))
-    return result, attention
+        result = classify(scanner, pair, report, keep=keep)
+    tell(result.signature, length=scanner.loaded.limit)
+    return result
+
+
+def kept(given: OneInput, options: ScanOptions) -> tuple[Classification, Attention]:
+    """The same, and the attention."""
+    result = classified(given, options, keep=True)
+    assert result.attention is not None
+    return result, result.attention
 
 
 def tell(*signatures: Signature, bad: int = 0, length: int | None = None) -> None:

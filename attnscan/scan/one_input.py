@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import torch
 
@@ -12,8 +14,7 @@ from attnscan.inputs.pairs import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import visible_keys
-from attnscan.model.sources import Source
-from attnscan.model.tap import AttentionBlock, Consumer
+from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies, Help
@@ -26,61 +27,43 @@ from attnscan.scoring.sums import ScoreSums
 from attnscan.scoring.targets import targets_of
 
 
-def classify(
-    pair: Pair, options: ScanOptions, source: Source | None = None, report: Report | None = None
-) -> Classification:
+def classify(scanner: Scanner, pair: Pair, report: Report | None = None, *, keep: bool = False) -> Classification:
     """What every head of the model does on one input.
 
-    `source` is the model, if it is chosen already; `report` is told how far `predictive` is.
+    `report` is told how far `predictive` is. With `keep`, the result carries the attention of all layers, token by
+    token whatever the unit; without, no more than one layer's weights exist at a time.
+
+    Raises: InputError, ModelError if the model cannot read the input.
     """
-    with Scanner(options, source) as scanner:
-        return classify_with(scanner, pair, report)
-
-
-def classify_and_keep(
-    pair: Pair, options: ScanOptions, source: Source | None = None, report: Report | None = None
-) -> tuple[Classification, Attention]:
-    """The same, and the attention itself, token by token whatever the unit."""
-    with Scanner(options, source) as scanner:
-        keeper = AttentionKeeper()
-        result = classify_with(scanner, pair, report, keeper)
-        return result, keeper.attention(scanner.encode(pair))
-
-
-def classify_with(
-    scanner: Scanner, pair: Pair, report: Report | None = None, also: Consumer | None = None
-) -> Classification:
-    """The same with a model that is there already; `also` is shown every block of attention."""
     encoded = scanner.encode(pair)
-    found = scanner.help(encoded, report)
-    sums = scanner.score([encoded], [] if found is None else [found], also)
+    help_of_words = scanner.help(encoded, report)
+    keeper = AttentionKeeper() if keep else None
+    sums = scanner.score([encoded], [] if help_of_words is None else [help_of_words], keeper)
     signature = scanner.signature(_hash_of(pair), truncated=int(encoded.truncated))
-    return _classification(encoded, sums, signature, scanner.options, scanner.why_no_measure, found)
+    result = _classification(encoded, sums, signature, scanner.options, scanner.why_no_measure, help_of_words)
+    return replace(result, attention=keeper.attention(encoded)) if keeper else result
 
 
-def dependencies(
-    pair: Pair, options: ScanOptions, source: Source | None = None, report: Report | None = None
-) -> Dependencies:
+def dependencies(scanner: Scanner, pair: Pair, report: Report | None = None) -> Dependencies:
     """Which words of one input help to predict which, without looking at any head.
 
-    Raises: ModelError if the model cannot be asked.
+    Raises: InputError; ModelError if the model cannot be asked.
     """
-    with Scanner(options, source) as scanner:
-        encoded = scanner.encode(pair)
-        found = scanner.help(encoded, report)
-        if found is None:
-            raise ModelError(
-                f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}",
-                "use a model that was trained with a mask token, such as BERT or RoBERTa",
-            )
-        signature = scanner.signature(_hash_of(pair), truncated=int(encoded.truncated))
-        return Dependencies(encoded.units, encoded.unit_sentence, found, signature)
+    encoded = scanner.encode(pair)
+    help_of_words = scanner.help(encoded, report)
+    if help_of_words is None:
+        raise ModelError(
+            f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}",
+            "use a model that was trained with a mask token, such as BERT or RoBERTa",
+        )
+    signature = scanner.signature(_hash_of(pair), truncated=int(encoded.truncated))
+    return Dependencies(encoded.units, encoded.unit_sentence, help_of_words, signature)
 
 
-def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Classification:
+def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, keep: bool = False) -> Classification:
     """What every head does by its saved weights alone. Without a model no words count as related.
 
-    `name` stands for the model in the result.
+    `name` stands for the model in the result. With `keep`, the result carries the weights.
     """
     encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
     batch = collate([encoded])
@@ -103,13 +86,8 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions) -> Cl
         predictive="off",
         pairs_read=1,
     )
-    return _classification(encoded, scorer.sums(), signature, options, "there is no model to ask")
-
-
-def classify_weights_and_keep(saved: SavedWeights, name: str, options: ScanOptions) -> tuple[Classification, Attention]:
-    """The same, and the attention itself, token by token whatever the unit."""
-    tokens = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, "token")
-    return classify_weights(saved, name, options), Attention.of(saved, tokens.sentence)
+    result = _classification(encoded, scorer.sums(), signature, options, "there is no model to ask")
+    return replace(result, attention=Attention.of(saved, encoded.sentence) if keep else None)
 
 
 def _classification(
@@ -118,16 +96,16 @@ def _classification(
     signature: Signature,
     options: ScanOptions,
     why_no_measure: str,
-    found: Help | None = None,
+    help_of_words: Help | None = None,
 ) -> Classification:
-    unmeasured = [pattern.id for pattern in options.patterns if pattern.target is None and found is None]
+    unmeasured = [pattern.id for pattern in options.patterns if pattern.target is None and help_of_words is None]
     return Classification(
         units=encoded.units,
         sentence=encoded.unit_sentence,
         scores=sums.finish(),
         signature=signature,
         not_measured=dict.fromkeys(unmeasured, why_no_measure),
-        notes=() if found is None else (found.description,),
+        notes=() if help_of_words is None else (help_of_words.description,),
         threshold=options.threshold,
     )
 

@@ -87,7 +87,7 @@ def weights(tmp_path: Path) -> Path:
 @pytest.fixture
 def nothing_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fail if the work begins, which takes long and is lost if its result cannot be written."""
-    monkeypatch.setattr("attnscan.scan.one_input.classify_and_keep", lambda *_: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("attnscan.scan.scanner.load", lambda *_: pytest.fail("the model was loaded"))
     monkeypatch.setattr("attnscan.inputs.weights.read_weights", lambda *_: pytest.fail("the weights were read"))
 
 

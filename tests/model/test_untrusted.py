@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
+from one_run import classify
 from safetensors.torch import load_file, save_file
 from tiny_checkpoints import SMALL, configured, loaded, refusal
 from transformers import BertConfig, BertModel
@@ -16,7 +17,6 @@ from attnscan.errors import CaptureError, ModelError
 from attnscan.inputs.pairs import Pair
 from attnscan.model import untrusted
 from attnscan.model.untrusted import guarded
-from attnscan.scan.one_input import classify
 from attnscan.scan.options import ScanOptions
 
 

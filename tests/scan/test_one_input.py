@@ -11,6 +11,7 @@ import pytest
 import reference
 import torch
 from numpy.testing import assert_allclose
+from one_run import classify, classify_and_keep, dependencies
 from reference import Written
 from scans import ARTICLE, BUNDLED
 from tokenizers_of_kinds import KINDS, byte_level
@@ -19,7 +20,7 @@ from transformers import BertConfig, BertForMaskedLM, GPT2Config, GPT2Model
 
 from attnscan.errors import ModelError
 from attnscan.inputs.pairs import Pair
-from attnscan.scan.one_input import classify, classify_and_keep, classify_weights, dependencies
+from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.patterns import PATTERNS, Pattern
 

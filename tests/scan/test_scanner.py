@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from one_run import classify
 from scans import ARTICLE, BUNDLED
 
 from attnscan.inputs.pairs import Pair
-from attnscan.scan.one_input import classify
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -13,7 +12,7 @@ from matplotlib.image import imread
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
-from attnscan.scan.one_input import classify_weights_and_keep
+from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 
 
@@ -25,8 +24,9 @@ def random_weights(layers: int, heads: int, tokens: int) -> tuple[Classification
     names = ("[CLS]", *(f"word{i}" for i in range(tokens - 2)), "[SEP]")
     special = (True, *[False] * (tokens - 2), True)
     saved = SavedWeights(weights, names, (0,) * tokens, special, (False,) * tokens)
-    result, attention = classify_weights_and_keep(saved, "random", ScanOptions())
-    return replace(result, attention=attention), attention
+    result = classify_weights(saved, "random", ScanOptions(), keep=True)
+    assert result.attention is not None
+    return result, result.attention
 
 
 def texts(svg: bytes) -> list[str]:

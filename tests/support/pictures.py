@@ -12,11 +12,11 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
+from one_run import classify_and_keep
 from rich._export_format import CONSOLE_SVG_FORMAT
 from rich.console import Console
 
 from attnscan.inputs.pairs import Pair
-from attnscan.scan.one_input import classify_and_keep
 from attnscan.scan.options import ScanOptions
 from attnscan.views.pictures.look import Look
 from attnscan.views.pictures.picture import picture

@@ -18,7 +18,7 @@ from attnscan.cli.options import (
     check_apart,
     flattened,
 )
-from attnscan.cli.session import kept
+from attnscan.cli.session import classified
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.terms import THRESHOLD
 
@@ -59,11 +59,11 @@ def classify(
     options = scan.options(model=given.model, threshold=threshold)
     if save_weights is not None:
         check_writable(save_weights)
-    result, attention = kept(given, options)
-    if save_weights is not None:
+    result = classified(given, options, keep=save_weights is not None)
+    if save_weights is not None and result.attention is not None:
         from attnscan.inputs.weights import write_weights
 
-        write_file(save_weights, write_weights(attention.saved()))
+        write_file(save_weights, write_weights(result.attention.saved()))
     names = pattern or list(result.scores.patterns)
     order = result.ranking(pattern[0] if pattern else None, without_delimiters=without_delimiters)
 

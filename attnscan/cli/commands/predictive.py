@@ -8,7 +8,7 @@ import typer
 
 from attnscan.cli.messages import progress
 from attnscan.cli.options import ScanChoices, SentenceB, Where, Without, flattened
-from attnscan.cli.session import chosen, tell
+from attnscan.cli.session import opened, tell
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,12 +32,12 @@ def predictive(
     options = scan.options()
     from attnscan.inputs.pairs import Pair
 
-    pair, source = Pair(a, b), chosen(options)
-    from attnscan.scan.one_input import dependencies
+    pair = Pair(a, b)
+    with opened(options) as scanner, progress("hidden sequences") as report:
+        from attnscan.scan.one_input import dependencies
 
-    with progress("hidden sequences") as report:
-        result = dependencies(pair, options, source, report)
-    tell(result.signature, length=len(result.units))
+        result = dependencies(scanner, pair, report)
+    tell(result.signature, length=scanner.loaded.limit)
 
     def view(width: int) -> RenderableType:
         from attnscan.views.terminal.dependencies import dependencies_view

@@ -80,7 +80,7 @@ def test_wrong_usage(arguments: list[str], message: str) -> None:
 
 
 def test_no_such_head_is_said_before_a_model_is_loaded(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("attnscan.scan.one_input.classify_and_keep", lambda *_: pytest.fail("the model was loaded"))
+    monkeypatch.setattr("attnscan.scan.scanner.load", lambda *_: pytest.fail("the model was loaded"))
     result = plot("A b.", "-o", str(tmp_path / "x.svg"), "--kind", "head", "--heads", "first")
     assert (result.exit_code, result.output) == (
         1,

@@ -14,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hostile.texts import NASTY
+from one_run import classify_and_keep
 from pages import HOSTILE, made_up
 
 from attnscan.inputs.pairs import Pair
@@ -21,7 +22,6 @@ from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
-from attnscan.scan.one_input import classify_and_keep
 from attnscan.scan.options import ScanOptions
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.page import PageOptions, page

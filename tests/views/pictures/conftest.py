@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 from command_line import A, B
+from one_run import classify_and_keep
 
 from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
-from attnscan.scan.one_input import classify_and_keep
 from attnscan.scan.options import ScanOptions
 
 

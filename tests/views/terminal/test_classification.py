@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from one_run import classify
 
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.classification import Classification
-from attnscan.scan.one_input import classify, classify_weights
+from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 from attnscan.views.terminal.classification import all_heads_view, classification_view
 from attnscan.views.terminal.parts import render

@@ -1,0 +1,203 @@
+"""What `import attnscan` offers for many pairs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import Unpack
+
+from attnscan.api.given import Pairs, explained, heads_text, options_of, read_again, records_of
+from attnscan.errors import InputError, OptionError, nearest
+from attnscan.inputs.pairs import Record, read_pairs, shipped_pairs
+from attnscan.results.ablation import Ablation
+from attnscan.results.comparison import Comparison
+from attnscan.results.explanation import Explanations
+from attnscan.results.heads import Head, heads_named
+from attnscan.results.ranking import Ranking
+from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
+from attnscan.results.terms import DRAWS, MEASURES, QUERIES, WITHIN, By, Match
+from attnscan.scan.cluster.blocks import BlockFiles
+from attnscan.scan.local import ScanState, scan
+from attnscan.scan.options import Choices, ClusterOptions, ScanOptions
+from attnscan.scan.per_pair import PerPairWriter
+from attnscan.scan.scanner import OnPairs, Scanner
+from attnscan.scan.stream import OnBad
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.studies import ablation, comparison, explanation, similarity
+from attnscan.studies.head_sets import AblationRequest
+from attnscan.views.notebook import ranking_html
+
+
+def rank_heads(pairs: Pairs, *, model: str | None = None, **options: Unpack[Choices]) -> Ranking:
+    """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` ranks the heads.
+
+    Inputs that are longer than the model reads are cut, unless `on_long` says otherwise.
+
+    Raises: as `classify`.
+    """
+    with Scanner(options_of(model, {"on_long": "truncate", **options})) as scanner:
+        return replace(_ranked(scanner, records_of(pairs)), html=ranking_html)
+
+
+def rank_files(
+    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
+    *,
+    columns: Sequence[str] | None = None,
+    on_bad: Callable[[InputError], None] | None = None,
+    per_pair: str | os.PathLike[str] | None = None,
+    cluster: ClusterOptions | None = None,
+    model: str | None = None,
+    **options: Unpack[Choices],
+) -> Ranking:
+    """Every head's scores over the pairs of files, read as `attnscan heads --pairs` reads them; on a Ray cluster, too.
+
+    Without `paths`, over the pairs that attnscan ships. `columns` names the one or two that hold the sentences. A bad
+    record is given to `on_bad` and left out (of a cluster's, the first three); without it, it is an error. `per_pair`
+    is a file, on a cluster a new directory, for the scores of every pair as Parquet.
+
+    Raises: as `classify`; PairsError for a file that cannot be read; OutputError if `per_pair` cannot be written;
+    EngineError if the cluster fails.
+    """
+    scored = options_of(model, {"on_long": "truncate", **options})
+    names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
+    place = None if per_pair is None else Path(per_pair)
+    if cluster is None:
+        return replace(_ranked_here(scored, names, columns, on_bad, place), html=ranking_html)
+    if not names:
+        raise OptionError("a cluster reads files, and none is named", "name files that all of its machines can read")
+    from attnscan.scan.cluster.scan import scan_on_ray
+
+    blocks = BlockFiles(tuple(names), tuple(columns) if columns else None, on_bad is not None, cluster.block_pairs)
+    ranking, bad = scan_on_ray(scored, blocks, cluster, per_pair=place)
+    if on_bad is not None:
+        for error in bad.first:
+            on_bad(error)
+    return replace(ranking, html=ranking_html)
+
+
+def explain_over(
+    pairs: Pairs,
+    *,
+    heads: str | Sequence[Head] = "all",
+    pattern: str | None = None,
+    model: str | None = None,
+    **options: Unpack[Choices],
+) -> Explanations:
+    """The same by many sentences or pairs, read one by one.
+
+    Raises: as `explain`.
+    """
+    with Scanner(explained(model, pattern, {"on_long": "truncate", **options})) as scanner:
+        return explanation.explain(scanner, records_of(pairs), heads_named(heads, scanner.grid()), pattern)
+
+
+def ablate(
+    pairs: Pairs,
+    *,
+    heads: str | Sequence[Head] | None = None,
+    singly: bool = False,
+    top: int | None = None,
+    by: By = "zero",
+    draws: int = DRAWS,
+    measures: Sequence[str] = (),
+    labels: Iterable[str] = (),
+    model: str | None = None,
+    **options: Unpack[Choices],
+) -> Ablation:
+    """What a model loses without some heads, beside what it loses without others. `to_frame()` has a row a set.
+
+    The sets are the heads that are labelled with each of `patterns` (or the `top` most above chance), found by a scan
+    of the same pairs; or `heads`, as one set; with `singly`, each of these or of all heads alone. A set's output is put
+    at zero or at its mean, and compared with `draws` sets of other heads of the same layers. `measures` are some of
+    `masked-lm`, `next-sentence`, `classifier`, `cls`, by default those that the checkpoint has heads for; `labels` say
+    which class each pair is of, for `classifier`.
+
+    Raises: as `classify`; SelectionError for heads that the model has not got; CaptureError if its heads cannot be
+    switched off.
+    """
+    for name in measures:
+        if name not in MEASURES:
+            hint = nearest(name, MEASURES, f"there are {', '.join(MEASURES)}")
+            raise OptionError(f"there is no measure '{name}'", hint)
+    named = heads is not None or singly
+    asked = options_of(model, {"on_long": "truncate", "predictive": "off" if named else "auto", **options})
+    competing = (*PATTERNS, *(pattern for pattern in asked.patterns if pattern not in PATTERNS))
+    request = AblationRequest(
+        patterns=tuple(pattern.id for pattern in asked.patterns),
+        heads=None if heads is None else heads_text(heads),
+        singly=singly,
+        top=top,
+        by=by,
+        draws=draws,
+        measures=tuple(measures),
+    )
+    with Scanner(replace(asked, patterns=competing)) as scanner:
+        return ablation.ablate_requested(scanner, read_again(pairs, labels), request)
+
+
+def similar(
+    pairs: Pairs,
+    *,
+    queries: int = QUERIES,
+    within: float = WITHIN,
+    model: str | None = None,
+    **options: Unpack[Choices],
+) -> Similarity:
+    """Which heads attend alike over many sentences or pairs, read one by one, by at most `queries` words of each.
+
+    Heads of one group are on average no farther apart than `within`, in nats. `to_frame()` has the nearest heads of
+    each, `to_matrix()` every divergence.
+
+    Raises: as `classify`; OutputError if scikit-learn, which groups the heads, is not installed.
+    """
+    check_heads_can_be_grouped()
+    with Scanner(options_of(model, {"on_long": "truncate", "predictive": "off", **options})) as scanner:
+        return similarity.similar(scanner, records_of(pairs), queries, within)
+
+
+def compare(
+    model_a: str, model_b: str, pairs: Pairs, *, match: Match = "place", **options: Unpack[Choices]
+) -> Comparison:
+    """What sets the heads of two models apart over the same sentences or pairs. `to_frame()` has a row a head.
+
+    With `match="nearest"` a head is held against the one that attends most alike in place of that of its own place,
+    and the pairs are read twice. `predictive` is not compared: each model has its own idea of it.
+
+    Raises: as `classify`; ModelError if the models' heads cannot be matched.
+    """
+    if options.get("predictive", "off") != "off":
+        raise OptionError("predictive is not compared: each model has its own idea of what it is", "leave it out")
+    drawn = [pattern for pattern in PATTERNS if pattern.target is not None]
+    asked = options_of(None, {"on_long": "truncate", "patterns": drawn, **options, "predictive": "off"})
+    one, other = (replace(asked, model=model) for model in (model_a, model_b))
+    with Scanner(one) as scanner, Scanner(other) as rival:
+        return comparison.compare(scanner, rival, read_again(pairs), match)
+
+
+def _ranked(
+    scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None = None, on_pairs: OnPairs | None = None
+) -> Ranking:
+    state = ScanState()
+    for after in scan(scanner, records, on_bad=on_bad, on_pairs=on_pairs):
+        state = after
+    return state.finish(scanner, on_pairs=on_pairs)
+
+
+def _ranked_here(
+    options: ScanOptions,
+    names: Sequence[str],
+    columns: Sequence[str] | None,
+    on_bad: OnBad | None,
+    per_pair: Path | None,
+) -> Ranking:
+    records = read_pairs(names, columns, on_bad) if names else shipped_pairs()
+    ids = [pattern.id for pattern in options.patterns]
+    keeping = nullcontext() if per_pair is None else PerPairWriter(per_pair, ids)
+    with Scanner(options) as scanner, keeping as writer:
+        ranking = _ranked(scanner, records, on_bad, None if writer is None else writer.write)
+        if writer is not None:
+            writer.finish(ranking.signature, ranking.scores.grid)
+    return ranking

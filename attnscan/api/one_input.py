@@ -1,0 +1,155 @@
+"""What `import attnscan` offers for one input."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Unpack
+
+from attnscan.api.given import explained, options_of
+from attnscan.errors import OptionError, needs
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.weights import read_weights, weights_of
+from attnscan.results.classification import Classification
+from attnscan.results.dependencies import Dependencies
+from attnscan.results.explanation import Explanations
+from attnscan.results.heads import Head, heads_named
+from attnscan.scan import one_input
+from attnscan.scan.options import Choices
+from attnscan.scan.scanner import Scanner
+from attnscan.studies.explanation import explain_input
+from attnscan.views.notebook import classification_html
+from attnscan.views.page.page import SIZE, Page, PageOptions
+from attnscan.views.page.page import page as page_of
+from attnscan.views.pictures.look import COLUMN, Look, Picture
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from attnscan.views.pictures.picture import Drawable, Kind
+
+
+def classify(
+    a: str, b: str | None = None, *, model: str | None = None, keep_attention: bool = True, **options: Unpack[Choices]
+) -> Classification:
+    """What every head of a model does on one sentence, or on a pair. `to_frame()` is its table.
+
+    A notebook shows its labels and scores, and below them the views of `attnscan report`, offline.
+
+    `model` is a hub id, a directory or `bundled`, as on the command line. `patterns` may be
+    `[*PATTERNS, my_pattern]`, where `my_pattern` is a function like those of `attnscan.scoring.patterns`.
+    `.attention` holds the weights, queries and keys of all layers; with `keep_attention=False` it is None, and no
+    more than one layer's weights exist at a time.
+
+    Raises: AttnscanError, which says what to do about it; TypeError for an option that there is not.
+    """
+    pair = Pair(a, b)
+    with Scanner(options_of(model, options)) as scanner:
+        return replace(one_input.classify(scanner, pair, keep=keep_attention), html=classification_html)
+
+
+def score_weights(
+    weights: str | os.PathLike[str] | Mapping[str, ArrayLike],
+    *,
+    name: str | None = None,
+    **options: Unpack[Choices],
+) -> Classification:
+    """What every head does by its weights alone, from anywhere: a file `.npz`, or the arrays that it would hold.
+
+    Shape: `attention` [layer, head, query, key]; `tokens`, `segments` and perhaps `special`, one entry a token.
+    `name` stands for the model in the result.
+    Raises: WeightsError if they are no softmax weights of one input; OptionError.
+    """
+    if isinstance(weights, Mapping):
+        saved, called = weights_of(weights), "weights"
+    else:
+        saved, called = read_weights(Path(weights)), Path(weights).name
+    result = one_input.classify_weights(saved, name or called, options_of(None, options), keep=True)
+    return replace(result, html=classification_html)
+
+
+def explain(
+    a: str,
+    b: str | None = None,
+    *,
+    heads: str | Sequence[Head] = "all",
+    pattern: str | None = None,
+    model: str | None = None,
+    **options: Unpack[Choices],
+) -> Explanations:
+    """How heads make their patterns, by one sentence or pair. `to_frame()` has a row a head, `[2, 0]` is one's.
+
+    `heads` are `"2-0,6-11"`, `"layer:2"`, `"all"`, or (layer, head) each; `pattern` is what to explain, by
+    default each head's own label.
+
+    Raises: as `classify`; SelectionError for heads that the model has not got.
+    """
+    with Scanner(explained(model, pattern, options)) as scanner:
+        record = Record(Pair(a, b), "the input")
+        return explain_input(scanner, record, heads_named(heads, scanner.grid()), pattern)
+
+
+def dependencies(a: str, b: str | None = None, *, model: str | None = None, **options: Unpack[Choices]) -> Dependencies:
+    """Which words of one sentence, or of a pair, help the model to predict which others.
+
+    Raises: as `classify`; ModelError if the model cannot be asked.
+    """
+    pair = Pair(a, b)
+    with Scanner(options_of(model, options)) as scanner:
+        return one_input.dependencies(scanner, pair)
+
+
+def page(
+    result: Classification,
+    *,
+    heads: str | Sequence[Head] | None = None,
+    neurons: bool = True,
+    megabytes: float | None = None,
+) -> Page:
+    """The offline page of `attnscan report`: `.html` is the file's text, `.notes` say what there was no room for.
+
+    `heads` are those whose weights it carries, by default as many as fit into `megabytes` (2, or any number if heads
+    are named); with `neurons`, their queries and keys, too.
+
+    Raises: OptionError if the result's attention was not kept; SelectionError for heads that the model has not got.
+    """
+    if result.attention is None:
+        raise OptionError("the result has no attention to show", "keep it: classify(..., keep_attention=True)")
+    carried = None if heads is None else tuple(heads_named(heads, result.attention.grid))
+    size = int(megabytes * 1_000_000) if megabytes else SIZE if heads is None else None
+    return page_of(result, result.attention, PageOptions(carried, neurons, size))
+
+
+def picture(
+    result: Drawable,
+    kind: Kind | None = None,
+    *,
+    format: Picture = "svg",
+    width: float = COLUMN,
+    heads: str | Sequence[Head] = (),
+    lines: bool = False,
+    without_delimiters: bool = False,
+    patterns: Sequence[str] | None = None,
+) -> bytes:
+    """A picture of a result as the content of a PNG, SVG or PDF file, `width` inches wide.
+
+    Of a classification it is the `map`, all `scores`, their best and mean by `layers`, or the weights of some `heads`
+    (kind `head`), as heat maps or as `lines`; `scores` and `layers` can be drawn `without_delimiters`. Of an ablation,
+    a similarity or a comparison there is one kind each; a comparison's is for some `patterns` or all.
+
+    Raises: OptionError if the result has no such picture, or the picture no such option; OutputError if matplotlib is
+    not installed; SelectionError for heads that are not there, or too many for the width.
+    """
+    with needs("pictures need matplotlib", "plot"):
+        from attnscan.views.pictures.picture import picture as drawn
+    return drawn(
+        result,
+        kind,
+        Look(format, width),
+        heads=heads,
+        lines=lines,
+        without_delimiters=without_delimiters,
+        patterns=patterns,
+    )

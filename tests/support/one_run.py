@@ -1,0 +1,30 @@
+"""One input through a model that is loaded for it."""
+
+from __future__ import annotations
+
+from attnscan.inputs.pairs import Pair
+from attnscan.results.attention import Attention
+from attnscan.results.classification import Classification
+from attnscan.results.dependencies import Dependencies
+from attnscan.scan import one_input
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+
+
+def classify(pair: Pair, options: ScanOptions, *, keep: bool = False) -> Classification:
+    """What every head does on one input."""
+    with Scanner(options) as scanner:
+        return one_input.classify(scanner, pair, keep=keep)
+
+
+def classify_and_keep(pair: Pair, options: ScanOptions) -> tuple[Classification, Attention]:
+    """The same, and its attention."""
+    result = classify(pair, options, keep=True)
+    assert result.attention is not None
+    return result, result.attention
+
+
+def dependencies(pair: Pair, options: ScanOptions) -> Dependencies:
+    """Which words help to predict which."""
+    with Scanner(options) as scanner:
+        return one_input.dependencies(scanner, pair)
