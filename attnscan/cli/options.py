@@ -80,7 +80,7 @@ def _pattern_names(names: list[str] | None) -> list[str]:
 
 
 def pattern_name(name: str) -> str:
-    """The same. Raises: typer.BadParameter if no pattern is called so."""
+    """The name as it is. Raises: typer.BadParameter if no pattern has it."""
     known = [pattern.id for pattern in PATTERNS]
     if name not in known:
         hint = nearest(name, known, f"there are {', '.join(known)}")
@@ -274,8 +274,8 @@ class Where:
             raise typer.BadParameter(f"no format '{self.format}': {hint}")
         if self.csv and self.format not in (None, "csv"):
             raise typer.BadParameter(f"--csv and --format {self.format} contradict each other")
-        if self.csv or self.format is not None:
-            return Destination("csv" if self.csv else FORMATS[FORMATS.index(self.format)], self.output)
+        if (asked := "csv" if self.csv else self.format) is not None:
+            return Destination(FORMATS[FORMATS.index(asked)], self.output)
         if self.output is None:
             return Destination("table")
         if draws and self.output.suffix.lower().removeprefix(".") in PICTURES:

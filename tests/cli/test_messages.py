@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from typer.testing import CliRunner, Result
 
 from attnscan.cli import app as cli
 from attnscan.cli.app import app
+from attnscan.cli.messages import counter
 from attnscan.model import sources
 from attnscan.safe_text import plain
 
@@ -463,3 +465,17 @@ def test_an_interrupt_before_a_command_begins_is_no_traceback(
         cli.main()
     assert ended.value.code == 130 and ignored == [(signal.SIGINT, signal.SIG_IGN)]
     assert capsys.readouterr() == ("", "")
+
+
+def test_a_count_that_begins_again_is_another_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    monkeypatch.setattr(sys, "stderr", terminal)
+    resets: list[object] = []
+    monkeypatch.setattr("rich.progress.Progress.reset", lambda _, task: resets.append(task))
+    with counter("pairs", lambda: 9) as count:
+        for done in (2, 9, 9):
+            count(done)
+        assert not resets
+        count(2)
+    assert len(resets) == 1

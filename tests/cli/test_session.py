@@ -1,0 +1,139 @@
+"""What commands share between parsing and printing: passes over pairs, the model, and what the user is told."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toy import save_toy_bert
+
+from attnscan.cli.messages import WITHOUT_TAP
+from attnscan.cli.options import PairFiles
+from attnscan.cli.session import Passes, chosen, opened, tell
+from attnscan.errors import ModelError, PairsError
+from attnscan.inputs.pairs import shipped_pairs
+from attnscan.model.sources import Source
+from attnscan.results.signature import Signature
+from attnscan.scan.options import ScanOptions
+
+SIGNATURE = Signature(
+    model="toy",
+    revision=None,
+    attnscan="0",
+    torch="0",
+    transformers=None,
+    dtype="float32",
+    device="cpu",
+    unit="token",
+    pattern_set="1",
+    input_hash="",
+    read_by="tap",
+    predictive="off",
+    pairs_read=9,
+)
+
+
+def _said(capsys: pytest.CaptureFixture[str]) -> list[str]:
+    return [line.removeprefix("attnscan: ") for line in capsys.readouterr().err.splitlines()]
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> str:
+    """Five bad records among seven."""
+    path = tmp_path / "bad.csv"
+    path.write_text("text,label\na cat,yes\n" + " ,no\n" * 5 + "a dog,no\n")
+    return str(path)
+
+
+def test_bad_records_are_told_of_and_counted_in_the_first_pass_alone(
+    bad: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    passes = Passes(PairFiles([bad], skip_bad=True), 2, "")
+    assert [record.pair.a for record in passes.read()] == ["a cat", "a dog"]
+    assert passes.bad == 5
+    said = _said(capsys)
+    assert len(said) == 3 and all(line.startswith("skipped: ") for line in said)
+    assert [record.label for record in passes.read(labelled=True)] == ["yes", "no"]
+    assert (passes.bad, _said(capsys)) == (5, [])
+
+
+def test_a_bad_record_stops_the_run_unless_it_is_to_be_skipped(bad: str) -> None:
+    passes = Passes(PairFiles([bad]))
+    assert passes.on_bad is None
+    with pytest.raises(PairsError, match=r"bad\.csv:3"):
+        list(passes.read())
+
+
+def test_without_files_the_pairs_are_those_that_attnscan_ships() -> None:
+    passes = Passes(PairFiles(), 5)
+    assert list(passes.read()) == list(shipped_pairs())
+
+
+def test_columns_are_named_by_an_option(tmp_path: Path) -> None:
+    path = tmp_path / "x.csv"
+    path.write_text("p,q,r\n1,two,three\n")
+    assert [record.pair.sentences for record in Passes(PairFiles([str(path)], "q,r")).read()] == [("two", "three")]
+
+
+def test_what_can_be_read_once_is_not_read_twice() -> None:
+    Passes(PairFiles(["-"]))
+    with pytest.raises(PairsError, match="standard input can be read only once, and this takes 3 passes; name a file"):
+        Passes(PairFiles(["-"]), 3, "name a file")
+    with pytest.raises(PairsError, match="/dev/null can be read only once"):
+        Passes(PairFiles(["/dev/null"]), 2, "name a file")
+
+
+def test_the_note_of_a_model_is_said_when_it_is_chosen(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = Source("toy", "/nowhere", None, None, "using another")
+    monkeypatch.setattr("attnscan.model.sources.choose", lambda _: source)
+    assert chosen(ScanOptions()) is source
+    assert _said(capsys) == ["using another"]
+
+
+def test_a_model_is_opened_by_its_name_or_as_it_was_chosen(tmp_path: Path) -> None:
+    directory = str(save_toy_bert(tmp_path / "toy", 1, 2, {}))
+    options = ScanOptions(model=directory, predictive="off")
+    with opened(options) as scanner, opened(replace(options, model="not there"), chosen(options)) as other:
+        assert scanner.grid() == other.grid() == (1, 2)
+    with pytest.raises(ModelError):
+        opened(replace(options, model="./not/there"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "bad", "length", "said"),
+    [
+        ({}, 0, None, []),
+        ({"read_by": "file"}, 0, 5, []),
+        ({"read_by": "output_attentions"}, 0, None, [WITHOUT_TAP]),
+        ({"pairs_truncated": 1}, 0, 12, ["the input was cut to the 12 tokens that the model reads"]),
+        ({"pairs_truncated": 2}, 0, None, ["2 of 9 inputs were cut to what the model reads"]),
+        (
+            {"pairs_truncated": 1, "pairs_skipped": 3},
+            4,
+            None,
+            [
+                "4 bad records were skipped",
+                "1 of 9 inputs were cut to what the model reads",
+                "3 of 9 inputs were skipped",
+            ],
+        ),
+    ],
+)
+def test_what_is_told_of_the_inputs(
+    changes: dict[str, object], bad: int, length: int | None, said: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    tell(replace(SIGNATURE, **changes), bad=bad, length=length)  # type: ignore[arg-type]
+    assert _said(capsys) == said
+
+
+def test_of_two_models_the_ones_without_a_tap_are_named_and_the_first_counts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    slow = replace(SIGNATURE, model="slow", read_by="output_attentions", pairs_skipped=2)
+    tell(SIGNATURE, slow)
+    assert _said(capsys) == [f"slow: {WITHOUT_TAP}"]
+    tell(slow, SIGNATURE, bad=1)
+    assert _said(capsys) == [f"slow: {WITHOUT_TAP}", "1 bad records were skipped", "2 of 9 inputs were skipped"]
