@@ -12,9 +12,10 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, fields
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ import numpy as np
 from attnscan.errors import OutputError, PairsError, needs
 from attnscan.results.files import begun, explained, settle
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import FloatArray, Scores
+from attnscan.results.scores import FloatArray, IntArray, Scores
 from attnscan.results.signature import Signature
 from attnscan.scoring.sums import Sums
 
@@ -139,8 +140,8 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
         for name in files:
             with parquet.ParquetFile(name) as file:
                 for rows in file.iter_batches(batch_size=1 << 16):
-                    for kind, prefix in enumerate(_KINDS):
-                        sums[kind] += _summed(rows, patterns, (layers, heads), prefix)
+                    more = _summed(rows, patterns, (layers, heads))
+                    sums = [before + own for before, own in zip(sums, more, strict=True)]
         signature = Signature(**about["signature"])
     except FileNotFoundError:
         raise PairsError(f"there is no file {path}", "check the path") from None
@@ -189,21 +190,22 @@ def _repeated(text: str, times: int) -> pa.DictionaryArray:
     return arrow.DictionaryArray.from_arrays(np.zeros(times, dtype=np.int8), [readable])
 
 
-def _summed(rows: pa.RecordBatch, patterns: Sequence[str], grid: tuple[int, int], prefix: str) -> Sums:
-    """The sums of some rows, with every key or with words alone. Raises: ValueError if a row is of another grid."""
-    numbers = {pattern: i for i, pattern in enumerate(patterns)}
-    shape = (*grid, len(patterns))
+def _summed(rows: pa.RecordBatch, patterns: Sequence[str], grid: tuple[int, int]) -> Iterator[Sums]:
+    """The sums of some rows, with every key and with words alone. Raises: ValueError if a row is of another grid."""
+    numbers, shape = {pattern: i for i, pattern in enumerate(patterns)}, (*grid, len(patterns))
     pattern = np.array([numbers[name] for name in rows.column("pattern").to_pylist()], dtype=np.int64)
     layer, head = (rows.column(name).to_numpy().astype(np.int64) for name in ("layer", "head"))
-    place = np.ravel_multi_index((layer, head, pattern), shape)
-    score, chance, n = (rows.column(f"{prefix}{name}").to_numpy() for name in ("score", "chance", "n"))
-    some = n > 0  # where words alone leave no query, there is no score
-    score, chance, n, place = score[some], chance[some], n[some].astype(float), place[some]
+    places = np.ravel_multi_index((layer, head, pattern), shape)
 
-    def by_place(values: FloatArray) -> FloatArray:
-        return np.bincount(place, values, math.prod(shape)).astype(float).reshape(shape)
+    def added(at: IntArray, values: FloatArray) -> FloatArray:
+        return np.bincount(at, values, math.prod(shape)).astype(float).reshape(shape)
 
-    return Sums.of(score * n, n, chance * n, np.full_like(n, np.nan), add=by_place)
+    for prefix in _KINDS:
+        n = rows.column(f"{prefix}n").to_numpy().astype(float)
+        some = n > 0  # where words alone leave no query there is no score
+        weight, chance = (rows.column(f"{prefix}{name}").to_numpy()[some] * n[some] for name in ("score", "chance"))
+        unknown = np.full_like(weight, np.nan)
+        yield Sums.of(weight, n[some], chance, unknown, add=partial(added, places[some]))
 
 
 def _pyarrow() -> tuple[Any, Any]:

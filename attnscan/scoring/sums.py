@@ -8,7 +8,7 @@ them, in any order, and the ratio ΣS / Σn and its standard error follow from t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Self
 
 import numpy as np
@@ -181,14 +181,8 @@ class ScoreSums:
         return cls(patterns, part_of, every_key, words_only, entropy, words)
 
     def __add__(self, other: ScoreSums) -> ScoreSums:
-        return ScoreSums(
-            patterns=self.patterns,
-            part_of=self.part_of,
-            every_key=self.every_key + other.every_key,
-            words_only=self.words_only + other.words_only,
-            entropy=self.entropy + other.entropy,
-            words=self.words + other.words,
-        )
+        added = ("every_key", "words_only", "entropy", "words")
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in added})
 
     def finish(self) -> Scores:
         """The scores of every head and pattern."""
