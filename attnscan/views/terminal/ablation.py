@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
 import numpy as np
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.ablation import Ablation, Effect, Quantity
 from attnscan.views.palette import COLORS
-from attnscan.views.terminal.parts import color_of, decimals, model_line, named
+from attnscan.views.terminal.parts import color_of, columns, decimals, model_line, named, wrapped
 
 _BEFORE_BAR, _NUMBERS = 52, 4  # columns but for the decimals of four numbers
 _SMALL = 0.1  # effects below this are shown with more decimals
@@ -24,7 +22,7 @@ def ablation_view(found: Ablation, width: int) -> RenderableType:
     blocks: list[RenderableType] = [model_line(found.signature, f"  {found.signature.counts}")]
     for quantity in found.quantities:
         blocks += ["", *_table(found, quantity, width)]
-    return Group(*blocks, "", *(Text(line, style="dim") for line in textwrap.wrap(_note(found), width)))
+    return Group(*blocks, "", *wrapped(_note(found), width))
 
 
 def _table(found: Ablation, quantity: Quantity, width: int) -> Iterator[RenderableType]:
@@ -35,9 +33,7 @@ def _table(found: Ablation, quantity: Quantity, width: int) -> Iterator[Renderab
     if not first.n:
         yield Text("nothing to measure it by", style="dim")
         return
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-    for name in ("switched off", "heads", "without", "others", "effect", "± se", ""):
-        grid.add_column(name, justify="left" if name in ("switched off", "") else "right", no_wrap=True)
+    grid = columns(("switched off",), ("heads", "without", "others", "effect", "± se"), ("",))
     shown = sorted(effects, key=_rank) if found.alone else effects
     most = max((abs(effect.loss) for effect in effects if not np.isnan(effect.loss)), default=0.0)
     for effect in shown[: _SHOWN_SINGLE if found.alone else None]:

@@ -14,7 +14,7 @@ from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
 from attnscan.views.palette import PARKS, letter, mark
 from attnscan.views.summary import PatternRow, notes, pattern_rows, token_lines
-from attnscan.views.terminal.parts import color_of, flowed, model_line, named, number
+from attnscan.views.terminal.parts import color_of, columns, flowed, model_line, named, number
 
 _TOKEN_LINES = 6  # of each sentence, at most
 _ENTRY = len("11-11 0.00") + 2
@@ -51,12 +51,8 @@ def all_heads_view(
     scores = result.scores
     table = scores.table(without_delimiters)
     roomy = width >= 84 + 6 * max(0, len(patterns) - 7) + 15
-    grid = Table(box=None, padding=(0, 1, 0, 0), header_style="bold", show_edge=False)
-    for name in ("head", "label", *(["runner-up"] if roomy else []), "on words"):
-        grid.add_column(name, no_wrap=True)
-    for pattern in patterns:
-        grid.add_column(letter(pattern), justify="right", no_wrap=True)
-    grid.add_column("nats", justify="right", no_wrap=True)
+    texts = ("head", "label", *(["runner-up"] if roomy else []), "on words")
+    grid = columns(texts, (*map(letter, patterns), "nats"), header="bold", apart=1)
     for flat in order:
         layer, head = divmod(int(flat), scores.grid[1])
         labels = [result.label, *([result.runner_up] if roomy else []), result.content_label]
@@ -66,8 +62,8 @@ def all_heads_view(
             *(number(table.score[layer, head, scores.patterns.index(pattern)]) for pattern in patterns),
             number(scores.entropy[layer, head]),
         )
-    columns = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns), "nats entropy of a row"]
-    legend = flowed((Text(column, style="dim") for column in columns), width)
+    entries = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns), "nats entropy of a row"]
+    legend = flowed((Text(entry, style="dim") for entry in entries), width)
     return Group(_title(result), "", grid, "", *legend, *_table_notes(result, without_delimiters))
 
 
@@ -90,11 +86,7 @@ def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:
 
 
 def _pattern_table(result: Classification, rows: Iterable[PatternRow], beside: int) -> RenderableType:
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
-    grid.add_column("pattern", no_wrap=True)
-    grid.add_column("heads", justify="right", no_wrap=True)
-    grid.add_column("on words", justify="right", no_wrap=True)
-    grid.add_column("strongest heads", no_wrap=True)
+    grid = columns(("pattern",), ("heads", "on words"), ("strongest heads",), header="bold")
     for row in rows:
         strongest = Text(row.why_none, style="dim") if row.why_none else _strongest(result, row, beside)
         grid.add_row(named(row.pattern), *row.counts, strongest)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -14,7 +13,7 @@ from attnscan.results.comparison import Comparison, places
 from attnscan.results.heads import Head, head_name
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter
-from attnscan.views.terminal.parts import color_of, flowed, model_line, named, number
+from attnscan.views.terminal.parts import color_of, columns, flowed, model_line, named, number, wrapped
 
 
 def comparison_view(found: Comparison, patterns: Sequence[str], width: int) -> RenderableType:
@@ -32,13 +31,11 @@ def comparison_view(found: Comparison, patterns: Sequence[str], width: int) -> R
         "rank: Spearman's correlation of the two models' scores over heads. difference: B minus A, ± its standard "
         "error, paired and clustered by pair; the greatest of many differs by chance too."
     )
-    return Group(*blocks, "", *(Text(line, style="dim") for line in textwrap.wrap(note, width)))
+    return Group(*blocks, "", *wrapped(note, width))
 
 
 def _table(found: Comparison, patterns: Sequence[str]) -> Table:
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-    for name in ("pattern", "heads A", "B", "rank", "rises most", "falls most"):
-        grid.add_column(name, justify="right" if name in ("heads A", "B", "rank") else "left", no_wrap=True)
+    grid = columns(("pattern",), ("heads A", "B", "rank"), ("rises most", "falls most"))
     for pattern in patterns:
         counts = [str(int((label == pattern).sum())) for label in found.labels]
         up, down = (_extreme(found, pattern, head) for head in found.extremes(pattern))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,7 +14,7 @@ from attnscan.results.explanation import CAUSES, Explanations, HeadExplanation
 from attnscan.results.heads import Head, head_name
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS
-from attnscan.views.terminal.parts import decimals, model_line, named, number
+from attnscan.views.terminal.parts import columns, decimals, model_line, named, number, wrapped
 
 _BAR = 20
 _SHOWN_KEYS = 12
@@ -36,12 +35,9 @@ def explanation_view(found: Explanations, width: int, query: int | None = None) 
         blocks += _one(found, found[found.heads[0]], width)
     elif query is None:
         blocks += [_many(found)]
-    blocks += [Text(plain(f"{name.replace('_', ' ')}: n/a, {why}"), style="dim") for name, why in _reasons(found)]
+    reasons = found.not_available.items()
+    blocks += [Text(plain(f"{name.replace('_', ' ')}: n/a, {why}"), style="dim") for name, why in reasons]
     return Group(*blocks)
-
-
-def _reasons(found: Explanations) -> Iterator[tuple[str, str]]:
-    yield from found.not_available.items()
 
 
 def _one(found: Explanations, head: HeadExplanation, width: int) -> Iterator[RenderableType]:
@@ -64,7 +60,7 @@ def _one(found: Explanations, head: HeadExplanation, width: int) -> Iterator[Ren
     yield Text("")
     yield from _causes(head)
     yield Text("")
-    yield from (Text(line, style="bold") for line in textwrap.wrap(head.conclusion, width))
+    yield from wrapped(head.conclusion, width, style="bold")
 
 
 def _causes(head: HeadExplanation) -> Iterator[Text]:
@@ -78,11 +74,7 @@ def _causes(head: HeadExplanation) -> Iterator[Text]:
 
 
 def _many(found: Explanations) -> RenderableType:
-    grid = Table(box=None, padding=(0, 1, 0, 0), header_style="dim", show_edge=False)
-    for name in ("head", "pattern"):
-        grid.add_column(name, no_wrap=True)
-    for name in ("score", "neurons", "stable", "signs", *_SHORT.values()):
-        grid.add_column(name, justify="right", no_wrap=True)
+    grid = columns(("head", "pattern"), ("score", "neurons", "stable", "signs", *_SHORT.values()), apart=1)
     for head in found.heads:
         row = found[head]
         mark = named(row.pattern) if row.label == row.pattern else Text(f"({plain(row.pattern)})", style="dim")

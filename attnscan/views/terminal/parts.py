@@ -6,10 +6,12 @@ Everything is readable without colour: letters carry what colours carry.
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Iterable, Iterator
 
 import numpy as np
 from rich.console import Console, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.signature import Signature
@@ -49,6 +51,25 @@ def flowed(entries: Iterable[Text], width: int) -> Iterator[Text]:
             line = Text()
         line = Text("  ").join([line, entry]) if line else entry.copy()
     yield line
+
+
+def columns(
+    texts: Iterable[str], numbers: Iterable[str], more_texts: Iterable[str] = (), *, header: str = "dim", apart: int = 2
+) -> Table:  # fmt: skip
+    """An empty table without lines: columns of texts, then of numbers, which stand at the right, then of texts."""
+    table = Table(box=None, padding=(0, apart, 0, 0), header_style=header, show_edge=False)
+    for name in texts:
+        table.add_column(name, no_wrap=True)
+    for name in numbers:
+        table.add_column(name, justify="right", no_wrap=True)
+    for name in more_texts:
+        table.add_column(name, no_wrap=True)
+    return table
+
+
+def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
+    """A paragraph, line by line."""
+    return (Text(line, style=style) for line in textwrap.wrap(text, width))
 
 
 def named(pattern: str) -> Text:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
+from attnscan.results.heads import head_name
 from attnscan.results.ranking import Ranking
 from attnscan.views.summary import worth
-from attnscan.views.terminal.parts import color_of, model_line, named
+from attnscan.views.terminal.parts import color_of, columns, model_line, named
 
 
 def ranking_view(
@@ -21,16 +21,13 @@ def ranking_view(
     blocks: list[RenderableType] = [model_line(result.signature, f"  {result.signature.counts}")]
     for pattern in patterns:
         p = result.scores.patterns.index(pattern)
-        grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-        for name in ("head", "score", "± se", "chance", "above chance", "n", "pairs"):
-            grid.add_column(name, justify="left" if name == "head" else "right", no_wrap=True)
-        grid.add_column("", no_wrap=True)
+        grid = columns(("head",), ("score", "± se", "chance", "above chance", "n", "pairs"), ("",))
         for flat in result.order(pattern, without_delimiters=without_delimiters)[:top]:
-            place = (*divmod(int(flat), result.scores.grid[1]), p)
-            score = float(table.score[place])
+            head = divmod(int(flat), result.scores.grid[1])
+            score = float(table.score[(*head, p)])
             grid.add_row(
-                f"{place[0]}-{place[1]}",
-                *worth(table, place),
+                head_name(head),
+                *worth(table, (*head, p)),
                 Text("█" * round(max(0, width - 62) * score) if score == score else "", style=color_of(pattern)),
             )
         measured = bool((table.n[..., p] > 0).any())

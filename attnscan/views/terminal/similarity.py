@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import textwrap
-
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
@@ -11,7 +9,7 @@ from rich.text import Text
 from attnscan.results.heads import head_name, heads_named
 from attnscan.results.similarity import Similarity
 from attnscan.views.palette import letter
-from attnscan.views.terminal.parts import color_of, decimals, flowed, model_line
+from attnscan.views.terminal.parts import color_of, columns, decimals, flowed, model_line, wrapped
 
 _CLOSEST = 10
 
@@ -30,7 +28,7 @@ def similarity_view(found: Similarity, width: int, heads: str | None, nearest: i
         f"divergence: Jensen-Shannon, in nats, from 0 (the same weights) to 0.693 (no key in common), over "
         f"{found.queries:,} queries."
     )
-    return Group(*blocks, "", *(Text(line, style="dim") for line in textwrap.wrap(note, width)))
+    return Group(*blocks, "", *wrapped(note, width))
 
 
 def _groups(found: Similarity, width: int) -> list[RenderableType]:
@@ -52,9 +50,7 @@ def _named(found: Similarity, head: int) -> Text:
 
 
 def _pairs(found: Similarity, pairs: list[tuple[int, int]]) -> Table:
-    grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False)
-    for name in ("head", "nearest", "divergence", "± se"):
-        grid.add_column(name, justify="left" if name in ("head", "nearest") else "right", no_wrap=True)
+    grid = columns(("head", "nearest"), ("divergence", "± se"))
     for head, other in pairs:
         value, error = float(found.divergence[head, other]), float(found.se[head, other])
         grid.add_row(_named(found, head), _named(found, other), decimals(value), decimals(error))
