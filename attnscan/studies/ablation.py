@@ -5,6 +5,7 @@ Every distinct set is one forward over each batch; where inputs are few, several
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -126,22 +127,23 @@ class _Study:
                 self._off[(number, *head)] = True
         self._compared = [(numbers[one.heads], [numbers[heads] for heads in one.controls]) for one in sets]
         nothing = np.zeros((0, len(measure.quantities), len(numbers)))
-        self._sums = sums_beside_controls(nothing, nothing[..., :1], self._compared)
+        self._sums = sums_beside_controls(nothing, nothing[..., 0], self._compared)
 
     def take(self, inputs: Sequence[EncodedInput], room: Room) -> None:
         """Ask all that there is to ask about a window of inputs, with every set switched off in turn."""
         asked = self._measure.questions(inputs)
         numbered = [replace(question.input, number=i) for i, question in enumerate(asked)]
         shape = (len(inputs), len(self._measure.quantities))
-        sums, counts = np.zeros((*shape, len(self._off))), np.zeros((*shape, 1))
+        sums, counts = np.zeros((*shape, len(self._off))), np.zeros(shape)
         for batch in batches(numbered, room):
             questions = [asked[one.number] for one in batch]
             for number, value, n in self._run(questions, room):
                 for row, question in enumerate(questions):
                     sums[question.pair, :, number] += value[row]
                     if number == 0:
-                        counts[question.pair, :, 0] += n[row]
-        self._sums += sums_beside_controls(sums, counts, self._compared)
+                        counts[question.pair] += n[row]
+        more = sums_beside_controls(sums, counts, self._compared)
+        self._sums = [before + own for before, own in zip(self._sums, more, strict=True)]
 
     def _run(self, questions: Sequence[Question], room: Room) -> Iterator[tuple[int, FloatArray, FloatArray]]:
         """For each set: its number, and the values and counts [question, quantity] of one batch."""
@@ -174,44 +176,46 @@ class _Study:
 
     def finish(self) -> Iterator[Effect]:
         """What the sets are worth, quantity by quantity."""
-        means, sums = self._sums.ratio, self._sums
+        sums, intact = self._sums, self._sums[0]
         effects = [
             effect_beside_controls(sums, place, controls)
             for place, (_, controls) in enumerate(self._compared, len(self._off))
         ]
         for row, quantity in enumerate(self._measure.quantities):
-            n, pairs = int(sums.n[row, 0]), int(sums.pairs[row, 0])
+            n, pairs = int(intact.n[row]), int(intact.pairs[row])
             for heads_off, (own, _), columns in zip(self._sets, self._compared, effects, strict=True):
-                ablated = float(means[row, own]) if heads_off.heads else float("nan")
+                ablated = float(sums[own].ratio[row]) if heads_off.heads else float("nan")
                 control, effect, se = (float(column[row]) for column in columns)
-                yield Effect(heads_off, quantity, float(means[row, 0]), ablated, control, effect, se, n, pairs)
+                yield Effect(heads_off, quantity, float(intact.ratio[row]), ablated, control, effect, se, n, pairs)
 
 
-def sums_beside_controls(sums: FloatArray, n: FloatArray, compared: Compared) -> RatioSums:
+def sums_beside_controls(sums: FloatArray, n: FloatArray, compared: Compared) -> list[RatioSums]:
     """Of every set of heads that was run, then of each judged set's difference from the mean of its controls.
 
-    Shape: [pair, quantity, set] and [pair, quantity, 1] -> [quantity, set + judged set], NaN without controls.
+    Shape: [pair, quantity, set] and [pair, quantity] -> [quantity] each; NaN without controls.
     """
-    differences = [
-        sums[..., own] - sums[..., controls].mean(-1) if controls else np.full(sums.shape[:-1], np.nan)
+    differences = (
+        sums[..., own] - sums[..., controls].mean(-1) if controls else np.full(n.shape, np.nan)
         for own, controls in compared
-    ]
-    return RatioSums.of(np.concatenate([sums, np.stack(differences, -1)], -1), n)
+    )
+    return [RatioSums.of(values, n) for values in itertools.chain(np.moveaxis(sums, -1, 0), differences)]
 
 
 def effect_beside_controls(
-    sums: RatioSums, place: int, controls: Sequence[int]
+    sums: Sequence[RatioSums], place: int, controls: Sequence[int]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The mean of the controls, the effect beside them, and its standard error. Shape: each [quantity].
 
-    Two things vary: pairs, among which the difference in column `place` is a ratio clustered by pair, and draws, of
+    Two things vary: pairs, among which the difference, at `place`, is a ratio clustered by pair, and draws, of
     which the mean of the controls is an average: se² = the ratio's se² + variance of the controls' means / draws.
     NaN for the error below two pairs or two draws; for all without controls.
     """
-    of_controls, draws, effect = sums.ratio[:, controls], len(controls), sums.ratio[:, place]
-    unknown = np.full(effect.shape, np.nan)
-    by_draw = of_controls.var(-1, ddof=1) / draws if draws > 1 else unknown
-    return of_controls.mean(-1) if draws else unknown, effect, np.sqrt(sums.se[:, place] ** 2 + by_draw)
+    effect, draws = sums[place], len(controls)
+    if not controls:
+        return effect.ratio, effect.ratio, effect.se
+    of_controls = np.stack([sums[control].ratio for control in controls])
+    by_draw = of_controls.var(0, ddof=1) / draws if draws > 1 else np.full(effect.ratio.shape, np.nan)
+    return of_controls.mean(0), effect.ratio, np.sqrt(effect.se**2 + by_draw)
 
 
 def _switch(off: Tensor, means: Tensor | None) -> OnOutput:

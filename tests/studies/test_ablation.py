@@ -56,18 +56,17 @@ def test_effects_of_the_sums_are_those_of_the_formula() -> None:
     n = rng.integers(1, 6, 40).astype(float)
     sums = rng.random((40, 4)) * n[:, None]
     compared = [(1, [2, 3]), (1, []), (1, [2])]
-    first, second = (
-        sums_beside_controls(sums[some, None], n[some, None, None], compared) for some in (slice(25), slice(25, None))
-    )
-    (control,), (effect,), (se,) = effect_beside_controls(first + second, 4, [2, 3])
+    halves = (sums_beside_controls(sums[some, None], n[some, None], compared) for some in (slice(25), slice(25, None)))
+    added = [a + b for a, b in zip(*halves, strict=True)]
+    (control,), (effect,), (se,) = effect_beside_controls(added, 4, [2, 3])
     difference = sums[:, 1] - sums[:, 2:].mean(1)
     means = sums[:, 2:].sum(0) / n.sum()
     assert control == pytest.approx(means.mean())
     assert effect == pytest.approx(difference.sum() / n.sum())
     variance = ((difference - effect * n) ** 2).sum() / n.sum() ** 2 + means.var(ddof=1) / 2
     assert se == pytest.approx(variance**0.5)
-    assert np.isnan(effect_beside_controls(first + second, 5, [])).all()
-    (control,), (effect,), (se,) = effect_beside_controls(first + second, 6, [2])
+    assert np.isnan(effect_beside_controls(added, 5, [])).all()
+    (control,), (effect,), (se,) = effect_beside_controls(added, 6, [2])
     assert control == pytest.approx(means[0]) and np.isfinite(effect) and np.isnan(se)  # one draw tells of no spread
 
 
