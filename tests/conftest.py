@@ -11,17 +11,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
-from attnscan.model.sources import bundled_directory
-
-# No test asks a hub, and screens have one width.
-os.environ.update(HF_HUB_OFFLINE="1", COLUMNS="80")
-if "PYTEST_XDIST_WORKER" in os.environ:  # which are as many as there are cores
-    os.environ["OMP_NUM_THREADS"] = "1"
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started here is to hear of Ctrl-C
+# No test asks a hub, and screens have one width. One thread computes, here and in whatever a test starts: there are as
+# many workers as cores, and another number of threads rounds otherwise. Torch reads it once, when it is imported.
+os.environ.update(HF_HUB_OFFLINE="1", COLUMNS="80", OMP_NUM_THREADS="1")
 for name in ("ATTNSCAN_MODEL", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(name, None)
+if "PYTEST_XDIST_WORKER" in os.environ:
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started here is to hear of Ctrl-C
+
+import torch  # noqa: E402
+from loaded_models import LoadedModels  # noqa: E402
+
+from attnscan.model.sources import bundled_directory  # noqa: E402
+from attnscan.scan import scanner  # noqa: E402
+
+torch.set_num_threads(1)  # should something have imported it before
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -40,6 +45,24 @@ def shared() -> Path:
     if not SHARED.is_dir():
         pytest.skip("no shared data beside this checkout")
     return SHARED
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _loaded_models() -> Iterator[LoadedModels]:
+    """What commands and functions load, they get from here."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scanner, "load", models := LoadedModels(scanner.load))
+        yield models
+
+
+@pytest.fixture(autouse=True)
+def _models_are_as_they_were(request: pytest.FixtureRequest, _loaded_models: LoadedModels) -> Iterator[None]:
+    """No test leaves a hook, another attention or another weight in a model that the next one gets."""
+    with pytest.MonkeyPatch.context() as patch:
+        if request.node.get_closest_marker("loads_anew"):
+            patch.setattr(scanner, "load", _loaded_models.anew)
+        yield
+    assert not _loaded_models.changed()
 
 
 @contextmanager

@@ -162,6 +162,7 @@ def test_one_input_that_does_not_fit_is_an_error(options: ScanOptions, monkeypat
         scan_shard(options, PAIRS[:3])
 
 
+@pytest.mark.loads_anew
 def test_the_memory_of_a_cpu_runs_out_too(options: ScanOptions) -> None:
     """Torch says so by an error without a class of its own."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from one_run import classify
 from scans import ARTICLE, BUNDLED
 
@@ -25,6 +26,7 @@ def test_a_pair_and_the_same_words_as_one_sentence_hash_differently() -> None:
     assert len(hashes) == 3
 
 
+@pytest.mark.loads_anew
 def test_the_models_attention_is_its_own_while_it_is_asked() -> None:
     """The tap is for scoring alone: hidden sequences run on the model's fast attention."""
     with Scanner(ScanOptions(model="bundled")) as scanner:

@@ -46,6 +46,7 @@ def _compared(one: Path, other: Path, match: Match = "place", pairs: list[Pair] 
 
 
 @pytest.mark.parametrize("match", ["place", "nearest"])
+@pytest.mark.loads_anew
 def test_a_model_differs_from_itself_by_exactly_nothing(bundled_dir: Path, match: Match) -> None:
     found = _compared(bundled_dir, bundled_dir, match)
     there = ~np.isnan(found.one.every_key.score)

@@ -1,0 +1,79 @@
+"""Models that are loaded once a process, however many tests ask for them, and what a test must leave as it was.
+
+BERTs alone are kept: other families, Big Bird for one, remember what they have run. Two that are wanted at once are
+one, so a test that is about two, or that changes one, is marked `loads_anew`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from attnscan.model.loading import LoadedModel, _device, _dtype
+from attnscan.model.sources import Device, Dtype, Source
+
+_MOST = 12  # of them, the one that was asked for last at the end
+_HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A model, and how it was when it was loaded."""
+
+    loaded: LoadedModel
+    before: dict[str, Any]
+
+
+class LoadedModels:
+    """Stands in for `load`: the same model again, as long as its files are the same."""
+
+    def __init__(self, load: Callable[..., LoadedModel]) -> None:
+        self.anew = load
+        self._kept: dict[tuple[Any, ...], _Kept] = {}
+
+    def __call__(self, source: Source, device: Device = "auto", dtype: Dtype = "auto") -> LoadedModel:
+        """Raises: what `load` raises."""
+        files = _files(source.location)
+        key = (files, source.location, source.revision, source.sha256, _device(device), _dtype(dtype, device))
+        kept = self._kept.pop(key, None)
+        if kept is None:
+            loaded = self.anew(source, device, dtype)
+            if not files or loaded.model.config.model_type != "bert":
+                return loaded
+            kept = _Kept(loaded, _state(loaded))
+        self._kept[key] = kept
+        if len(self._kept) > _MOST:
+            del self._kept[next(iter(self._kept))]
+        return replace(kept.loaded, source=source)
+
+    def changed(self) -> list[str]:
+        """What is not as it was when it was loaded; such models are loaded anew the next time."""
+        found = []
+        for key, kept in list(self._kept.items()):
+            now = _state(kept.loaded)
+            if other := [name for name, value in now.items() if value != kept.before.get(name)]:
+                del self._kept[key]
+                found.append(f"{kept.loaded.source.name}: {', '.join(other)}")
+        return found
+
+
+def _files(location: str) -> tuple[tuple[str, int, int], ...]:
+    """A directory's files, with sizes and times; nothing if it is none."""
+    directory = Path(location)
+    if not directory.is_dir():
+        return ()
+    there = ((path.name, path.stat()) for path in sorted(directory.iterdir()))
+    return tuple((name, stat.st_size, stat.st_mtime_ns) for name, stat in there)
+
+
+def _state(loaded: LoadedModel) -> dict[str, Any]:
+    """All that somebody could forget to put back."""
+    state = {"attention": loaded.whole.config._attn_implementation}
+    for name, module in loaded.whole.named_modules():
+        hooks = [hook for kind in _HOOKS for hook in getattr(module, kind).values()]
+        state[name or "the model"] = (module.training, len(hooks))
+    for name, weights in [*loaded.whole.named_parameters(), *loaded.whole.named_buffers()]:
+        state[name] = (id(weights), weights.data_ptr(), None if weights.is_inference() else weights._version)
+    return state
