@@ -6,13 +6,21 @@ BIN := $(VENV)/bin
 # Constraints, not requirements: pip takes these versions of whatever is needed, torch as a CPU build where one is at hand.
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint requirements.lock
 
-.PHONY: demo test lint types check docs bench readme release-check lock clean
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --maxprocesses 4
+
+.PHONY: demo test test-long test-all lint types check docs bench readme release-check lock clean
 
 demo: $(VENV)/demo.stamp  ## set up, then classify the heads of the bundled model on the article's pair
 	@ATTNSCAN_MODEL=bundled $(BIN)/attnscan classify "I went to the store." "At the store, I bought fresh strawberries."
 
-test: $(VENV)/dev.stamp  ## set up, then run the tests, a file at a time on each core
-	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile
+test: $(VENV)/dev.stamp  ## set up, then run the tests but the long ones: fewer draws of each property, few processes
+	$(PYTEST) --dist worksteal -m 'not long' --hypothesis-profile quick
+
+test-long: $(VENV)/dev.stamp  ## what `make test` leaves out: Ray, examples, kills, all draws of each property
+	$(PYTEST) --dist loadgroup -m 'long or hypothesis'
+
+test-all: $(VENV)/dev.stamp  ## every test, with all draws
+	$(PYTEST) --dist loadgroup
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff format --check .
@@ -21,7 +29,7 @@ lint: $(VENV)/dev.stamp
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
-check: test lint types docs  ## all that CI checks but the packages
+check: test test-long lint types docs  ## all that CI checks but the packages
 
 docs: $(VENV)/dev.stamp  ## the pages of docs/, strictly: a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir build/docs

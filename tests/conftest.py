@@ -21,12 +21,15 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started here is to hear of Ctrl-C
 
 import torch  # noqa: E402
+from draws import ALL  # noqa: E402
+from hypothesis import settings  # noqa: E402
 from loaded_models import LoadedModels  # noqa: E402
 
 from attnscan.model.sources import bundled_directory  # noqa: E402
 from attnscan.scan import scanner  # noqa: E402
 
 torch.set_num_threads(1)  # should something have imported it before
+settings.register_profile("quick", max_examples=ALL // 4)  # what `make test` asks for
 
 SHARED = Path(__file__).parents[2] / "shared"
 

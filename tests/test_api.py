@@ -154,6 +154,7 @@ def test_the_view_escapes_what_comes_from_outside(article: Classification) -> No
     assert "<b>'\"&" in "".join(root.itertext())
 
 
+@pytest.mark.long
 def test_the_example_notebook_runs_from_end_to_end(tmp_path: Path) -> None:
     nbclient = pytest.importorskip("nbclient")
     nbformat = pytest.importorskip("nbformat")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ from command_line import COLUMNS, A, B, run
 from typer.testing import CliRunner
 
 import attnscan
-from attnscan.cli.app import COMMANDS, app
+from attnscan.cli.app import COMMANDS, app, main
 
 
 def test_version() -> None:
@@ -53,11 +55,32 @@ def test_a_closed_standard_output_is_one_line(arguments: str) -> None:
     assert (done.returncode, done.stderr) == (1, "attnscan: standard output is closed; name a file with -o\n")
 
 
+UNLIKE_ANY_LATIN = ["classify", "שלום 😀", "--model", "bundled"]
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-def test_a_terminal_of_any_encoding_gets_every_line(encoding: str) -> None:
-    environment = {**os.environ, "PYTHONIOENCODING": encoding}
-    for arguments in (["patterns"], ["classify", "שלום 😀", "--model", "bundled"]):
-        command = [sys.executable, "-m", "attnscan", *arguments]
-        done = subprocess.run(command, capture_output=True, env=environment)
-        assert done.returncode == 0 and b"Traceback" not in done.stderr
-        assert len(done.stdout.decode(encoding).splitlines()) > 20
+@pytest.mark.parametrize("arguments", [["patterns"], UNLIKE_ANY_LATIN], ids=["patterns", "classify"])
+def test_a_terminal_of_any_encoding_gets_every_line(
+    encoding: str, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All of `main`, in this process."""
+    written = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written, encoding=encoding, errors="strict"))
+    monkeypatch.setattr(sys, "argv", ["attnscan", *arguments])
+    monkeypatch.setattr(sys, "unraisablehook", sys.unraisablehook)  # put back afterwards
+    monkeypatch.setattr(signal, "signal", lambda *_: None)  # what tests start is to hear of Ctrl-C
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert not ended.value.code
+    sys.stdout.flush()
+    assert len(written.getvalue().decode(encoding).splitlines()) > 20
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
+def test_and_so_does_a_real_one(encoding: str) -> None:
+    """`patterns` too: `test_a_terminal_without_utf8_still_gets_every_line` holds that."""
+    command = [sys.executable, "-m", "attnscan", *UNLIKE_ANY_LATIN]
+    done = subprocess.run(command, capture_output=True, env={**os.environ, "PYTHONIOENCODING": encoding})
+    assert done.returncode == 0 and b"Traceback" not in done.stderr
+    assert len(done.stdout.decode(encoding).splitlines()) > 20

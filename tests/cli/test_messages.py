@@ -440,7 +440,7 @@ class TestProcess:
 
     @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
     def test_a_full_disk_by_name_is_one_line(self, weights: Path) -> None:
-        line = one_line(process("classify", "--weights", weights, "--csv", "-o", FULL))
+        line = refusal("classify", "--weights", weights, "--csv", "-o", FULL)
         assert "cannot write /dev/full: No space left on device" in line
         assert FULL.is_char_device()
 

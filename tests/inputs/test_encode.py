@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers_of_kinds import KINDS, written_in_python
@@ -75,7 +76,7 @@ def test_punctuation_has_neither_letter_nor_digit(tokenizer: Any) -> None:
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=draws(150))
 @given(text=st.text(st.characters(codec="utf-8"), min_size=1, max_size=60))
 def test_any_text_is_read_or_refused_in_one_line(unit: Unit, text: str) -> None:
     for make in KINDS.values():

@@ -328,7 +328,7 @@ class TestBadFiles:
 
 
 class TestStream:
-    COUNTS: ClassVar = {"p.tsv": 200_000, "p.csv": 30_000, "p.txt.gz": 30_000, "p.jsonl": 30_000}
+    COUNTS: ClassVar = {"long.tsv": 200_000, "p.tsv": 30_000, "p.csv": 30_000, "p.txt.gz": 30_000, "p.jsonl": 30_000}
     LINE = "the cat sat number {0}\tthe dog ran number {0}\n"
 
     @pytest.fixture(scope="class")
@@ -336,13 +336,16 @@ class TestStream:
         """The same pairs in four forms."""
         directory = tmp_path_factory.mktemp("long")
         lines = {name: [self.LINE.format(number) for number in range(count)] for name, count in self.COUNTS.items()}
-        (directory / "p.tsv").write_text("text_a\ttext_b\n" + "".join(lines["p.tsv"]))
+        for name in ("long.tsv", "p.tsv"):
+            (directory / name).write_text("text_a\ttext_b\n" + "".join(lines[name]))
         (directory / "p.csv").write_text("text_a,text_b\n" + "".join(lines["p.csv"]).replace("\t", ","))
         (directory / "p.txt.gz").write_bytes(gzipped("".join(lines["p.txt.gz"]).encode()))
         (directory / "p.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines["p.jsonl"]))
         return directory
 
-    @pytest.mark.parametrize("name", COUNTS)
+    @pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=pytest.mark.long if name == "long.tsv" else ()) for name in COUNTS]
+    )
     def test_memory_does_not_grow_with_the_file(self, long: Path, name: str) -> None:
         tracemalloc.start()
         count = sum(1 for _ in read_pairs([str(long / name)]))
@@ -396,6 +399,7 @@ for path in sys.argv[1:]:
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+@pytest.mark.long
 def test_a_small_file_cannot_take_much_memory(tmp_path: Path) -> None:
     long = b"x" * (8 << 20)
     with gzip.open(tmp_path / "line.txt.gz", "wb", compresslevel=1) as packed:

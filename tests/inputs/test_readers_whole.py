@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
+from draws import draws
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pair_files import LINES, gzipped, pairs_in, parquet
@@ -27,7 +28,7 @@ tables = st.lists(st.tuples(texts | tricky, texts | tricky), max_size=8)
 # Before Python 3.13, the csv module leaves a carriage return without quotes if it ends no lines.
 UNQUOTED = {"lineterminator": "\n"}
 STYLES: list[dict[str, Any]] = [{}, UNQUOTED, {"lineterminator": "\n", "quoting": csv.QUOTE_ALL}]
-rounds = settings(deadline=None, max_examples=60)
+rounds = settings(deadline=None, max_examples=draws(60))
 
 
 def as_csv(table: Iterable[tuple[str, str]], **style: Any) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
@@ -87,7 +88,7 @@ def file(tmp_path: Path) -> Path:
 
 
 class TestRoundTrip:
-    @settings(deadline=None, max_examples=50)
+    @settings(deadline=None, max_examples=draws(50))
     @given(
         layers=st.integers(1, 3),
         heads=st.integers(1, 3),
@@ -479,6 +480,7 @@ for path in map(Path, sys.argv[1:]):
 
 
 @pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+@pytest.mark.long
 def test_a_small_file_cannot_take_much_memory(tmp_path: Path) -> None:
     paths = []
     for bomb in BOMBS:

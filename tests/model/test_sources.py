@@ -348,6 +348,7 @@ class TestCheckpoint:
         path = checkpoint(tmp_path / "model", (*WHOLE, "pytorch_model.bin"))
         assert checkpoint_directory(path) == path
 
+    @pytest.mark.long
     def test_the_printed_conversion_works(self, tmp_path: Path) -> None:
         path = save_toy_bert(tmp_path / "my model's; $HOME", 1, 2, {})
         weights = load_file(path / "model.safetensors")

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import reference
 import torch
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
@@ -76,7 +77,7 @@ def _equal(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:
     assert one.words == other.words
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=draws(60))
 @given(st.lists(written_inputs(), min_size=1, max_size=4))
 def test_scores_equal_the_plain_loops(texts: list[str]) -> None:
     weights = [_weights(text, seed) for seed, text in enumerate(texts)]
@@ -94,7 +95,7 @@ def test_scores_equal_the_plain_loops(texts: list[str]) -> None:
                     assert_allclose(found, wanted, atol=1e-5, rtol=0, err_msg=f"{pattern} {words_only}")
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=draws(40))
 @given(st.lists(written_inputs(), min_size=2, max_size=5), st.randoms(use_true_random=False))
 def test_padding_order_and_sharding_change_nothing(texts: list[str], random: object) -> None:
     weights = [_weights(text, seed) for seed, text in enumerate(texts)]

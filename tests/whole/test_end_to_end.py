@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -38,6 +39,21 @@ def checkpoint(case: Case, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(case, tmp_path_factory.mktemp("checkpoint"))
 
 
+@pytest.fixture(scope="module")
+def plainly(checkpoint: Path) -> tuple[list[torch.Tensor], dict[tuple[int, int, bool], dict[str, Any]]]:
+    """Each pair's weights [layer, head, query, key], and the plain loops' numbers by layer, head and words_only."""
+    written, weights = _plainly(checkpoint)
+    numbers = {}
+    for layer in range(weights[0].shape[0]):
+        visible = [(one[layer] > 0).any(0).numpy() for one in weights]
+        for head in range(weights[0].shape[1]):
+            matrices = [one[layer, head].double().numpy() for one in weights]
+            for words_only in (False, True):
+                found = reference.scores(written, matrices, words_only=words_only, visible=visible)
+                numbers[layer, head, words_only] = found
+    return weights, numbers
+
+
 def _plainly(directory: Path) -> tuple[list[Written], list[torch.Tensor]]:
     """Each pair alone, by transformers alone: its tokens, and its weights [layer, head, query, key]."""
     tokenizer = AutoTokenizer.from_pretrained(directory)
@@ -65,8 +81,10 @@ def test_sentences_and_delimiters_are_the_tokenizers_own(case: Case, checkpoint:
 
 
 @pytest.mark.parametrize("batches", [[[0, 1, 2]], [[0], [1], [2]], [[2, 1], [0]]])
-def test_scores_are_the_plain_loops_in_any_batch(case: Case, checkpoint: Path, batches: list[list[int]]) -> None:
-    written, weights = _plainly(checkpoint)
+def test_scores_are_the_plain_loops_in_any_batch(
+    case: Case, checkpoint: Path, plainly: tuple[Any, ...], batches: list[list[int]]
+) -> None:
+    weights, numbers_of = plainly
     options = ScanOptions(model=str(checkpoint), related=False, predictive="off")
     with Scanner(options) as scanner:
         encoded = [scanner.encode(pair) for pair in PAIRS]
@@ -76,10 +94,8 @@ def test_scores_are_the_plain_loops_in_any_batch(case: Case, checkpoint: Path, b
         visible = [(one[layer] > 0).any(0).numpy() for one in weights]
         assert all(np.triu(seen, 1).any() != case.causal for seen in visible if len(seen) > 1)
         for head in range(weights[0].shape[1]):
-            matrices = [one[layer, head].double().numpy() for one in weights]
             for words_only, table in ((False, scores.every_key), (True, scores.words_only)):
-                expected = reference.scores(written, matrices, words_only=words_only, visible=visible)
-                for pattern, numbers in expected.items():
+                for pattern, numbers in numbers_of[layer, head, words_only].items():
                     place = (layer, head, scores.patterns.index(pattern))
                     ours = [getattr(table, name)[place] for name in ("score", "chance", "se", "n", "pairs")]
                     assert_allclose(ours, numbers, atol=1e-5, err_msg=f"{pattern} of {layer}-{head}")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import runpy
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +35,11 @@ SAYS = {
 """What a script prints, among other things. `article_claims.py` needs models that are not here: it has its own test."""
 
 
+IN_THIS_PROCESS = ("many_pairs.py", "rank_heads.py", "saved_weights.py")
+QUICK = "own_pattern.sh"
+"""The one of the scripts that `make test` runs as it stands: a shell that starts Python."""
+
+
 def run(name: str, where: Path) -> str:
     """The standard output of an example, run elsewhere than where it lies."""
     program = [sys.executable] if name.endswith(".py") else ["sh"]
@@ -51,21 +58,41 @@ def test_every_script_is_tried() -> None:
     assert not [name for name in SAYS if f'--8<-- "examples/{name}"' not in recipes]
 
 
-@pytest.mark.parametrize("name", sorted(SAYS))
+@pytest.fixture(scope="module")
+def spreadsheet(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """Where spreadsheet.sh has run, and what it said."""
+    where = tmp_path_factory.mktemp("spreadsheet")
+    return where, run("spreadsheet.sh", where)
+
+
+@pytest.mark.parametrize("name", IN_THIS_PROCESS)
+def test_a_script_does_its_work(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Quickly, in this process; `test_an_example_runs` starts each as its reader does."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(EXAMPLES / name)])
+    monkeypatch.setenv("ATTNSCAN_MODEL", "bundled")
+    runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    said = capsys.readouterr().out
+    assert not [line for line in SAYS[name] if line not in said], said
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=() if name == QUICK else pytest.mark.long)
+        for name in sorted(SAYS)
+        if "sheet" not in name
+    ],
+)
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     if name.startswith("cluster") and importlib.util.find_spec("ray") is None:
         pytest.skip("needs Ray")
-    if name == "spreadsheet.py":
-        run("spreadsheet.sh", tmp_path)  # which makes its CSV
     said = run(name, tmp_path)
     assert not [line for line in SAYS[name] if line not in said], said
     written = {path.name for path in tmp_path.iterdir()}
-    if name == "spreadsheet.sh":
-        scores = pd.read_excel(tmp_path / "heads.xlsx", sheet_name="scores")
-        ranked = pd.read_csv(tmp_path / "heads.csv")
-        best = ranked[(ranked["pattern"] == "next-word") & (ranked["rank"] == 1)].iloc[0]
-        assert scores["next-word"].max() == pytest.approx(best["score"]) and len(scores) == 72
-    elif name == "many_pairs.sh":
+    if name == "many_pairs.sh":
         assert {"scan.state", "scores.parquet", "heads.csv"} <= written
     elif name == "notebook.sh":
         assert '"output_type": "execute_result"' in (tmp_path / "run.ipynb").read_text(encoding="utf-8")
@@ -73,8 +100,23 @@ def test_an_example_runs(name: str, tmp_path: Path) -> None:
         assert "I went" not in said and {"weights.npz", "page.html"} <= written
 
 
-def test_the_workbook_that_comes_along_is_what_the_example_makes(tmp_path: Path) -> None:
+@pytest.mark.long
+@pytest.mark.xdist_group("spreadsheet")
+def test_a_spreadsheet_is_made_of_the_ranking(spreadsheet: tuple[Path, str], tmp_path: Path) -> None:
+    where, said = spreadsheet
+    assert not [line for line in SAYS["spreadsheet.sh"] if line not in said], said
+    scores = pd.read_excel(where / "heads.xlsx", sheet_name="scores")
+    ranked = pd.read_csv(where / "heads.csv")
+    best = ranked[(ranked["pattern"] == "next-word") & (ranked["rank"] == 1)].iloc[0]
+    assert scores["next-word"].max() == pytest.approx(best["score"]) and len(scores) == 72
+    shutil.copy(where / "heads.csv", tmp_path)
+    said = run("spreadsheet.py", tmp_path)
+    assert not [line for line in SAYS["spreadsheet.py"] if line not in said], said
+
+
+@pytest.mark.long
+@pytest.mark.xdist_group("spreadsheet")
+def test_the_workbook_that_comes_along_is_what_the_example_makes(spreadsheet: tuple[Path, str]) -> None:
     """To three decimals: another processor may round the fourth otherwise."""
-    run("spreadsheet.sh", tmp_path)
-    made, kept = (pd.read_excel(place / "heads.xlsx", sheet_name="scores") for place in (tmp_path, EXAMPLES))
+    made, kept = (pd.read_excel(place / "heads.xlsx", sheet_name="scores") for place in (spreadsheet[0], EXAMPLES))
     pd.testing.assert_frame_equal(made, kept, atol=1e-3)

@@ -7,10 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 TWO_THREADS = {**os.environ, "OMP_NUM_THREADS": "2"}  # which run batches side by side
 FAULTS = Path(__file__).parents[2] / "benchmarks" / "faults.py"
 
 
+@pytest.mark.long
 def test_nothing_is_lost_and_the_faults_strike() -> None:
     """In a process of its own: runs are forks of it, and one that has computed with threads must not fork."""
     command = [sys.executable, str(FAULTS), "--kills", "1", "--part", "runs"]

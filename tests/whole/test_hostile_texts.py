@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from draws import draws
 from hostile.runs import loaded_once, save_tiny_model
 from hostile.texts import commands, pairs
 from hypothesis import HealthCheck, Phase, given, settings
@@ -25,7 +26,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("files")
 
 
-@settings(max_examples=60, deadline=None, phases=GENERATE, suppress_health_check=list(HealthCheck))
+@settings(max_examples=draws(60), deadline=None, phases=GENERATE, suppress_health_check=list(HealthCheck))
 @given(pair=pairs, number=st.integers(0, 1000))
 def test_no_sentence_does_harm(tiny: Path, directory: Path, pair: tuple[str, str | None], number: int) -> None:
     assert len(list(commands(tiny, directory, pair, number))) == 5

@@ -19,7 +19,14 @@ ROOMS = sorted(
 )
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+LONG = ("article.md", "recipes.md")  # which show what scripts print
+
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.long if page.name in LONG else ()) for page in PAGES],
+    ids=lambda page: page.name,
+)
 def test_output_in_pages_is_real(page: Path) -> None:
     """If this fails: run `make readme`, and look at what changed."""
     text = page.read_text(encoding="utf-8")

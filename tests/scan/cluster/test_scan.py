@@ -41,7 +41,10 @@ from attnscan.scan.cluster.totals import Asked, Found, Totals, merged  # noqa: E
 from attnscan.scan.cluster.worker import Asker, Plan, Worker  # noqa: E402
 
 # Ray's own, when processes that it started end
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning"),
+    pytest.mark.xdist_group("ray"),  # one cluster
+]
 
 
 @pytest.fixture(scope="module")
@@ -67,14 +70,18 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:
-    """Three machines with a core each, and one that only leads."""
+    """A machine with a core, one that only leads, and what starts others."""
     from ray.cluster_utils import Cluster
 
     small = {"object_store_memory": 80 << 20}
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **small})
-    machines = [made.add_node(num_cpus=1, **small) for _ in range(3)]
+
+    def another() -> Any:
+        return made.add_node(num_cpus=1, **small)
+
+    another()
     ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
-    yield made, machines
+    yield made, another
     ray.shutdown()
     made.shutdown()
 
@@ -320,11 +327,13 @@ def block_files(files: list[str], block_pairs: int) -> BlockFiles:
     return BlockFiles(tuple(files), None, False, block_pairs)
 
 
+@pytest.mark.long
 def test_whatever_dies_the_tables_are_the_local_engines(
     cluster: Any, capsys: pytest.CaptureFixture[str], toy: str, files: list[str], tmp_path: Path
 ) -> None:
     """Three workers and some twenty blocks: at the fifth a worker is killed, at the tenth a machine goes away."""
-    (made, machines), seen, rows, harmed = cluster, tmp_path / "seen", tmp_path / "every pair", []
+    (made, another), seen, rows, harmed = cluster, tmp_path / "seen", tmp_path / "every pair", []
+    _, third = another(), another()
     seen.mkdir()
 
     def wait_for(batches: int) -> None:
@@ -335,7 +344,7 @@ def test_whatever_dies_the_tables_are_the_local_engines(
         wait_for(5)
         os.kill(int(max(seen.iterdir(), key=lambda path: path.stat().st_mtime).name), signal.SIGKILL)
         wait_for(10)
-        made.remove_node(machines.pop(), allow_graceful=False)
+        made.remove_node(third, allow_graceful=False)
         harmed.append(True)
 
     threading.Thread(target=harm, daemon=True).start()
@@ -374,6 +383,7 @@ def test_a_disk_that_takes_no_part_ends_the_run_in_one_line(toy: str, files: lis
 
 
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.long
 def test_what_ends_every_worker_ends_the_run(
     monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], tmp_path: Path
 ) -> None:
@@ -397,6 +407,7 @@ def test_what_ends_every_worker_ends_the_run(
 
 
 @pytest.mark.usefixtures("cluster")
+@pytest.mark.long
 def test_a_bad_record_is_named_in_one_line_and_nothing_is_left(toy: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("sentence_a,sentence_b\nthe cat,sat\nthe dog\n")

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_run import classify
@@ -130,7 +131,7 @@ def test_all_heads_in_the_order_given(article: Classification) -> None:
     assert ranked == sorted(ranked, reverse=True)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=draws(150))
 @given(st.text(min_size=1, max_size=30), st.text(min_size=1, max_size=20))
 def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(token: str, model: str) -> None:
     result = _random(2, 2)
