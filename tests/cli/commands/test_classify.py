@@ -24,9 +24,13 @@ def test_csv_is_the_contracts_to_the_letter() -> None:
     assert without[1].split(",")[10] == ""  # not measured
 
 
+@pytest.fixture(scope="module")
+def expected() -> pd.DataFrame:
+    return pd.read_csv(StringIO(classify("--csv").stdout))
+
+
 @pytest.mark.parametrize("format", ["csv", "tsv", "json", "jsonl", "markdown", "parquet"])
-def test_every_format_carries_the_same_table(format: str, tmp_path: Path) -> None:
-    expected = pd.read_csv(StringIO(classify("--csv").stdout))
+def test_every_format_carries_the_same_table(format: str, expected: pd.DataFrame, tmp_path: Path) -> None:
     suffix = {"markdown": "md"}.get(format, format)
     path = tmp_path / f"heads.{suffix}"
     assert classify("-o", str(path)).stdout == ""
