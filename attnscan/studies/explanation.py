@@ -71,14 +71,18 @@ def explain(
 
 
 def explain_input(
-    scanner: Scanner, record: Record, heads: Sequence[Head] | None = None, pattern: str | None = None
+    scanner: Scanner,
+    record: Record,
+    heads: Sequence[Head] | None = None,
+    pattern: str | None = None,
+    encoded: EncodedInput | None = None,
 ) -> Explanations:
-    """Explain heads by one input, whose attention is kept.
+    """Explain heads by one input, whose attention is kept; `encoded` if the scanner has encoded it already.
 
     Raises: InputError if it cannot be read.
     """
     explainer = _Explainer(scanner, heads, pattern)
-    encoded = scanner.encode(record.pair)
+    encoded = encoded or scanner.encode(record.pair)
     attention = explainer.take([encoded], keep=True)
     seen = Seen().and_then(record.pair, scanner.options, truncated=encoded.truncated, skipped=False)
     return explainer.finish(seen, attention)

@@ -7,15 +7,19 @@ from pathlib import Path
 
 import pytest
 from toy import save_toy_bert
+from typer.testing import CliRunner
 
+from attnscan.cli.app import app
 from attnscan.cli.messages import WITHOUT_TAP
 from attnscan.cli.options import PairFiles
 from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.errors import ModelError, PairsError
-from attnscan.inputs.pairs import shipped_pairs
+from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.pairs import Pair, shipped_pairs
 from attnscan.model.sources import Source
 from attnscan.results.signature import Signature
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
 
 SIGNATURE = Signature(
     model="toy",
@@ -137,3 +141,23 @@ def test_of_two_models_the_ones_without_a_tap_are_named_and_the_first_counts(
     assert _said(capsys) == [f"slow: {WITHOUT_TAP}"]
     tell(slow, SIGNATURE, bad=1)
     assert _said(capsys) == [f"slow: {WITHOUT_TAP}", "1 bad records were skipped", "2 of 9 inputs were skipped"]
+
+
+@pytest.mark.parametrize(
+    "arguments", [["classify"], ["classify", "--save-weights", "w.npz"], ["show", "0-2"], ["explain", "0-2"]]
+)
+def test_one_input_is_encoded_once(arguments: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    encoded: list[Pair] = []
+    encode = Scanner.encode
+
+    def counted(self: Scanner, pair: Pair, options: ScanOptions | None = None) -> EncodedInput:
+        encoded.append(pair)
+        return encode(self, pair, options)
+
+    monkeypatch.setattr(Scanner, "encode", counted)
+    monkeypatch.chdir(tmp_path)
+    article = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
+    command = [*arguments, article.a, article.b, "--model", "bundled", "--predictive", "off"]
+    result = CliRunner().invoke(app, command)
+    assert result.exit_code == 0, result.output
+    assert encoded.count(article) == 1

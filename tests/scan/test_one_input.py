@@ -154,3 +154,13 @@ def test_a_model_whose_words_do_not_depend_on_each_other_has_no_eligible_word(tm
     result = classify(Pair("the cat sat on the mat"), ScanOptions(model=str(directory)))
     assert "predictive" not in result.not_measured
     assert (result.scores.every_key.n[..., result.scores.patterns.index("predictive")] == 0).all()
+
+
+def test_attention_is_kept_where_it_is_asked_for_alone() -> None:
+    options = replace(BUNDLED, predictive="off")
+    assert classify(ARTICLE, options).attention is None
+    attention = classify(ARTICLE, options, keep=True).attention
+    assert attention is not None and attention.weights.shape[:2] == (6, 12)
+    saved = attention.saved()
+    assert classify_weights(saved, "again", options).attention is None
+    assert classify_weights(saved, "again", options, keep=True).attention is not None

@@ -114,10 +114,10 @@ def _by_input(
     with opened(options) as scanner:
         from attnscan.studies.explanation import explain_input
 
-        tokens = scanner.encode(record.pair).tokens
-        query = None if token is None else token_named(token, tokens)
-        explanations = explain_input(scanner, record, heads_named(heads, scanner.grid()), pattern)
-    tell(explanations.signature, length=len(tokens))
+        encoded = scanner.encode(record.pair)
+        query = None if token is None else token_named(token, encoded.tokens)
+        explanations = explain_input(scanner, record, heads_named(heads, scanner.grid()), pattern, encoded)
+    tell(explanations.signature, length=len(encoded.tokens))
     return explanations, query
 
 
