@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.errors import AttnscanError, InputError
+from attnscan.errors import AttnscanError, InputError, ModelError, OptionError, SelectionError
 from attnscan.results.classification import Classification
 from attnscan.views.notebook import classification_html
 from attnscan.views.palette import COLORS, letter
@@ -165,3 +166,77 @@ def test_the_example_notebook_runs_from_end_to_end(tmp_path: Path) -> None:
     data = [output["data"] for cell in notebook.cells for output in cell.get("outputs", ()) if "data" in output]
     assert {"text/html", "image/svg+xml"} <= {kind for shown in data for kind in shown}
     assert "0-2: previous-word" in data[0]["text/html"]
+
+
+PAIRS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("She sings.", "He sings, too.")]
+
+
+def test_dependencies_are_those_of_the_command() -> None:
+    helps = attnscan.dependencies("I went home.", model="bundled", predictive_words=3)
+    assert isinstance(helps, attnscan.Dependencies) and helps.signature.predictive == "distance"
+    assert len(helps.to_frame()) == 6  # each of three words by each other
+    with pytest.raises(ModelError):
+        attnscan.dependencies("I went home.", model="bundled", predictive="off")
+
+
+def test_files_rank_as_their_pairs_do(tmp_path: Path) -> None:
+    path, kept = tmp_path / "pairs.csv", tmp_path / "kept.parquet"
+    path.write_text("x,y\n" + "\n".join(f'"{a}","{b}"' for a, b in PAIRS) + "\n,\n", encoding="utf-8")
+    bad: list[InputError] = []
+    options: Any = {"model": "bundled", "predictive": "off"}
+    ranking = attnscan.rank_files(path, columns=["x", "y"], on_bad=bad.append, per_pair=kept, **options)
+    assert ranking.to_frame().equals(attnscan.rank_heads(PAIRS, **options).to_frame())
+    assert [error.what.startswith(f"{path}:5") for error in bad] == [True]
+    assert pd.read_parquet(kept)["pair"].nunique() == 3
+    assert ranking._repr_html_() is not None
+    with pytest.raises(InputError):
+        attnscan.rank_files([path], columns=["x", "y"], **options)
+    with pytest.raises(OptionError, match="none is named"):
+        attnscan.rank_files(cluster=attnscan.ClusterOptions(), **options)
+
+
+def test_heads_are_switched_off_by_name_and_by_pattern() -> None:
+    by_name = attnscan.ablate(iter(PAIRS), heads=[(0, 2), (1, 8)], draws=2, by="mean", model="bundled")
+    assert isinstance(by_name, attnscan.Ablation) and by_name.signature.pairs_read == 3
+    assert [effect.set.name for effect in by_name.effects] == ["0-2,1-8"]
+    named: Any = {"patterns": ["next-word"], "top": 1, "draws": 2, "predictive": "off", "model": "bundled"}
+    by_pattern = attnscan.ablate(PAIRS, **named)
+    assert [effect.set.name for effect in by_pattern.effects] == ["next-word"]
+    assert [effect.set.heads for effect in by_pattern.effects] == [((1, 8),)]
+    with pytest.raises(OptionError, match="did you mean 'masked-lm'"):
+        attnscan.ablate(PAIRS, measures=["masked-ml"], model="bundled")
+    with pytest.raises(SelectionError):
+        attnscan.ablate(PAIRS, heads="9-9", model="bundled")
+
+
+def test_labels_go_with_their_pairs() -> None:
+    from attnscan.api.given import read_again
+
+    read = read_again(iter(PAIRS), iter(["yes", "no"]))
+    assert [record.label for record in read()] == [record.label for record in read()] == ["yes", "no", None]
+
+
+def test_alike_and_apart() -> None:
+    alike = attnscan.similar(iter(PAIRS), queries=4, within=0.2, model="bundled")
+    assert isinstance(alike, attnscan.Similarity) and alike.within == 0.2
+    assert alike.to_matrix().shape[0] == 72
+    apart = attnscan.compare("bundled", "bundled", iter(PAIRS), match="nearest")
+    assert isinstance(apart, attnscan.Comparison) and apart.pairs == 3
+    assert (apart.to_frame()["difference"] == 0).all() and "predictive" not in apart.patterns
+    with pytest.raises(OptionError, match="predictive is not compared"):
+        attnscan.compare("bundled", "bundled", PAIRS, predictive="auto")
+    drawn = attnscan.picture(alike, format="png")
+    assert drawn.startswith(b"\x89PNG")
+
+
+def test_a_result_becomes_a_page_and_pictures(article: Classification) -> None:
+    made = attnscan.page(article, heads="0-2", neurons=False)
+    assert isinstance(made, attnscan.Page) and made.html.startswith("<!doctype html>")
+    assert len(made.html) < len(attnscan.page(article, heads=[(0, 2), (1, 8)]).html)
+    assert any("heads" in note for note in attnscan.page(article, megabytes=0.05).notes)
+    svg = attnscan.picture(article, "head", heads="0-2", width=4)
+    assert b"<svg" in svg and svg != attnscan.picture(article, "head", heads="0-2", width=5)
+    with pytest.raises(OptionError, match="attention"):
+        attnscan.page(replace(article, attention=None))
+    with pytest.raises(OptionError, match="did you mean 'layers'"):
+        attnscan.picture(article, "layer")  # type: ignore[arg-type]
