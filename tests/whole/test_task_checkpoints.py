@@ -95,6 +95,7 @@ def test_the_encoder_inside_is_what_was_saved(tmp_path: Path, kind: str, family:
         ("BartForConditionalGeneration", "bart"),
     ],
 )
+@pytest.mark.loads_anew
 def test_heads_poolers_and_decoders_do_no_work(tmp_path: Path, kind: str, family: str) -> None:
     directory, ran = _save(tmp_path, _make(kind, family)), []
     with Scanner(ScanOptions(model=str(directory), predictive="off")) as scanner:
