@@ -21,6 +21,7 @@ from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.signature import Signature, hashed
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner, signed
+from attnscan.scan.seen import Seen
 from attnscan.scoring.predictive import Report
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
@@ -39,7 +40,7 @@ def classify(scanner: Scanner, pair: Pair, report: Report | None = None, *, keep
     help_of_words = scanner.help(encoded, report)
     keeper = AttentionKeeper() if keep else None
     sums = scanner.score([encoded], [] if help_of_words is None else [help_of_words], keeper)
-    signature = scanner.signature(_hash_of(pair), truncated=int(encoded.truncated))
+    signature = scanner.signature(_seen(pair, encoded))
     result = _classification(encoded, sums, signature, scanner.options, scanner.why_no_measure, help_of_words)
     return replace(result, attention=keeper.attention(encoded)) if keeper else result
 
@@ -56,7 +57,7 @@ def dependencies(scanner: Scanner, pair: Pair, report: Report | None = None) -> 
             f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}",
             "use a model that was trained with a mask token, such as BERT or RoBERTa",
         )
-    signature = scanner.signature(_hash_of(pair), truncated=int(encoded.truncated))
+    signature = scanner.signature(_seen(pair, encoded))
     return Dependencies(encoded.units, encoded.unit_sentence, help_of_words, signature)
 
 
@@ -110,5 +111,6 @@ def _classification(
     )
 
 
-def _hash_of(pair: Pair) -> str:
-    return hashed(*(sentence.encode() for sentence in pair.sentences))
+def _seen(pair: Pair, encoded: EncodedInput) -> Seen:
+    digest = hashed(*(sentence.encode() for sentence in pair.sentences))
+    return Seen(read=1, truncated=int(encoded.truncated), digest=digest)

@@ -189,10 +189,8 @@ class Scanner:
         """
         self._tap.run(model_inputs, consume)
 
-    def signature(self, seen: Seen | str, *, truncated: int = 0) -> Signature:
-        """What a result has to say of where it comes from: of what was seen, or of one input by its hash."""
-        if isinstance(seen, str):
-            seen = Seen(read=1, truncated=truncated, digest=seen)
+    def signature(self, seen: Seen) -> Signature:
+        """What a result has to say of where it comes from, and of what it has seen."""
         return signed(
             self.options,
             model=self.loaded.source.name,
