@@ -7,13 +7,11 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.dependencies import Help
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
-from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.seen import Seen, no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream
@@ -84,22 +82,6 @@ def _scored(
     kept: list[tuple[Sequence[int], Mapping[str, FloatArray]]] = []
     sums = scanner.score(batch, on_pairs=(lambda *own: kept.append(own)) if with_pairs else None)
     return sums, kept
-
-
-def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
-    """Load the model, score every head on `pairs`, and return the sums, which add to other shards'.
-
-    `predictive` is not among them: it is measured on a sample of all shards, by `ScanState.finish`.
-    Raises: InputError if there is no pair.
-    """
-    records = (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1))
-    sums = None
-    with Scanner(options) as scanner:
-        for state in scan(scanner, records):
-            sums = state.sums
-    if sums is None:
-        raise InputError("there is no pair to score", "give at least one")
-    return sums
 
 
 def predictive_sums(

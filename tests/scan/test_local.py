@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from scans import ARTICLE, BUNDLED, PAIRS, assert_equal_sums, records_of, states_of
+from scans import ARTICLE, BUNDLED, PAIRS, assert_equal_sums, records_of, scan_shard, states_of
 
 from attnscan.errors import DeviceError, InputError, MemoryFullError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.scores import Scores
-from attnscan.scan.local import ScanState, scan, scan_shard
+from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS, Pattern
@@ -68,10 +68,10 @@ def test_only_what_is_asked_for_is_computed(options: ScanOptions) -> None:
 
 
 def test_no_pair_is_an_error(options: ScanOptions) -> None:
-    with pytest.raises(InputError, match="no pair"):
-        scan_shard(options, [])
-    with Scanner(options) as scanner, pytest.raises(InputError, match="no pair"):
-        ScanState().finish(scanner)
+    with Scanner(options) as scanner:
+        assert states_of(scanner, []) == []
+        with pytest.raises(InputError, match="no pair"):
+            ScanState().finish(scanner)
 
 
 LONG = Pair("the cat " * 40, "a mat")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
@@ -22,6 +23,14 @@ def records_of(pairs: list[Pair]) -> list[Record]:
 
 def states_of(scanner: Scanner, records: Any, start: ScanState | None = None, **more: Any) -> list[ScanState]:
     return list(scan(scanner, records, start, **more))
+
+
+def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
+    """The sums of some pairs, which add to other shards', by a model that is loaded for them."""
+    with Scanner(options) as scanner:
+        sums = states_of(scanner, (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1)))[-1].sums
+    assert sums is not None
+    return sums
 
 
 def assert_equal_sums(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:
