@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,7 +60,3 @@ class Attention:
         """What a file of weights keeps of it."""
         special = tuple(sentence == -1 for sentence in self.sentence)
         return SavedWeights(self.weights, self.tokens, self.segments, special, (False,) * len(special))
-
-    def without_neurons(self) -> Attention:
-        """The weights alone."""
-        return replace(self, query=None, key=None, scaling=())

@@ -30,4 +30,4 @@ def test_a_mean_of_heads_is_a_mean(attention: Attention) -> None:
 def test_it_survives_a_file_but_for_its_neurons(attention: Attention) -> None:
     again = Attention.of(attention.saved(), attention.sentence)
     assert (again.weights == attention.weights).all() and again.tokens == attention.tokens
-    assert again.query is None and attention.without_neurons().key is None
+    assert again.query is None and again.key is None and again.scaling == ()

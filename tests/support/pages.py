@@ -37,6 +37,11 @@ HOSTILE = (
 """Tokens that try to run, to close an element, or to turn a line around."""
 
 
+def without_neurons(attention: Attention) -> Attention:
+    """The weights alone."""
+    return replace(attention, query=None, key=None, scaling=())
+
+
 def made_up(
     layers: int, heads: int, tokens: int | Sequence[str], *, neurons: int = 16, sharp: float = 1.0
 ) -> tuple[Classification, Attention]:

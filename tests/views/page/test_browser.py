@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from hostile.texts import NASTY
 from one_run import classify_and_keep
-from pages import HOSTILE, made_up
+from pages import HOSTILE, made_up, without_neurons
 
 from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
@@ -303,7 +303,7 @@ class TestNeuronView:
 
     def test_it_says_why_there_are_none(self, opened: Open, saved: Callable[..., Path], article: tuple) -> None:
         result, attention = article
-        shown = opened(saved("bare", result, attention.without_neurons()), "#view=neuron")
+        shown = opened(saved("bare", result, without_neurons(attention)), "#view=neuron")
         expect(shown.locator("#neuron-notice")).to_contain_text("No neurons to show for head")
         expect(shown.locator("#neurons")).to_be_hidden()
 
