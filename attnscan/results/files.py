@@ -7,12 +7,8 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attnscan.errors import OutputError
-
-if TYPE_CHECKING:
-    pass
 
 
 def write_file(path: Path, content: bytes) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -20,9 +20,6 @@ from attnscan.results.checkpoint import Checkpoint
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.targets import targets_of
-
-if TYPE_CHECKING:
-    pass
 
 _PROBE = Pair("the cat sat on the mat.", "the cat ran to the cat.")  # every pattern has words in it
 
