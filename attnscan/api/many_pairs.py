@@ -135,7 +135,7 @@ def ablate(
         measures=tuple(measures),
     )
     with Scanner(replace(asked, patterns=competing)) as scanner:
-        return ablation.ablate_requested(scanner, read_again(pairs, labels), request)
+        return ablation.ablate(scanner, read_again(pairs, labels), request)
 
 
 def similar(

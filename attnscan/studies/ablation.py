@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -22,7 +22,6 @@ from attnscan.model.running import in_halves
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.heads import Head
 from attnscan.results.scores import FloatArray
-from attnscan.results.terms import DRAWS, By
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream, tokens_of
@@ -35,38 +34,28 @@ Compared = Sequence[tuple[int, list[int]]]
 """Of each set of heads that is judged, its number among those that are run, and its controls'."""
 
 
-@dataclass(frozen=True)
-class AblationOptions:
-    """What is switched off, how, and what is measured."""
-
-    sets: tuple[HeadSet, ...]
-    chosen_by: str
-    """How the sets were chosen, in a few words."""
-    by: By = "zero"
-    draws: int = DRAWS
-    """Of controls, as the sets have them."""
-    measures: tuple[str, ...] = ()
-    """None for what the checkpoint has heads for."""
-
-
 def ablate(
     scanner: Scanner,
     read: Callable[[], Iterator[Record]],
-    options: AblationOptions,
+    request: AblationRequest,
     on_bad: OnBad | None = None,
     on_batch: OnBatch | None = None,
 ) -> Ablation:
-    """What each set of heads is worth to the model, over pairs that `read` begins anew: twice for `by="mean"`.
+    """What each requested set of heads is worth to the model.
+
+    `read` begins the pairs anew for each pass: one, one more if heads are chosen by patterns, and one for `by="mean"`.
 
     Raises: InputError if there is no pair, or none that says anything; ModelError if the model lacks a head for a
-    measure; CaptureError if its heads cannot be switched off.
+    measure; CaptureError if its heads cannot be switched off; SelectionError if a head that is named is not there.
     """
+    check_switchable(scanner)
+    sets, chosen_by = requested_sets(scanner, read, request, on_bad, on_batch)
     labels: dict[int, str] = {}
     words = scanner.with_options(unit="word")
-    measures = measures_of(scanner.loaded, options.measures, scanner.options.seed, labels)
+    measures = measures_of(scanner.loaded, request.measures, scanner.options.seed, labels)
     grid = scanner.grid()
-    means = _means(words, read(), on_bad) if options.by == "mean" else None
-    studies = [_Study(scanner, measure, options.sets, grid, means) for measure in measures]
+    means = _means(words, read(), on_bad) if request.by == "mean" else None
+    studies = [_Study(scanner, measure, sets, grid, means) for measure in measures]
     stream = Stream(words, _noting(read(), labels), on_bad, on_batch)
     with closing(stream.windows()) as windows:
         for window in windows:
@@ -78,24 +67,7 @@ def ablate(
     effects = tuple(effect for study in studies for effect in study.finish())
     if not any(effect.n for effect in effects):
         raise InputError("there is no pair that says what heads are worth", "give a file with at least one")
-    return Ablation(effects, grid, options.by, options.draws, options.chosen_by, scanner.signature(stream.seen))
-
-
-def ablate_requested(
-    scanner: Scanner,
-    read: Callable[[], Iterator[Record]],
-    request: AblationRequest,
-    on_bad: OnBad | None = None,
-    on_batch: OnBatch | None = None,
-) -> Ablation:
-    """The same for the sets that a request describes. `read` begins one pass more if heads are chosen by patterns.
-
-    Raises: as `ablate`; SelectionError if a head that is named is not there.
-    """
-    check_switchable(scanner)
-    sets, chosen_by = requested_sets(scanner, read, request, on_bad, on_batch)
-    options = AblationOptions(tuple(sets), chosen_by, request.by, request.draws, request.measures)
-    return ablate(scanner, read, options, on_bad, on_batch)
+    return Ablation(effects, grid, request.by, request.draws, chosen_by, scanner.signature(stream.seen))
 
 
 def check_switchable(scanner: Scanner) -> None:

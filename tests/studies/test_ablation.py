@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from ablated import DRAWS, PAIRS, asked_for, reader_of, saved_with_tokenizer, sets_of
+from ablated import DRAWS, PAIRS, each_of, reader_of, saved_with_tokenizer
 from families import UNTAPPED, tiny_model
 from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
 
@@ -36,7 +36,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
 
 @pytest.fixture(scope="module")
 def worth(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> Ablation:
-    return ablate(toy, chain, asked_for(*sets_of(CARRIER, (0, 1), (1, 1))))
+    return ablate(toy, chain, each_of(CARRIER, (0, 1), (1, 1)))
 
 
 def test_the_head_that_carries_the_answer_costs_the_analytic_amount_and_others_nothing(worth: Ablation) -> None:
@@ -82,7 +82,7 @@ def test_a_head_whose_controls_hold_the_answer_is_worth_less_than_they(worth: Ab
 
 def test_a_heads_mean_says_as_little_as_nothing_does(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> None:
     """The mean over all words names no single word, so the answer is lost; heads that put out nothing lose nothing."""
-    carrier, idle = ablate(toy, chain, asked_for(*sets_of(CARRIER, (1, 1)), by="mean")).effects
+    carrier, idle = ablate(toy, chain, each_of(CARRIER, (1, 1), by="mean")).effects
     assert carrier.ablated > LOSS + 1
     assert idle.ablated == pytest.approx(LOSS, abs=1e-4)
 
@@ -91,7 +91,7 @@ def test_a_heads_mean_says_as_little_as_nothing_does(toy: Scanner, chain: Callab
 def test_batches_and_shared_forwards_change_nothing(
     toy: Scanner, chain: Callable[[], Iterator[Record]], worth: Ablation, batch_tokens: int
 ) -> None:
-    other = ablate(toy.with_options(batch_tokens=batch_tokens), chain, asked_for(*sets_of(CARRIER, (0, 1), (1, 1))))
+    other = ablate(toy.with_options(batch_tokens=batch_tokens), chain, each_of(CARRIER, (0, 1), (1, 1)))
     for one, again in zip(worth.effects, other.effects, strict=True):
         for name in ("intact", "ablated", "control", "effect", "se"):
             assert getattr(again, name) == pytest.approx(getattr(one, name), abs=1e-5)
@@ -101,7 +101,7 @@ def test_batches_and_shared_forwards_change_nothing(
 def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
     toy: Scanner, chain: Callable[[], Iterator[Record]], of_little_memory: Any, by: str
 ) -> None:
-    asked = asked_for(*sets_of(CARRIER, (0, 1)), by=by)
+    asked = each_of(CARRIER, (0, 1), by=by)
     expected = ablate(toy, chain, asked)
     with of_little_memory(toy.loaded.model, 6) as sizes:
         found = ablate(toy, chain, asked)
@@ -116,10 +116,10 @@ def test_an_architecture_beside_the_tap_is_refused(tmp_path: Path) -> None:
         Scanner(ScanOptions(model=model, predictive="off")) as scanner,
         pytest.raises(CaptureError, match="switched off"),
     ):
-        ablate(scanner, reader_of(*PAIRS), asked_for(*sets_of((0, 1))))
+        ablate(scanner, reader_of(*PAIRS), each_of((0, 1)))
 
 
 def test_no_pair_is_an_error(toy: Scanner) -> None:
     for by in ("zero", "mean"):
         with pytest.raises(InputError, match="there is no pair"):
-            ablate(toy, reader_of(), asked_for(*sets_of(CARRIER), by=by))
+            ablate(toy, reader_of(), each_of(CARRIER, by=by))

@@ -13,7 +13,7 @@ from attnscan.errors import InputError, SelectionError
 from attnscan.inputs.pairs import Pair
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.ablation import AblationOptions, ablate, ablate_requested
+from attnscan.studies.ablation import ablate
 from attnscan.studies.head_sets import AblationRequest, requested_sets, with_controls
 
 
@@ -92,7 +92,8 @@ def test_what_is_not_there_cannot_be_switched_off(planted: Scanner) -> None:
 
 def test_an_ablation_by_askedis_that_of_the_sets_which_it_describes(planted: Scanner) -> None:
     request = AblationRequest(("next-word",), draws=2, by="mean", measures=("cls",))
-    by_request = ablate_requested(planted, READ, request)
+    found = ablate(planted, READ, request)
     sets, how = requested_sets(planted, READ, request)
-    assert by_request == ablate(planted, READ, AblationOptions(tuple(sets), how, "mean", 2, ("cls",)))
-    assert by_request.effects[0].set.heads == ((0, 1), (1, 2))
+    assert [(effect.set, effect.quantity.name) for effect in found.effects] == [(one, "cls") for one in sets]
+    assert (found.chosen_by, found.by, found.draws) == (how, "mean", 2)
+    assert found.effects[0].set.heads == ((0, 1), (1, 2))

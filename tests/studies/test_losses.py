@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 import torch
-from ablated import PAIRS, asked_for, reader_of, saved_with_tokenizer, sets_of
+from ablated import PAIRS, each_of, reader_of, saved_with_tokenizer
 from families import TAPPED, tiny_model
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForNextSentencePrediction
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.pairs import Pair
-from attnscan.results.ablation import HeadSet
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.ablation import ablate
+from attnscan.studies.head_sets import AblationRequest
 from attnscan.studies.losses import with_second_of
 
 
@@ -31,19 +31,20 @@ def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
     config = _config(num_labels=3, id2label={0: "yes", 1: "no", 2: "maybe"}, label2id={"yes": 0, "no": 1, "maybe": 2})
     whole = AutoModelForSequenceClassification.from_config(config).eval()
     model = saved_with_tokenizer(tmp_path / "classifier", whole)
-    everything = HeadSet("all", tuple((layer, head) for layer in range(2) for head in range(4)))
     with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
-        found = ablate(scanner, reader_of(*PAIRS, label="No"), asked_for(everything, *sets_of((0, 1))))
+        found = ablate(scanner, reader_of(*PAIRS, label="No"), AblationRequest(heads="all"))
+        alone = ablate(scanner, reader_of(*PAIRS, label="No"), each_of((0, 1)))
         with pytest.raises(InputError, match="pair 1 has the label 'never', and the model knows yes, no, maybe"):
-            ablate(scanner, reader_of(*PAIRS, label="never"), asked_for(*sets_of((0, 1))))
+            ablate(scanner, reader_of(*PAIRS, label="never"), each_of((0, 1)))
         inputs = [scanner.encode(pair).model_inputs for pair in PAIRS]
-    divergence, _, accuracy, _ = found.effects
+    divergence, accuracy = found.effects
     before, after = (_probabilities(whole, inputs, off) for off in (False, True))
     expected = (before * (before / after).log()).sum(-1).mean()
     assert (divergence.intact, divergence.n) == (0, 3)
     assert divergence.ablated == pytest.approx(float(expected), abs=1e-5) and divergence.ablated > 0.01
     assert accuracy.quantity.larger_is_better
     assert accuracy.intact == pytest.approx(float((before.argmax(-1) == 1).float().mean()))
+    assert 0 < alone.effects[0].ablated != divergence.ablated and alone.effects[1].intact == accuracy.intact
 
 
 def _probabilities(whole: torch.nn.Module, inputs: list[dict[str, list[int]]], off: bool) -> torch.Tensor:
@@ -61,7 +62,7 @@ def _probabilities(whole: torch.nn.Module, inputs: list[dict[str, list[int]]], o
 def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
     model = saved_with_tokenizer(tmp_path / "nsp", BertForNextSentencePrediction(_config()).eval())
     with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
-        found = ablate(scanner, reader_of(*PAIRS, Pair("a cat")), asked_for(*sets_of((0, 1))))
+        found = ablate(scanner, reader_of(*PAIRS, Pair("a cat")), each_of((0, 1)))
         inputs = [scanner.encode(pair) for pair in (*PAIRS, Pair("a cat"))]
     effect = found.effects[0]
     assert effect.quantity.name == "next-sentence" and effect.n == 6  # a pair and its other one; a single sentence none
@@ -75,8 +76,8 @@ def test_without_a_task_head_the_vector_of_the_input_counts(tmp_path: Path) -> N
     for family in ("bert", "gpt2", "modernbert"):
         model = saved_with_tokenizer(tmp_path / family, tiny_model(family, TAPPED[family]))
         with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
-            found = ablate(scanner, reader_of(*PAIRS), asked_for(*sets_of((0, 1), (2, 0))))
+            found = ablate(scanner, reader_of(*PAIRS), each_of((0, 1), (2, 0)))
             with pytest.raises(ModelError, match="masked-lm cannot be measured"):
-                ablate(scanner, reader_of(*PAIRS), asked_for(*sets_of((0, 1)), measures=("masked-lm",)))
+                ablate(scanner, reader_of(*PAIRS), each_of((0, 1), measures=("masked-lm",)))
         assert [effect.quantity.name for effect in found.effects] == ["cls", "cls"]
         assert all(effect.ablated > 0 and effect.intact == 0 for effect in found.effects)

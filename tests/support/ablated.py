@@ -1,4 +1,4 @@
-"""What ablations are asked: pairs, sets of heads, options; and models to ask."""
+"""What ablations are asked: pairs, heads; and models to ask."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ import torch
 from toy import _tokenizer
 
 from attnscan.inputs.pairs import Pair, Record
-from attnscan.results.ablation import HeadSet
+from attnscan.results.ablation import members
 from attnscan.results.heads import Head
-from attnscan.studies.ablation import AblationOptions
-from attnscan.studies.head_sets import named_sets
+from attnscan.results.terms import By
+from attnscan.studies.head_sets import AblationRequest
 
 DRAWS = 8
 
@@ -21,12 +21,8 @@ def reader_of(*pairs: Pair, label: str | None = None) -> Callable[[], Iterator[R
     return lambda: iter([Record(pair, "here", label) for pair in pairs])
 
 
-def asked_for(*sets: HeadSet, measures: tuple[str, ...] = (), by: str = "zero") -> AblationOptions:
-    return AblationOptions(sets, "by name", by, DRAWS, measures)  # type: ignore[arg-type]
-
-
-def sets_of(*heads: Head, width: int = 4) -> list[HeadSet]:
-    return named_sets({f"{layer}-{head}": [(layer, head)] for layer, head in heads}, width, DRAWS, 0)
+def each_of(*heads: Head, measures: tuple[str, ...] = (), by: By = "zero") -> AblationRequest:
+    return AblationRequest(heads=members(heads), singly=True, draws=DRAWS, measures=measures, by=by)
 
 
 def saved_with_tokenizer(directory: Path, model: torch.nn.Module) -> str:

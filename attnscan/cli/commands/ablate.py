@@ -73,11 +73,11 @@ def ablate(
     options = scan.options(on_long=files.on_long, threshold=threshold, predictive=asked)
     passes = Passes(files, 1 + by_pattern + (by == "mean"), "name a file")
     with opened(options) as scanner, counter("pairs", passes.how_many) as count:
-        from attnscan.studies.ablation import ablate_requested
+        from attnscan.studies import ablation
         from attnscan.studies.head_sets import AblationRequest
 
         request = AblationRequest(tuple(pattern or ()), heads, singly, top, by, draws, tuple(measure or ()))
-        result = ablate_requested(scanner, lambda: passes.read(labelled=True), request, passes.on_bad, count)
+        result = ablation.ablate(scanner, lambda: passes.read(labelled=True), request, passes.on_bad, count)
     tell(result.signature, bad=passes.bad)
 
     def view(width: int) -> RenderableType:
