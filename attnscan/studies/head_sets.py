@@ -49,25 +49,23 @@ def requested_sets(
     """
     options = scanner.options
     if request.heads is not None or request.singly:
-        grid = scanner.grid()
-        heads = heads_named(request.heads or "all", grid)
-        named = each_alone(heads) if request.singly else {request.heads or "all": heads}
-        return named_sets(named, grid[1], request.draws, options.seed), "by name"
-    state = ScanState()
-    for after in scan(scanner, read(), on_bad=on_bad, on_batch=on_batch):
-        state = after
-    scores = state.finish(scanner).scores
-    measured = [known.id for known in options.patterns if known.target is not None or options.predictive != "off"]
-    patterns = [name for name in measured if not request.patterns or name in request.patterns]
-    sets = heads_of_patterns(scores, patterns, options.threshold, request.top)
-    how = (
-        f"label, {options.threshold:g} above chance" if request.top is None else f"the {request.top} most above chance"
-    )
-    return named_sets(sets, scores.grid[1], request.draws, options.seed), how
+        grid, text, how = scanner.grid(), request.heads or "all", "by name"
+        heads = heads_named(text, grid)
+        sets = {head_name(head): [head] for head in heads} if request.singly else {text: heads}
+    else:
+        state, chance = ScanState(), f"{options.threshold:g} above chance"
+        for after in scan(scanner, read(), on_bad=on_bad, on_batch=on_batch):
+            state = after
+        scores = state.finish(scanner).scores
+        measured = [known.id for known in options.patterns if known.target is not None or options.predictive != "off"]
+        patterns = [name for name in measured if not request.patterns or name in request.patterns]
+        sets, grid = heads_of_patterns(scores, patterns, options.threshold, request.top), scores.grid
+        how = f"label, {chance}" if request.top is None else f"the {request.top} most above chance"
+    return [with_controls(name, heads, grid[1], request.draws, options.seed) for name, heads in sets.items()], how
 
 
 def with_controls(name: str, heads: Sequence[Head], width: int, draws: int, seed: int) -> HeadSet:
-    """A set of heads of a model with `width` heads a layer, and its controls.
+    """A set of heads of a model with `width` heads a layer, and its controls; one without heads has none.
 
     Of each layer as many heads are drawn as the set has there, without repetition, from the layer's other
     heads. Where a layer has too few others, all of them are taken, and the rest drawn from the set itself.
@@ -96,30 +94,14 @@ def heads_of_patterns(
     scores: Scores, patterns: Sequence[str], threshold: float, top: int | None
 ) -> dict[str, list[Head]]:
     """The heads that follow each pattern: those with its label or, with `top`, so many that are most above chance."""
-    table = scores.every_key
-    if top is None:
-        labels = scores.ranked_labels(table, 0, threshold)
-        return {pattern: [_head(place) for place in np.argwhere(labels == pattern)] for pattern in patterns}
+    labels = scores.ranked_labels(scores.every_key, 0, threshold)
     found = {}
     for pattern in patterns:
-        above = table.above_chance[..., scores.patterns.index(pattern)]
-        best = np.argsort(-np.nan_to_num(above, nan=-np.inf), axis=None, kind="stable")[:top]
-        places = np.stack(np.unravel_index(best, above.shape), -1)
-        found[pattern] = [_head(place) for place in places if not np.isnan(above[tuple(place)])]
+        if top is None:
+            places = np.flatnonzero(labels == pattern)
+        else:
+            above = scores.every_key.above_chance[..., scores.patterns.index(pattern)].ravel()
+            best = np.argsort(-above, kind="stable")[:top]  # NaN comes last
+            places = best[~np.isnan(above[best])]
+        found[pattern] = [divmod(int(place), scores.grid[1]) for place in places]
     return found
-
-
-def named_sets(sets: dict[str, list[Head]], width: int, draws: int, seed: int) -> list[HeadSet]:
-    """The same as sets with controls; one without heads stays without."""
-    return [
-        with_controls(name, heads, width, draws, seed) if heads else HeadSet(name, ()) for name, heads in sets.items()
-    ]
-
-
-def each_alone(heads: Sequence[Head]) -> dict[str, list[Head]]:
-    """Each head as a set of its own, by its name."""
-    return {head_name(head): [head] for head in heads}
-
-
-def _head(place: np.ndarray) -> Head:
-    return int(place[0]), int(place[1])
