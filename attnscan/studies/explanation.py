@@ -5,9 +5,11 @@ Every change is a run of the model over the same batch, scored against the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -30,24 +32,6 @@ from attnscan.scoring.sums import ScoreSums
 from attnscan.scoring.targets import targets_of
 from attnscan.studies.interventions import SHUFFLES, Positions, shuffled, why_no_segments, with_segments
 from attnscan.studies.neurons import NeuronScorer, NeuronSums
-
-
-@dataclass
-class _Found:
-    """What has been summed so far."""
-
-    scores: ScoreSums | None = None
-    neurons: NeuronSums | None = None
-    causes: dict[str, ScoreSums] = field(default_factory=dict)
-    not_available: dict[str, str] = field(default_factory=dict)
-
-    def add(self, scores: ScoreSums, neurons: NeuronSums | None, causes: Mapping[str, ScoreSums]) -> None:
-        """Add one batch."""
-        self.scores = scores if self.scores is None else self.scores + scores
-        if neurons is not None:
-            self.neurons = neurons if self.neurons is None else self.neurons + neurons
-        for name, sums in causes.items():
-            self.causes[name] = self.causes[name] + sums if name in self.causes else sums
 
 
 def explain(
@@ -88,12 +72,18 @@ def explain_input(
     return explainer.finish(seen, attention)
 
 
+SumsOfKind = TypeVar("SumsOfKind", ScoreSums, NeuronSums)
+
+
 class _Explainer:
     """Takes batches, and finishes into explanations."""
 
     def __init__(self, scanner: Scanner, heads: Sequence[Head] | None, pattern: str | None) -> None:
         self._scanner, self._heads, self._pattern = scanner, heads, pattern
-        self._found = _Found()
+        self._scores: ScoreSums | None = None
+        self._neurons: NeuronSums | None = None
+        self._causes: dict[str, ScoreSums] = {}
+        self._not_available: dict[str, str] = {}
         self._positions: Positions | None = None
         self._looked = self._moved = False
 
@@ -103,11 +93,8 @@ class _Explainer:
         batch = scanner.collate(inputs)
         found = [scanner.help(one) for one in inputs] if scanner.measure is not None else []
         targets = targets_of(batch, scanner.options.patterns, [each for each in found if each is not None])
-        scorer, neurons, keeper = (
-            Scorer(batch, targets),
-            NeuronScorer(batch, targets, self._heads, self._pattern),
-            AttentionKeeper(),
-        )
+        scorer, keeper = Scorer(batch, targets), AttentionKeeper()
+        neurons = NeuronScorer(batch, targets, self._heads, self._pattern)
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)
@@ -116,80 +103,81 @@ class _Explainer:
                 keeper(block)
 
         scanner.run(batch.model_inputs, consume)
-        causes = self._shuffled(scorer, batch.model_inputs, inputs)
-        causes |= self._other_segments(scorer, batch.model_inputs)
-        self._found.add(scorer.sums(), neurons.sums(), causes)
+        self._scores = _added(self._scores, scorer.sums())
+        if (of_batch := neurons.sums()) is not None:
+            self._neurons = _added(self._neurons, of_batch)
+        self._shuffle(scorer, batch.model_inputs, inputs)
+        self._change_segments(scorer, batch.model_inputs)
         return keeper.attention(inputs[0]) if keep else None
 
-    def _shuffled(
-        self, scorer: Scorer, model_inputs: dict[str, Tensor], inputs: Sequence[EncodedInput]
-    ) -> dict[str, ScoreSums]:
+    def _again(self, scorer: Scorer, model_inputs: dict[str, Tensor]) -> ScoreSums:
+        """The sums of a batch with something changed."""
+        again = scorer.fresh()
+        self._scanner.run(model_inputs, again)
+        return again.sums()
+
+    def _shuffle(self, scorer: Scorer, model_inputs: dict[str, Tensor], inputs: Sequence[EncodedInput]) -> None:
         scanner, name = self._scanner, "positions_shuffled"
         if not self._looked:
             self._looked = True
             try:
                 self._positions = Positions(scanner.loaded.model, model_inputs)
             except ModelError as error:
-                self._found.not_available[name] = error.what
+                self._not_available[name] = error.what
         if self._positions is None:
-            return {}
-        width = model_inputs["input_ids"].shape[1]
-        total: ScoreSums | None = None
+            return
+        width, runs = model_inputs["input_ids"].shape[1], []
         for number in range(SHUFFLES):
             order = shuffled(inputs, width, scanner.options.seed + number).to(model_inputs["input_ids"].device)
             self._moved |= bool((order != torch.arange(width, device=order.device)).any())
-            again = scorer.fresh()
             with self._positions.reordered(model_inputs, order) as changed:
-                scanner.run(changed, again)
-            total = again.sums() if total is None else total + again.sums()
-        assert total is not None
-        return {name: total}
+                runs.append(self._again(scorer, changed))
+        self._causes[name] = _added(self._causes.get(name), reduce(add, runs))
 
-    def _other_segments(self, scorer: Scorer, model_inputs: dict[str, Tensor]) -> dict[str, ScoreSums]:
+    def _change_segments(self, scorer: Scorer, model_inputs: dict[str, Tensor]) -> None:
         why = why_no_segments(self._scanner.loaded.model, model_inputs)
-        if why is not None:
-            self._found.not_available.setdefault("segments_zeroed", why)
-            self._found.not_available.setdefault("segments_swapped", why)
-            return {}
-        causes = {}
         for name, swapped in (("segments_zeroed", False), ("segments_swapped", True)):
-            again = scorer.fresh()
-            self._scanner.run(with_segments(model_inputs, swapped=swapped), again)
-            causes[name] = again.sums()
-        return causes
+            if why is None:
+                sums = self._again(scorer, with_segments(model_inputs, swapped=swapped))
+                self._causes[name] = _added(self._causes.get(name), sums)
+            else:
+                self._not_available.setdefault(name, why)
 
     def finish(self, seen: Seen, attention: Attention | None = None) -> Explanations:
         """What all batches together say.
 
         Raises: InputError if there was none.
         """
-        found, scanner = self._found, self._scanner
-        if found.scores is None:
+        if self._scores is None:
             raise no_pair("to explain by")
-        scores = found.scores.finish()
-        causes = {name: sums.finish() for name, sums in found.causes.items()}
+        scores = self._scores.finish()
+        causes = {name: sums.finish() for name, sums in self._causes.items()}
         moved = causes.get("positions_shuffled")
         if moved is not None and _same(moved, scores):
             del causes["positions_shuffled"]
-            found.not_available["positions_shuffled"] = (
+            self._not_available["positions_shuffled"] = (
                 "the model takes no notice of positions that are given to it"
                 if self._moved
                 else "there are no two words to shuffle"
             )
-        if found.neurons is None:
-            found.not_available["neurons"] = "this architecture shows no queries and keys"
+        if self._neurons is None:
+            self._not_available["neurons"] = "this architecture shows no queries and keys"
         layers, width = scores.grid
         empty = np.full((layers, width, len(scores.patterns)), np.nan)
         return Explanations(
             scores=scores,
-            neurons=NeuronTable(empty, empty, empty) if found.neurons is None else found.neurons.finish(),
+            neurons=NeuronTable(empty, empty, empty) if self._neurons is None else self._neurons.finish(),
             causes={name: causes[name] for name in CAUSES if name in causes},
-            not_available=found.not_available,
-            signature=scanner.signature(seen),
+            not_available=self._not_available,
+            signature=self._scanner.signature(seen),
             heads=tuple(self._heads or ((layer, head) for layer in range(layers) for head in range(width))),
             pattern=self._pattern,
             attention=attention,
         )
+
+
+def _added(total: SumsOfKind | None, more: SumsOfKind) -> SumsOfKind:
+    return more if total is None else total + more
 
 
 def _same(one: Scores, other: Scores) -> bool:
