@@ -34,10 +34,12 @@ class Positions:
 
     def __init__(self, model: Any, probe: ModelInputs) -> None:
         self._model = model
-        self._embedding = _position_embedding(model, probe)
+        alone = {name: values[:1] for name, values in probe.items()}
+        alone["attention_mask"] = torch.ones_like(alone["input_ids"])
+        self._embedding = _position_embedding(model, alone)
         if self._embedding is None and "position_ids" not in inspect.signature(model.forward).parameters:
             raise ModelError("the model takes no position ids and looks up no position embeddings")
-        if self._embedding is None and not _counts_from_zero(model, probe):
+        if self._embedding is None and not _counts_from_zero(model, alone):
             raise ModelError("the model counts its positions in a way of its own")  # as I-BERT does, from 2
 
     @contextmanager
@@ -99,10 +101,8 @@ def why_no_segments(model: Any, inputs: ModelInputs) -> str | None:
     return None if isinstance(kinds, int) and kinds >= 2 else "the model has one segment embedding for all"
 
 
-def _counts_from_zero(model: Any, probe: ModelInputs) -> bool:
-    """Whether position ids 0, 1, 2, ... are those that the model takes when it is given none."""
-    alone = {name: values[:1] for name, values in probe.items()}
-    alone["attention_mask"] = torch.ones_like(alone["input_ids"])
+def _counts_from_zero(model: Any, alone: ModelInputs) -> bool:
+    """Whether position ids 0, 1, 2, ... are those that the model takes when it is given none, on one input."""
     counted = torch.arange(alone["input_ids"].shape[1], device=alone["input_ids"].device)[None]
     with suppress(ModelError):  # a model that cannot run says so when it is scored
         plain, same = (forward(model, inputs)[0] for inputs in (alone, {**alone, "position_ids": counted}))
@@ -110,9 +110,8 @@ def _counts_from_zero(model: Any, probe: ModelInputs) -> bool:
     return True
 
 
-def _position_embedding(model: Any, probe: ModelInputs) -> torch.nn.Embedding | None:
-    """The embedding that gives its rows one after the other, if any."""
-    alone = {name: values[:1] for name, values in probe.items()}
+def _position_embedding(model: Any, alone: ModelInputs) -> torch.nn.Embedding | None:
+    """The embedding that gives its rows one after the other for one input, if any."""
     length = alone["input_ids"].shape[1]
     found: list[torch.nn.Embedding] = []
 
@@ -128,7 +127,7 @@ def _position_embedding(model: Any, probe: ModelInputs) -> torch.nn.Embedding | 
     handles = [embedding.register_forward_hook(look) for embedding in embeddings]
     try:
         with suppress(ModelError):  # a model that cannot run says so when it is scored
-            forward(model, {**alone, "attention_mask": torch.ones_like(alone["input_ids"])})
+            forward(model, alone)
     finally:
         for handle in handles:
             handle.remove()
