@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,9 +21,10 @@ class Bad:
     count: int = 0
     first: tuple[InputError, ...] = ()
 
-    def and_then(self, error: InputError) -> Bad:
-        """The same, one record later."""
-        return self + Bad(1, (error,))
+    @classmethod
+    def of(cls, errors: Sequence[InputError]) -> Bad:
+        """What is told of all these."""
+        return cls(len(errors), tuple(errors[:_TOLD]))
 
     def __add__(self, other: Bad) -> Bad:
         return Bad(self.count + other.count, (*self.first, *other.first)[:_TOLD])
@@ -60,7 +61,7 @@ class BlockFiles:
         bad: list[InputError] = []
 
         def taken() -> Block:
-            block = Block(file, number, tuple(records), Bad(len(bad), tuple(bad[:_TOLD])))
+            block = Block(file, number, tuple(records), Bad.of(bad))
             records.clear()
             bad.clear()
             return block

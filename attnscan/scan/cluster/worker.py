@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from attnscan.errors import AttnscanError, InputError
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.pairs import Pair
 from attnscan.model.sources import choose
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import hashed
-from attnscan.scan.cluster.blocks import Block, BlockFiles, row
+from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
 from attnscan.scan.cluster.totals import DIGESTS, Asked, Found
 from attnscan.scan.local import ScanState, predictive_sums, scan
 from attnscan.scan.options import ScanOptions
@@ -87,34 +87,27 @@ class Worker(_Holder):
             bare = replace(bare, error=block.error or scanner)
         if bare.error is not None or isinstance(scanner, AttnscanError) or not block.records:
             return Found(bare, bad=block.bad)
-        bad = [block.bad]
-        digest = [0]
-
-        def skip(error: InputError) -> None:
-            bad[0] = bad[0].and_then(error)
-
-        def counted() -> Iterator[Record]:
-            for record in block.records:
-                digest[0] += int(hashed(*[sentence.encode() for sentence in record.pair.sentences]), 16)
-                yield record
+        bad: list[InputError] = []
 
         def keep(numbers: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
             tables.append(self._plan.table([self._plan.place(block, number) for number in numbers], sums))
 
         state = ScanState()
-        on_bad, on_pairs = skip if self._plan.files.skip_bad else None, keep if self._plan.per_pair else None
+        on_bad, on_pairs = bad.append if self._plan.files.skip_bad else None, keep if self._plan.per_pair else None
         try:
-            for after in scan(scanner, counted(), on_bad=on_bad, on_pairs=on_pairs):
+            for after in scan(scanner, block.records, on_bad=on_bad, on_pairs=on_pairs):
                 state = after
         except AttnscanError as error:
             tables.clear()
             return Found(replace(bare, error=error))
+        texts = ([sentence.encode() for sentence in record.pair.sentences] for record in block.records)
+        digest = sum(int(hashed(*text), 16) for text in texts) % DIGESTS
         sample = tuple((key, self._plan.place(block, number), pair) for key, number, pair in state.seen.sample)
-        seen = replace(state.seen, digest=f"{digest[0] % DIGESTS:064x}", sample=sample)
+        seen = replace(state.seen, digest=f"{digest:064x}", sample=sample)
         return Found(
             block=bare,
             state=ScanState(seen, state.sums),
-            bad=bad[0],
+            bad=block.bad + Bad.of(bad),
             signature=None if state.sums is None else scanner.signature(Seen()),
             part=_part(f"{block.file:06}-{block.number:06}", tables),
         )
