@@ -9,8 +9,7 @@ import os
 import pickle
 import shutil
 import tempfile
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -32,10 +31,10 @@ class PairDirectory:
         if os.path.lexists(self._path):
             raise OutputError(f"{path} is there already", "name a new directory for --per-pair")
         try:
-            self._beside = Path(tempfile.mkdtemp(prefix=".attnscan-", dir=self._path.parent))
+            self.beside = Path(tempfile.mkdtemp(prefix=".attnscan-", dir=self._path.parent))
+            """Where its parts are written."""
         except OSError as error:
             raise self._refused(error) from None
-        self.parts = Parts(str(self._beside))
 
     def __enter__(self) -> PairDirectory:
         return self
@@ -47,46 +46,37 @@ class PairDirectory:
         """
         scores = ranking.scores
         try:
-            finish_directory(self._beside, ranking.signature, scores.patterns, scores.grid, sorted(parts))
-            self._beside.chmod(0o755)
-            self._beside.rename(self._path)
+            finish_directory(self.beside, ranking.signature, scores.patterns, scores.grid, sorted(parts))
+            self.beside.chmod(0o755)
+            self.beside.rename(self._path)
         except OSError as error:
             raise self._refused(error) from None
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        shutil.rmtree(self._beside, ignore_errors=True)
+        shutil.rmtree(self.beside, ignore_errors=True)
 
     def _refused(self, error: OSError) -> OutputError:
         return OutputError(f"cannot write {self._path}: {error.strerror or error}", "choose another place")
 
 
-@dataclass(frozen=True)
-class Parts:
-    """The same from the side of the machines that write it."""
+def write_part(batch: dict[str, Any], directory: str) -> dict[str, Any]:
+    """Write one block's rows, and hand on the rest: rows of `found`, `part` and `tables` become rows of `found`.
 
-    directory: str
-
-    def write(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """Write one block's rows, and hand on the rest: rows of `found`, `part` and `tables` become rows of `found`.
-
-        Where they cannot be written, an OutputError stands in the place of what was found.
-        """
-        try:
-            self._write(str(batch["part"][0]), pickle.loads(batch["tables"][0]))
-        except OSError as error:
-            why = str(error).splitlines()[-1][:200]
-            return row("found", OutputError(f"cannot write in {Path(self.directory).parent}: {why}", "free some space"))
-        return {"found": batch["found"]}
-
-    def _write(self, part: str, tables: Sequence[Any]) -> None:
-        if not part:
-            return
+    Runs on the machines of the cluster. Where the rows cannot be written, an OutputError stands in the place of what
+    was found.
+    """
+    if part := str(batch["part"][0]):
         import pyarrow
         import ray.data
 
-        context = ray.data.DataContext.get_current()
-        context.enable_progress_bars = False
-        # A part that is written again, after its machine died, takes the place of what there is of it
-        ray.data.from_arrow(pyarrow.concat_tables(tables)).write_parquet(
-            f"{self.directory}/{part}", mode=ray.data.SaveMode.OVERWRITE, ray_remote_args={"num_cpus": 0}
-        )
+        ray.data.DataContext.get_current().enable_progress_bars = False
+        rows = pyarrow.concat_tables(pickle.loads(batch["tables"][0]))
+        try:
+            # A part that is written again, after its machine died, takes the place of what there is of it
+            ray.data.from_arrow(rows).write_parquet(
+                f"{directory}/{part}", mode=ray.data.SaveMode.OVERWRITE, ray_remote_args={"num_cpus": 0}
+            )
+        except OSError as error:
+            why = str(error).splitlines()[-1][:200]
+            return row("found", OutputError(f"cannot write in {Path(directory).parent}: {why}", "free some space"))
+    return {"found": batch["found"]}

@@ -28,7 +28,7 @@ from attnscan.model.sources import Source, choose
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import Bad, BlockFiles
 from attnscan.scan.cluster.connection import Share, connected, shared
-from attnscan.scan.cluster.pair_directory import PairDirectory
+from attnscan.scan.cluster.pair_directory import PairDirectory, write_part
 from attnscan.scan.cluster.totals import Asked, Found, Totals
 from attnscan.scan.cluster.worker import Asker, Plan, Worker
 from attnscan.scan.options import ClusterOptions, ScanOptions
@@ -124,7 +124,9 @@ def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDir
         )
     if directory is not None:
         writers = ray.data.TaskPoolStrategy(size=share.workers)
-        found = found.map_batches(directory.parts.write, batch_size=1, num_cpus=0, compute=writers)
+        found = found.map_batches(
+            write_part, fn_args=(str(directory.beside),), batch_size=1, num_cpus=0, compute=writers
+        )
     for each in found.iter_rows():
         what = pickle.loads(each["found"])
         if isinstance(what, AttnscanError):

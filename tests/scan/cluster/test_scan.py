@@ -35,7 +35,7 @@ from attnscan.scoring.patterns import PATTERNS, Pattern
 
 ray = pytest.importorskip("ray")
 from attnscan.scan.cluster import scan as engine_ray  # noqa: E402
-from attnscan.scan.cluster.pair_directory import PairDirectory, Parts  # noqa: E402
+from attnscan.scan.cluster.pair_directory import PairDirectory, write_part  # noqa: E402
 from attnscan.scan.cluster.scan import scan_on_ray  # noqa: E402
 from attnscan.scan.cluster.totals import Asked, Found, Totals, merged  # noqa: E402
 from attnscan.scan.cluster.worker import Asker, Plan, Worker  # noqa: E402
@@ -377,7 +377,7 @@ def test_one_worker_loads_the_model_once_and_the_summary_says_how_fast(
 def test_a_disk_that_takes_no_part_ends_the_run_in_one_line(toy: str, files: list[str], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     scored = Worker(plan_of(toy, files, per_pair=True))(row("block", next(blocks_of(plan_of(toy, files), 0))))
-    told = Parts(str(tmp_path / "file")).write(scored)
+    told = write_part(scored, str(tmp_path / "file"))
     with pytest.raises(OutputError, match="cannot write in"):
         raise pickle.loads(told["found"][0])
 
