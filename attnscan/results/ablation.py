@@ -74,9 +74,7 @@ class Ablation:
     @property
     def alone(self) -> bool:
         """Whether every set is a single head, named as itself."""
-        return all(effect.set.name == ",".join(map(head_name, effect.set.heads)) for effect in self.effects) and all(
-            len(effect.set.heads) == 1 for effect in self.effects
-        )
+        return all([effect.set.name] == [head_name(head) for head in effect.set.heads] for effect in self.effects)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each set and quantity."""
