@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from attnscan.errors import needs
@@ -29,7 +30,7 @@ def render(frame: pd.DataFrame, format: Format) -> bytes:
         return _parquet(frame)
     makers: dict[str, Callable[[pd.DataFrame], str]] = {
         "csv": _csv,
-        "tsv": _tsv,
+        "tsv": partial(_csv, separator="\t"),
         "json": _json,
         "jsonl": _jsonl,
         "markdown": _markdown,
@@ -66,25 +67,21 @@ def _csv(frame: pd.DataFrame, separator: str = ",") -> str:
     return text
 
 
-def _tsv(frame: pd.DataFrame) -> str:
-    return _csv(frame, separator="\t")
-
-
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [{str(name): _number(value) for name, value in row.items()} for row in frame.to_dict(orient="records")]
-
-
-def _number(value: Any) -> Any:
-    if not isinstance(value, float):
-        return value
-    return None if math.isnan(value) else round(value, DECIMALS)
+    return [_rounded(row) for row in frame.to_dict(orient="records")]
 
 
 def _rounded(value: Any) -> Any:
-    """The same with every number as `_number` has it, however deep."""
-    if isinstance(value, dict):
-        return {str(name): _rounded(each) for name, each in value.items()}
-    return [_rounded(each) for each in value] if isinstance(value, list | tuple) else _number(value)
+    """The same with every number rounded, or None for NaN, however deep."""
+    match value:
+        case dict():
+            return {str(name): _rounded(each) for name, each in value.items()}
+        case list() | tuple():
+            return [_rounded(each) for each in value]
+        case float():
+            return None if math.isnan(value) else round(value, DECIMALS)
+        case _:
+            return value
 
 
 def _json(frame: pd.DataFrame) -> str:
