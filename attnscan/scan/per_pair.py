@@ -88,7 +88,10 @@ def pair_table(
     """
     arrow, _ = _pyarrow()
     place = np.nonzero(sums["every_key.n"] > 0)
-    columns: dict[str, Any] = {} if file is None else {"file": _repeated(file, len(place[0]))}
+    columns: dict[str, Any] = {}
+    if file is not None:
+        readable = file.encode(errors="backslashreplace").decode()  # a file name need not be UTF-8
+        columns["file"] = arrow.DictionaryArray.from_arrays(np.zeros(len(place[0]), dtype=np.int8), [readable])
     columns |= {
         "pair": np.asarray(pairs, dtype=np.int64)[place[0]],
         "layer": place[1].astype(np.int32),
@@ -182,12 +185,6 @@ def _told(path: Path) -> tuple[dict[str, Any], list[Path]]:
 def _about(signature: Signature, patterns: Sequence[str], grid: tuple[int, int], **more: Any) -> dict[str, str]:
     about = {"signature": asdict(signature), "patterns": list(patterns), "grid": list(grid), **more}
     return {"attnscan": json.dumps(about)}
-
-
-def _repeated(text: str, times: int) -> pa.DictionaryArray:
-    arrow, _ = _pyarrow()
-    readable = text.encode(errors="backslashreplace").decode()  # a file name need not be UTF-8
-    return arrow.DictionaryArray.from_arrays(np.zeros(times, dtype=np.int8), [readable])
 
 
 def _summed(rows: pa.RecordBatch, patterns: Sequence[str], grid: tuple[int, int]) -> Iterator[Sums]:
