@@ -191,11 +191,13 @@ class Scanner:
 
     def signature(self, seen: Seen) -> Signature:
         """What a result has to say of where it comes from, and of what it has seen."""
+        import transformers
+
         return signed(
             self.options,
             model=self.loaded.source.name,
             revision=self.loaded.revision,
-            transformers=_transformers_version(),
+            transformers=str(transformers.__version__),
             dtype=str(self.loaded.dtype).removeprefix("torch."),
             device=self.device,
             read_by=self.read_by,
@@ -223,9 +225,3 @@ def signed(options: ScanOptions, **about: Any) -> Signature:
         unit=options.unit,
         pattern_set=PATTERN_SET_VERSION,
     )
-
-
-def _transformers_version() -> str:
-    import transformers
-
-    return str(transformers.__version__)
