@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
+from operator import add
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Record
@@ -100,9 +101,5 @@ def predictive_sums(
         helps.append(found)
         if report is not None:
             report(len(helps), len(sample))
-    total: ScoreSums | None = None
-    for one, found in zip(inputs, helps, strict=True):
-        sums = scanner.score([one], [found], on_pairs=on_pairs, only=["predictive"])
-        total = sums if total is None else total + sums
-    assert total is not None
-    return total
+    asked = zip(inputs, helps, strict=True)
+    return reduce(add, (scanner.score([one], [own], on_pairs=on_pairs, only=["predictive"]) for one, own in asked))
