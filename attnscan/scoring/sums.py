@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Self
 
 import numpy as np
@@ -19,9 +20,7 @@ PairSums = Mapping[str, FloatArray]
 """Pairs' own sums, as `Scorer.pair_sums` names them. Shape: each [pair, layer, head, pattern]."""
 
 
-def _over_pairs(values: FloatArray) -> FloatArray:
-    total: FloatArray = values.sum(0)
-    return total
+_over_pairs = partial(np.sum, axis=0)
 
 
 def _root(variance: FloatArray) -> FloatArray:
