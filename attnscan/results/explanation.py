@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -78,7 +78,7 @@ class HeadExplanation:
         falls = {cause: self.fall(cause) for cause in CAUSES if not np.isnan(self.causes[cause])}
         strong = [cause for cause, fall in falls.items() if fall >= _FALLS]
         partly = [cause for cause, fall in falls.items() if _FALLS_IN_PART <= fall < _FALLS]
-        by = _joined(dict.fromkeys(_what(cause) for cause in strong or partly))
+        by = " and ".join(dict.fromkeys(_what(cause) for cause in strong or partly))
         how = f" by {by}" if strong else f" in part by {by}" if partly else " by content" if falls else ""
         said = [self._change(cause, short if i == 0 else "it") for i, cause in enumerate(strong or partly)]
         said += self._without_effect(
@@ -214,10 +214,6 @@ class Explanations:
 
 def _what(cause: str) -> str:
     return cause.split("_")[0].removesuffix("s")
-
-
-def _joined(parts: Mapping[str, Any] | Sequence[str]) -> str:
-    return " and ".join(parts)
 
 
 @dataclass(frozen=True)

@@ -51,7 +51,8 @@ class ScanOptions:
         for name, values in _CHOICES.items():
             value, known = getattr(self, name), get_args(values)
             if value not in known:
-                raise OptionError(f"there is no {name} {value!r}", nearest(str(value), known, f"give {_either(known)}"))
+                either = f"give {', '.join(known[:-1])} or {known[-1]}"
+                raise OptionError(f"there is no {name} {value!r}", nearest(str(value), known, either))
         for name, least in _LEAST.items():
             if (value := getattr(self, name)) is not None and value < least:
                 raise OptionError(f"{name} is {value}", f"give {least} or more")
@@ -67,10 +68,6 @@ _CHOICES = {
     "predictive": Predictive,
 }
 _LEAST = {"batch_tokens": 1, "predictive_words": 2, "predictive_pairs": 1, "seed": 0}
-
-
-def _either(values: tuple[str, ...]) -> str:
-    return f"{', '.join(values[:-1])} or {values[-1]}"
 
 
 class Choices(TypedDict, total=False):

@@ -130,15 +130,13 @@ class _Asker:
             self._tokens.setdefault(unit, []).append(token)
         self._words = [unit for unit, sentence in enumerate(encoded.unit_sentence) if sentence >= 0]
         self._chosen = spread(self._words, most_words)
-        self._queries = {unit for unit in self._chosen if not self._is_punctuation(unit)}
+        self._queries = {
+            unit for unit in self._chosen if not all(encoded.punctuation[token] for token in self._tokens[unit])
+        }
         self._raw = np.full((len(encoded.units), len(encoded.units)), np.nan)
         self._alone: dict[int, Any] = {}
         self.asked = 0
         """How many sequences were answered."""
-
-    def _is_punctuation(self, unit: int) -> bool:
-        """Whether all tokens of a unit are."""
-        return all(self._encoded.punctuation[token] for token in self._tokens[unit])
 
     @property
     def count(self) -> int:
