@@ -91,8 +91,7 @@ class _Explainer:
         """Score a batch as it is, and with everything changed that can be; with `keep`, return its attention."""
         scanner = self._scanner
         batch = scanner.collate(inputs)
-        found = [scanner.help(one) for one in inputs] if scanner.measure is not None else []
-        targets = targets_of(batch, scanner.options.patterns, [each for each in found if each is not None])
+        targets = targets_of(batch, scanner.options.patterns, list(scanner.helps(inputs)))
         scorer, keeper = Scorer(batch, targets), AttentionKeeper()
         neurons = NeuronScorer(batch, targets, self._heads, self._pattern)
 
