@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
@@ -49,7 +50,7 @@ def compare(
         matched, divergence = places(grids[0]), np.full(grids[0], np.nan)
     else:
         matched, divergence = nearest_heads(one, other, read(), on_bad)
-    sums, states = _scanned(one, other, read(), matched, (on_bad, on_batch))
+    sums, states = _scanned(one, other, read(), matched, on_bad, on_batch)
     if sums is None:
         raise no_pair("that both models read")
     return Comparison(
@@ -91,17 +92,17 @@ def _scanned(
     other: Scanner,
     records: Iterator[Record],
     matched: IntArray,
-    tell: tuple[OnBad | None, OnBatch | None],
+    on_bad: OnBad | None,
+    on_batch: OnBatch | None,
 ) -> tuple[_PairedSums | None, list[ScanState]]:
     """Both models' sums over the pairs that both read, block by block."""
-    on_bad, on_batch = tell
     total: _PairedSums | None = None
     states = [ScanState(), ScanState()]
     unheard = None if on_bad is None else lambda _: None  # the first model has told of it
     while block := list(itertools.islice(records, _BLOCK)):
         kept: list[dict[int, PairSums]] = [{}, {}]
         for which, (scanner, hear) in enumerate(((one, on_bad), (other, unheard))):
-            for state in scan(scanner, block, states[which], hear, _keeping(kept[which])):
+            for state in scan(scanner, block, states[which], hear, partial(_keep, kept[which])):
                 states[which] = state
         common = sorted(kept[0].keys() & kept[1].keys())
         if common:
@@ -116,12 +117,9 @@ def _scanned(
     return total, states
 
 
-def _keeping(kept: dict[int, PairSums]) -> Callable[[Sequence[int], Mapping[str, FloatArray]], None]:
-    def keep(numbers: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
-        for row, number in enumerate(numbers):
-            kept[number] = {name: values[row] for name, values in sums.items()}
-
-    return keep
+def _keep(kept: dict[int, PairSums], numbers: Sequence[int], sums: PairSums) -> None:
+    for row, number in enumerate(numbers):
+        kept[number] = {name: values[row] for name, values in sums.items()}
 
 
 def _stacked(pairs: Sequence[PairSums]) -> dict[str, FloatArray]:
