@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput, Room, batches, collate
@@ -218,9 +219,8 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
     def run(inputs: Sequence[EncodedInput]) -> tuple[Tensor, int]:
         """The sum over words, and how many there are."""
         batch = collate(inputs, scanner.loaded.pad_id)
-        length = batch.model_inputs["input_ids"].shape[1]
-        rows = [[sentence >= 0 for sentence in one.sentence] for one in inputs]
-        word = torch.tensor([row + [False] * (length - len(row)) for row in rows], device=device)
+        rows = [torch.tensor(one.sentence) >= 0 for one in inputs]
+        word = pad_sequence(rows, batch_first=True).to(device)
         found: list[Tensor] = []
 
         def keep(_layer: int, output: Tensor) -> None:
