@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.results.scores import FloatArray
-from attnscan.scoring.targets import Target, parts
+from attnscan.scoring.targets import Target
 
 _DENSE = 1 / 8  # of a matrix's cells: a target with more is multiplied through
 
@@ -38,7 +38,9 @@ class Columns:
     @classmethod
     def of(cls, targets: Sequence[Target]) -> Columns:
         """The columns of a readout of these targets."""
-        return cls(len(targets), tuple(parts(targets)))
+        places: dict[str | None, int] = {target.id: p for p, target in enumerate(targets)}
+        parts = ((p, places[target.part_of]) for p, target in enumerate(targets) if target.part_of in places)
+        return cls(len(targets), tuple(parts))
 
     def __len__(self) -> int:
         return self.targets + 2 * len(self.parts)

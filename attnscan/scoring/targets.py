@@ -31,12 +31,6 @@ class Target:
         return self if self.id in ids else replace(self, matrix=torch.zeros_like(self.matrix))
 
 
-def parts(targets: Sequence[Target]) -> list[tuple[int, int]]:
-    """The targets that are parts of others, each with the wider one, by their places."""
-    places = {target.id: p for p, target in enumerate(targets)}
-    return [(p, places[str(target.part_of)]) for p, target in enumerate(targets) if target.part_of in places]
-
-
 def targets_of(batch: EncodedBatch, patterns: Sequence[Pattern], helps: Sequence[Help] = ()) -> list[Target]:
     """The targets of one batch. For the pattern that only the model can tell, no query is eligible without `helps`."""
     asked = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
