@@ -54,15 +54,10 @@ def safe_cell(text: str) -> str:
     return plain(guarded)
 
 
-def _with_safe_text(frame: pd.DataFrame) -> pd.DataFrame:
-    texts = frame.select_dtypes(include=["object", "string"]).columns
-    return frame.assign(**{name: frame[name].map(safe_cell, na_action="ignore") for name in texts})
-
-
 def _csv(frame: pd.DataFrame, separator: str = ",") -> str:
-    text = _with_safe_text(frame).to_csv(
-        index=False, sep=separator, float_format=f"%.{DECIMALS}f", lineterminator="\n", na_rep=""
-    )
+    texts = frame.select_dtypes(include=["object", "string"]).columns
+    safe = frame.assign(**{name: frame[name].map(safe_cell, na_action="ignore") for name in texts})
+    text = safe.to_csv(index=False, sep=separator, float_format=f"%.{DECIMALS}f", lineterminator="\n", na_rep="")
     assert isinstance(text, str)
     return text
 
