@@ -82,11 +82,6 @@ class Share:
     gpus: int
     device: Device
 
-    @property
-    def needs(self) -> dict[str, float]:
-        """What Ray is to keep for a worker."""
-        return {"num_cpus": float(self.cpus), "num_gpus": float(self.gpus)}
-
 
 def shared(options: ScanOptions, cluster: ClusterOptions, say: Callable[[str], None]) -> Share:
     """Share the cluster's machines among workers.

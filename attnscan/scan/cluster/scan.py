@@ -120,7 +120,8 @@ def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDir
             batch_size=1,
             compute=ray.data.ActorPoolStrategy(size=share.workers, max_tasks_in_flight_per_actor=2),
             max_restarts=_LIVES - 1,
-            **share.needs,
+            num_cpus=share.cpus,
+            num_gpus=share.gpus,
         )
     if directory is not None:
         writers = ray.data.TaskPoolStrategy(size=share.workers)

@@ -41,11 +41,6 @@ class Plan:
     per_pair: bool = False
     """Whether every pair's own scores are wanted."""
 
-    def scanner(self) -> Scanner:
-        """The model, loaded here and now."""
-        torch.set_num_threads(self.threads)
-        return Scanner(self.options, replace(choose(self.options.model), name=self.source_name))
-
     def place(self, block: Block, number: int) -> int:
         """A record's place among all records of all files, by its number in its block, from 1."""
         return block.file * _PER_FILE + block.number * self.files.block_pairs + number
@@ -65,8 +60,10 @@ class _Holder:
 
     @cached_property
     def _scanner(self) -> Scanner | AttnscanError:
+        plan = self._plan
+        torch.set_num_threads(plan.threads)
         try:
-            return self._plan.scanner().__enter__()
+            return Scanner(plan.options, replace(choose(plan.options.model), name=plan.source_name)).__enter__()
         except AttnscanError as error:  # told by every task, in one line
             return error
 
