@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,43 +74,34 @@ class Similarity:
 
     def to_frame(self, nearest: int = 3) -> pd.DataFrame:
         """One row a head: label, group, place on the map, and the nearest heads with their divergence and error."""
-        import pandas as pd
-
-        rows = []
-        for number, row in enumerate(self._about_heads()):
-            for rank, other in enumerate(self.nearest(number, nearest), 1):
-                row[f"nearest_{rank}"] = head_name(self.heads[other])
-                row[f"divergence_{rank}"] = float(self.divergence[number, other])
-                row[f"se_{rank}"] = float(self.se[number, other])
-            rows.append(row)
-        return self._framed(pd.DataFrame(rows))
+        frame, each = self._about_heads(), range(len(self.heads))
+        for rank, others in enumerate(zip(*(self.nearest(head, nearest) for head in each), strict=True), 1):
+            frame[f"nearest_{rank}"] = [head_name(self.heads[other]) for other in others]
+            frame[f"divergence_{rank}"] = self.divergence[each, others]
+            frame[f"se_{rank}"] = self.se[each, others]
+        return frame
 
     def to_matrix(self) -> pd.DataFrame:
         """One row a head: label, group, place on the map, and its divergence from every head, a column each."""
         import pandas as pd
 
-        about = pd.DataFrame(self._about_heads())
+        about = self._about_heads()
         matrix = pd.DataFrame(self.divergence, columns=[head_name(head) for head in self.heads])
-        return self._framed(pd.concat([about, matrix], axis=1))
+        frame = pd.concat([about, matrix], axis=1)
+        frame.attrs = about.attrs
+        return frame
 
-    def _about_heads(self) -> list[dict[str, Any]]:
-        group = {head: number for number, group in enumerate(self.groups, 1) for head in group}
-        return [
-            {
-                "model": self.signature.model,
-                "layer": layer,
-                "head": head,
-                "label": str(self.label[number]),
-                "group": group[number],
-                "x": float(self.map[number, 0]),
-                "y": float(self.map[number, 1]),
-            }
-            for number, (layer, head) in enumerate(self.heads)
-        ]
+    def _about_heads(self) -> pd.DataFrame:
+        import pandas as pd
 
-    def _framed(self, frame: pd.DataFrame) -> pd.DataFrame:
-        frame.attrs["signature"] = asdict(self.signature)
-        frame.attrs["queries"], frame.attrs["within"] = self.queries, self.within
+        frame = pd.DataFrame({"model": self.signature.model}, index=range(len(self.heads)))
+        frame[["layer", "head"]] = self.heads
+        frame["label"] = self.label
+        frame["group"] = 0
+        for number, group in enumerate(self.groups, 1):
+            frame.loc[group, "group"] = number
+        frame[["x", "y"]] = self.map
+        frame.attrs = {"signature": asdict(self.signature), "queries": self.queries, "within": self.within}
         frame.attrs["map_share"] = self.map_share
         return frame
 
