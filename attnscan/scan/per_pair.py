@@ -107,9 +107,7 @@ def pair_table(
     return arrow.table(columns)
 
 
-def finish_directory(
-    directory: Path, signature: Signature, patterns: Sequence[str], grid: tuple[int, int], parts: Sequence[str]
-) -> None:
+def finish_directory(directory: Path, ranking: Ranking, parts: Sequence[str]) -> None:
     """Add to a directory what it has to say of itself; each of its parts is a directory of one file.
 
     Raises: OutputError if a part is not there, or the directory cannot be written.
@@ -121,7 +119,7 @@ def finish_directory(
             f"{len(missing)} of {len(parts)} parts of the pairs' scores are not in {directory.parent}",
             "name a directory on a disk that all machines of the cluster share",
         )
-    about = _about(signature, patterns, grid, parts=list(parts))
+    about = _about(ranking.signature, ranking.scores.patterns, ranking.scores.grid, parts=list(parts))
     parquet.write_metadata(arrow.schema([], metadata=about), directory / _COMMON)
 
 

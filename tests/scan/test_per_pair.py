@@ -51,7 +51,7 @@ def test_a_directory_of_files_of_pairs_ranks_as_one_file_does(options: ScanOptio
                 half.finish(ranking.signature, ranking.scores.grid)
     with pytest.raises(InputError, match="it has no _common_metadata"):
         rank_file(directory)
-    finish_directory(directory, ranking.signature, names, ranking.scores.grid, parts)
+    finish_directory(directory, ranking, parts)
     found, expected = rank_file(directory), rank_file(whole)
     assert found.signature == expected.signature
     for name in ("score", "chance", "se", "n", "pairs"):
@@ -61,8 +61,8 @@ def test_a_directory_of_files_of_pairs_ranks_as_one_file_does(options: ScanOptio
     with pytest.raises(InputError, match="its part 000000-000001 is not there"):
         rank_file(directory)
     with pytest.raises(OutputError, match="1 of 2 parts"):
-        finish_directory(directory, ranking.signature, names, ranking.scores.grid, parts)
-    finish_directory(directory, ranking.signature, names, ranking.scores.grid, [])
+        finish_directory(directory, ranking, parts)
+    finish_directory(directory, ranking, [])
     assert (rank_file(directory).scores.every_key.n == 0).all()
 
 

@@ -44,9 +44,8 @@ class PairDirectory:
 
         Raises: OutputError.
         """
-        scores = ranking.scores
         try:
-            finish_directory(self.beside, ranking.signature, scores.patterns, scores.grid, sorted(parts))
+            finish_directory(self.beside, ranking, sorted(parts))
             self.beside.chmod(0o755)
             self.beside.rename(self._path)
         except OSError as error:
