@@ -103,12 +103,13 @@ class Comparison:
             columns |= {"n": self.one.every_key.n[..., p].ravel(), "pairs": self.one.every_key.pairs[..., p].ravel()}
             columns |= {"label_a": labels[0], "label_b": labels[1], "divergence": self.divergence.ravel()}
             parts.append(pd.DataFrame(columns))
+        correlations = ((name, self.correlation(name)) for name in patterns or self.patterns)
         frame = pd.concat(parts, ignore_index=True)
         frame.attrs = {
             "signature_a": asdict(self.signatures[0]),
             "signature_b": asdict(self.signatures[1]),
             "match": self.match,
-            "rank_correlation": {name: _finite(self.correlation(name)) for name in patterns or self.patterns},
+            "rank_correlation": {name: None if np.isnan(rho) else rho for name, rho in correlations},
         }
         return frame
 
@@ -117,7 +118,3 @@ def places(grid: tuple[int, int]) -> IntArray:
     """Each head's own place. Shape: [layer, head, 2]."""
     found: IntArray = np.moveaxis(np.indices(grid), 0, -1)
     return found
-
-
-def _finite(value: float) -> float | None:
-    return None if np.isnan(value) else value
