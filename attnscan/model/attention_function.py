@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
@@ -21,14 +21,24 @@ MODIFIERS = ("s_aux", "softcap", "position_bias")
 _names = (f"attnscan_tap_{number}" for number in itertools.count())
 
 
-class Implementation:
-    """An attention function that transformers knows by a name of its own while this is open."""
+class AttentionFunction:
+    """Stands in for a model's own attention function, under a name that transformers knows while this is open.
 
-    def __init__(self, attend: Callable[..., tuple[Tensor, None]]) -> None:
-        self.name = next(_names)
-        self._attend = attend
+    Raises: CaptureError if the model does not say by its config how many layers its text part has.
+    """
 
-    def __enter__(self) -> Implementation:
+    def __init__(self, model: Any) -> None:
+        self.model, self.name = model, next(_names)
+        try:
+            self.layers = int(model.config.get_text_config().num_hidden_layers)
+        except (AttributeError, TypeError, ValueError):
+            raise refused(type(model).__name__, "does not say how many layers of attention it has") from None
+
+    def _attend(self, *arguments: Any, **rest: Any) -> tuple[Tensor, None]:
+        """What transformers calls in place of the model's own attention, once a layer: calls count layers."""
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
         # Without a mask function of the same name transformers passes no mask at all, and padding
         # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
         self._quiet = quiet_transformers()  # no advice, from tokenizers either, which may run in a thread beside
@@ -57,14 +67,3 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
 def is_modified(arguments: Mapping[str, Any]) -> bool:
     """Whether a model adds something to its attention that a function of ours does not know."""
     return any(arguments.get(name) is not None for name in MODIFIERS)
-
-
-def layers_of(model: Any) -> int:
-    """How many layers the model's text part has by its config.
-
-    Raises: CaptureError if there is no such number.
-    """
-    try:
-        return int(model.config.get_text_config().num_hidden_layers)
-    except (AttributeError, TypeError, ValueError):
-        raise refused(type(model).__name__, "does not say how many layers of attention it has") from None

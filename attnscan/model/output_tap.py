@@ -8,7 +8,6 @@ projection mixes the heads. A run in which nothing is changed costs a plain forw
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import torch
@@ -16,7 +15,7 @@ from torch import Tensor
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from attnscan.errors import CaptureError
-from attnscan.model.attention_function import Implementation, attention_of, is_modified, layers_of
+from attnscan.model.attention_function import AttentionFunction, attention_of, is_modified
 from attnscan.model.masks import Untappable
 from attnscan.model.running import accepted, failed
 
@@ -24,26 +23,18 @@ OnOutput = Callable[[int, Tensor], None]
 """Given a layer's number and its heads' outputs [batch, token, head, dimension], which it may change in place."""
 
 
-class OutputTap:
+class OutputTap(AttentionFunction):
     """Runs a model, or one with a task head around it, with its heads' outputs shown. Open it, or use it in a `with`.
 
     Raises: CaptureError if the model does not say how many layers it has.
     """
 
     def __init__(self, encoder: Any, whole: Any) -> None:
-        self.encoder, self.whole = encoder, whole
-        self.layers = layers_of(encoder)
-        self._implementation = Implementation(self._attend)
+        super().__init__(encoder)
+        self.whole = whole
         self._on_output: OnOutput | None = None
         self._layer = 0
         self._query: Tensor | None = None
-
-    def __enter__(self) -> OutputTap:
-        self._implementation.__enter__()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._implementation.__exit__(kind, error, at)
 
     def run(self, inputs: dict[str, Tensor], on_output: OnOutput) -> Any:
         """The model's output, with every layer's heads shown on the way.
@@ -53,7 +44,7 @@ class OutputTap:
         """
         self._on_output, self._layer, self._query = on_output, 0, None
         try:
-            with torch.inference_mode(), attention_of(self.encoder, self._implementation.name) as took:
+            with torch.inference_mode(), attention_of(self.model, self.name) as took:
                 output = self.whole(**accepted(self.whole, inputs)) if took else None
         except Untappable:
             took = False
@@ -63,7 +54,7 @@ class OutputTap:
             self._on_output = None
         if not took or self._layer != self.layers:
             raise CaptureError(
-                f"heads of the architecture {type(self.encoder).__name__} cannot be switched off: "
+                f"heads of the architecture {type(self.model).__name__} cannot be switched off: "
                 "its attention does not pass through the tap",
                 "use a model such as BERT, RoBERTa, DistilBERT, ALBERT, ELECTRA or ModernBERT",
             )
@@ -78,7 +69,6 @@ class OutputTap:
         attention_mask: Tensor | None,
         **rest: Any,
     ) -> tuple[Tensor, None]:
-        """What transformers calls in place of its own attention, once a layer: calls count layers."""
         assert self._on_output is not None  # the model is under this implementation during a run alone
         if is_modified(rest) or query is self._query:
             raise Untappable

@@ -15,13 +15,12 @@ import itertools
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnscan.model.attention_function import Implementation, attention_of, is_modified, layers_of
+from attnscan.model.attention_function import AttentionFunction, attention_of, is_modified
 from attnscan.model.masks import Mask, Untappable, visible_keys
 from attnscan.model.running import accepted, failed
 from attnscan.model.without_tap import softmax_weights
@@ -60,7 +59,7 @@ Consumer = Callable[[AttentionBlock], None]
 blocks come once more from layer 0 on, so a consumer must overwrite what it has of a block, not add to it."""
 
 
-class Tap:
+class Tap(AttentionFunction):
     """Reads the attention of one model. Between runs the model is as it was; once closed, transformers is too.
 
     >>> with Tap(model) as tap:                                              # doctest: +SKIP
@@ -68,19 +67,10 @@ class Tap:
     """
 
     def __init__(self, model: Any) -> None:
-        self.model = model
-        self.layers = layers_of(model)
+        super().__init__(model)
         self.works = True
         """Whether the model calls the tap in every layer; known after the first run."""
-        self._implementation = Implementation(self._attend)
         self._run: _Run | None = None
-
-    def __enter__(self) -> Tap:
-        self._implementation.__enter__()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._implementation.__exit__(kind, error, at)
 
     def run(self, inputs: dict[str, Tensor], consume: Consumer) -> None:
         """Run the model on one batch as far as its last layer's weights.
@@ -103,7 +93,7 @@ class Tap:
             inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
         self._run = run = _Run(consume, self.layers, lengths)
         try:
-            with attention_of(self.model, self._implementation.name):
+            with attention_of(self.model, self.name):
                 self.model(**inputs)  # even if it is not taken: Big Bird turns to full attention in its first run
         except _Finished:
             return True
@@ -127,7 +117,6 @@ class Tap:
         scaling: float | None = None,
         **rest: Any,
     ) -> tuple[Tensor, None]:
-        """What transformers calls in place of eager attention, once a layer."""
         run = self._run
         assert run is not None  # the model is under the tap's implementation during a run alone
         if is_modified(rest) or run.is_same_layer(query):
