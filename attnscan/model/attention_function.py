@@ -12,8 +12,7 @@ from torch import Tensor
 from transformers import AttentionInterface, AttentionMaskInterface
 from transformers.masking_utils import eager_mask
 
-from attnscan.model.running import quiet_transformers
-from attnscan.model.without_tap import refused
+from attnscan.model.running import quiet_transformers, refused
 
 MODIFIERS = ("s_aux", "softcap", "position_bias")
 """What eager attention can add to the logits, and a function of ours does not."""
@@ -32,7 +31,7 @@ class AttentionFunction:
         try:
             self.layers = int(model.config.get_text_config().num_hidden_layers)
         except (AttributeError, TypeError, ValueError):
-            raise refused(type(model).__name__, "does not say how many layers of attention it has") from None
+            raise refused(model, "does not say how many layers of attention it has") from None
 
     def _attend(self, *arguments: Any, **rest: Any) -> tuple[Tensor, None]:
         """What transformers calls in place of the model's own attention, once a layer: calls count layers."""

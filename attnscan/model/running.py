@@ -59,6 +59,14 @@ def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     )
 
 
+def refused(model: Any, why: str) -> CaptureError:
+    """The error for a model whose architecture is not to be read."""
+    return CaptureError(
+        f"the architecture {type(model).__name__} {why}",
+        "use a model with softmax attention, such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
+    )
+
+
 def _no_room(error: Exception) -> bool:
     """Whether memory ran out: torch has a class for an accelerator's alone."""
     full = isinstance(error, torch.OutOfMemoryError | MemoryFullError | MemoryError)

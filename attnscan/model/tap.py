@@ -23,7 +23,7 @@ from torch import Tensor
 from attnscan.model.attention_function import AttentionFunction, attention_of, is_modified
 from attnscan.model.masks import Mask, Untappable, visible_keys
 from attnscan.model.running import accepted, failed
-from attnscan.model.without_tap import softmax_weights
+from attnscan.model.without_tap import shown_weights
 
 _BLOCK = 1 << 20  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
 _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
@@ -157,23 +157,13 @@ class Tap(AttentionFunction):
         for length, some in itertools.groupby(lengths):
             part = slice(start, start := start + len(list(some)))
             own = {k: v[part, :length] if isinstance(v, Tensor) else v for k, v in inputs.items()}
-            every_layer = self._shown(own)
+            every_layer = shown_weights(self.model, own)
             grid = (len(every_layer), every_layer[0].shape[1])
             for layer, weights in enumerate(every_layer):
                 visible = weights.new_zeros(*whole, whole[1], dtype=torch.bool)
                 visible[part, :length, :length] = visible_keys(weights, None)
                 heads = slice(0, grid[1])
                 consume(AttentionBlock(grid, layer, part, heads, weights.float(), visible, None, None, None, None))
-
-    def _shown(self, inputs: dict[str, Any]) -> list[Tensor]:
-        """Every layer's weights, as the model itself shows them."""
-        try:
-            with attention_of(self.model, "eager") as took:
-                output = self.model(**inputs, output_attentions=True) if took else {}
-        except Exception as error:
-            raise failed(self.model, error) from error
-        attentions = output.get("attentions") or output.get("encoder_attentions") or ()
-        return softmax_weights(type(self.model).__name__, attentions, inputs["input_ids"])
 
 
 @dataclass
