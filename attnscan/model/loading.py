@@ -16,6 +16,7 @@ from torch import Tensor
 
 from attnscan.errors import DeviceError, ModelError
 from attnscan.inputs.batch import Room
+from attnscan.model.attention_function import attention_of
 from attnscan.model.running import quiet_transformers
 from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source
 from attnscan.model.untrusted import check_config, guarded
@@ -123,7 +124,9 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
             if not isinstance(tokenizer.model_max_length, int | float):
                 raise ValueError(f"its tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number")
             whole, missing = _load_weights(source, number)
-            if not _takes_eager_attention(whole):  # Falcon under sdpa gives wrong weights when asked for them
+            with attention_of(whole, "eager") as takes_eager:
+                pass
+            if not takes_eager:  # Falcon under sdpa gives wrong weights when asked for them
                 whole, missing = _load_weights(source, number, "eager")
         except Exception as error:  # from_pretrained raises whatever its many parts raise
             raise ModelError(f"cannot load the model {source.name}: {_first_line(error)}", _remedy(source)) from error
@@ -175,15 +178,6 @@ def _load_weights(source: Source, dtype: torch.dtype, attention: str | None = No
         if "pooler" not in name:
             raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")
     return model, sorted(name for name in info["missing_keys"] if "pooler" not in name)
-
-
-def _takes_eager_attention(model: Any) -> bool:
-    """Whether a model can be run with eager attention, although it was loaded with what suits it best."""
-    before = model.config._attn_implementation
-    model.set_attn_implementation("eager")
-    took: bool = model.config._attn_implementation == "eager"
-    model.set_attn_implementation(before)
-    return took
 
 
 def _has_decoder_beside(whole: Any) -> bool:
