@@ -17,7 +17,7 @@ from torch import Tensor
 from attnscan.errors import DeviceError, ModelError
 from attnscan.inputs.batch import Room
 from attnscan.model.attention_function import attention_of
-from attnscan.model.running import quiet_transformers
+from attnscan.model.running import first_line, quiet_transformers
 from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source
 from attnscan.model.untrusted import check_config, guarded
 from attnscan.safe_text import plain
@@ -129,7 +129,13 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
             if not takes_eager:  # Falcon under sdpa gives wrong weights when asked for them
                 whole, missing = _load_weights(source, number, "eager")
         except Exception as error:  # from_pretrained raises whatever its many parts raise
-            raise ModelError(f"cannot load the model {source.name}: {_first_line(error)}", _remedy(source)) from error
+            where_to_look = (
+                "see that config.json, the tokenizer and model.safetensors belong together"
+                if Path(source.location).is_dir()
+                else "check its name, or pass a directory"
+            )
+            reason = plain(first_line(error))[:300]
+            raise ModelError(f"cannot load the model {source.name}: {reason}", where_to_look) from error
     whole = whole.to(place).eval()
     encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
     if not hasattr(encoder, "config"):
@@ -236,17 +242,6 @@ def position_rows(model: Any) -> int | None:
             # RoBERTa counts positions from behind the padding token's
             return module.num_embeddings - (0 if module.padding_idx is None else module.padding_idx + 1)
     return None
-
-
-def _remedy(source: Source) -> str:
-    if Path(source.location).is_dir():
-        return "see that config.json, the tokenizer and model.safetensors belong together"
-    return "check its name, or pass a directory"
-
-
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return plain(text.splitlines()[0])[:300]
 
 
 def tokens_in_cache(width: object) -> int:

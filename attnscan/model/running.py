@@ -52,11 +52,15 @@ def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
             f"the inputs do not fit into the device's memory with {type(model).__name__}",
             "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs",
         )
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0]
     return CaptureError(
-        f"the model {type(model).__name__} fails on this input: {reason[:200]}",
+        f"the model {type(model).__name__} fails on this input: {first_line(error)[:200]}",
         "see that its config.json, weights and tokenizer belong together, or try --device cpu",
     )
+
+
+def first_line(error: Exception) -> str:
+    """What an error of somebody else's says at its start; its class where it says nothing."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
 
 
 def refused(model: Any, why: str) -> CaptureError:
