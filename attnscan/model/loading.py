@@ -111,7 +111,10 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
 
     Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device.
     """
-    place, number = _device(device), _dtype(dtype, device)
+    place = _device(device)
+    number = torch.float32 if dtype == "auto" else getattr(torch, dtype)  # whatever the checkpoint is stored in
+    if number != torch.float32 and place.type == "cpu":
+        raise DeviceError(f"--dtype {dtype} needs a GPU: on a CPU attnscan computes in float32", "leave --dtype out")
     if source.sha256:
         _check_sha256(source)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -211,15 +214,6 @@ def _device(name: Device) -> torch.device:
         built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
         raise DeviceError(f"--device {name}: this machine offers none{built}", "use --device auto, or leave it out")
     return torch.device(name)
-
-
-def _dtype(name: Dtype, device: Device) -> torch.dtype:
-    """Float32 unless asked otherwise, whatever the checkpoint is stored in; on a CPU always."""
-    number = torch.float32 if name == "auto" else getattr(torch, name)
-    if number != torch.float32 and _device(device).type == "cpu":
-        raise DeviceError(f"--dtype {name} needs a GPU: on a CPU attnscan computes in float32", "leave --dtype out")
-    assert isinstance(number, torch.dtype)
-    return number
 
 
 def _check_sha256(source: Source) -> None:
