@@ -15,20 +15,16 @@ class AttentionKeeper:
     def __init__(self) -> None:
         self._grid = (0, 0)
 
-    def _start(self, block: AttentionBlock) -> None:
-        """Make room for every layer and head."""
-        self._grid = block.grid
-        self._weights = np.empty((*block.grid, *block.weights.shape[2:]), dtype=np.float32)
-        self._visible = np.empty((block.grid[0], *block.weights.shape[2:]), dtype=np.bool_)
-        self._neurons = None
-        if block.query is not None:
-            self._neurons = np.empty((2, *block.grid, *block.query.shape[2:]), dtype=np.float32)
-        self._scaling = [0.0] * block.grid[0]
-
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
         if block.grid != self._grid or (block.query is None) != (self._neurons is None):
-            self._start(block)
+            self._grid = block.grid
+            self._weights = np.empty((*block.grid, *block.weights.shape[2:]), dtype=np.float32)
+            self._visible = np.empty((block.grid[0], *block.weights.shape[2:]), dtype=np.bool_)
+            self._scaling = [0.0] * block.grid[0]
+            self._neurons = None
+            if block.query is not None:
+                self._neurons = np.empty((2, *block.grid, *block.query.shape[2:]), dtype=np.float32)
         place, length = (block.layer, block.heads), block.weights.shape[-1]
         self._weights[place] = block.weights[0].cpu().numpy()
         self._visible[block.layer] = block.visible[0, :length, :length].cpu().numpy()
