@@ -7,7 +7,8 @@ import stat
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -95,16 +96,15 @@ def read_pairs(
         raise PairsError(f"{len(columns)} columns were named", "name one, or two for pairs")
     if list(paths).count(STDIN) > 1:
         raise PairsError("standard input is named twice", "it can be read only once")
-    for path in paths:
-        _suffix_of(path)
-    return _records(list(paths), _LabelledPick(columns) if labelled else partial(_pick, columns), on_bad)
+    files = [(path, _suffix_of(path)) for path in paths]
+    picked = _Columns(columns, labelled)
+    return _records((row for path, suffix in files for row in _file_rows(path, suffix, picked)), picked, on_bad)
 
 
 def shipped_pairs() -> Iterator[Record]:
     """The pairs that come with attnscan, about 100."""
     with resources.files("attnscan.inputs").joinpath("data", "pairs.csv").open("rb") as file:
-        for row in rows(file, "attnscan/inputs/data/pairs.csv", ".csv", partial(_pick, None)):
-            yield _record(row)
+        yield from pairs_in(file, "attnscan/inputs/data/pairs.csv")
 
 
 def about_how_many(paths: Sequence[str]) -> int | None:
@@ -133,20 +133,16 @@ def pairs_in(
 
     Raises: PairsError as `read_pairs` does.
     """
-    return _recorded(_opened_rows(file, name, suffix_in(name), partial(_pick, columns)), on_bad)
+    picked = _Columns(columns)
+    return _records(_opened_rows(lambda: nullcontext(file), name, suffix_in(name), picked), picked, on_bad)
 
 
-def _records(paths: Sequence[str], pick: Pick, on_bad: Callable[[PairsError], None] | None) -> Iterator[Record]:
-    for path in paths:
-        yield from _recorded(_file_rows(path, pick), on_bad, pick if isinstance(pick, _LabelledPick) else None)
-
-
-def _recorded(
-    found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], None] | None, labels: _LabelledPick | None = None
+def _records(
+    found: Iterable[Row | PairsError], columns: _Columns, on_bad: Callable[[PairsError], None] | None
 ) -> Iterator[Record]:
     for row in found:
         try:
-            record = _record(row) if labels is None else labels.record(row)
+            record = columns.record(row)
         except PairsError as error:
             if on_bad is None:
                 raise
@@ -155,37 +151,29 @@ def _recorded(
             yield record
 
 
-def _file_rows(path: str, pick: Pick) -> Iterator[Row | PairsError]:
-    suffix = _suffix_of(path)
-    if path == STDIN:
-        yield from _opened_rows(_stdin(), "standard input", suffix, pick)
-        return
-    try:
-        file = Path(path).open("rb")  # noqa: SIM115
-    except OSError as error:
-        raise PairsError(f"cannot read {path}: {error.strerror or error}", "check the file") from None
-    with file:
-        yield from _opened_rows(file, path, suffix, pick)
+def _file_rows(path: str, suffix: str, pick: Pick) -> Iterator[Row | PairsError]:
+    if path != STDIN:
+        return _opened_rows(lambda: Path(path).open("rb"), path, suffix, pick)
+    if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
+        raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
+    return _opened_rows(lambda: nullcontext(sys.stdin.buffer), "standard input", suffix, pick)
 
 
-def _opened_rows(file: IO[bytes], name: str, suffix: str, pick: Pick) -> Iterator[Row | PairsError]:
+def _opened_rows(
+    opened: Callable[[], AbstractContextManager[IO[bytes]]], name: str, suffix: str, pick: Pick
+) -> Iterator[Row | PairsError]:
     try:
-        if not name.lower().endswith(".gz"):
-            yield from rows(file, name, suffix, pick)
-        elif not file.peek(1):  # type: ignore[attr-defined]
-            raise PairsError(f"{name} is empty", "gzip writes some bytes even for an empty file")
-        else:
-            yield from rows(cast(IO[bytes], gzip.GzipFile(fileobj=file)), name, suffix, pick)
+        with opened() as file:
+            if not name.lower().endswith(".gz"):
+                yield from rows(file, name, suffix, pick)
+            elif not file.peek(1):  # type: ignore[attr-defined]
+                raise PairsError(f"{name} is empty", "gzip writes some bytes even for an empty file")
+            else:
+                yield from rows(cast(IO[bytes], gzip.GzipFile(fileobj=file)), name, suffix, pick)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise PairsError(f"{name} is not a whole gzip file: {error}", "copy or compress it again") from None
     except OSError as error:
         raise PairsError(f"cannot read {name}: {error.strerror or error}", "check the file") from None
-
-
-def _stdin() -> IO[bytes]:
-    if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
-        raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
-    return sys.stdin.buffer
 
 
 def _suffix_of(path: str) -> str:
@@ -208,41 +196,34 @@ def _suffix_of(path: str) -> str:
     return suffix_in(path)
 
 
-def _record(row: Row | PairsError) -> Record:
-    if isinstance(row, PairsError):
-        raise row
-    texts = []
-    for name, cell in zip("AB", row.cells, strict=False):
-        if not isinstance(cell, str):
-            raise bad_record(row.where, f"sentence {name} is {'missing' if cell is None else 'not text'}")
-        if "\0" in cell:
-            raise bad_record(row.where, f"sentence {name} has a NUL character")
-        texts.append(cell)
-    try:
-        return Record(Pair(*texts), row.where)
-    except InputError as error:
-        raise bad_record(row.where, error.what) from None
+class _Columns:
+    """The columns that hold the sentences and, in front of them where labels are asked for, one called `label`."""
 
-
-class _LabelledPick:
-    """Picks the columns that hold the sentences and, in front of them, one that is called `label`."""
-
-    def __init__(self, wanted: Sequence[str] | None) -> None:
-        self._wanted = wanted
-        self._there = False
+    def __init__(self, wanted: Sequence[str] | None, labelled: bool = False) -> None:
+        self._wanted, self._labelled, self._has_label = wanted, labelled, False
 
     def __call__(self, names: Sequence[str], fixed: bool) -> Sequence[int]:
         picked = _pick(self._wanted, names, fixed)
         labels = [index for index, name in enumerate(names) if _folded(name) == LABEL and index not in picked]
-        self._there = bool(labels)
-        return [*labels[:1], *picked]
+        self._has_label = self._labelled and bool(labels)
+        return [labels[0], *picked] if self._has_label else picked
 
     def record(self, row: Row | PairsError) -> Record:
         """A row of the file whose columns were picked last."""
-        if isinstance(row, PairsError) or not self._there:
-            return _record(row)
-        label, *cells = row.cells
-        return replace(_record(Row(row.where, tuple(cells))), label=None if label is None else str(label))
+        if isinstance(row, PairsError):
+            raise row
+        label, *cells = row.cells if self._has_label else (None, *row.cells)
+        texts = []
+        for name, cell in zip("AB", cells, strict=False):
+            if not isinstance(cell, str):
+                raise bad_record(row.where, f"sentence {name} is {'missing' if cell is None else 'not text'}")
+            if "\0" in cell:
+                raise bad_record(row.where, f"sentence {name} has a NUL character")
+            texts.append(cell)
+        try:
+            return Record(Pair(*texts), row.where, None if label is None else str(label))
+        except InputError as error:
+            raise bad_record(row.where, error.what) from None
 
 
 def _pick(wanted: Sequence[str] | None, names: Sequence[str], fixed: bool) -> Sequence[int]:
