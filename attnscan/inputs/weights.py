@@ -67,8 +67,6 @@ class SavedWeights:
                     f"'{name}' has {len(getattr(self, name))} entries, and there are {length} tokens",
                     "give one for each token",
                 )
-        if not set(self.segments) <= {0, 1}:
-            raise WeightsError("'segments' holds other numbers than 0 and 1", "0 is sentence A, 1 is sentence B")
         if not any(not extra and not pad for extra, pad in zip(self.special, self.padding, strict=True)):
             raise WeightsError("every token is special, so there is no word to score", "mark words in 'special' as 0")
         self._check_rows()
@@ -144,19 +142,16 @@ def _saved(arrays: dict[str, NDArray[Any]]) -> SavedWeights:
     attention, tokens = arrays["attention"], _texts(arrays["tokens"])
     if attention.dtype.kind != "f":
         raise WeightsError(f"'attention' is of type {attention.dtype}", "save float16, float32 or float64")
-    special, padding = arrays.get("special"), [token in PADDING for token in tokens]
-    if special is None:
-        is_special = tuple(token in DELIMITERS for token in tokens)
+    if "special" in arrays:
+        special = tuple(map(bool, _numbers(arrays["special"], "special")))
     else:
-        is_special = tuple(bool(each) for each in _numbers(special, "special"))
+        special = tuple(token in DELIMITERS for token in tokens)
     return SavedWeights(
         attention=attention.astype(np.float32, copy=False),
         tokens=tokens,
         segments=tuple(int(each) for each in _numbers(arrays["segments"], "segments")),
-        special=is_special,
-        padding=tuple(
-            pad and not extra for pad, extra in zip(padding, [*is_special, *[False] * len(tokens)], strict=False)
-        ),
+        special=special,
+        padding=tuple(token in PADDING and not extra for token, extra in zip(tokens, special, strict=False)),
     )
 
 
