@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any
 
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.tokens import (
-    Unit,
-    continues_word,
-    is_punctuation,
-    marks_word_ends,
-    marks_word_starts,
-    splits_words,
-)
+from attnscan.inputs.tokens import WORD_END, WORD_STARTS, Unit, continues_word, is_punctuation, splits_words
 
 # Of a text far longer than the model reads, only the start is tokenized: a token takes half a kilobyte, and a
 # fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
@@ -103,15 +97,13 @@ def _sentences(tokenizer: Any, encoding: Any, pair: Pair) -> list[int]:
     """Each token's sentence. Never by token_type_ids, which RoBERTa does not have."""
     if encoding.is_fast:
         return [SPECIAL if sequence is None else sequence for sequence in encoding.sequence_ids(0)]
-    return _sentences_by_ids(tokenizer, encoding["input_ids"], pair)
-
-
-def _sentences_by_ids(tokenizer: Any, ids: list[int], pair: Pair) -> list[int]:
-    """The same for a tokenizer written in Python, which knows no sequence ids: where each sentence's own tokens are.
-
-    Its mask of special tokens does not tell: an unknown word counts as special in it.
-    """
-    a, b = ([] if text is None else _own_ids(tokenizer, text) for text in (pair.a, pair.b))
+    # A tokenizer written in Python knows no sequence ids, and in its mask of special tokens an unknown word counts as
+    # special: what tells is where each sentence's own tokens are.
+    ids = encoding["input_ids"]
+    a, b = (
+        [] if text is None else tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        for text in (pair.a, pair.b)
+    )
     whole = len(a) + len(b) + tokenizer.num_special_tokens_to_add(pair=pair.b is not None)
     if whole > len(ids):
         cut = {"num_tokens_to_remove": whole - len(ids), "truncation_strategy": "longest_first"}
@@ -127,11 +119,6 @@ def _sentences_by_ids(tokenizer: Any, ids: list[int], pair: Pair) -> list[int]:
         start = at + len(own)
         sentence[at:start] = [number] * len(own)
     return sentence
-
-
-def _own_ids(tokenizer: Any, text: str) -> list[int]:
-    ids: list[int] = tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-    return ids
 
 
 def _texts(tokenizer: Any, ids: list[int]) -> tuple[str, ...]:
@@ -187,7 +174,8 @@ def _continues(encoding: Any, tokens: Sequence[str], surfaces: Sequence[str], se
 
 
 def _spelled_continues(tokens: Sequence[str], sentence: Sequence[int]) -> list[bool]:
-    marks_starts, marks_ends = marks_word_starts(tokens), marks_word_ends(tokens)
+    marks_starts = any(token.startswith(WORD_STARTS) for token in tokens)
+    marks_ends = any(token.endswith(WORD_END) for token in tokens)
     return [
         i > 0
         and sentence[i] >= 0
@@ -198,7 +186,5 @@ def _spelled_continues(tokens: Sequence[str], sentence: Sequence[int]) -> list[b
 
 
 def _numbered(continues: Sequence[bool]) -> tuple[int, ...]:
-    numbers: list[int] = []
-    for goes_on in continues:
-        numbers.append(numbers[-1] + (not goes_on) if numbers else 0)
-    return tuple(numbers)
+    """The unit of each token; the first token goes on with none."""
+    return tuple(count - 1 for count in accumulate(not goes_on for goes_on in continues))

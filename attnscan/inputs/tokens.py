@@ -58,16 +58,6 @@ def splits_words(previous: str, token: str) -> bool:
     return any(is_punctuation(text) and bare(text) for text in (previous, token))
 
 
-def marks_word_starts(tokens: Sequence[str]) -> bool:
-    """Whether these tokens come from a tokenizer that marks where words start."""
-    return any(token.startswith(WORD_STARTS) for token in tokens)
-
-
-def marks_word_ends(tokens: Sequence[str]) -> bool:
-    """Whether these tokens come from a tokenizer that marks where words end."""
-    return any(token.endswith(WORD_END) for token in tokens)
-
-
 def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bool = False) -> bool:
     """Whether `token` goes on with the word of the token before it, judged by spelling alone.
 
