@@ -138,7 +138,7 @@ class EncodedBatch:
         """Both are words with a letter or digit, identical or related. Shape: [batch, query, key], bool."""
         content = self.word & ~self.punctuation
         alike = _equal(self.text_id, content)
-        return alike if self.related is None else alike | (self.related & _both(content))
+        return alike if self.related is None else alike | (self.related & content[:, :, None] & content[:, None, :])
 
     def to(self, device: torch.device) -> EncodedBatch:
         """The same batch on another device."""
@@ -154,13 +154,11 @@ def _equal(numbers: Tensor, mask: Tensor) -> Tensor:
     return queries[:, :, None] == keys[:, None, :]
 
 
-def _both(mask: Tensor) -> Tensor:
-    return mask[:, :, None] & mask[:, None, :]
-
-
 def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relatedness: Relatedness | None = None) -> EncodedBatch:
     """Put inputs side by side, padded at the end; units that the words share become their texts' numbers."""
     merged = any(len(one.units) != len(one.tokens) for one in inputs)
+    numbers: dict[str, int] = {}
+    text_ids = [[numbers.setdefault(bare(text), len(numbers)) for text in one.units] for one in inputs]
     sentence = _padded([one.unit_sentence for one in inputs], PADDING)
     unit = _padded([one.unit for one in inputs], -1)
     return EncodedBatch(
@@ -168,10 +166,13 @@ def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relatedness: Relate
         special=sentence == SPECIAL,
         punctuation=_padded([_unit_punctuation(one) for one in inputs], 0).bool() & (sentence >= 0),
         sentence=sentence,
-        text_id=_text_ids(inputs),
+        text_id=_padded(text_ids, -1),
         related=None if relatedness is None else _related(inputs, relatedness, sentence.shape[1]),
         unit=unit if merged else None,
-        model_inputs=_model_inputs(inputs, pad_id),
+        model_inputs={
+            name: _padded([one.model_inputs[name] for one in inputs], pad_id if name == "input_ids" else 0)
+            for name in inputs[0].model_inputs
+        },
         inputs=tuple(inputs),
     )
 
@@ -189,11 +190,6 @@ def _padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
     return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
 
 
-def _text_ids(inputs: Sequence[EncodedInput]) -> Tensor:
-    numbers: dict[str, int] = {}
-    return _padded([[numbers.setdefault(bare(text), len(numbers)) for text in one.units] for one in inputs], -1)
-
-
 def _related(inputs: Sequence[EncodedInput], relatedness: Relatedness, width: int) -> Tensor:
     related = torch.zeros(len(inputs), width, width, dtype=torch.bool)
     for row, one in zip(related, inputs, strict=True):
@@ -201,13 +197,6 @@ def _related(inputs: Sequence[EncodedInput], relatedness: Relatedness, width: in
         pairs = relatedness.related(ids, unit)
         row[: len(pairs), : len(pairs)] = pairs
     return related
-
-
-def _model_inputs(inputs: Sequence[EncodedInput], pad_id: int) -> dict[str, Tensor]:
-    pad = {"input_ids": pad_id}
-    return {
-        name: _padded([one.model_inputs[name] for one in inputs], pad.get(name, 0)) for name in inputs[0].model_inputs
-    }
 
 
 @dataclass(frozen=True)
