@@ -8,6 +8,7 @@ Does not handle: standard input and other pipes.
 from __future__ import annotations
 
 import io
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -54,8 +55,9 @@ def opened(name: str) -> Iterator[IO[bytes]]:
 def _files(name: str) -> list[str]:
     from pyarrow import fs
 
-    literal = bool(_WILD.search(name)) and not _URI.match(name) and _exists(name)
-    wild = None if literal else _WILD.search(name)
+    wild = _WILD.search(name)
+    if wild and not _URI.match(name) and os.path.isfile(name):  # noqa: PTH113 (a name too long is no file either)
+        wild = None
     # Above the first wildcard is what has to be listed; without one, all of the name
     slash = name.rfind("/", 0, wild.start() if wild else None)
     head = name if wild is None else name[: max(slash, 0)] or ("/" if name[:1] == "/" else ".")
@@ -72,7 +74,12 @@ def _files(name: str) -> list[str]:
             files = [entry.path for entry in within if entry.type == fs.FileType.File]
             chosen = [path for path in files if _is_known(path) and "/." not in path[len(root) :]]
         else:
-            chosen = _globbed(filesystem, f"{root}/{name[slash + 1 :]}")
+            from fsspec.implementations.arrow import ArrowFSWrapper
+
+            wrapped = ArrowFSWrapper(filesystem, skip_instance_cache=True)
+            # Unless it is to raise, fsspec leaves out what cannot be listed
+            matches = wrapped.glob(f"{root}/{name[slash + 1 :]}", detail=True, on_error="raise")
+            chosen = [path for path, info in matches.items() if info["type"] == "file"]
     except (OSError, ValueError) as error:  # the second of a glob that means nothing
         raise _unreadable(name, error) from None
     if not chosen:
@@ -95,26 +102,12 @@ def _located(name: str) -> tuple[Any, str, Any]:
     return filesystem, path, lambda other: f"{before}{other}{behind}"
 
 
-def _exists(path: str) -> bool:
-    from pyarrow import fs
-
-    return bool(fs.LocalFileSystem().get_file_info(path).type == fs.FileType.File)
-
-
 def _is_known(path: str) -> bool:
     try:
         suffix_in(path)
     except PairsError:
         return False
     return True
-
-
-def _globbed(filesystem: Any, glob: str) -> list[str]:
-    """The files of a glob; what cannot be listed is an error, where fsspec would leave it out."""
-    from fsspec.implementations.arrow import ArrowFSWrapper
-
-    within = ArrowFSWrapper(filesystem, skip_instance_cache=True).glob(glob, detail=True, on_error="raise")
-    return [path for path, info in within.items() if info["type"] == "file"]
 
 
 def _unreadable(name: str, error: Exception) -> PairsError:
