@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -91,7 +92,7 @@ class Tap(AttentionFunction):
         copies = -(-_LEAST_ROWS // inputs["input_ids"].numel()) if on_cpu else 1
         if copies > 1:
             inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
-        self._run = run = _Run(consume, self.layers, lengths)
+        self._run = run = _Run(consume, lengths)
         try:
             with attention_of(self.model, self.name):
                 self.model(**inputs)  # even if it is not taken: Big Bird turns to full attention in its first run
@@ -119,19 +120,22 @@ class Tap(AttentionFunction):
     ) -> tuple[Tensor, None]:
         run = self._run
         assert run is not None  # the model is under the tap's implementation during a run alone
-        if is_modified(rest) or run.is_same_layer(query):
-            raise Untappable
+        if is_modified(rest) or query is run.query:
+            raise Untappable  # the second: DiffLlama's layers call for each half of the values, and calls count layers
+        run.query = query
         groups = query.shape[1] // key.shape[1]
         key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
         mask = run.mask_of(attention_mask, query)
-        grid = (run.layers, query.shape[1])
-        output = _room_for_output(query, value, run.lengths)
+        grid = (self.layers, query.shape[1])
+        # Of padding, which no block reaches, the output is 0.
+        empty = query.new_empty if min(run.lengths) == query.shape[2] else query.new_zeros
+        output = empty((*query.shape[:-1], value.shape[-1]))
         # Scaling by a power of two moves no bit, and queries are fewer than logits.
         scaled_first = math.frexp(scaling)[0] == 0.5
         # Layers are counted by calls: ALBERT calls one shared module for each, and neither
         # it nor DistilBERT knows a layer's number.
-        last = run.layer == run.layers - 1
+        last = run.layer == self.layers - 1
         for inputs, heads, length in _blocks(run.lengths, query):
             part = (inputs, heads, slice(length))
             # The order of operations is that of eager attention, so that the two agree to the last bits.
@@ -171,18 +175,12 @@ class _Run:
     """One forward pass under the tap."""
 
     consume: Consumer
-    layers: int
     lengths: list[int]
     """Of each input, without the padding at its end."""
     layer: int = 0
     consumer_failed: bool = False
     masks: dict[int, Mask] = field(default_factory=dict)
     query: Tensor | None = None
-
-    def is_same_layer(self, query: Tensor) -> bool:
-        """Whether the layer before calls again, as DiffLlama's do for each half of the values: calls count layers."""
-        before, self.query = self.query, query
-        return before is query
 
     def show(self, block: AttentionBlock) -> None:
         """Hand a block over, and remember whose fault it is if that fails."""
@@ -212,25 +210,17 @@ def _lengths(inputs: dict[str, Any]) -> list[int]:
     return [max(1, int(length)) for length in (places * (present != 0)).amax(1)]
 
 
-def _room_for_output(query: Tensor, value: Tensor, lengths: list[int]) -> Tensor:
-    """Room for every head's output; padding, which no block reaches, is 0. Shape: [batch, head, query, dimension]."""
-    shape = (*query.shape[:-1], value.shape[-1])
-    return query.new_empty(shape) if min(lengths) == query.shape[2] else query.new_zeros(shape)
-
-
 def _blocks(lengths: list[int], query: Tensor) -> Iterator[tuple[slice, slice, int]]:
     """Cut a layer's weights into blocks of inputs of one length that fit the cache: inputs, heads, length."""
     heads = query.shape[1]
+    cache = _BLOCK if query.device.type == "cpu" else sys.maxsize
     start = 0
     for length, run in itertools.groupby(lengths):
         stop = start + len(list(run))
-        if query.device.type != "cpu":
-            yield slice(start, stop), slice(0, heads), length
-        else:
-            some_inputs = max(1, _BLOCK // (heads * length**2))
-            # how heads are cut depends on the length alone: an input's sums must not depend on those beside it
-            some_heads = max(1, min(heads, _BLOCK // length**2))
-            for i in range(start, stop, some_inputs):
-                for h in range(0, heads, some_heads):
-                    yield slice(i, min(i + some_inputs, stop)), slice(h, min(h + some_heads, heads)), length
+        some_inputs = max(1, cache // (heads * length**2))
+        # how heads are cut depends on the length alone: an input's sums must not depend on those beside it
+        some_heads = max(1, min(heads, cache // length**2))
+        for i in range(start, stop, some_inputs):
+            for h in range(0, heads, some_heads):
+                yield slice(i, min(i + some_inputs, stop)), slice(h, min(h + some_heads, heads)), length
         start = stop
