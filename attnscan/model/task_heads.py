@@ -28,7 +28,10 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | None:
         ),
     }[kind]
     config = loaded.model.config
-    if type(config) not in mapping or config.is_encoder_decoder or (kind == "classifier" and not _classifies(config)):
+    if type(config) not in mapping or config.is_encoder_decoder:
+        return None
+    problem = getattr(config, "problem_type", None)
+    if kind == "classifier" and (config.num_labels < 2 or problem not in (None, "single_label_classification")):
         return None
     with quiet_transformers():
         whole, info = auto.from_pretrained(
@@ -44,8 +47,3 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | None:
     whole = whole.to(loaded.device).eval()
     whole.base_model.load_state_dict(loaded.model.state_dict(), strict=False, assign=True)
     return whole
-
-
-def _classifies(config: Any) -> bool:
-    kind = getattr(config, "problem_type", None)
-    return config.num_labels > 1 and kind in (None, "single_label_classification")
