@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.model.tap import AttentionBlock
@@ -14,6 +15,7 @@ class AttentionKeeper:
 
     def __init__(self) -> None:
         self._grid = (0, 0)
+        self._neurons: NDArray[np.float32] | None = None
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
