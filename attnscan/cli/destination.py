@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.errors import OutputError, needs
 from attnscan.results.files import check_writable, write_file
-from attnscan.results.tables import Format
-from attnscan.views.pictures.look import Picture
+from attnscan.results.tables import Format, render, render_object
+from attnscan.views.pictures.look import Look, Picture
 
 if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
+
+    from attnscan.views.pictures.picture import Drawable
 
 FORMATS: tuple[Format, ...] = get_args(Format)
 PICTURES: tuple[Picture, ...] = get_args(Picture)
@@ -52,27 +54,30 @@ class Destination:
         self,
         frame: Callable[[], pd.DataFrame],
         view: Callable[[int], RenderableType],
-        picture: Callable[[Picture], bytes] | None = None,
+        drawn: Drawable | None = None,
+        patterns: Sequence[str] | None = None,
     ) -> None:
         """Write the result: as a screen of some width if the format is `table`, a picture, or else a data frame.
 
+        `drawn` is what there is a picture of, and `patterns` are those that it shows.
         Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
         """
         if self.format == "table":
             self._write(self._screen(view))
         elif self.format in PICTURES:
-            assert picture is not None  # only commands that draw are given such a format
-            self._write(picture(PICTURES[PICTURES.index(self.format)]))
+            from attnscan.views.pictures.picture import picture
+
+            assert drawn is not None  # only commands that draw are given such a format
+            look = Look(PICTURES[PICTURES.index(self.format)])
+            self._write(picture(drawn, look=look, patterns=patterns))
         else:
-            self._write(_render_frame(frame(), FORMATS[FORMATS.index(self.format)]))
+            self._write(render(frame(), FORMATS[FORMATS.index(self.format)]))
 
     def emit_object(self, made: Callable[[], dict[str, Any]]) -> None:
         """Write a result that no table holds, as JSON.
 
         Raises: as `emit`.
         """
-        from attnscan.results.tables import render_object
-
         self._write(render_object(made()))
 
     def _write(self, content: bytes) -> None:
@@ -84,21 +89,14 @@ class Destination:
     def _screen(self, view: Callable[[int], RenderableType]) -> bytes:
         from rich.console import Console
 
-        from attnscan.views.terminal.parts import render
+        from attnscan.views.terminal.parts import render as rendered
 
         console = Console()  # knows the terminal's size and colours, COLUMNS and NO_COLOR
         width = max(console.width, 40)
         if self.path is not None:
-            return render(view(width), width).encode("utf-8")
+            return rendered(view(width), width).encode("utf-8")
         color = console.color_system if console.is_terminal else None
-        text = render(view(width), width, color, console.no_color)
-        return encoded(text)
-
-
-def _render_frame(frame: pd.DataFrame, format: Format) -> bytes:
-    from attnscan.results.tables import render
-
-    return render(frame, format)
+        return encoded(rendered(view(width), width, color, console.no_color))
 
 
 def format_of(path: Path) -> Format:

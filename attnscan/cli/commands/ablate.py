@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,10 +11,6 @@ from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Wh
 from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import DRAWS, MEASURES, THRESHOLD, By
-from attnscan.views.pictures.look import Picture
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 EXAMPLES = (
     "attnscan ablate --pattern delimiter --pattern previous-word",
@@ -79,16 +75,6 @@ def ablate(
         request = AblationRequest(tuple(pattern or ()), heads, singly, top, by, draws, tuple(measure or ()))
         result = ablation.ablate(scanner, lambda: passes.read(labelled=True), request, passes.on_bad, count)
     tell(result.signature, bad=passes.bad)
+    from attnscan.views.terminal.ablation import ablation_view
 
-    def view(width: int) -> RenderableType:
-        from attnscan.views.terminal.ablation import ablation_view
-
-        return ablation_view(result, width)
-
-    def picture(format: Picture) -> bytes:
-        from attnscan.views.pictures.look import Look
-        from attnscan.views.pictures.picture import picture as drawn
-
-        return drawn(result, look=Look(format))
-
-    destination.emit(result.to_frame, view, picture)
+    destination.emit(result.to_frame, lambda width: ablation_view(result, width), result)

@@ -24,7 +24,6 @@ from attnscan.results.terms import THRESHOLD
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
 
 EXAMPLES = (
     'attnscan classify "The cat sat on the mat." "The cat lay on the rug."',
@@ -71,11 +70,9 @@ def classify(
         every_head = result.to_frame(names, without_delimiters=without_delimiters)
         return every_head.iloc[order].head(top or len(order)) if all_heads or pattern or top else every_head
 
-    def view(width: int) -> RenderableType:
-        from attnscan.views.terminal.classification import all_heads_view, classification_view
+    from attnscan.views.terminal.classification import all_heads_view, classification_view
 
-        if all_heads:
-            return all_heads_view(result, names, order[:top], width, without_delimiters)
-        return classification_view(result, names, width, top, without_delimiters)
-
-    destination.emit(frame, view)
+    if all_heads:
+        destination.emit(frame, lambda width: all_heads_view(result, names, order[:top], width, without_delimiters))
+    else:
+        destination.emit(frame, lambda width: classification_view(result, names, width, top, without_delimiters))

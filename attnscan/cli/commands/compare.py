@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,10 +11,6 @@ from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Wh
 from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.results.terms import THRESHOLD, Match
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.views.pictures.look import Picture
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 EXAMPLES = (
     "attnscan compare bundled bundled --pattern next-word",
@@ -57,16 +53,6 @@ def compare(
         result = comparison.compare(scanner, other, passes.read, match, passes.on_bad, count)
     tell(*result.signatures, bad=passes.bad)
     names = pattern or list(result.patterns)
+    from attnscan.views.terminal.comparison import comparison_view
 
-    def view(width: int) -> RenderableType:
-        from attnscan.views.terminal.comparison import comparison_view
-
-        return comparison_view(result, names, width)
-
-    def picture(format: Picture) -> bytes:
-        from attnscan.views.pictures.look import Look
-        from attnscan.views.pictures.picture import picture as drawn
-
-        return drawn(result, look=Look(format), patterns=names)
-
-    destination.emit(lambda: result.to_frame(names), view, picture)
+    destination.emit(lambda: result.to_frame(names), lambda width: comparison_view(result, names, width), result, names)

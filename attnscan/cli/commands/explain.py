@@ -25,8 +25,6 @@ from attnscan.results.heads import check_heads_are_named, heads_named, token_nam
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from attnscan.results.explanation import Explanations
 
 EXAMPLES = (
@@ -93,15 +91,13 @@ def explain(
         options = scan.options(on_long=files.on_long, predictive="off")
         explanations = _by_pairs(files, options, heads=heads, pattern=pattern)
 
-    def view(width: int) -> RenderableType:
-        from attnscan.views.terminal.explanation import explanation_view
-
-        return explanation_view(explanations, width, query)
-
     if destination.format == "json":
         destination.emit_object(explanations.to_dict)
-    else:
-        destination.emit(explanations.to_frame if query is None else lambda: explanations.token_frame(query), view)
+        return
+    from attnscan.views.terminal.explanation import explanation_view
+
+    frame = explanations.to_frame if query is None else lambda: explanations.token_frame(query)
+    destination.emit(frame, lambda width: explanation_view(explanations, width, query))
 
 
 def _by_input(

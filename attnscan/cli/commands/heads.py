@@ -28,8 +28,6 @@ from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.patterns import PATTERNS
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from attnscan.inputs.pairs import Record
     from attnscan.results.ranking import Ranking
     from attnscan.scan.per_pair import PerPairWriter
@@ -95,13 +93,12 @@ def heads(
         result, interrupted = _ranked(files, options, state, per_pair)
     names = pattern or result.scores.patterns
     shown = top or (10 if pattern else 5)
+    from attnscan.views.terminal.ranking import ranking_view
 
-    def view(width: int) -> RenderableType:
-        from attnscan.views.terminal.ranking import ranking_view
-
-        return ranking_view(result, names, shown, width, without_delimiters)
-
-    destination.emit(lambda: result.to_frame(names, top, without_delimiters=without_delimiters), view)
+    destination.emit(
+        lambda: result.to_frame(names, top, without_delimiters=without_delimiters),
+        lambda width: ranking_view(result, names, shown, width, without_delimiters),
+    )
     if interrupted:
         raise typer.Exit(130)
 

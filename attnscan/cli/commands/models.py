@@ -15,7 +15,6 @@ from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
     import pandas as pd
-    from rich.console import RenderableType
 
 EXAMPLES = (
     "attnscan models",
@@ -66,6 +65,7 @@ def _show_one(name: str, device: Device, destination: Destination) -> None:
 
     source = choose(name)  # before torch: a wrong name is answered at once
     from attnscan.studies.checkpoint import examine
+    from attnscan.views.terminal.models import checkpoint_view
 
     options = ScanOptions(model=name, device=device)
     found, patterns = examine(options, source), [pattern.id for pattern in options.patterns]
@@ -73,9 +73,4 @@ def _show_one(name: str, device: Device, destination: Destination) -> None:
     def frame() -> pd.DataFrame:
         return found.to_patterns_frame(patterns) if destination.format == "json" else found.to_frame(patterns)
 
-    def view(_: int) -> RenderableType:
-        from attnscan.views.terminal.models import checkpoint_view
-
-        return checkpoint_view(found, patterns)
-
-    destination.emit(frame, view)
+    destination.emit(frame, lambda _: checkpoint_view(found, patterns))

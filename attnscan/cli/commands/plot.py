@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -14,9 +14,6 @@ from attnscan.cli.session import classified
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
-
-if TYPE_CHECKING:
-    pass
 
 EXAMPLES = (
     'attnscan plot "The cat sat." "The cat ran." -o heads.svg',

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from attnscan.cli.messages import progress
 from attnscan.cli.options import ScanChoices, SentenceB, Where, Without, flattened
 from attnscan.cli.session import opened, tell
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 EXAMPLES = (
     'attnscan predictive "I went to the store."',
@@ -38,10 +35,6 @@ def predictive(
 
         result = dependencies(scanner, pair, report)
     tell(result.signature, length=scanner.loaded.limit)
+    from attnscan.views.terminal.dependencies import dependencies_view
 
-    def view(width: int) -> RenderableType:
-        from attnscan.views.terminal.dependencies import dependencies_view
-
-        return dependencies_view(result, width)
-
-    destination.emit(result.to_frame, view)
+    destination.emit(result.to_frame, lambda width: dependencies_view(result, width))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -12,9 +12,6 @@ from attnscan.cli.options import OneInput, ScanChoices, Token, Where, Without, c
 from attnscan.cli.session import kept
 from attnscan.results.heads import check_heads_are_named, heads_named, token_named
 from attnscan.results.terms import Sentence
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 EXAMPLES = (
     'attnscan show 0-2 "I went to the store."',
@@ -60,6 +57,7 @@ def show(
     destination = where.destination()
     result, attention = kept(given, scan.options(model=given.model))
     from attnscan.results.head_weights import HeadWeights, tokens_within
+    from attnscan.views.terminal.head_weights import head_view
 
     ends = None if window is None else [int(end) for end in window.split("-")]
     within = None if ends is None else (ends[0], ends[1])
@@ -72,10 +70,4 @@ def show(
         queries=tokens_within(attention, from_sentence, within if query is None else None, query),
         keys=tokens_within(attention, to_sentence, within),
     )
-
-    def view(width: int) -> RenderableType:
-        from attnscan.views.terminal.head_weights import head_view
-
-        return head_view(weights, width, top)
-
-    destination.emit(weights.to_frame, view)
+    destination.emit(weights.to_frame, lambda width: head_view(weights, width, top))

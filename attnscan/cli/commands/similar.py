@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -11,10 +11,6 @@ from attnscan.cli.options import PairFiles, ScanChoices, Threshold, Where, Witho
 from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import QUERIES, THRESHOLD, WITHIN
-from attnscan.views.pictures.look import Picture
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o divergence.csv")
 
@@ -57,16 +53,7 @@ def similar(
 
         result = similarity.similar(scanner, passes.read(), queries, within, passes.on_bad, count)
     tell(result.signature, bad=passes.bad)
+    from attnscan.views.terminal.similarity import similarity_view
 
-    def view(width: int) -> RenderableType:
-        from attnscan.views.terminal.similarity import similarity_view
-
-        return similarity_view(result, width, heads, nearest)
-
-    def picture(format: Picture) -> bytes:
-        from attnscan.views.pictures.look import Look
-        from attnscan.views.pictures.picture import picture as drawn
-
-        return drawn(result, look=Look(format))
-
-    destination.emit(result.to_matrix if matrix else lambda: result.to_frame(nearest), view, picture)
+    frame = result.to_matrix if matrix else lambda: result.to_frame(nearest)
+    destination.emit(frame, lambda width: similarity_view(result, width, heads, nearest), result)
