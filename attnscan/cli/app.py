@@ -30,7 +30,7 @@ COMMANDS = {
     "patterns": "Show the seven patterns and what each counts. No model is needed.",
     "models": "Show which models can run now. Or, given a checkpoint, what can be scored in it.",
 }
-"""What each command does: all that the list of commands needs, so that it imports none of them."""
+"""What each command does, for its own help and for the list of commands, which imports none of them."""
 
 
 class _QuickFlags:
@@ -73,12 +73,12 @@ class _Command(_QuickFlags, TyperCommand):
     """A command by its name; all else is imported when it is run, asked for help, or completed."""
 
     def make_context(self, *args: Any, **named: Any) -> Any:
-        """Begin to run it: first of all, find out what it takes and does."""
+        """Begin to run it: first of all, find out what it takes."""
         module = import_module(f"attnscan.cli.commands.{self.name}")
         alone = typer.Typer(add_completion=False)
         alone.command()(getattr(module, str(self.name)))
         whole = typer.main.get_command(alone)
-        self.params, self.callback, self.help = whole.params, whole.callback, whole.help
+        self.params, self.callback = whole.params, whole.callback
         self.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in module.EXAMPLES)])
         return super().make_context(*args, **named)
 

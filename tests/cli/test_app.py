@@ -31,7 +31,6 @@ def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_the_list_of_commands_says_what_each_says_itself(command: str) -> None:
-    """The list is written down apart, so that it imports no command."""
     assert COMMANDS[command] in " ".join(run(command, "--help").stdout.split())
 
 

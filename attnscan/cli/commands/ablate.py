@@ -56,7 +56,6 @@ def ablate(
     scan: Annotated[ScanChoices, Without("unit", "truncate", "predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
-    """Switch heads off, and measure what the model loses. Random heads of the same layers stand beside."""
     by_pattern = heads is None and not singly
     if not by_pattern and (pattern or top):
         raise typer.BadParameter("--pattern and --top choose by a scan: leave them out, or --heads and --each")

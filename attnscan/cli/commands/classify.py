@@ -49,7 +49,6 @@ def classify(
         Path | None, typer.Option("--save-weights", metavar="FILE.npz", help="Save the attention weights as well.")
     ] = None,
 ) -> None:
-    """Say what every head does on one input. That is one sentence, or a pair."""
     given.check()
     if given.weights is not None and save_weights is not None:
         raise typer.BadParameter("--weights has nothing to save")

@@ -32,7 +32,6 @@ def compare(
     scan: Annotated[ScanChoices, Without("model", "truncate", "predictive", "predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
-    """Compare two models' heads on the same pairs. What differs, and by how much?"""
     if "predictive" in (pattern or ()):
         raise typer.BadParameter("predictive is not compared: each model has its own idea of what it is")
     destination = where.destination(draws=True)

@@ -67,7 +67,6 @@ def explain(
     ),
     where: Where,
 ) -> None:
-    """Explain how heads make their patterns. By one input, by --pairs, or by the pairs that come along."""
     if all_heads:
         if b is not None:
             raise typer.BadParameter("--all takes the place of HEADS: give only the sentences")

@@ -63,7 +63,6 @@ def heads(
     on: ClusterChoices,
     where: Where,
 ) -> None:
-    """Rank heads for patterns over many pairs. Without --pairs, over those that come along."""
     if from_file is not None and (files.pairs or scan.model or state or per_pair):
         raise typer.BadParameter("--from needs no pairs and no model, and has nothing to keep")
     if per_pair is not None and state is not None:

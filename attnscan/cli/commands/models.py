@@ -37,7 +37,6 @@ def models(
     device: DeviceOption = "auto",
     where: Where,
 ) -> None:
-    """Show which models can run now. Or, given a checkpoint, what can be scored in it."""
     destination = where.destination()
     if checkpoint is None:
         _show_all(destination)

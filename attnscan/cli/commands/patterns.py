@@ -11,7 +11,6 @@ EXAMPLES = (
 
 
 def patterns() -> None:
-    """Show the seven patterns and what each counts. No model is needed."""
     from attnscan.views.terminal.patterns import patterns_text
 
     Destination("table")  # says so if there is no standard output

@@ -50,7 +50,6 @@ def plot(
     without_delimiters: WithoutDelimiters = False,
     scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
 ) -> None:
-    """Draw what heads do on one input, for a paper or a slide."""
     given.check()
     if (kind == "head") != (heads is not None) or (lines and kind != "head"):
         raise typer.BadParameter("--kind head needs --heads, and --heads and --lines need --kind head")

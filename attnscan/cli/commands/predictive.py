@@ -24,7 +24,6 @@ def predictive(
     scan: Annotated[ScanChoices, Without("no_related", "predictive_pairs", "seed")],
     where: Where,
 ) -> None:
-    """Say which words of one input help the model to predict which."""
     destination = where.destination()
     options = scan.options()
     from attnscan.inputs.pairs import Pair

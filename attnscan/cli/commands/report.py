@@ -49,7 +49,6 @@ def report(
     threshold: Threshold = THRESHOLD,
     scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
 ) -> None:
-    """Write one offline page to look at every head on one input. It has thumbnails, lines, neurons, scores."""
     given.check()
     to_stdout = str(output) == "-"
     if to_stdout and sys.stdout.isatty():

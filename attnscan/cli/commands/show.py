@@ -50,7 +50,6 @@ def show(
     ),
     where: Where,
 ) -> None:
-    """Show the weights of one head, or of several, on one input."""
     given.check()
     check_heads_are_named(heads)
     check_apart([where.output], [given.weights])

@@ -37,7 +37,6 @@ def similar(
     scan: Annotated[ScanChoices, Without("unit", "truncate", "predictive", "predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
-    """Find heads that attend alike. The nearest of each, groups, and with -o FILE.svg a map of all."""
     if heads is not None:
         check_heads_are_named(heads)
     destination = where.destination(draws=True)
