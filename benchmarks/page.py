@@ -114,7 +114,7 @@ def main() -> None:
         tokens, second = list(attention.tokens), attention.segments.index(1)
         layers = [layer[None] for layer in torch.from_numpy(attention.weights)]
         makers: dict[str, Callable[[], str]] = {
-            "attnscan": lambda: page(result, attention).html,
+            "attnscan": lambda: page(result).html,
             "BertViz head": lambda: head_view(layers, tokens, second, html_action="return").data,
             "BertViz model": lambda: model_view(layers, tokens, second, html_action="return").data,
         }

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from attnscan.api.given import explained, options_of
-from attnscan.errors import OptionError, needs
+from attnscan.errors import needs
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.weights import read_weights, weights_of
 from attnscan.results.classification import Classification
@@ -115,11 +115,9 @@ def page(
 
     Raises: OptionError if the result's attention was not kept; SelectionError for heads that the model has not got.
     """
-    if result.attention is None:
-        raise OptionError("the result has no attention to show", "keep it: classify(..., keep_attention=True)")
-    carried = None if heads is None else tuple(heads_named(heads, result.attention.grid))
+    carried = None if heads is None else tuple(heads_named(heads, result.kept_attention().grid))
     size = int(megabytes * 1_000_000) if megabytes else SIZE if heads is None else None
-    return page_of(result, result.attention, PageOptions(carried, neurons, size))
+    return page_of(result, PageOptions(carried, neurons, size))
 
 
 def picture(

@@ -14,7 +14,6 @@ from attnscan.scan.options import ScanOptions
 if TYPE_CHECKING:
     from attnscan.inputs.pairs import Record
     from attnscan.model.sources import Source
-    from attnscan.results.attention import Attention
     from attnscan.results.classification import Classification
     from attnscan.results.signature import Signature
     from attnscan.scan.scanner import Scanner
@@ -99,13 +98,6 @@ def classified(given: OneInput, options: ScanOptions, *, keep: bool) -> Classifi
         result = classify(scanner, pair, report, keep=keep)
     tell(result.signature, length=scanner.loaded.limit)
     return result
-
-
-def kept(given: OneInput, options: ScanOptions) -> tuple[Classification, Attention]:
-    """The same, and the attention."""
-    result = classified(given, options, keep=True)
-    assert result.attention is not None
-    return result, result.attention
 
 
 def tell(*signatures: Signature, bad: int = 0, length: int | None = None) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.errors import OptionError
 from attnscan.results.scores import FloatArray, IntArray, Scores
 from attnscan.results.signature import Signature
 from attnscan.results.terms import THRESHOLD
@@ -62,6 +63,12 @@ class Classification:
         if "delimiter" not in self.scores.patterns:
             return np.zeros(self.scores.grid)
         return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
+
+    def kept_attention(self) -> Attention:
+        """The same as `attention`. Raises: OptionError if it was not kept."""
+        if self.attention is None:
+            raise OptionError("this result has not kept its attention", "keep it: classify(..., keep_attention=True)")
+        return self.attention
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows; without `html`, that is the plain text."""

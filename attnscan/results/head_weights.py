@@ -24,14 +24,18 @@ class HeadWeights:
     """What `show` shows."""
 
     result: Classification
-    """Every head's scores on the input."""
-    attention: Attention
+    """Every head's scores on the input, and its attention."""
     heads: tuple[Head, ...]
     average: bool
     """Whether the heads' mean is meant, not each."""
     queries: tuple[int, ...]
     """Indices of tokens, in the order of the text."""
     keys: tuple[int, ...]
+
+    @property
+    def attention(self) -> Attention:
+        """The input's, whole. Raises: OptionError if it was not kept."""
+        return self.result.kept_attention()
 
     def matrices(self) -> Iterator[tuple[tuple[Head, ...], NDArray[np.float32]]]:
         """Each head's weights, or their mean, with the heads that it is of. Shape: [query, key] of those asked for."""

@@ -77,7 +77,7 @@ def _views(result: Classification) -> Markup:
         return Markup("")
     from attnscan.views.page.page import PageOptions, page
 
-    made = page(result, result.attention, PageOptions(size=_PAGE_SIZE))
+    made = page(result, PageOptions(size=_PAGE_SIZE))
     return Markup('<iframe sandbox="allow-scripts" style="{}" title="Every head" srcdoc="{}"></iframe>').format(
         _FRAME, made.html
     )

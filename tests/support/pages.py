@@ -45,7 +45,7 @@ def without_neurons(attention: Attention) -> Attention:
 def made_up(
     layers: int, heads: int, tokens: int | Sequence[str], *, neurons: int = 16, sharp: float = 1.0
 ) -> tuple[Classification, Attention]:
-    """Random queries and keys, and the weights that they make; larger numbers make sharper weights."""
+    """A result with attention made of random queries and keys, and this; larger numbers make sharper weights."""
     names = [f"word{i}" for i in range(tokens - 2)] if isinstance(tokens, int) else list(tokens)
     names, length = ["[CLS]", *names, "[SEP]"], len(names) + 2
     rng, scaling = np.random.default_rng(0), neurons**-0.5
@@ -57,8 +57,8 @@ def made_up(
     special = (True, *[False] * (length - 2), True)
     saved = SavedWeights(weights, tuple(names), segments, special, (False,) * length)
     result = classify_weights(saved, "made-up", ScanOptions())
-    attention = Attention.of(saved, result.sentence)
-    return result, replace(attention, query=query, key=key, scaling=(scaling,) * layers)
+    attention = replace(Attention.of(saved, result.sentence), query=query, key=key, scaling=(scaling,) * layers)
+    return replace(result, attention=attention), attention
 
 
 class Elements(HTMLParser):

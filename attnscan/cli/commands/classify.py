@@ -58,10 +58,10 @@ def classify(
     if save_weights is not None:
         check_writable(save_weights)
     result = classified(given, options, keep=save_weights is not None)
-    if save_weights is not None and result.attention is not None:
+    if save_weights is not None:
         from attnscan.inputs.weights import write_weights
 
-        write_file(save_weights, write_weights(result.attention.saved()))
+        write_file(save_weights, write_weights(result.kept_attention().saved()))
     names = pattern or list(result.scores.patterns)
     order = result.ranking(pattern[0] if pattern else None, without_delimiters=without_delimiters)
 

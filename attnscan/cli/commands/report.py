@@ -12,9 +12,9 @@ from attnscan.cli import completion
 from attnscan.cli.destination import write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, flattened
-from attnscan.cli.session import kept
+from attnscan.cli.session import classified
 from attnscan.results.files import check_writable, write_file
-from attnscan.results.heads import check_heads_are_named, heads_named
+from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
 
 EXAMPLES = (
@@ -59,12 +59,10 @@ def report(
         check_writable(output)
     if heads is not None:
         check_heads_are_named(heads)
-    result, attention = kept(given, scan.options(model=given.model, threshold=threshold))
-    from attnscan.views.page.page import SIZE, PageOptions, page
+    result = classified(given, scan.options(model=given.model, threshold=threshold), keep=True)
+    from attnscan.api.one_input import page
 
-    chosen = None if heads is None else tuple(heads_named(heads, attention.grid))
-    limit = int(size * 1_000_000) if size else SIZE if chosen is None else None
-    made = page(result, attention, PageOptions(chosen, not no_neurons, limit))
+    made = page(result, heads=heads, neurons=not no_neurons, megabytes=size)
     for note in made.notes:
         say(f"{note}; --heads or --size carries others")
     if to_stdout:

@@ -9,7 +9,7 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.options import OneInput, ScanChoices, Token, Where, Without, check_apart, flattened
-from attnscan.cli.session import kept
+from attnscan.cli.session import classified
 from attnscan.results.heads import check_heads_are_named, heads_named, token_named
 from attnscan.results.terms import Sentence
 
@@ -54,16 +54,16 @@ def show(
     check_heads_are_named(heads)
     check_apart([where.output], [given.weights])
     destination = where.destination()
-    result, attention = kept(given, scan.options(model=given.model))
+    result = classified(given, scan.options(model=given.model), keep=True)
     from attnscan.results.head_weights import HeadWeights, tokens_within
     from attnscan.views.terminal.head_weights import head_view
 
+    attention = result.kept_attention()
     ends = None if window is None else [int(end) for end in window.split("-")]
     within = None if ends is None else (ends[0], ends[1])
     query = None if token is None else token_named(token, attention.tokens)
     weights = HeadWeights(
         result=result,
-        attention=attention,
         heads=tuple(heads_named(heads, attention.grid)),
         average=average,
         queries=tokens_within(attention, from_sentence, within if query is None else None, query),

@@ -62,13 +62,14 @@ class Page:
     """What it does not carry for want of room, a line each."""
 
 
-def page(result: Classification, attention: Attention, options: PageOptions | None = None) -> Page:
+def page(result: Classification, options: PageOptions | None = None) -> Page:
     """Every head of one input, to look at in a browser.
 
     Scores and a thumbnail are there for all heads; weights, queries and keys for as many as fit.
+    Raises: OptionError if the result's attention was not kept.
     """
     options = options or PageOptions()
-    attention = _without_padding(attention)
+    attention = _without_padding(result.kept_attention())
     order = strongest_first(result.scores) if options.heads is None else list(options.heads)
     empty = _html(result, attention, options, Cargo(), order)
     room = float("inf") if options.size is None else options.size - len(empty.encode())

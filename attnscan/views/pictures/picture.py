@@ -116,12 +116,11 @@ def _unknown(what: str, name: str, known: Sequence[str]) -> OptionError:
 
 
 def _heads_sheet(result: Classification, heads: str | Sequence[Head], look: Look, lines: bool) -> Sheet:
-    if result.attention is None:
-        raise OptionError("this result has not kept its attention", "draw one that attnscan.classify has returned")
-    chosen = heads_named(heads, result.attention.grid)
+    attention = result.kept_attention()
+    chosen = heads_named(heads, attention.grid)
     if lines:
-        return lines_sheet(result.attention, chosen, look.width)
-    return heads_sheet(result.attention, chosen, look.width, look.vector)
+        return lines_sheet(attention, chosen, look.width)
+    return heads_sheet(attention, chosen, look.width, look.vector)
 
 
 def _scores_sheet(result: Classification, kind: Kind, look: Look, without_delimiters: bool) -> Sheet:

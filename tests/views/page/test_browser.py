@@ -94,7 +94,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
     def save(name: str, result: Classification, attention: Attention, options: PageOptions | None = None) -> Path:
         path: Path = directory / f"{name}.html"
         if not path.exists():
-            path.write_text(page(result, attention, options).html, encoding="utf-8")
+            path.write_text(page(replace(result, attention=attention), options).html, encoding="utf-8")
         return path
 
     return save

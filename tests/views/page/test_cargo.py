@@ -22,7 +22,7 @@ class TestCargo:
     def test_weights_are_as_near_as_the_page_says(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("attnscan.views.page.cargo.WEIGHT_STEPS", (steps,))
         result, attention = made_up(2, 3, 30, sharp=2)
-        made = page(result, attention)
+        made = page(result)
         elements = Elements(made.html)
         for head in elements.carried("weights"):
             carried = elements.steps_of("weights-{}-{}".format(*head)) / elements.facts["weightSteps"]
@@ -31,7 +31,7 @@ class TestCargo:
         assert f"rounded to within {at_most(0.5 / steps)}" in elements.text["rounding"]
 
     def test_a_short_input_is_carried_with_the_finest_steps_and_whole(self, small: tuple) -> None:
-        made = page(*small)
+        made = page(small[0])
         elements = Elements(made.html)
         assert elements.facts["weightSteps"] == max(WEIGHT_STEPS) and made.notes == ()
         assert len(elements.carried("weights")) == len(elements.carried("neurons")) == 12
@@ -39,7 +39,7 @@ class TestCargo:
     @pytest.mark.parametrize("size", [None, 150_000])
     def test_logits_are_as_near_as_the_page_says(self, size: int | None) -> None:
         result, attention = made_up(2, 3, 30, sharp=2)
-        elements = Elements(page(result, attention, PageOptions(size=size)).html)
+        elements = Elements(page(result, PageOptions(size=size)).html)
         errors = []
         for head in elements.carried("neurons"):
             name = "{}-{}".format(*head)
@@ -54,7 +54,7 @@ class TestCargo:
 
     @pytest.mark.parametrize("sharp", [0.01, 0.5, 2, 10])
     def test_144_heads_at_128_tokens_take_at_most_two_megabytes(self, sharp: float) -> None:
-        made = page(*made_up(12, 12, 128, neurons=64, sharp=sharp))
+        made = page(made_up(12, 12, 128, neurons=64, sharp=sharp)[0])
         assert len(made.html.encode()) <= SIZE == 2_000_000
         elements = Elements(made.html)
         assert len(elements.carried("weights")) == 144 or any("weights" in note for note in made.notes)
@@ -71,9 +71,9 @@ class TestCargo:
         assert set(order[: len(best)]) == best
 
     def test_what_does_not_fit_is_left_out_from_the_end_and_said(self) -> None:
-        result, attention = made_up(4, 6, 60, neurons=32, sharp=3)
-        whole = len(page(result, attention, PageOptions(size=None)).html)
-        made = page(result, attention, PageOptions(size=whole // 2))
+        result, _ = made_up(4, 6, 60, neurons=32, sharp=3)
+        whole = len(page(result, PageOptions(size=None)).html)
+        made = page(result, PageOptions(size=whole // 2))
         elements = Elements(made.html)
         weights, neurons = elements.carried("weights"), elements.carried("neurons")
         order = strongest_first(result.scores)
@@ -85,27 +85,28 @@ class TestCargo:
         assert len(elements.facts["rows"]) == 24 and elements.facts["side"] > 0
 
     def test_named_heads_are_carried_whatever_they_take(self, small: tuple) -> None:
-        elements = Elements(page(*small, PageOptions(heads=((2, 3), (0, 1)), size=None)).html)
+        elements = Elements(page(small[0], PageOptions(heads=((2, 3), (0, 1)), size=None)).html)
         assert elements.carried("weights") == elements.carried("neurons") == [(2, 3), (0, 1)]
         assert elements.facts["best"] == "2-3" and "--heads" in elements.facts["whyNoWeights"]
 
     def test_why_there_are_no_neurons(self, small: tuple) -> None:
         result, attention = small
-        without = Elements(page(result, attention, PageOptions(neurons=False)).html)
+        without = Elements(page(result, PageOptions(neurons=False)).html)
         assert without.carried("neurons") == [] and "--no-neurons" in without.facts["neuron"]["whyNone"]
-        saved = Elements(page(result, without_neurons(attention)).html)
+        bare = replace(result, attention=without_neurons(attention))
+        saved = Elements(page(bare).html)
         assert saved.facts["neuron"]["whyNone"] == "saved weights hold no queries and keys"
-        model = replace(result, signature=replace(result.signature, read_by="output_attentions"))
-        assert "architecture" in Elements(page(model, without_neurons(attention)).html).facts["neuron"]["whyNone"]
+        model = replace(bare, signature=replace(result.signature, read_by="output_attentions"))
+        assert "architecture" in Elements(page(model).html).facts["neuron"]["whyNone"]
 
     def test_each_different_mask_is_carried_once(self, small: tuple) -> None:
         result, attention = small
         band = np.abs(np.subtract.outer(np.arange(10), np.arange(10))) < 3
         visible = np.stack([band, np.ones_like(band), band])
-        elements = Elements(page(result, replace(attention, visible=visible)).html)
+        elements = Elements(page(replace(result, attention=replace(attention, visible=visible))).html)
         assert elements.facts["maskOfLayer"] == [0, 1, 0]
         assert_array_equal(elements.bytes_of("mask-0").reshape(10, 10), band)
-        assert Elements(page(result, attention).html).facts["maskOfLayer"] == []
+        assert Elements(page(result).html).facts["maskOfLayer"] == []
 
     def test_thumbnails_hold_the_largest_weight_of_each_cell(self) -> None:
         _, attention = made_up(1, 2, 64)
@@ -117,15 +118,15 @@ class TestCargo:
     def test_padding_is_not_shown(self, small: tuple) -> None:
         result, attention = small
         padded = replace(attention, sentence=(*attention.sentence[:-2], -2, -2))
-        elements = Elements(page(result, padded).html)
+        elements = Elements(page(replace(result, attention=padded)).html)
         assert len(elements.facts["tokens"]) == 8
         steps = elements.steps_of("weights-0-0").reshape(8, 8) / elements.facts["weightSteps"]
         assert np.abs(steps - attention.weights[0, 0, :8, :8]).max() < 1e-4
 
 
 def test_scores_are_those_of_the_csv(small: tuple) -> None:
-    result, attention = small
-    facts = Elements(page(result, attention).html).facts
+    result, _ = small
+    facts = Elements(page(result).html).facts
     for rows, left_out in (([facts["columns"], *facts["rows"]], False), (facts["onWords"], True)):
         frame = result.to_frame(without_delimiters=left_out)
         expected = list(csv.reader(io.StringIO(render(frame, "csv").decode())))

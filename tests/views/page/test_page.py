@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from pages import HOSTILE, Elements, made_up
 
+from attnscan.errors import OptionError
 from attnscan.safe_text import plain
 from attnscan.views.page import page as page_module
 from attnscan.views.page.page import page
@@ -20,23 +21,23 @@ WEB = Path(page_module.__file__).parent / "web"
 
 class TestSafety:
     def test_hostile_text_adds_no_element_and_no_attribute(self) -> None:
-        harmless = Elements(page(*made_up(1, 2, ["word"] * len(HOSTILE))).html)
-        result, attention = made_up(1, 2, HOSTILE)
+        harmless = Elements(page(made_up(1, 2, ["word"] * len(HOSTILE))[0]).html)
+        result, _ = made_up(1, 2, HOSTILE)
         signature = replace(result.signature, model=HOSTILE[0], revision=HOSTILE[1], device=HOSTILE[2])
-        hostile = Elements(page(replace(result, signature=signature, notes=HOSTILE[:3]), attention).html)
+        hostile = Elements(page(replace(result, signature=signature, notes=HOSTILE[:3])).html)
         extra = [("p", {})] * 3  # the notes
         assert len(hostile.tags) == len(harmless.tags) + len(extra)
         assert {tag for tag, _ in hostile.tags} == {tag for tag, _ in harmless.tags}
         assert {name for _, names in hostile.tags for name in names} == {name for _, of in harmless.tags for name in of}
 
     def test_hostile_text_reads_back_as_text_with_control_characters_visible(self) -> None:
-        elements = Elements(page(*made_up(1, 2, HOSTILE)).html)
+        elements = Elements(page(made_up(1, 2, HOSTILE)[0]).html)
         assert elements.facts["tokens"] == ["[CLS]", *map(plain, HOSTILE), "[SEP]"]
         assert len(Elements(f"<p>{' '.join(HOSTILE[:3])}</p>").tags) > 1  # a control: unescaped, it adds elements
         assert not re.search("[\x00-\x08\x0b-\x1f\u2028\u202a-\u202e\ud800-\udfff]", "".join(elements.facts["tokens"]))
 
     def test_the_policy_allows_the_pages_own_script_and_style_alone(self, small: tuple) -> None:
-        html = page(*small).html
+        html = page(small[0]).html
         (policy,) = [of["content"] for tag, of in Elements(html).tags if tag == "meta" and "http-equiv" in of]
         rules = dict(rule.strip().split(" ", 1) for rule in str(policy).split(";"))
         for rule, pattern in (
@@ -50,7 +51,7 @@ class TestSafety:
         assert rules == {"img-src": "data:", "base-uri": "'none'", "form-action": "'none'"}
 
     def test_nothing_is_fetched_and_nothing_runs_from_an_attribute(self, small: tuple) -> None:
-        for tag, attributes in Elements(page(*small).html).tags:
+        for tag, attributes in Elements(page(small[0]).html).tags:
             assert not [name for name in attributes if name.startswith("on") or name in ("style", "src", "srcset")]
             assert tag == "link" or "href" not in attributes
             assert tag != "link" or str(attributes["href"]).startswith("data:")
@@ -61,11 +62,16 @@ class TestSafety:
         assert not re.search(as_html + r"|fetch\(|XMLHttp|https?:|</script|<!--", path.read_text(encoding="utf-8"))
 
     def test_every_file_of_the_folder_is_in_the_page(self, small: tuple) -> None:
-        html = page(*small).html
+        html = page(small[0]).html
         for path in WEB.iterdir():
             assert path.name == "frame.html.j2" or path.read_text(encoding="utf-8").strip() in html
 
 
+def test_a_result_without_attention_has_no_page(small: tuple) -> None:
+    with pytest.raises(OptionError, match="this result has not kept its attention; keep it: classify"):
+        page(replace(small[0], attention=None))
+
+
 @pytest.mark.parametrize(("tokens", "right_to_left"), [(["שלום", "עולם"], True), (["hello", "שלום", "world"], False)])
 def test_the_direction_of_the_text(tokens: list[str], right_to_left: bool) -> None:
-    assert Elements(page(*made_up(1, 1, tokens)).html).facts["rightToLeft"] is right_to_left
+    assert Elements(page(made_up(1, 1, tokens)[0]).html).facts["rightToLeft"] is right_to_left
