@@ -23,7 +23,7 @@ from attnscan.scan.cluster.blocks import BlockFiles
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import Choices, ClusterOptions, ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
-from attnscan.scan.scanner import OnPairs, Scanner
+from attnscan.scan.scanner import Scanner
 from attnscan.scan.stream import OnBad
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.studies import ablation, comparison, explanation, similarity
@@ -38,8 +38,7 @@ def rank_heads(pairs: Pairs, *, model: str | None = None, **options: Unpack[Choi
 
     Raises: as `classify`.
     """
-    with Scanner(options_of(model, {"on_long": "truncate", **options})) as scanner:
-        return replace(_ranked(scanner, records_of(pairs)), html=ranking_html)
+    return _ranked(options_of(model, {"on_long": "truncate", **options}), records_of(pairs))
 
 
 def rank_files(
@@ -65,7 +64,7 @@ def rank_files(
     names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
     place = None if per_pair is None else Path(per_pair)
     if cluster is None:
-        return replace(_ranked_here(scored, names, columns, on_bad, place), html=ranking_html)
+        return _ranked(scored, read_pairs(names, columns, on_bad) if names else shipped_pairs(), on_bad, place)
     if not names:
         raise OptionError("a cluster reads files, and none is named", "name files that all of its machines can read")
     from attnscan.scan.cluster.scan import scan_on_ray
@@ -178,26 +177,17 @@ def compare(
 
 
 def _ranked(
-    scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None = None, on_pairs: OnPairs | None = None
+    options: ScanOptions, records: Iterable[Record], on_bad: OnBad | None = None, per_pair: Path | None = None
 ) -> Ranking:
-    state = ScanState()
-    for after in scan(scanner, records, on_bad=on_bad, on_pairs=on_pairs):
-        state = after
-    return state.finish(scanner, on_pairs=on_pairs)
-
-
-def _ranked_here(
-    options: ScanOptions,
-    names: Sequence[str],
-    columns: Sequence[str] | None,
-    on_bad: OnBad | None,
-    per_pair: Path | None,
-) -> Ranking:
-    records = read_pairs(names, columns, on_bad) if names else shipped_pairs()
+    """The heads ranked here; `per_pair` is a file for the scores of every pair."""
     ids = [pattern.id for pattern in options.patterns]
     keeping = nullcontext() if per_pair is None else PerPairWriter(per_pair, ids)
     with Scanner(options) as scanner, keeping as writer:
-        ranking = _ranked(scanner, records, on_bad, None if writer is None else writer.write)
+        on_pairs = None if writer is None else writer.write
+        state = ScanState()
+        for after in scan(scanner, records, on_bad=on_bad, on_pairs=on_pairs):
+            state = after
+        ranking = state.finish(scanner, on_pairs=on_pairs)
         if writer is not None:
             writer.finish(ranking.signature, ranking.scores.grid)
-    return ranking
+    return replace(ranking, html=ranking_html)

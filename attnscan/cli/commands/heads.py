@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, nullcontext
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -108,11 +108,14 @@ def _ranked(
     """The heads ranked over all pairs, or those up to Ctrl-C; and whether that came."""
     passes = Passes(files)
     records = passes.read()
-    source = chosen(options)
+    source, ids = chosen(options), [pattern.id for pattern in options.patterns]
+    from attnscan.scan.per_pair import PerPairWriter
+    from attnscan.scan.state import held
+
     with (
-        _held(state_file),
+        held(state_file) if state_file else nullcontext(),
         opened(options, source) as scanner,
-        _pair_writer(per_pair, options) as writer,
+        PerPairWriter(per_pair, ids) if per_pair else nullcontext() as writer,
     ):
         result, interrupted = _scanned(scanner, records, passes, state_file, writer)
     tell(result.signature, bad=passes.bad)
@@ -168,19 +171,3 @@ def _ranked_on(cluster: ClusterOptions, files: PairFiles, options: ScanOptions, 
         say(f"skipped: {error}")
     tell(result.signature, bad=bad.count)
     return result
-
-
-def _held(path: Path | None) -> AbstractContextManager[None]:
-    if path is None:
-        return nullcontext()
-    from attnscan.scan.state import held
-
-    return held(path)
-
-
-def _pair_writer(path: Path | None, options: ScanOptions) -> AbstractContextManager[PerPairWriter | None]:
-    if path is None:
-        return nullcontext()
-    from attnscan.scan.per_pair import PerPairWriter
-
-    return PerPairWriter(path, [pattern.id for pattern in options.patterns])
