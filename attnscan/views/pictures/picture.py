@@ -17,7 +17,7 @@ from attnscan.views.pictures.head_weights import heads_sheet, lines_sheet
 from attnscan.views.pictures.look import Look
 from attnscan.views.pictures.map import map_sheet
 from attnscan.views.pictures.scores import layers_sheet, scores_sheet
-from attnscan.views.pictures.sheet import Sheet, drawing
+from attnscan.views.pictures.sheet import drawing
 from attnscan.views.pictures.similarity import similarity_sheet
 
 Drawable = Classification | Ablation | Similarity | Comparison
@@ -47,20 +47,7 @@ def picture(
     without_delimiters: bool = False,
     patterns: Sequence[str] | None = None,
 ) -> bytes:
-    """A picture of a result, as a file's content: the same bytes for the same result.
-
-    The result decides what can be drawn. Of a classification that is one of four kinds:
-
-    - `map`: what each head does on words, as the map on the terminal
-    - `scores`: every head's score for each pattern, on one scale
-    - `layers`: the best and the mean score of every layer for each pattern
-    - `head`: the weights of some `heads`, token by token, as heat maps or as `lines`
-
-    An ablation is drawn as what heads are worth, with errors; a similarity as a map of all heads, where near ones
-    attend alike; a comparison as every head's score in one model against that in the other, for some `patterns` or all.
-
-    `scores` and `layers` can be drawn `without_delimiters`. `heads` are `"2-0,6-11"`, `"layer:2"`, `"all"`, or
-    (layer, head) each; the classification must have kept its attention.
+    """What `attnscan.picture` says, as a file's content: the same bytes for the same result.
 
     Raises: OptionError if the result has no such picture, or the picture no such option; SelectionError for heads that
     are not there, or too many for the width.
@@ -76,10 +63,18 @@ def picture(
                 sheet = similarity_sheet(result, look.width)
             case Comparison():
                 sheet = comparison_sheet(result, _scored(patterns, result.patterns), look.width)
+            case _ if kind == "map":
+                sheet = map_sheet(result, look.width)
             case _ if kind == "head":
-                sheet = _heads_sheet(result, heads, look, lines)
+                attention, chosen = result.kept_attention(), heads_named(heads, result.scores.grid)
+                if lines:
+                    sheet = lines_sheet(attention, chosen, look.width)
+                else:
+                    sheet = heads_sheet(attention, chosen, look.width, look.vector)
+            case _ if kind == "layers":
+                sheet = layers_sheet(result, look.width, result.scores.table(without_delimiters))
             case _:
-                sheet = _scores_sheet(result, kind, look, without_delimiters)
+                sheet = scores_sheet(result, look.width, result.scores.table(without_delimiters), look.vector)
         signature = result.signatures[0] if isinstance(result, Comparison) else result.signature
         return sheet.to_bytes(look.format, signature, kind)
 
@@ -113,20 +108,3 @@ def _scored(patterns: Sequence[str] | None, scored: Sequence[str]) -> Sequence[s
 
 def _unknown(what: str, name: str, known: Sequence[str]) -> OptionError:
     return OptionError(what, nearest(name, known, f"there is {', '.join(known)}"))
-
-
-def _heads_sheet(result: Classification, heads: str | Sequence[Head], look: Look, lines: bool) -> Sheet:
-    attention = result.kept_attention()
-    chosen = heads_named(heads, attention.grid)
-    if lines:
-        return lines_sheet(attention, chosen, look.width)
-    return heads_sheet(attention, chosen, look.width, look.vector)
-
-
-def _scores_sheet(result: Classification, kind: Kind, look: Look, without_delimiters: bool) -> Sheet:
-    if kind == "map":
-        return map_sheet(result, look.width)
-    table = result.scores.table(without_delimiters)
-    if kind == "layers":
-        return layers_sheet(result, look.width, table)
-    return scores_sheet(result, look.width, table, look.vector)
