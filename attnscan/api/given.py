@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 
 from attnscan.errors import OptionError, nearest
 from attnscan.inputs.pairs import Pair, Record
-from attnscan.results.heads import Head, head_name
 from attnscan.scan.options import Choices, ScanOptions
 from attnscan.scoring.patterns import PATTERNS, chosen
 
@@ -35,11 +34,6 @@ def explained(model: str | None, pattern: str | None, options: Choices) -> ScanO
         hint = nearest(str(pattern), names, f"there are {', '.join(names)}")
         raise OptionError(f"there is no pattern '{pattern}'", hint)
     return result
-
-
-def heads_text(heads: str | Sequence[Head]) -> str:
-    """Heads as the command line names them."""
-    return heads if isinstance(heads, str) else ",".join(map(head_name, heads))
 
 
 def records_of(pairs: Pairs, labels: Iterable[str] = ()) -> Iterator[Record]:

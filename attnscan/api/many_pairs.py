@@ -9,13 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Unpack
 
-from attnscan.api.given import Pairs, explained, heads_text, options_of, read_again, records_of
+from attnscan.api.given import Pairs, explained, options_of, read_again, records_of
 from attnscan.errors import InputError, OptionError, nearest
 from attnscan.inputs.pairs import Record, read_pairs, shipped_pairs
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import Comparison
 from attnscan.results.explanation import Explanations
-from attnscan.results.heads import Head, heads_named
+from attnscan.results.heads import Head, head_name, heads_named
 from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
 from attnscan.results.terms import DRAWS, MEASURES, QUERIES, WITHIN, By, Match
@@ -126,7 +126,7 @@ def ablate(
     competing = (*PATTERNS, *(pattern for pattern in asked.patterns if pattern not in PATTERNS))
     request = AblationRequest(
         patterns=tuple(pattern.id for pattern in asked.patterns),
-        heads=None if heads is None else heads_text(heads),
+        heads=heads if heads is None or isinstance(heads, str) else ",".join(map(head_name, heads)),
         singly=singly,
         top=top,
         by=by,

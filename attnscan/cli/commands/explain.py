@@ -33,10 +33,6 @@ EXAMPLES = (
 )
 
 
-def _pattern(name: str | None) -> str | None:
-    return None if name is None else pattern_name(name)
-
-
 @flattened
 def explain(
     *,
@@ -56,7 +52,7 @@ def explain(
             "--pattern",
             "-p",
             metavar="PATTERN",
-            callback=_pattern,
+            callback=lambda name: None if name is None else pattern_name(name),
             autocompletion=completion.patterns,
             help="Explain this one. [default: each head's own]",
         ),

@@ -69,7 +69,5 @@ def _show_one(name: str, device: Device, destination: Destination) -> None:
     options = ScanOptions(model=name, device=device)
     found, patterns = examine(options, source), [pattern.id for pattern in options.patterns]
 
-    def frame() -> pd.DataFrame:
-        return found.to_patterns_frame(patterns) if destination.format == "json" else found.to_frame(patterns)
-
-    destination.emit(frame, lambda _: checkpoint_view(found, patterns))
+    frame = found.to_patterns_frame if destination.format == "json" else found.to_frame
+    destination.emit(lambda: frame(patterns), lambda _: checkpoint_view(found, patterns))

@@ -10,6 +10,7 @@ import base64
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -79,13 +80,7 @@ def load(attention: Attention, order: Sequence[Head], room: float, *, neurons: b
     masks, mask_of_layer = _masks(attention.visible)
     room -= len(thumbnails) + sum(len(each) + _BESIDE for each in masks)
     neurons = neurons and attention.query is not None
-
-    def weights_of(head: Head, steps: int) -> str:
-        return _packed_weights(attention.weights[head], steps)
-
-    def neurons_of(head: Head, steps: int) -> Neurons:
-        return _packed_neurons(attention, head, steps)
-
+    weights_of, neurons_of = partial(_packed_weights, attention), partial(_packed_neurons, attention)
     steps, weights = _finest(WEIGHT_STEPS, order, room * _WEIGHTS_SHARE if neurons else room, weights_of, len)
     room -= sum(len(each) + _BESIDE for each in weights.values())
     carried: dict[Head, Neurons] = {}
@@ -149,8 +144,8 @@ def _finest(
     return steps, fitting
 
 
-def _packed_weights(weights: NDArray[np.float32], steps: int) -> str:
-    return _compressed(_planes(np.rint(weights * steps).astype(np.uint16)))
+def _packed_weights(attention: Attention, head: Head, steps: int) -> str:
+    return _compressed(_planes(np.rint(attention.weights[head] * steps).astype(np.uint16)))
 
 
 def _packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
