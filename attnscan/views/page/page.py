@@ -80,7 +80,6 @@ def page(result: Classification, options: PageOptions | None = None) -> Page:
 def _html(
     result: Classification, attention: Attention, options: PageOptions, cargo: Cargo, order: Sequence[Head]
 ) -> str:
-    style, script = _style(), _script()
     html: str = _template().render(
         title=plain(result.signature.model),
         signature={name: plain(str(value)) for name, value in asdict(result.signature).items()},
@@ -94,10 +93,6 @@ def _html(
         left_out=_left_out(cargo, order, options, attention),
         weight_error=at_most(cargo.weight_error),
         logit_error=at_most(cargo.logit_error) if cargo.neurons else "",
-        style=Markup(style),
-        script=Markup(script),
-        style_hash=_hash(style),
-        script_hash=_hash(script),
         data=_json(_facts(result, attention, options, cargo, order)),
         thumbnails=cargo.thumbnails,
         masks=cargo.masks,
@@ -252,18 +247,12 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _style() -> str:
-    return (_WEB / "style.css").read_text(encoding="utf-8")
-
-
-@cache
-def _script() -> str:
-    return "\n".join((_WEB / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
-
-
-@cache
 def _template() -> Any:
+    """The frame, with style and scripts in it."""
+    style = (_WEB / "style.css").read_text(encoding="utf-8")
+    script = "\n".join((_WEB / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
+    web = {"style": Markup(style), "script": Markup(script), "style_hash": _hash(style), "script_hash": _hash(script)}
     environment = Environment(
         loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
-    return environment.get_template("frame.html.j2")
+    return environment.get_template("frame.html.j2", globals=web)
