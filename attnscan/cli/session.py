@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from attnscan.cli.messages import WITHOUT_TAP, progress, say
 from attnscan.cli.options import OneInput, PairFiles
 from attnscan.errors import InputError, PairsError
+from attnscan.model import sources
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
@@ -65,9 +66,7 @@ class Passes:
 
 def chosen(options: ScanOptions) -> Source:
     """The model that was asked for, before torch is imported: a wrong name is answered at once."""
-    from attnscan.model.sources import choose
-
-    source = choose(options.model)
+    source = sources.choose(options.model)
     say(source.note)
     return source
 

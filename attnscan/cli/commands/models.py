@@ -10,7 +10,7 @@ import typer
 from attnscan.cli import completion
 from attnscan.cli.destination import Destination
 from attnscan.cli.options import DeviceOption, Where, flattened
-from attnscan.model.sources import Device
+from attnscan.model import sources
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
@@ -59,10 +59,8 @@ def _show_all(destination: Destination) -> None:
     destination.emit(frame, lambda _: models_view(catalog))
 
 
-def _show_one(name: str, device: Device, destination: Destination) -> None:
-    from attnscan.model.sources import choose
-
-    source = choose(name)  # before torch: a wrong name is answered at once
+def _show_one(name: str, device: sources.Device, destination: Destination) -> None:
+    source = sources.choose(name)  # before torch: a wrong name is answered at once
     from attnscan.studies.checkpoint import examine
     from attnscan.views.terminal.models import checkpoint_view
 

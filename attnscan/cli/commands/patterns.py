@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attnscan.cli.destination import Destination, encoded, write_stdout
+from attnscan.views.terminal.patterns import patterns_text
 
 EXAMPLES = (
     "attnscan patterns",
@@ -11,7 +12,5 @@ EXAMPLES = (
 
 
 def patterns() -> None:
-    from attnscan.views.terminal.patterns import patterns_text
-
     Destination("table")  # says so if there is no standard output
     write_stdout(encoded(patterns_text()))
