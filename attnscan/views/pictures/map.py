@@ -91,12 +91,6 @@ class _Entry:
     def width(self) -> float:
         return (_SWATCH + 0.04 if self.color else 0) + width_of(self.text) + 0.12
 
-    def draw(self, sheet: Sheet, x: float, y: float) -> None:
-        if self.color is None:
-            sheet.text(x, y, self.text)
-        else:
-            sheet.entry(x, y, self.text, self.color, self.opacity, mark=self.mark, side=_SWATCH)
-
 
 def _label_key(result: Classification, width: float) -> list[_Entry]:
     """Each label that there is, and how many heads have it."""
@@ -123,4 +117,8 @@ def _height_of(entries: Sequence[_Entry], width: float) -> float:
 def _draw_key(sheet: Sheet, entries: Sequence[_Entry], y: float) -> None:
     places = flowed([entry.width for entry in entries], sheet.width - 2 * MARGIN)
     for entry, (x, line) in zip(entries, places, strict=True):
-        entry.draw(sheet, MARGIN + x, y + (line + 0.5) * _KEY_LINE)
+        place = MARGIN + x, y + (line + 0.5) * _KEY_LINE
+        if entry.color is None:
+            sheet.text(*place, entry.text)
+        else:
+            sheet.entry(*place, entry.text, entry.color, entry.opacity, mark=entry.mark, side=_SWATCH)

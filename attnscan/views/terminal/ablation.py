@@ -34,17 +34,13 @@ def _table(found: Ablation, quantity: Quantity, width: int) -> Iterator[Renderab
         yield Text("nothing to measure it by", style="dim")
         return
     grid = columns(("switched off",), ("heads", "without", "others", "effect", "± se"), ("",))
-    shown = sorted(effects, key=_rank) if found.alone else effects
+    shown = sorted(effects, key=lambda effect: (np.isnan(effect.loss), -effect.loss)) if found.alone else effects
     most = max((abs(effect.loss) for effect in effects if not np.isnan(effect.loss)), default=0.0)
     for effect in shown[: _SHOWN_SINGLE if found.alone else None]:
         grid.add_row(*_row(effect, most, width))
     yield grid
     if found.alone and len(shown) > _SHOWN_SINGLE:
         yield Text(f"and {len(shown) - _SHOWN_SINGLE} heads that matter less; --csv lists all", style="dim")
-
-
-def _rank(effect: Effect) -> float:
-    return float("inf") if np.isnan(effect.loss) else -effect.loss
 
 
 def _row(effect: Effect, most: float, width: int) -> tuple[RenderableType, ...]:

@@ -75,14 +75,11 @@ def _map(shown: HeadWeights, matrix: NDArray[np.float32]) -> Iterator[Renderable
     for query, weights in zip(shown.queries, matrix, strict=True):
         line = _query(shown, query)
         for weight in weights:
-            line.append(_cell(float(weight)), _MARK if weight >= _LEVELS[-1][0] else "dim")
+            mark = next((mark for level, mark in _LEVELS if weight >= level), "· ")
+            line.append(mark, _MARK if weight >= _LEVELS[-1][0] else "dim")
         yield line.append(" ").append_text(_best(shown, weights))
     legend = "  ".join(f"{mark} {level:g}" for level, mark in reversed(_LEVELS))
     yield Text(f"Queries down, keys across. From a weight of:  {legend}", style="dim")
-
-
-def _cell(weight: float) -> str:
-    return next((mark for level, mark in _LEVELS if weight >= level), "· ")
 
 
 def _best(shown: HeadWeights, weights: NDArray[np.float32]) -> Text:
