@@ -40,6 +40,7 @@ def pattern_rows(
     result: Classification, patterns: Iterable[str], top: int, *, without_delimiters: bool = False
 ) -> Iterator[PatternRow]:
     """A row for each pattern with its `top` strongest heads, and one for the heads without a pattern."""
+    scores = result.scores.table(without_delimiters).score
     for pattern in (*patterns, MIXED):
         heads, on_words = (str(int((labels == pattern).sum())) for labels in (result.label, result.content_label))
         counts = heads, "–" if pattern == "delimiter" else on_words
@@ -47,22 +48,12 @@ def pattern_rows(
             yield PatternRow(pattern, counts, (), "no pattern is far enough above chance")
         elif pattern in result.not_measured:
             yield PatternRow(pattern, ("", ""), (), f"not measured: {plain(result.not_measured[pattern])}")
-        elif (strongest := _strongest(result, pattern, top, without_delimiters)) is None:
+        elif np.isnan(score := scores[..., result.scores.patterns.index(pattern)]).all():
             yield PatternRow(pattern, counts, (), "no word of this input is eligible")
         else:
-            yield PatternRow(pattern, counts, strongest, "")
-
-
-def _strongest(
-    result: Classification, pattern: str, top: int, without_delimiters: bool
-) -> tuple[tuple[Head, float], ...] | None:
-    """The best heads of a pattern; None if no head has a score."""
-    score = result.scores.table(without_delimiters).score[..., result.scores.patterns.index(pattern)]
-    if np.isnan(score).all():
-        return None
-    order = result.ranking(pattern, without_delimiters=without_delimiters)[:top]
-    best = [divmod(int(flat), score.shape[1]) for flat in order]
-    return tuple((head, float(score[head])) for head in best)
+            order = result.ranking(pattern, without_delimiters=without_delimiters)[:top]
+            best = [divmod(int(flat), score.shape[1]) for flat in order]
+            yield PatternRow(pattern, counts, tuple((head, float(score[head])) for head in best), "")
 
 
 def notes(result: Classification) -> tuple[str, ...]:

@@ -30,7 +30,9 @@ def _rows(found: Ablation, width: float) -> Sheet:
     left = MARGIN + min(width / 3, max(map(width_of, texts))) + 0.08
     for i, quantity in enumerate(found.quantities):
         top = MARGIN + i * height
-        sheet.text(MARGIN, top + LINE / 2, shortened(_title(quantity), width - 2 * MARGIN))
+        sense = "less is a loss" if quantity.larger_is_better else "more is a loss"
+        title = f"{quantity.name}: effect in {quantity.unit}, ± 2 se ({sense})"
+        sheet.text(MARGIN, top + LINE / 2, shortened(title, width - 2 * MARGIN))
         box = Box(left, top + 1.3 * LINE, width - left - MARGIN - 0.1, len(names) * _ROW)
         effects = found.of(quantity)
         _axis(sheet, box, span := _span(effects))
@@ -39,11 +41,6 @@ def _rows(found: Ablation, width: float) -> Sheet:
             sheet.text(left - 0.06, y, shortened(texts[row], left), align="right")
             _point(sheet, box, y, effect, span)
     return sheet
-
-
-def _title(quantity: Quantity) -> str:
-    sense = "less is a loss" if quantity.larger_is_better else "more is a loss"
-    return f"{quantity.name}: effect in {quantity.unit}, ± 2 se ({sense})"
 
 
 def _span(effects: Sequence[Effect]) -> tuple[float, float]:
