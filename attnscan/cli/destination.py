@@ -104,12 +104,10 @@ def format_of(path: Path) -> Format:
 
     Raises: OutputError if it stands for none.
     """
-    try:
-        return SUFFIXES[path.suffix.lower()]
-    except KeyError:
-        raise OutputError(
-            f"cannot tell the format of {path} by its suffix", f"use one of {' '.join(SUFFIXES)}, or pass --format"
-        ) from None
+    if (suffix := path.suffix.lower()) not in SUFFIXES:
+        known = " ".join(SUFFIXES)
+        raise OutputError(f"cannot tell the format of {path} by its suffix", f"use one of {known}, or pass --format")
+    return SUFFIXES[suffix]
 
 
 def picture_format_of(path: Path) -> Picture:

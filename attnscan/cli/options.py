@@ -75,10 +75,6 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-def _pattern_names(names: list[str] | None) -> list[str]:
-    return list(dict.fromkeys(pattern_name(name) for name in names or ()))
-
-
 def pattern_name(name: str) -> str:
     """The name as it is. Raises: typer.BadParameter if no pattern has it."""
     known = [pattern.id for pattern in PATTERNS]
@@ -105,7 +101,7 @@ Patterns = Annotated[
         "--pattern",
         "-p",
         metavar="PATTERN",
-        callback=_pattern_names,
+        callback=lambda names: list(dict.fromkeys(map(pattern_name, names or ()))),
         autocompletion=completion.patterns,
         help="Show this pattern only. May be repeated.",
     ),

@@ -31,13 +31,16 @@ def classification_view(
     """One input at a glance: its tokens, the heads of each pattern, the map of all heads."""
     beside = width - _BESIDE
     shown = top or max(3, (beside + 2) // _ENTRY)
-    rows = pattern_rows(result, patterns, shown, without_delimiters=without_delimiters)
+    grid = columns(("pattern",), ("heads", "on words"), ("strongest heads",), header="bold")
+    for row in pattern_rows(result, patterns, shown, without_delimiters=without_delimiters):
+        strongest = Text(row.why_none, style="dim") if row.why_none else _strongest(result, row, beside)
+        grid.add_row(named(row.pattern), *row.counts, strongest)
     return Group(
         _title(result),
         "",
         *_tokens(result, width),
         "",
-        _pattern_table(result, rows, beside),
+        grid,
         *_table_notes(result, without_delimiters),
         "",
         *_map(result, width),
@@ -83,14 +86,6 @@ def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:
         yield grid
         if len(wrapped) > len(shown):
             yield Text(f"  … {len(tokens)} tokens in all", style="dim")
-
-
-def _pattern_table(result: Classification, rows: Iterable[PatternRow], beside: int) -> RenderableType:
-    grid = columns(("pattern",), ("heads", "on words"), ("strongest heads",), header="bold")
-    for row in rows:
-        strongest = Text(row.why_none, style="dim") if row.why_none else _strongest(result, row, beside)
-        grid.add_row(named(row.pattern), *row.counts, strongest)
-    return grid
 
 
 def _strongest(result: Classification, row: PatternRow, width: int) -> Text:
