@@ -60,6 +60,8 @@ def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
         {"unit": "word"},
         {"related": False},
         {"seed": 1},
+        {"predictive_words": 9},
+        {"predictive_pairs": 5},
         {"on_long": "skip"},
         {"patterns": PATTERNS[:2]},
         {"predictive": "distance"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,17 @@ def test_known_dependencies_come_out_with_their_analytic_values_and_order() -> N
     assert_allclose([found.matrix[place] for place in others], 0, atol=1e-5)
     assert found.target[2, 5] == 1 and 0 < found.target[2, 3] < 1
     assert set(np.flatnonzero(found.target.any(axis=1))) == {2, 4}  # words that depend on nothing are not eligible
+
+
+def test_a_word_is_as_likely_as_all_of_its_pieces_together() -> None:
+    """Tokens 2 and 3 are one word, and token 5 helps both of them."""
+    influence = torch.zeros(8, 8)
+    influence[2, 5], influence[3, 5] = 3.0, 1.0
+    loaded, encoded = _constructed(influence)
+    words = replace(encoded, unit=(0, 1, 2, 2, 3, 4, 5, 6))
+    matrix = _help(loaded, words, "cpmi", most_words=32, batch_tokens=40).matrix
+    assert matrix[2, 4] == pytest.approx(_log_p(3.0) + _log_p(1.0) - 2 * _log_p(0.0), abs=1e-5)
+    assert matrix[4, 2] == pytest.approx(0, abs=1e-5)
 
 
 def test_special_tokens_are_neither_hidden_nor_asked() -> None:

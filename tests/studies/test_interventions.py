@@ -56,3 +56,20 @@ def test_positions_of_every_family_can_be_moved_or_are_said_not_to_be(family: st
             moved = _weights(tap, changed)
         assert torch.equal(_weights(tap, inputs), plain)  # nothing is left behind
     assert (family in NOT_MOVED) == torch.equal(moved, plain)
+
+
+def test_inputs_of_a_small_batch_that_runs_repeated_keep_their_own_orders() -> None:
+    """Two inputs of three tokens run as many times over: each is moved as it is alone."""
+    model = tiny_model("bert", TAPPED["bert"])
+    inputs = {name: values[:2, :3] for name, values in tiny_inputs().items()}
+    orders = torch.tensor([[0, 2, 1], [2, 1, 0]])
+    positions = Positions(model, inputs)
+    with Tap(model) as tap:
+        with positions.reordered(inputs, orders) as changed:
+            found = Collected()
+            tap.run(changed, found)
+            together = found.layer(0)
+        for row in (0, 1):
+            alone = {name: values[row : row + 1] for name, values in inputs.items()}
+            with positions.reordered(alone, orders[row : row + 1]) as changed:
+                assert_allclose(_weights(tap, changed)[0], together[row], atol=1e-6)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnscan.model.loading import LoadedModel, _device, _dtype
+from attnscan.model.loading import LoadedModel, _device
 from attnscan.model.sources import Device, Dtype, Source
 
 _MOST = 12  # of them, the one that was asked for last at the end
@@ -36,7 +36,8 @@ class LoadedModels:
     def __call__(self, source: Source, device: Device = "auto", dtype: Dtype = "auto") -> LoadedModel:
         """Raises: what `load` raises."""
         files = _files(source.location)
-        key = (files, source.location, source.revision, source.sha256, _device(device), _dtype(dtype, device))
+        number = "float32" if dtype == "auto" else dtype
+        key = (files, source.location, source.revision, source.sha256, _device(device), number)
         kept = self._kept.pop(key, None)
         if kept is None:
             loaded = self.anew(source, device, dtype)

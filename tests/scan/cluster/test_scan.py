@@ -24,13 +24,14 @@ from typer.testing import CliRunner
 from attnscan.cli.app import app
 from attnscan.errors import AttnscanError, DeviceError, EngineError, OutputError, PairsError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.pairs import read_pairs
+from attnscan.inputs.pairs import Pair, read_pairs
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.per_pair import PerPairWriter, rank_file
 from attnscan.scan.scanner import Scanner
+from attnscan.scan.seen import Seen
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 ray = pytest.importorskip("ray")
@@ -212,6 +213,13 @@ def test_samples_of_shards_merge_into_the_sample_of_all(toy: str, files: list[st
     merged_sample = added(plan, blocks[::-1]).state.seen.sample
     assert [(key, pair) for key, _, pair in merged_sample] == [(key, pair) for key, _, pair in whole.seen.sample]
     assert merged(ScanState(), whole, 3).seen.sample == whole.seen.sample[:3]
+
+
+def test_of_a_pair_that_is_there_twice_the_first_place_counts() -> None:
+    first, later = (("hash", place, Pair("the cat")) for place in ((0, 4), (1, 2)))
+    for places in ((first, later), (later, first)):
+        one, other = (ScanState(Seen(sample=(place,))) for place in places)
+        assert merged(one, other, 5).seen.sample == (first,)
 
 
 def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) -> None:
