@@ -8,18 +8,17 @@ from attnscan.model.masks import visible_keys
 
 
 def test_a_causal_mask_is_told_beside_padding() -> None:
-    """Two tokens of padding spread over everything, as softmax does where all is hidden; the words look back."""
+    """Two tokens of padding in front spread over everything, as softmax does where all is hidden; words look back."""
     weights = torch.tensor(
         [
-            [1.0, 0.0, 0.0, 0.0],
-            [0.5, 0.5, 0.0, 0.0],
             [0.25, 0.25, 0.25, 0.25],
             [0.25, 0.25, 0.25, 0.25],
+            [0.0, 0.0, 1.0, 0.0],
+            [0.0, 0.0, 0.5, 0.5],
         ]
     )[None, None]
-    visible = visible_keys(weights, torch.tensor([[True, True, False, False]]))[0]
-    assert visible[:2].tolist() == [[True, False, False, False], [True, True, False, False]]
-    assert not visible[:, 2:].any()
+    visible = visible_keys(weights, torch.tensor([[False, False, True, True]]))[0]
+    assert visible[2:].tolist() == [[False, False, True, False], [False, False, True, True]]
 
 
 def test_without_padding_every_distance_that_any_head_attends_to_is_seen() -> None:
