@@ -5,7 +5,6 @@ Deciding needs neither torch nor transformers, so a wrong name is answered at on
 
 from __future__ import annotations
 
-import http.client
 import importlib.util
 import json
 import os
@@ -13,8 +12,6 @@ import queue
 import re
 import shlex
 import threading
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -201,6 +198,10 @@ def hub_answers(patience: float = HUB_PATIENCE) -> bool:
 
     Asked in a thread of its own: a name server that is silent holds a request up far beyond its timeout.
     """
+    import http.client  # with them comes much that `--help` does without
+    import urllib.error
+    import urllib.request
+
     from huggingface_hub import constants
 
     if constants.HF_HUB_OFFLINE:
