@@ -28,7 +28,7 @@ SAYS = {
     "rank_heads.sh": ["read by         the tap", "D delimiter"],
     "saved_weights.py": ["next-word", "delimiter"],
     "saved_weights.sh": ["D delimiter", "The 3 strongest of 64 weights"],
-    "studies.py": ["masked-lm", "groups of heads within 0.1 nats", "0 scores differ over 12 pairs"],
+    "studies.py": ["0-2,1-8     cls", "groups of heads within 0.1 nats", "0 scores differ over 12 pairs"],
     "spreadsheet.py": ["heads.xlsx: 72 heads, 7 patterns"],
     "spreadsheet.sh": ["heads.xlsx: 72 heads, 7 patterns"],
 }
