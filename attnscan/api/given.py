@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, repeat
 
 from attnscan.errors import OptionError, nearest
@@ -34,6 +34,13 @@ def explained(model: str | None, pattern: str | None, options: Choices) -> ScanO
         hint = nearest(str(pattern), names, f"there are {', '.join(names)}")
         raise OptionError(f"there is no pattern '{pattern}'", hint)
     return result
+
+
+def check_known(what: str, value: str, known: Sequence[str]) -> None:
+    """Raises: OptionError for a value that there is not."""
+    if value not in known:
+        hint = nearest(str(value), known, f"there are {', '.join(known)}")
+        raise OptionError(f"there is no {what} '{value}'", hint)
 
 
 def records_of(pairs: Pairs, labels: Iterable[str] = ()) -> Iterator[Record]:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
+from typing import Unpack, get_args
 
-from attnscan.api.given import Pairs, explained, options_of, read_again, records_of
-from attnscan.errors import InputError, OptionError, nearest
+from attnscan.api.given import Pairs, check_known, explained, options_of, read_again, records_of
+from attnscan.errors import InputError, OptionError
 from attnscan.inputs.pairs import Record, read_pairs, shipped_pairs
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import Comparison
@@ -85,7 +85,7 @@ def explain_over(
     model: str | None = None,
     **options: Unpack[Choices],
 ) -> Explanations:
-    """The same by many sentences or pairs, read one by one.
+    """How heads make their patterns, as `explain` says it, by many sentences or pairs, read one by one.
 
     Raises: as `explain`.
     """
@@ -118,9 +118,8 @@ def ablate(
     switched off.
     """
     for name in measures:
-        if name not in MEASURES:
-            hint = nearest(name, MEASURES, f"there are {', '.join(MEASURES)}")
-            raise OptionError(f"there is no measure '{name}'", hint)
+        check_known("measure", name, MEASURES)
+    check_known("by", by, get_args(By))
     named = heads is not None or singly
     asked = options_of(model, {"on_long": "truncate", "predictive": "off" if named else "auto", **options})
     competing = (*PATTERNS, *(pattern for pattern in asked.patterns if pattern not in PATTERNS))
@@ -167,6 +166,7 @@ def compare(
 
     Raises: as `classify`; ModelError if the models' heads cannot be matched.
     """
+    check_known("match", match, get_args(Match))
     if options.get("predictive", "off") != "off":
         raise OptionError("predictive is not compared: each model has its own idea of what it is", "leave it out")
     drawn = [pattern for pattern in PATTERNS if pattern.target is not None]
