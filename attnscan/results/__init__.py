@@ -1,6 +1,7 @@
 """What is found, as frozen tables, and how it is written: numpy and pandas, no torch.
 
 terms.py           words and defaults that results and options share
+intervals.py       what standard errors say: intervals, p-values, false discoveries
 scores.py          every head's score on every pattern, and labels by them
 signature.py       where a result comes from
 classification.py  one input: every head's scores and labels

@@ -53,6 +53,15 @@ class Seen:
         )
 
 
+def half(pair: Pair, seed: int) -> int:
+    """Which half of all pairs a pair is in, 0 or 1, by a hash of its sentences and a seed.
+
+    What is chosen by one half and measured by the other owes nothing to luck; a pair that is there twice is in one.
+    """
+    text = [sentence.encode() for sentence in pair.sentences]
+    return int(hashed(str(seed).encode(), *text)[-1], 16) & 1  # the last bit: samples are drawn by the first ones
+
+
 def no_pair(purpose: str) -> InputError:
     """What is to be raised at the end of a stream without pairs for that purpose."""
     return InputError(f"there is no pair {purpose}", "give a file with at least one pair that is not skipped")
