@@ -114,6 +114,8 @@ class EncodedBatch:
     """Bool [batch, query, key]: near in the model's embeddings; None if that was not asked for."""
     unit: Tensor | None = None
     """[batch, token]: the unit of each token, -1 for padding; None where every token is a unit."""
+    visible: Tensor | None = None
+    """Bool [batch, query, key]: which units a unit may see; None where every unit may see all."""
     model_inputs: dict[str, Tensor] = field(default_factory=dict)
     """What the model's forward takes; each [batch, token]."""
     inputs: tuple[EncodedInput, ...] = ()
@@ -130,15 +132,34 @@ class EncodedBatch:
 
     @cached_property
     def same_sentence(self) -> Tensor:
-        """Both are words, of one sentence. Shape: [batch, query, key], bool."""
-        return _equal(self.sentence, self.word)
+        """Both are words, of one sentence, and the query may see the key. Shape: [batch, query, key], bool."""
+        return self._seen(_equal(self.sentence, self.word))
 
     @cached_property
     def alike(self) -> Tensor:
-        """Both are words with a letter or digit, identical or related. Shape: [batch, query, key], bool."""
+        """Both are words with a letter or digit, identical or related, and the query may see the key.
+
+        Shape: [batch, query, key], bool.
+        """
         content = self.word & ~self.punctuation
         alike = _equal(self.text_id, content)
-        return alike if self.related is None else alike | (self.related & content[:, :, None] & content[:, None, :])
+        if self.related is not None:
+            alike |= self.related & content[:, :, None] & content[:, None, :]
+        return self._seen(alike)
+
+    def _seen(self, cells: Tensor) -> Tensor:
+        return cells if self.visible is None else cells & self.visible
+
+    def under(self, visible: Tensor) -> EncodedBatch:
+        """The same batch under a layer's mask. A unit of several tokens sees what any of them sees, any of its tokens.
+
+        Shape: `visible` [batch, query token, key token], bool.
+        """
+        if self.unit is not None:
+            width = self.word.shape[1]
+            into = (self.unit[..., None] == torch.arange(width, device=self.unit.device)).float()
+            visible = into.transpose(1, 2) @ visible.float() @ into > 0
+        return replace(self, visible=visible)
 
     def to(self, device: torch.device) -> EncodedBatch:
         """The same batch on another device."""

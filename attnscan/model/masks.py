@@ -68,3 +68,8 @@ def visible_keys(weights: Tensor, present: Tensor | None) -> Tensor:
     offsets[(place[None].expand(batch, -1, -1) + keys)[used]] = True
     visible = offsets[place + keys].expand(batch, length, keys)
     return visible if present is None else visible & present.bool()[:, None, :]
+
+
+def same_or(before: Tensor, now: Tensor) -> Tensor:
+    """The mask of the layer before, if this layer's is equal: what follows from an object is worked out once."""
+    return before if torch.equal(before, now) else now

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from attnscan.model.attention_function import AttentionFunction, attention_of, is_modified
-from attnscan.model.masks import Mask, Untappable, visible_keys
+from attnscan.model.masks import Mask, Untappable, same_or, visible_keys
 from attnscan.model.running import accepted, failed
 from attnscan.model.without_tap import shown_weights
 
@@ -163,9 +163,11 @@ class Tap(AttentionFunction):
             own = {k: v[part, :length] if isinstance(v, Tensor) else v for k, v in inputs.items()}
             every_layer = shown_weights(self.model, own)
             grid = (len(every_layer), every_layer[0].shape[1])
+            visible = torch.zeros(0)
             for layer, weights in enumerate(every_layer):
-                visible = weights.new_zeros(*whole, whole[1], dtype=torch.bool)
-                visible[part, :length, :length] = visible_keys(weights, None)
+                own_visible = weights.new_zeros(*whole, whole[1], dtype=torch.bool)
+                own_visible[part, :length, :length] = visible_keys(weights, None)
+                visible = same_or(visible, own_visible)
                 heads = slice(0, grid[1])
                 consume(AttentionBlock(grid, layer, part, heads, weights.float(), visible, None, None, None, None))
 

@@ -7,8 +7,11 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from attnscan.results.scores import IntArray, Scores
+from attnscan.results.heads import Head
+from attnscan.results.intervals import half_width
+from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.signature import Signature
 
 if TYPE_CHECKING:
@@ -21,6 +24,8 @@ class Ranking:
 
     scores: Scores
     signature: Signature
+    ranked_by: Scores | None = None
+    """What heads are ranked by, where that is not `scores`: scores by the other half of the pairs."""
     html: Callable[[Ranking], str] | None = field(default=None, repr=False, compare=False)
     """Writes what a notebook shows of it."""
 
@@ -30,7 +35,22 @@ class Ranking:
 
     def order(self, pattern: str, *, without_delimiters: bool = False) -> IntArray:
         """All heads, best first by score on `pattern`. Shape: [layer x head], heads counted layer by layer."""
-        return self.scores.table(without_delimiters).ranked(self.scores.patterns.index(pattern))
+        scores = self.ranked_by or self.scores
+        return scores.table(without_delimiters).ranked(scores.patterns.index(pattern))
+
+    def leads(self, pattern: str, *, without_delimiters: bool = False) -> Leads:
+        """By how much the head of each rank is above the next, with errors of that difference's own."""
+        order = self.order(pattern, without_delimiters=without_delimiters)
+        table, p = self.scores.table(without_delimiters), self.scores.patterns.index(pattern)
+        return Leads.of(table, p, order[:-1], order[1:])
+
+    def close_to_best(self, pattern: str, *, without_delimiters: bool = False) -> list[Head]:
+        """The heads that cannot be told from the best by these pairs, best first."""
+        order = self.order(pattern, without_delimiters=without_delimiters)
+        table, p = self.scores.table(without_delimiters), self.scores.patterns.index(pattern)
+        leads = Leads.of(table, p, np.broadcast_to(order[0], order[1:].shape), order[1:])
+        width = self.scores.grid[1]
+        return [divmod(int(flat), width) for flat in order[1:][~leads.sure & ~np.isnan(leads.difference)]]
 
     def to_frame(
         self, patterns: Sequence[str] | None = None, top: int | None = None, *, without_delimiters: bool = False
@@ -41,14 +61,40 @@ class Ranking:
         table, heads = self.scores.table(without_delimiters), self.scores.grid[1]
         parts = []
         for pattern in patterns or self.scores.patterns:
-            order = self.order(pattern, without_delimiters=without_delimiters)[:top]
+            order = self.order(pattern, without_delimiters=without_delimiters)
+            leads = self.leads(pattern, without_delimiters=without_delimiters)
             p = self.scores.patterns.index(pattern)
             layer, head = np.divmod(order, heads)
             columns = {"model": self.signature.model, "pattern": pattern, "rank": np.arange(1, len(order) + 1)}
             columns |= {"layer": layer, "head": head}
             for name in ("score", "chance", "above_chance", "se", "n", "pairs"):
                 columns[name] = getattr(table, name)[layer, head, p]
-            parts.append(pd.DataFrame(columns))
+            columns |= {"low": table.interval[0][layer, head, p], "high": table.interval[1][layer, head, p]}
+            columns |= {"lead": np.append(leads.difference, np.nan), "lead_se": np.append(leads.se, np.nan)}
+            columns["self"] = table.itself[layer, head, p]
+            parts.append(pd.DataFrame(columns).head(top or len(order)))
         frame = pd.concat(parts, ignore_index=True)
-        frame.attrs = {"signature": asdict(self.signature)}
+        frame.attrs = {"signature": asdict(self.signature), "split": self.ranked_by is not None}
         return frame
+
+
+@dataclass(frozen=True)
+class Leads:
+    """By how much some heads are above others. Shape: each [comparison]."""
+
+    difference: FloatArray
+    """Of scores; NaN where one has none."""
+    se: FloatArray
+    """Its standard error, paired and clustered by pair; NaN below two pairs, or where it was not kept."""
+    sure: NDArray[np.bool_]
+    """Whether the difference is farther from 0 than its 95 % interval is wide."""
+
+    @classmethod
+    def of(cls, table: ScoreTable, pattern: int, heads: IntArray, others: IntArray) -> Leads:
+        """Of some heads above as many others, all counted layer by layer."""
+        score, pairs = table.score[..., pattern].ravel(), table.pairs[..., pattern].ravel()
+        difference: FloatArray = score[heads] - score[others]
+        between = table.se_between
+        se: FloatArray = np.full(heads.shape, np.nan) if between is None else between[pattern, heads, others]
+        width = half_width(se, np.minimum(pairs[heads], pairs[others]))
+        return cls(difference, se, difference > width)

@@ -8,6 +8,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.results.intervals import half_width
+from attnscan.results.terms import Scored
+
 MIXED = "mixed"
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -15,7 +18,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Every head's score on every pattern. Shape: each [layer, head, pattern]; NaN if no query was eligible."""
+    """Every head's score on every pattern. Shape: each [..., layer, head, pattern]; NaN if no query was eligible."""
 
     score: FloatArray
     """Mean weight on target over all eligible queries, in [0, 1]."""
@@ -29,6 +32,12 @@ class ScoreTable:
     """Pairs that had any."""
     share: FloatArray
     """For a pattern that is a part of a wider one: its part of that one's weight, on the same queries."""
+    itself: FloatArray
+    """How much of the score is a word's weight on itself."""
+    se_between: FloatArray | None = None
+    """Standard error of the difference between any two heads' scores, paired; None if it was not kept.
+
+    Shape: [pattern, layer x head, layer x head]."""
 
     @cached_property
     def above_chance(self) -> FloatArray:
@@ -36,6 +45,12 @@ class ScoreTable:
         with np.errstate(invalid="ignore", divide="ignore"):
             above = (self.score - self.chance) / (1 - self.chance)
         return np.where(self.chance < 1 - 1e-9, above, np.nan)
+
+    @cached_property
+    def interval(self) -> tuple[FloatArray, FloatArray]:
+        """The score's 95 % interval, within [0, 1], by t with one degree of freedom fewer than pairs."""
+        width = half_width(self.se, self.pairs)
+        return (self.score - width).clip(0), (self.score + width).clip(max=1)
 
     def ranked(self, pattern: int) -> IntArray:
         """All heads, best first by score on a pattern, those without one last.
@@ -49,14 +64,19 @@ class ScoreTable:
 class Scores:
     """The scores of every head of a model."""
 
-    patterns: tuple[str, ...]
-    part_of: tuple[str | None, ...]
+    scored: tuple[Scored, ...]
+    """The patterns, in the order of every table."""
     every_key: ScoreTable
     """With the weights as they are."""
     words_only: ScoreTable
     """What each head does otherwise: weights on special tokens removed, rows renormalised over words."""
     entropy: FloatArray
     """Mean row entropy of all words' weights, in nats. Shape: [layer, head]."""
+
+    @property
+    def patterns(self) -> tuple[str, ...]:
+        """The patterns' names."""
+        return tuple(pattern.id for pattern in self.scored)
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -71,20 +91,30 @@ class Scores:
     def ranked_labels(self, table: ScoreTable, rank: int, threshold: float) -> NDArray[np.str_]:
         """The pattern that each head follows most (rank 0) or next (rank 1), or `mixed`.
 
-        Patterns compete by how far they are above chance. A part of a wider pattern does not compete: it
-        takes the wider one's heads where two thirds of their weight lie on it.
+        Patterns compete by how far they are above chance. A pattern and its part have one place between them: it goes
+        to the part if that is farther above chance, or has two thirds of the whole's weight on its own queries. A
+        pattern that is of others does not compete where more than two thirds of its score is the word itself.
 
-        Shape: [layer, head].
+        Shape: [..., layer, head], as the table has it.
         """
         above = np.where(np.isnan(table.above_chance), -np.inf, table.above_chance)
-        competing = [p for p, whole in enumerate(self.part_of) if whole not in self.patterns]
+        names = np.broadcast_to(np.asarray(self.patterns), above.shape).copy()
+        for p, pattern in enumerate(self.scored):
+            if pattern.of_others:
+                above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
+        for p, pattern in enumerate(self.scored):
+            if pattern.part_of in self.patterns:
+                whole = self.patterns.index(pattern.part_of)
+                wins = (above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)
+                names[..., whole][wins] = pattern.id
+                above[..., whole] = np.maximum(above[..., whole], above[..., p])
+        competing = [p for p, pattern in enumerate(self.scored) if pattern.part_of not in self.patterns]
         if rank >= len(competing):
-            return np.full(self.grid, MIXED)
+            return np.full(above.shape[:-1], MIXED)
         order = np.argsort(-above[..., competing], axis=-1, kind="stable")[..., rank]
-        winner = np.take(competing, order)
-        best = np.take_along_axis(above, winner[..., None], axis=-1)[..., 0]
-        labels: NDArray[np.str_] = np.where(best >= threshold, np.asarray(self.patterns)[winner], MIXED)
-        for p, whole in enumerate(self.part_of):
-            if whole in self.patterns:
-                labels = np.where((labels == whole) & (table.share[..., p] >= 2 / 3), self.patterns[p], labels)
+        winner = np.take(competing, order)[..., None]
+        best = np.take_along_axis(above, winner, axis=-1)[..., 0]
+        labels: NDArray[np.str_] = np.where(
+            best >= threshold, np.take_along_axis(names, winner, axis=-1)[..., 0], MIXED
+        )
         return labels

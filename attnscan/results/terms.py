@@ -5,6 +5,7 @@ No numpy, so that the command line can offer them before it has imported anythin
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal
 
 HelpMeasure = Literal["cpmi", "distance"]
@@ -25,3 +26,14 @@ QUERIES = 16
 """Words of an input whose attention is compared between heads."""
 WITHIN = 0.1
 """In nats: heads of one group are on average no farther apart than this."""
+
+
+@dataclass(frozen=True)
+class Scored:
+    """A pattern that heads were scored for, and how it takes part in labels."""
+
+    id: str
+    part_of: str | None = None
+    """The wider pattern that this is a part of."""
+    of_others: bool = False
+    """Whether a head that looks at the word itself alone does not follow it, though that one is a target, too."""

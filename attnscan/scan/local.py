@@ -7,17 +7,51 @@ from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial, reduce
 from operator import add
+from typing import Any
 
+from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.dependencies import Help
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
+from attnscan.results.signature import Signature
 from attnscan.scan.scanner import OnPairs, Scanner
-from attnscan.scan.seen import Seen, no_pair
+from attnscan.scan.seen import Seen, half, no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream
 from attnscan.scoring.predictive import Report
 from attnscan.scoring.sums import ScoreSums
+
+
+@dataclass(frozen=True)
+class ScanSums:
+    """What has been summed of pairs: of those that scores are told by and, where heads are ranked by others, of those.
+
+    They add.
+    """
+
+    told: ScoreSums | None = None
+    ranked: ScoreSums | None = None
+    """None unless options say `split`."""
+
+    def __add__(self, other: ScanSums) -> ScanSums:
+        return ScanSums(_added(self.told, other.told), _added(self.ranked, other.ranked))
+
+    @property
+    def any(self) -> ScoreSums | None:
+        """Either of the two; None if nothing has been summed."""
+        return self.told or self.ranked
+
+    def ranking(self, signature: Signature, *, split: bool) -> Ranking:
+        """Every head ranked.
+
+        Raises: InputError if there was no pair, or with `split` none in one of the halves.
+        """
+        if self.any is None:
+            raise no_pair("to score")
+        if self.told is None or (split and self.ranked is None):
+            raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
+        return Ranking(self.told.finish(), signature, self.ranked.finish() if self.ranked else None)
 
 
 @dataclass(frozen=True)
@@ -25,7 +59,7 @@ class ScanState:
     """What a scan has found so far: enough to go on from, or to finish with."""
 
     seen: Seen = field(default_factory=Seen)
-    sums: ScoreSums | None = None
+    sums: ScanSums = field(default_factory=ScanSums)
 
     def finish(
         self,
@@ -37,14 +71,12 @@ class ScanState:
     ) -> Ranking:
         """The ranking of what has been seen, `predictive` measured on its sample now.
 
-        Raises: InputError if nothing has.
+        Raises: InputError if nothing has, or with `split` nothing in one of the halves.
         """
-        if self.sums is None:
-            raise no_pair("to score")
         sums, seen = self.sums, self.seen
         if predictive and scanner.measure is not None:
             sums += predictive_sums(scanner, seen.sample, report, on_pairs)
-        return Ranking(sums.finish(), scanner.signature(seen))
+        return sums.ranking(scanner.signature(seen), split=scanner.options.split)
 
 
 def scan(
@@ -71,18 +103,28 @@ def scan(
                 if on_pairs is not None:
                     for own in kept:
                         on_pairs(*own)
-                sums = batch_sums if sums is None else sums + batch_sums
+                sums += batch_sums
             if window_done:
                 yield ScanState(stream.seen, sums)
 
 
 def _scored(
     scanner: Scanner, batch: Sequence[EncodedInput], *, with_pairs: bool
-) -> tuple[ScoreSums, list[tuple[Sequence[int], Mapping[str, FloatArray]]]]:
+) -> tuple[ScanSums, list[tuple[Sequence[int], Mapping[str, FloatArray]]]]:
     """The sums of a batch; beside them what `on_pairs` is to be given, if it is wanted."""
     kept: list[tuple[Sequence[int], Mapping[str, FloatArray]]] = []
-    sums = scanner.score(batch, on_pairs=(lambda *own: kept.append(own)) if with_pairs else None)
-    return sums, kept
+    return _summed(scanner, batch, on_pairs=(lambda *own: kept.append(own)) if with_pairs else None), kept
+
+
+def _summed(scanner: Scanner, inputs: Sequence[EncodedInput], **how: Any) -> ScanSums:
+    """The sums of some inputs, scored as `how` says, each half by itself if heads are ranked by one of them."""
+    if not scanner.options.split:
+        return ScanSums(scanner.score(inputs, products=True, **how))
+    halves: tuple[list[EncodedInput], list[EncodedInput]] = [], []
+    for one in inputs:
+        halves[half(Pair(*one.sentences), scanner.options.seed)].append(one)
+    told, ranked = (scanner.score(own, products=True, **how) if own else None for own in halves)
+    return ScanSums(told, ranked)
 
 
 def predictive_sums(
@@ -90,7 +132,7 @@ def predictive_sums(
     sample: Sequence[tuple[str, int, Pair]],
     report: Report | None = None,
     on_pairs: OnPairs | None = None,
-) -> ScoreSums:
+) -> ScanSums:
     """The sums of `predictive` alone, on a sample of pairs as `Seen` holds it."""
     cutting = replace(scanner.options, on_long="truncate")
     inputs = [replace(scanner.encode(pair, cutting), number=number) for _, number, pair in sample]
@@ -102,4 +144,9 @@ def predictive_sums(
         if report is not None:
             report(len(helps), len(sample))
     asked = zip(inputs, helps, strict=True)
-    return reduce(add, (scanner.score([one], [own], on_pairs=on_pairs, only=["predictive"]) for one, own in asked))
+    how = {"on_pairs": on_pairs, "only": ["predictive"]}
+    return reduce(add, (_summed(scanner, [one], helps=[own], **how) for one, own in asked))
+
+
+def _added(one: ScoreSums | None, other: ScoreSums | None) -> ScoreSums | None:
+    return one + other if one is not None and other is not None else one or other

@@ -13,7 +13,7 @@ from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.keeper import AttentionKeeper
-from attnscan.model.masks import visible_keys
+from attnscan.model.masks import same_or, visible_keys
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
@@ -25,7 +25,7 @@ from attnscan.scan.seen import Seen
 from attnscan.scoring.predictive import Report
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
-from attnscan.scoring.targets import targets_of
+from attnscan.scoring.targets import Targets
 
 
 def classify(scanner: Scanner, pair: Pair, report: Report | None = None, *, keep: bool = False) -> Classification:
@@ -69,11 +69,12 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
     encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
     batch = collate([encoded])
     grid = (saved.attention.shape[0], saved.attention.shape[1])
-    scorer = Scorer(batch, targets_of(batch, options.patterns))
+    scorer = Scorer(Targets(batch, options.patterns))
     everything = slice(None)
     seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
+    visible = torch.zeros(0)
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
-        visible = visible_keys(weights, seen)
+        visible = same_or(visible, visible_keys(weights, seen))
         scorer(AttentionBlock(grid, layer, everything, everything, weights, visible, None, None, None, None))
     signature = signed(
         options,

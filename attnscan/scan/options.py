@@ -44,6 +44,8 @@ class ScanOptions:
     """Of many inputs, how many are asked for `predictive`: a sample drawn with `seed`."""
     seed: int = 0
     """For everything that is drawn at random."""
+    split: bool = False
+    """Of many pairs: rank heads by one half of them, drawn with `seed`, and score them by the other."""
     patterns: tuple[Pattern, ...] = PATTERNS
 
     def __post_init__(self) -> None:
@@ -87,6 +89,7 @@ class Choices(TypedDict, total=False):
     predictive_words: int
     predictive_pairs: int
     seed: int
+    split: bool
     patterns: Sequence[PatternLike]
 
 

@@ -1,7 +1,8 @@
 """Every pair's score of every head and pattern, in a Parquet file, for statistics of one's own; and back to a ranking.
 
-Columns: `pair` (its number in the input, from 1), `layer`, `head`, `pattern`; `score`, `chance` and `n` with every key;
-`words_score`, `words_chance` and `words_n` with words alone. A row is left out where the pair has no eligible query.
+Columns: `pair` (its number in the input, from 1), `layer`, `head`, `pattern`; `score`, `chance`, `self` (how much of
+the score is a word's weight on itself) and `n` with every key; `words_score`, `words_chance`, `words_self` and
+`words_n` with words alone. A row is left out where the pair has no eligible query. The rows of a pair stand together.
 
 A cluster writes a directory of such files, in which `pair` is the number in the pair's own file, whose name is one
 column more, `file`. What one file says of itself in its metadata stands there in `_common_metadata`.
@@ -14,25 +15,27 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, fields
-from functools import partial
+from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnscan.errors import OutputError, PairsError, needs
 from attnscan.results.files import begun, explained, settle
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import FloatArray, IntArray, Scores
+from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
-from attnscan.scoring.sums import Sums
+from attnscan.results.terms import Scored
+from attnscan.scoring.sums import KINDS, ScoreSums
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_KINDS = ("", "words_")  # with every key, with words alone
+_PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
+_AT_ONCE = 256  # pairs of a file that are added together
 _MAX_HEADS = 1 << 20  # of a file that is read: layers x heads
 _COMMON = "_common_metadata"  # what Parquet's readers call a file that holds no rows
 _PART = re.compile(r"[a-z0-9-]{1,40}")
@@ -98,11 +101,12 @@ def pair_table(
         "head": place[2].astype(np.int32),
         "pattern": arrow.DictionaryArray.from_arrays(place[3].astype(np.int8), list(patterns)),
     }
-    for prefix, kind in zip(_KINDS, ("every_key", "words_only"), strict=True):
+    for prefix, kind in zip(_PREFIXES, KINDS, strict=True):
         count = sums[f"{kind}.n"][place]
         with np.errstate(invalid="ignore", divide="ignore"):
             columns[f"{prefix}score"] = sums[f"{kind}.weight"][place] / count
             columns[f"{prefix}chance"] = sums[f"{kind}.chance"][place] / count
+            columns[f"{prefix}self"] = sums[f"{kind}.itself"][place] / count
         columns[f"{prefix}n"] = count.astype(np.int64)
     return arrow.table(columns)
 
@@ -128,7 +132,7 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
 
     Raises: PairsError if it is another one, or damaged, or lacks one of the `wanted` patterns.
     """
-    _, parquet = _pyarrow()
+    _pyarrow()
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise PairsError(f"{path} is not a regular file", "name a file that --per-pair wrote")
     try:
@@ -137,12 +141,11 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
         patterns = tuple(about["patterns"])
         if not 0 < layers * heads <= _MAX_HEADS or len(patterns) > 127:
             raise ValueError("a grid of no model")
-        sums = [Sums(*np.zeros((len(fields(Sums)), layers, heads, len(patterns)))) for _ in _KINDS]
-        for name in files:
-            with parquet.ParquetFile(name) as file:
-                for rows in file.iter_batches(batch_size=1 << 16):
-                    more = _summed(rows, patterns, (layers, heads))
-                    sums = [before + own for before, own in zip(sums, more, strict=True)]
+        scored, nothing = tuple(map(Scored, patterns)), np.full((layers, heads), np.nan)
+        sums = ScoreSums.of(_of_pairs(_NO_ROWS, (layers, heads, len(patterns))), scored, nothing, 0, products=True)
+        for rows in _whole_pairs(files, patterns, (layers, heads)):
+            pairs = _of_pairs(rows, (layers, heads, len(patterns)))
+            sums += ScoreSums.of(pairs, scored, nothing, 0, products=True)
         signature = Signature(**about["signature"])
     except FileNotFoundError:
         raise PairsError(f"there is no file {path}", "check the path") from None
@@ -156,10 +159,7 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
             f"{path} has no scores for {', '.join(missing)}: it holds {', '.join(patterns)}",
             "run heads --per-pair again with that --pattern",
         )
-    nothing = np.full((layers, heads), np.nan)
-    part_of = (None,) * len(patterns)
-    every_key, words_only = (of_kind.finish() for of_kind in sums)
-    return Ranking(Scores(patterns, part_of, every_key, words_only, nothing), signature)
+    return Ranking(sums.finish(), signature)
 
 
 def _told(path: Path) -> tuple[dict[str, Any], list[Path]]:
@@ -185,22 +185,66 @@ def _about(signature: Signature, patterns: Sequence[str], grid: tuple[int, int],
     return {"attnscan": json.dumps(about)}
 
 
-def _summed(rows: pa.RecordBatch, patterns: Sequence[str], grid: tuple[int, int]) -> Iterator[Sums]:
-    """The sums of some rows, with every key and with words alone. Raises: ValueError if a row is of another grid."""
-    numbers, shape = {pattern: i for i, pattern in enumerate(patterns)}, (*grid, len(patterns))
+_MEASURED = ("score", "chance", "self", "n")
+_Columns = dict[str, NDArray[Any]]
+"""Rows of a file as arrays, all of one length: `pair`, `place` in [layer, head, pattern] laid flat, and its numbers."""
+
+
+_NO_ROWS: _Columns = {name: np.zeros(0, dtype=np.int64) for name in ("pair", "place")} | {
+    f"{prefix}{name}": np.zeros(0) for prefix in _PREFIXES for name in _MEASURED
+}
+
+
+def _whole_pairs(files: Sequence[Path], patterns: Sequence[str], grid: tuple[int, int]) -> Iterator[_Columns]:
+    """The rows of some whole pairs at a time, file by file. Raises: ValueError if a row is of another grid."""
+    _, parquet = _pyarrow()
+    most = grid[0] * grid[1] * len(patterns)
+    for name in files:
+        with parquet.ParquetFile(name) as file:
+            rest: _Columns | None = None
+            for batch in file.iter_batches(batch_size=1 << 16):
+                rows = _columns(batch, patterns, grid)
+                if rest is not None:
+                    rows = {name: np.concatenate([rest[name], values]) for name, values in rows.items()}
+                starts = np.flatnonzero(np.diff(rows["pair"], prepend=-1))
+                for first in range(0, len(starts) - 1, _AT_ONCE):
+                    part = slice(starts[first], starts[min(first + _AT_ONCE, len(starts) - 1)])
+                    yield {name: values[part] for name, values in rows.items()}
+                rest = {name: values[starts[-1] :] for name, values in rows.items()} if len(starts) else None
+                if rest is not None and len(rest["pair"]) > most:
+                    raise ValueError("a pair with more rows than there are heads and patterns")
+            if rest is not None:
+                yield rest
+
+
+def _columns(rows: pa.RecordBatch, patterns: Sequence[str], grid: tuple[int, int]) -> _Columns:
+    numbers = {pattern: i for i, pattern in enumerate(patterns)}
     pattern = np.array([numbers[name] for name in rows.column("pattern").to_pylist()], dtype=np.int64)
-    layer, head = (rows.column(name).to_numpy().astype(np.int64) for name in ("layer", "head"))
-    places = np.ravel_multi_index((layer, head, pattern), shape)
+    pair, layer, head = (rows.column(name).to_numpy().astype(np.int64) for name in ("pair", "layer", "head"))
+    place = np.ravel_multi_index((layer, head, pattern), (*grid, len(patterns)))
+    measured = [f"{prefix}{name}" for prefix in _PREFIXES for name in _MEASURED]
+    return {"pair": pair, "place": place} | {name: rows.column(name).to_numpy().astype(float) for name in measured}
 
-    def added(at: IntArray, values: FloatArray) -> FloatArray:
-        return np.bincount(at, values, math.prod(shape)).astype(float).reshape(shape)
 
-    for prefix in _KINDS:
-        n = rows.column(f"{prefix}n").to_numpy().astype(float)
-        some = n > 0  # where words alone leave no query there is no score
-        weight, chance = (rows.column(f"{prefix}{name}").to_numpy()[some] * n[some] for name in ("score", "chance"))
-        unknown = np.full_like(weight, np.nan)
-        yield Sums.of(weight, n[some], chance, unknown, add=partial(added, places[some]))
+def _of_pairs(rows: _Columns, shape: tuple[int, int, int]) -> dict[str, FloatArray]:
+    """The sums of each pair, as `Scorer.pair_sums` names them; what a part has of its whole is not told."""
+    number = np.cumsum(np.diff(rows["pair"], prepend=rows["pair"][:1]) != 0)
+    pairs = int(number[-1]) + 1 if len(number) else 0
+    size = math.prod(shape)
+
+    def laid_out(values: FloatArray) -> FloatArray:
+        flat = np.bincount(number * size + rows["place"], values, pairs * size).astype(float)
+        return flat.reshape(pairs, *shape)
+
+    sums = {}
+    for prefix, kind in zip(_PREFIXES, KINDS, strict=True):
+        n = rows[f"{prefix}n"]
+        for name, column in (("weight", "score"), ("chance", "chance"), ("itself", "self")):
+            mean = np.where(n > 0, rows[f"{prefix}{column}"], 0)  # where words alone leave no query there is no score
+            sums[f"{kind}.{name}"] = laid_out(mean * n)
+        sums[f"{kind}.n"] = laid_out(n)
+        sums[f"{kind}.whole"] = np.full((pairs, *shape), np.nan)
+    return sums
 
 
 def _pyarrow() -> tuple[Any, Any]:

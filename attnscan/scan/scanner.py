@@ -33,7 +33,7 @@ from attnscan.scoring.patterns import PATTERN_SET_VERSION
 from attnscan.scoring.predictive import Report, help_between_words, measure_of
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
-from attnscan.scoring.targets import targets_of
+from attnscan.scoring.targets import Targets
 
 OnPairs = Callable[[Sequence[int], Mapping[str, FloatArray]], None]
 """Given the numbers of some pairs and their own sums, as `Scorer.pair_sums` names them."""
@@ -157,15 +157,16 @@ class Scanner:
         also: Consumer | None = None,
         on_pairs: OnPairs | None = None,
         only: Sequence[str] | None = None,
+        products: bool = False,
     ) -> ScoreSums:
         """Run one batch and score every head on it; on `predictive` too, given each input's help.
 
         `also` is shown every block of attention as well, and `on_pairs` each pair's own sums.
         With `only`, the patterns named count alone, and the sums add nothing to the others.
+        With `products`, the sums tell how the scores of every two heads vary together.
         """
         batch = self.collate(inputs)
-        targets = targets_of(batch, self.options.patterns, helps)
-        scorer = Scorer(batch, targets if only is None else [target.if_any(only) for target in targets])
+        scorer = Scorer(Targets(batch, self.options.patterns, helps, only))
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)
@@ -175,7 +176,7 @@ class Scanner:
         self.run(batch.model_inputs, consume)
         if on_pairs is not None:
             on_pairs([one.number for one in inputs], scorer.pair_sums())
-        sums = scorer.sums()
+        sums = scorer.sums(products=products)
         return sums if only is None else replace(sums, entropy=sums.entropy * 0, words=0.0)
 
     def collate(self, inputs: Sequence[EncodedInput]) -> EncodedBatch:

@@ -1,17 +1,19 @@
 """A scan's state in a file, so that a run that was stopped or killed can be gone on with.
 
-The file is JSON: sums as numbers that read back to the last bit, the position, a fingerprint of the options, and a
+The file is JSON: sums as the bytes of their numbers, in base64, the position, a fingerprint of the options, and a
 hash of all that. It is replaced whole, so that a kill at any moment leaves the last state or the one before; and it is
 not trusted, since a damaged sum would go on into every later one.
 """
 
 from __future__ import annotations
 
+import base64
 import json
+import math
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,35 +22,26 @@ import numpy as np
 from attnscan.errors import StateError
 from attnscan.inputs.pairs import Pair
 from attnscan.results.files import write_file
+from attnscan.results.scores import FloatArray
 from attnscan.results.signature import hashed
-from attnscan.scan.local import ScanState
+from attnscan.results.terms import Scored
+from attnscan.scan.local import ScanState, ScanSums
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
-from attnscan.scoring.sums import ScoreSums, Sums
+from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
-_FORMAT = 2
-_SUMS = {
-    "weight": "total",
-    "weight2": "squares",
-    "weight_n": "products",
-    "n": "n",
-    "n2": "n_squares",
-    "pairs": "pairs",
-    "chance": "chance",
-    "whole": "whole",
-}
-"""What the file calls each sum, and what `Sums` does."""
-_MAX_BYTES = 256 << 20  # 384 heads x 7 patterns take less than 1 MiB
+_FORMAT = 3
+_SUMS = tuple(f.name for f in fields(ScanSums))
+_MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 67 MiB, nearly all for the products of heads; split, twice that
 
 
 def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
     """Write a state, whole or not at all."""
-    sums = state.sums
     sample = [[key, number, *pair.sentences] for key, number, pair in state.seen.sample]
     data = {
         "fingerprint": _fingerprint(scanner),
         "seen": {**asdict(state.seen), "sample": sample},
-        "sums": None if sums is None else _dumped(sums),
+        "sums": {name: _dumped(getattr(state.sums, name)) for name in _SUMS},
     }
     write_file(path, json.dumps({"format": _FORMAT, "sha256": _hash(data), **data}).encode())
 
@@ -58,7 +51,7 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
 
     Raises: StateError if it was not, or is damaged.
     """
-    grid, patterns = scanner.grid(), tuple(pattern.id for pattern in scanner.options.patterns)
+    grid = scanner.grid()
     try:
         if path.stat().st_size > _MAX_BYTES:
             raise StateError(f"{path} is too large for a state file", "give the file that an earlier --state wrote")
@@ -68,9 +61,8 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
         if data.pop("sha256") != _hash(data):
             raise ValueError("changed since it was written")
         _check_fingerprint(path, data["fingerprint"], _fingerprint(scanner))
-        sums = None if data["sums"] is None else _loaded(data["sums"], (*grid, len(patterns)))
-        if sums is not None and sums.patterns != patterns:
-            raise ValueError("sums of other patterns")
+        scored = tuple(pattern.scored for pattern in scanner.options.patterns)
+        sums = ScanSums(**{name: _loaded(data["sums"][name], scored, grid) for name in _SUMS})
         state = ScanState(_seen(**data["seen"]), sums)
     except StateError:
         raise
@@ -89,7 +81,7 @@ def _fingerprint(scanner: Scanner) -> dict[str, Any]:
     """What must be equal for sums to be added to."""
     options, signature = scanner.options, asdict(scanner.signature(Seen()))
     about = {name: signature[name] for name in ("model", "revision", "attnscan", "dtype", "unit", "pattern_set")}
-    for name in ("related", "on_long", "predictive_pairs", "predictive_words", "seed"):
+    for name in ("related", "on_long", "predictive_pairs", "predictive_words", "seed", "split"):
         about[name] = getattr(options, name)
     return {**about, "predictive": scanner.measure, "patterns": [pattern.id for pattern in options.patterns]}
 
@@ -103,15 +95,17 @@ def _check_fingerprint(path: Path, theirs: Mapping[str, Any], ours: Mapping[str,
             )
 
 
-def _dumped(sums: ScoreSums) -> dict[str, Any]:
-    return {
-        "patterns": sums.patterns,
-        "part_of": sums.part_of,
-        "every_key": {name: getattr(sums.every_key, field).tolist() for name, field in _SUMS.items()},
-        "words_only": {name: getattr(sums.words_only, field).tolist() for name, field in _SUMS.items()},
-        "entropy": sums.entropy.tolist(),
-        "words": sums.words,
-    }
+def _dumped(sums: ScoreSums | None) -> dict[str, Any] | None:
+    if sums is None:
+        return None
+    dumped: dict[str, Any] = {"entropy": _text(sums.entropy), "words": sums.words}
+    dumped |= {kind: {f.name: _text(getattr(getattr(sums, kind), f.name)) for f in fields(Sums)} for kind in KINDS}
+    if sums.products is not None:
+        dumped["products"] = {
+            kind: {f.name: _text(getattr(products, f.name)) for f in fields(HeadProducts)}
+            for kind, products in sums.products.items()
+        }
+    return dumped
 
 
 def _seen(*, read: int, truncated: int, skipped: int, digest: str, sample: list[list[Any]]) -> Seen:
@@ -122,22 +116,32 @@ def _seen(*, read: int, truncated: int, skipped: int, digest: str, sample: list[
     )
 
 
-def _loaded(data: Mapping[str, Any], shape: tuple[int, int, int]) -> ScoreSums:
-    entropy = _array(data["entropy"], shape[:2])
-    every_key, words_only = (
-        Sums(**{field: _array(data[kind][name], shape) for name, field in _SUMS.items()})
-        for kind in ("every_key", "words_only")
-    )
-    return ScoreSums(
-        tuple(data["patterns"]), tuple(data["part_of"]), every_key, words_only, entropy, float(data["words"])
-    )
+def _loaded(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: tuple[int, int]) -> ScoreSums | None:
+    if data is None:
+        return None
+    shape, heads = (*grid, len(scored)), grid[0] * grid[1]
+    of_heads = (len(scored), heads, heads)
+    every_key, words_only = (Sums(**_arrays(data[kind], Sums, shape)) for kind in KINDS)
+    products = None
+    if "products" in data:
+        products = {kind: HeadProducts(**_arrays(data["products"][kind], HeadProducts, of_heads)) for kind in KINDS}
+    return ScoreSums(scored, every_key, words_only, _array(data["entropy"], grid), float(data["words"]), products)
 
 
-def _array(values: Any, shape: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.float64]]:
-    array = np.array(values, dtype=np.float64)
-    if array.shape != shape or not np.isfinite(array).all():
+def _arrays(data: Mapping[str, Any], kind: Any, shape: tuple[int, ...]) -> dict[str, FloatArray]:
+    return {f.name: _array(data[f.name], shape) for f in fields(kind)}
+
+
+def _text(values: FloatArray) -> str:
+    """Numbers as text that gives them back to the last bit, and takes no longer to write than to copy."""
+    return base64.b64encode(values.astype("<f8").tobytes()).decode()
+
+
+def _array(text: str, shape: tuple[int, ...]) -> FloatArray:
+    array = np.frombuffer(base64.b64decode(text, validate=True), "<f8").astype(np.float64)
+    if array.size != math.prod(shape) or not np.isfinite(array).all():
         raise ValueError("sums of another shape")
-    return array
+    return array.reshape(shape)
 
 
 @contextmanager

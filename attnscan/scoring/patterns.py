@@ -17,13 +17,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from attnscan.errors import OptionError, nearest
+from attnscan.results.terms import Scored
 
 if TYPE_CHECKING:
     from torch import Tensor
 
     from attnscan.inputs.batch import EncodedBatch
 
-PATTERN_SET_VERSION = "1"
+PATTERN_SET_VERSION = "2"
 """Rises whenever a pattern's meaning changes, so that old and new results are not compared."""
 
 
@@ -143,7 +144,9 @@ class Pattern:
     even: bool = False
     """Whether the spread matters: weight above the target's share of a key does not count."""
     part_of: str | None = None
-    """The wider pattern that this is a part of. It takes no label of its own but from that one's heads."""
+    """The wider pattern that this is a part of: the two take one label between them."""
+    of_others: bool = False
+    """Whether a head must look at others than the word itself to follow it, though that one is a target, too."""
 
     @classmethod
     def of(cls, function: TargetFunction) -> Pattern:
@@ -159,6 +162,11 @@ class Pattern:
         return cls(name, name[:1].upper(), function, about.rstrip(".") or f"weight on the targets of {name}")
 
     @property
+    def scored(self) -> Scored:
+        """How results call it, and how it takes part in labels."""
+        return Scored(self.id, self.part_of, self.of_others)
+
+    @property
     def drawing(self) -> str:
         """The target on the toy pair, as its docstring draws it; empty if it has none."""
         _, drawn, matrix = ((self.target and self.target.__doc__) or "").partition(">>> show(")
@@ -169,7 +177,13 @@ class Pattern:
 PATTERNS: tuple[Pattern, ...] = (
     Pattern("next-word", "N", next_word, "weight on the next word of the sentence"),
     Pattern("previous-word", "P", previous_word, "weight on the previous word of the sentence"),
-    Pattern("identical", "I", identical, "weight on identical or related words, the word itself included"),
+    Pattern(
+        "identical",
+        "I",
+        identical,
+        "weight on identical or related words, the word itself included",
+        of_others=True,
+    ),
     Pattern(
         "cross-sentence",
         "X",

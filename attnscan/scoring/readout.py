@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.results.scores import FloatArray
+from attnscan.results.terms import Scored
 from attnscan.scoring.targets import Target
 
 _DENSE = 1 / 8  # of a matrix's cells: a target with more is multiplied through
@@ -25,7 +26,7 @@ _DENSE = 1 / 8  # of a matrix's cells: a target with more is multiplied through
 
 @dataclass(frozen=True)
 class Columns:
-    """What the columns of a readout stand for: first a target each, then the weights on wider targets.
+    """What the columns of a readout stand for: a target each, then wider targets, then what lies on the query itself.
 
     A target that is a part of a wider one has two more columns, one for each measure: the weight on the wider
     target, of the queries that are eligible for the part over every key, or over words alone.
@@ -36,34 +37,34 @@ class Columns:
     """The targets that are parts, each with the wider one, by their places."""
 
     @classmethod
-    def of(cls, targets: Sequence[Target]) -> Columns:
-        """The columns of a readout of these targets."""
+    def of(cls, targets: Sequence[Target | Scored]) -> Columns:
+        """The columns of a readout of these targets, or of what was scored."""
         places: dict[str | None, int] = {target.id: p for p, target in enumerate(targets)}
         parts = ((p, places[target.part_of]) for p, target in enumerate(targets) if target.part_of in places)
         return cls(len(targets), tuple(parts))
 
     def __len__(self) -> int:
-        return self.targets + 2 * len(self.parts)
+        return 2 * self.targets + 2 * len(self.parts)
 
-    def split(self, measured: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The weight on each target, and that on the wider target by the same queries (or again its own).
+    def split(self, measured: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """The weight on each target, that on the wider target by the same queries (or again its own), and on itself.
 
-        Shape: [2, ..., column] -> twice [2, ..., pattern], over every key and over words alone.
+        Shape: [2, ..., column] -> each [2, ..., pattern], over every key and over words alone.
         """
-        weight, beside = np.split(measured, [self.targets], axis=-1)
+        weight, beside, itself = np.split(measured, [self.targets, len(self) - self.targets], axis=-1)
         whole = weight.copy()
         for measure, columns in enumerate(np.split(beside, 2, axis=-1)):
             whole[measure][..., [part for part, _ in self.parts]] = columns[measure]
-        return weight, whole
+        return weight, whole, itself
 
 
 class Readout:
     """Targets of some inputs of one length, ready to measure their weights: over every key, and over words alone."""
 
     def __init__(self, targets: Sequence[Target], inputs: slice, length: int, words: Tensor) -> None:
-        self._count, self._length = len(targets), length
+        self._columns, self._length = Columns.of(targets), length
         self._words = words[inputs, None, None, :length]
-        matrices = [target.matrix[inputs, :length, :length] for target in targets]
+        self._matrices = matrices = [target.matrix[inputs, :length, :length] for target in targets]
         self._even = {p: matrix.float() for p, matrix in enumerate(matrices) if targets[p].even}
         self._even_on_words = {p: matrix * self._words[:, 0] for p, matrix in self._even.items()}
         self._dense: dict[int, Tensor] = {}
@@ -71,7 +72,9 @@ class Readout:
         self._pick_cells({p: matrix for p, matrix in enumerate(matrices) if p not in self._even})
         self.eligible, self.eligible_on_words = self._with_a_target()
         """Shape: [batch, query, pattern], 0 or 1."""
-        self._add_parts(Columns.of(targets).parts)
+        self._add_parts()
+        self._on_itself = torch.stack([matrix.diagonal(dim1=1, dim2=2) for matrix in matrices], -1).to(self._values)
+        """What each query is among its own targets, in [0, 1]. Shape: [batch, query, pattern]."""
 
     def _pick_cells(self, matrices: dict[int, Tensor]) -> None:
         """Find the cells of all sparse targets together, and what each is in each; note the targets that are not."""
@@ -89,7 +92,8 @@ class Readout:
         self._queries = self._cells // self._length
         self._on_words = self._words[:, 0, 0].gather(1, self._cells % self._length)[:, None]
         """Whether each cell's key is a word. Shape: [batch, 1, cell], 0 or 1."""
-        self._values = torch.zeros(*padded.shape, self._count, dtype=exact(padded.device), device=padded.device)
+        shape, kind = (*padded.shape, self._columns.targets), exact(padded.device)
+        self._values = torch.zeros(shape, dtype=kind, device=padded.device)
         """Shape: [batch, cell, column]."""
         for p, matrix in matrices.items():
             counts = (padded >= 0) & sparse[p][:, None]
@@ -106,10 +110,10 @@ class Readout:
                 found[..., p] = (self._even_on_words[p] if on_words else matrix).amax(-1)
             yield (found > 0).to(found.dtype)
 
-    def _add_parts(self, parts: Sequence[tuple[int, int]]) -> None:
+    def _add_parts(self) -> None:
         """Add the columns that parts have beside their own."""
         for eligible in (self.eligible, self.eligible_on_words):
-            for part, whole in parts:
+            for part, whole in self._columns.parts:
                 column, queries = self._values.shape[-1], eligible[..., part]
                 cells = self._values[..., whole] * queries.gather(1, self._queries)
                 self._values = torch.cat([self._values, cells[..., None]], -1)
@@ -141,7 +145,8 @@ class Readout:
             measured[0, ..., p] = torch.minimum(weights, target[:, None]).sum((-1, -2))
             shared = weights * share[..., None]
             measured[1, ..., p] = torch.minimum(shared, self._even_on_words[p][:, None], out=shared).sum((-1, -2))
-        return measured
+        on_itself = [each.sum(2) for each in self._itself(weights, share)]
+        return torch.cat([measured, torch.stack(on_itself)], -1)
 
     def _on_cells(self, weights: Tensor, share: Tensor) -> Tensor:
         """The same for the sparse columns."""
@@ -152,11 +157,42 @@ class Readout:
         both = torch.cat([picked, on_words], 1).to(self._values.dtype) @ self._values
         return both.view(len(both), 2, heads, -1).transpose(0, 1)
 
+    def _itself(self, weights: Tensor, share: Tensor) -> Iterator[Tensor]:
+        """Of each query's weight on target, what lies on the query itself: over every key, and over words alone.
+
+        Shape: each [batch, head, query, pattern].
+        """
+        own = weights.diagonal(dim1=-2, dim2=-1).to(self._on_itself.dtype)[..., None]
+        for on_itself in (own, own * (share * self._words[:, :, 0])[..., None]):
+            measured = on_itself * self._on_itself[:, None]
+            for p in self._even:
+                measured[..., p] = torch.minimum(on_itself[..., 0], self._on_itself[:, None, :, p])
+            yield measured
+
+    def rows(self, weights: Tensor, share: Tensor) -> Tensor:
+        """The same as a call gives, of each query by itself; slower, and for one input at a time.
+
+        Shape: [1, head, query, key] and [1, head, query] -> [2, query, head, column].
+        """
+        eligible = (self.eligible, self.eligible_on_words)
+        measured: list[Tensor] = []
+        for kind, on in enumerate((weights, weights * share[..., None] * self._words)):
+            columns = []
+            for p, matrix in enumerate(self._matrices):
+                even = (self._even_on_words if kind else self._even).get(p)
+                cells = on * matrix[:, None] if even is None else torch.minimum(on, even[:, None])
+                columns.append(cells.sum(-1, dtype=self._values.dtype))
+            for queries in eligible:
+                columns += [columns[whole] * queries[:, None, :, part] for part, whole in self._columns.parts]
+            measured.append(torch.stack(columns, -1))
+        itself = torch.stack(list(self._itself(weights, share)))
+        return torch.cat([torch.stack(measured), itself], -1)[:, 0].transpose(1, 2)
+
     def by_query(self, weights: Tensor) -> Tensor:
         """Weight on target of each query. Shape: [batch, query, key] -> [batch, query, pattern]."""
         picked = weights.flatten(1).gather(1, self._cells)[..., None]
-        measured = self._by_query(picked * self._values[..., : self._count])
-        for p in (p for p in self._dense if p < self._count):
+        measured = self._by_query(picked * self._values[..., : self._columns.targets])
+        for p in (p for p in self._dense if p < self._columns.targets):
             measured[..., p] += (weights * self._dense[p]).sum(-1, dtype=measured.dtype)
         for p, target in self._even.items():
             measured[..., p] = torch.minimum(weights, target).sum(-1, dtype=measured.dtype)

@@ -2,45 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attnscan.errors import CaptureError
-from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.readout import Columns, Readout, exact
-from attnscan.scoring.sums import ScoreSums
-from attnscan.scoring.targets import Target
+from attnscan.scoring.sums import KINDS, ScoreSums
+from attnscan.scoring.targets import Targets
 
-_KINDS = ("every_key", "words_only")
 _LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing but park
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What some inputs of one length are scored by."""
+    """What some inputs of one length are scored by, under one mask."""
 
+    visible: Tensor
+    """Kept alive, so that its id stays its own."""
     is_word: Tensor
     """Shape: [batch, 1, unit], bool."""
     readout: Readout
-    chance: dict[int, tuple[Tensor, Tensor, Tensor]] = field(default_factory=dict)
-    """By the id of what is visible: that itself, and what `_by_chance` says."""
+    every_key: Tensor
+    """How many queries are eligible, and their weight on target by chance. Shape: [batch, query, 2 x pattern]."""
+    on_words: Tensor
+    """The same over words alone, of queries that have weight left there."""
 
 
 class Scorer:
     """A consumer of attention blocks that scores one batch against its targets."""
 
-    def __init__(self, batch: EncodedBatch, targets: Sequence[Target]) -> None:
-        self._targets, self._columns = targets, Columns.of(targets)
+    def __init__(self, targets: Targets, *, by_query: bool = False) -> None:
+        """With `by_query`, every query of a batch of one input is measured by itself, and is what else a pair is."""
+        batch = targets.batch
+        assert not by_query or len(batch) == 1
+        self._targets, self._by_query = targets, by_query
+        self._columns = Columns.of(targets.scored)
         self._words = batch.word.float()
         self._merge = None if batch.unit is None else _Merge(batch.unit)
-        self._parts: dict[tuple[int, int, int], _Part] = {}
+        self._parts: dict[tuple[int, int, int, int], _Part] = {}
         self._grid = (0, 0)
 
     def fresh(self) -> Scorer:
@@ -52,11 +57,12 @@ class Scorer:
     def _start(self, grid: tuple[int, int]) -> None:
         """Make room for every layer and head."""
         self._grid = grid
-        shape, dtype = (len(self._words), *grid), exact(self._words.device)
-        self._entropy = self._words.new_full(shape, torch.nan, dtype=dtype)
-        self._weight = self._words.new_zeros(len(_KINDS), *shape, len(self._columns), dtype=dtype)
+        dtype = exact(self._words.device)
+        self._entropy = self._words.new_full((len(self._words), *grid), torch.nan, dtype=dtype)
+        shape = (len(KINDS), self._words.shape[1] if self._by_query else len(self._words), *grid)
+        self._weight = self._words.new_zeros(*shape, len(self._columns), dtype=dtype)
         """On targets, in the columns of the readout."""
-        self._counted = self._words.new_zeros(len(_KINDS), *shape, 2 * len(self._targets), dtype=dtype)
+        self._counted = self._words.new_zeros(*shape, 2 * self._columns.targets, dtype=dtype)
         """Eligible queries, then chance."""
 
     def __call__(self, block: AttentionBlock) -> None:
@@ -75,46 +81,48 @@ class Scorer:
 
     def _take(self, block: AttentionBlock, inputs: slice, weights: Tensor, logits: Tensor | None) -> None:
         """Score some inputs of one length: over every key, and over words alone, each row renormalised."""
-        part = self._part(inputs, weights.shape[-1])
-        place = (inputs, block.layer, block.heads)
+        part = self._part(inputs, weights.shape[-1], block)
         entropy = _row_entropy(weights, logits).where(part.is_word, 0.0)
-        self._entropy[place] = entropy.sum(-1, dtype=self._entropy.dtype)
+        self._entropy[inputs, block.layer, block.heads] = entropy.sum(-1, dtype=self._entropy.dtype)
         left = part.readout.left(weights)
         counts = left >= _LEAST_LEFT
-        self._weight[:, *place] = part.readout(weights, counts / left.clip(_LEAST_LEFT))
-        every_key, on_words = self._by_chance(part, block, inputs)
-        self._counted[0, *place] = every_key
-        self._counted[1, *place] = counts.to(on_words) @ on_words
+        share = counts / left.clip(_LEAST_LEFT)
+        if self._by_query:
+            queries = (slice(weights.shape[-1]), block.layer, block.heads)
+            self._weight[:, *queries] = part.readout.rows(weights, share)
+            self._counted[0, *queries] = part.every_key[0, :, None]
+            self._counted[1, *queries] = counts[0].T[..., None] * part.on_words[0, :, None]
+            return
+        place = (inputs, block.layer, block.heads)
+        self._weight[:, *place] = part.readout(weights, share)
+        self._counted[0, *place] = part.every_key.sum(1, keepdim=True)
+        self._counted[1, *place] = counts.to(part.on_words) @ part.on_words
 
-    def _part(self, inputs: slice, length: int) -> _Part:
-        """The targets of some inputs, laid out once for all layers."""
-        key = (inputs.start, inputs.stop, length)
+    def _part(self, inputs: slice, length: int, block: AttentionBlock) -> _Part:
+        """The targets of some inputs, laid out once for all layers that have a mask."""
+        visible = block.visible
+        key = (inputs.start, inputs.stop, length, id(visible))
         if key not in self._parts:
-            readout = Readout(self._targets, inputs, length, self._words)
-            self._parts[key] = _Part(self._words[inputs, None, :length] > 0, readout)
-        return self._parts[key]
-
-    def _by_chance(self, part: _Part, block: AttentionBlock, inputs: slice) -> tuple[Tensor, Tensor]:
-        """How many queries are eligible, and their weight on target by chance: over every key, and over words alone.
-
-        Shape: [batch, 1, 2 x pattern], summed over queries; [batch, query, 2 x pattern], for those that count.
-        """
-        visible, length = block.visible, block.weights.shape[-1]
-        if id(visible) not in part.chance:
-            even = visible[inputs, :length, :length].float()
+            readout = Readout(self._targets.under(visible), inputs, length, self._words)
+            is_word = self._words[inputs, None, :length] > 0
+            tokens = block.weights.shape[-1]
+            even = visible[inputs, :tokens, :tokens].float()
             even = even / even.sum(-1, keepdim=True).clip(1)
             if self._merge is not None:
                 even = self._merge(inputs.start, even[:, None])[0][:, 0]
-            on_words = even * part.is_word
+            on_words = even * is_word
             on_words = on_words / on_words.sum(-1, keepdim=True).clip(_LEAST_LEFT)
-            readout = part.readout
-            every_key = torch.cat([readout.eligible, readout.by_query(even)], -1).sum(1, keepdim=True)
-            on_words = torch.cat([readout.eligible_on_words, readout.by_query(on_words)], -1)
-            part.chance[id(visible)] = (visible, every_key, on_words)
-        return part.chance[id(visible)][1:]
+            self._parts[key] = _Part(
+                visible,
+                is_word,
+                readout,
+                torch.cat([readout.eligible, readout.by_query(even)], -1),
+                torch.cat([readout.eligible_on_words, readout.by_query(on_words)], -1),
+            )
+        return self._parts[key]
 
-    def sums(self) -> ScoreSums:
-        """The batch's sums, once every block has come.
+    def sums(self, *, products: bool = False) -> ScoreSums:
+        """The batch's sums, once every block has come; with `products`, those of every two heads, too.
 
         Raises: CaptureError if the model's attention is not finite.
         """
@@ -127,21 +135,21 @@ class Scorer:
             )
         return ScoreSums.of(
             self.pair_sums(),
-            patterns=tuple(target.id for target in self._targets),
-            part_of=tuple(target.part_of for target in self._targets),
+            scored=self._targets.scored,
             entropy=entropy.sum(0),
             words=float(self._words.sum()),
+            products=products,
         )
 
     def pair_sums(self) -> dict[str, FloatArray]:
-        """Each pair's own sums: `weight`, `whole`, `n` and `chance`, as `every_key.weight` and `words_only.weight`.
+        """Each pair's own sums: `weight`, `whole`, `itself`, `n`, `chance`, as `every_key.weight`, `words_only.weight`.
 
-        Shape: each [pair, layer, head, pattern].
+        Shape: each [pair, layer, head, pattern]; [query, ...] if every query is measured by itself.
         """
-        weight, whole = self._columns.split(self._weight.cpu().numpy().astype(np.float64))
+        weight, whole, itself = self._columns.split(self._weight.cpu().numpy().astype(np.float64))
         n, chance = np.split(self._counted.cpu().numpy().astype(np.float64), 2, axis=-1)
-        sums = {"weight": weight, "whole": whole, "n": n, "chance": chance}
-        return {f"{kind}.{name}": values[k] for k, kind in enumerate(_KINDS) for name, values in sums.items()}
+        sums = {"weight": weight, "whole": whole, "itself": itself, "n": n, "chance": chance}
+        return {f"{kind}.{name}": values[k] for k, kind in enumerate(KINDS) for name, values in sums.items()}
 
 
 def _row_entropy(weights: Tensor, logits: Tensor | None) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from attnscan.errors import OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.results.dependencies import Help
+from attnscan.results.terms import Scored
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 
@@ -26,21 +27,64 @@ class Target:
     part_of: str | None = None
     """The id of the wider target that this is a part of."""
 
-    def if_any(self, ids: Sequence[str]) -> Target:
-        """The same if its id is among some; else one that no query is eligible for."""
-        return self if self.id in ids else replace(self, matrix=torch.zeros_like(self.matrix))
+
+@dataclass(frozen=True)
+class Targets:
+    """Patterns applied to one batch, under whatever mask a layer has: what a query cannot see is no target of it."""
+
+    batch: EncodedBatch
+    patterns: Sequence[Pattern]
+    helps: Sequence[Help] = ()
+    """Of each input, for the pattern that only the model can tell; without them no query is eligible for it."""
+    only: Sequence[str] | None = None
+    """The patterns that count; None for all. For the others no query is eligible."""
+    _made: dict[int, tuple[Tensor, list[Target]]] = field(default_factory=dict)
+    """By the id of what is visible: that itself, so that its id stays its own, and the targets."""
+
+    @property
+    def scored(self) -> tuple[Scored, ...]:
+        """The patterns, as results call them."""
+        return tuple(pattern.scored for pattern in self.patterns)
+
+    def under(self, visible: Tensor) -> list[Target]:
+        """The targets under a mask, worked out once for all layers that have it.
+
+        Shape: [batch, query, key], bool, of tokens; inputs beyond the batch's own are left out.
+        Raises: OptionError if a pattern that is not ours gives no target of this batch.
+        """
+        if id(visible) not in self._made:
+            batch = self.batch.under(visible[: len(self.batch)])
+            self._made[id(visible)] = visible, [self._target(pattern, batch) for pattern in self.patterns]
+        return self._made[id(visible)][1]
+
+    def _target(self, pattern: Pattern, batch: EncodedBatch) -> Target:
+        matrix = self._asked(batch) if pattern.target is None else _matrix(pattern, batch)
+        if self.only is not None and pattern.id not in self.only:
+            matrix = torch.zeros_like(matrix)
+        assert batch.visible is not None
+        return Target(pattern.id, _seen(matrix, batch.visible, even=pattern.even), pattern.even, pattern.part_of)
+
+    def _asked(self, batch: EncodedBatch) -> Tensor:
+        """The target of the pattern that only the model can tell."""
+        asked = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
+        for row, found in zip(asked, self.helps, strict=False):
+            target = torch.from_numpy(found.target).to(row)
+            row[: len(target), : len(target)] = target
+        return asked
 
 
-def targets_of(batch: EncodedBatch, patterns: Sequence[Pattern], helps: Sequence[Help] = ()) -> list[Target]:
-    """The targets of one batch. For the pattern that only the model can tell, no query is eligible without `helps`."""
-    asked = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
-    for row, found in zip(asked, helps, strict=False):
-        target = torch.from_numpy(found.target).to(row)
-        row[: len(target), : len(target)] = target
-    return [Target(p.id, asked if p.target is None else _target(p, batch), p.even, p.part_of) for p in patterns]
+def _seen(matrix: Tensor, visible: Tensor, *, even: bool) -> Tensor:
+    """A target less what a query cannot see; an even spread is over the keys that are left, as high in all."""
+    if matrix.dtype == torch.bool:
+        return matrix & visible
+    seen = matrix * visible
+    if not even:
+        return seen
+    kept = seen.sum(-1, keepdim=True) / matrix.sum(-1, keepdim=True).clip(torch.finfo(torch.float32).tiny)
+    return (seen / kept.clip(torch.finfo(torch.float32).tiny)).clip(max=1)
 
 
-def _target(pattern: Pattern, batch: EncodedBatch) -> Tensor:
+def _matrix(pattern: Pattern, batch: EncodedBatch) -> Tensor:
     """A pattern's own matrix, which nobody has checked if it is not one of ours.
 
     Raises: OptionError if it is no target of this batch.

@@ -19,7 +19,7 @@ from attnscan.results.attention import Attention
 from attnscan.results.checkpoint import Checkpoint
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.targets import targets_of
+from attnscan.scoring.targets import Targets
 
 _PROBE = Pair("the cat sat on the mat.", "the cat ran to the cat.")  # every pattern has words in it
 
@@ -90,20 +90,18 @@ def _heeds_segments(scanner: Scanner, encoded: EncodedInput, attention: Attentio
 
 def _not_scored(scanner: Scanner, encoded: EncodedInput, attention: Attention) -> dict[str, str]:
     """Patterns without a target in these two sentences, or with one that no query may see."""
-    visible = torch.from_numpy(attention.visible).any(0)
+    patterns = [pattern for pattern in scanner.options.patterns if pattern.target is not None]
+    targets = Targets(collate([encoded]), patterns)
+    visible = torch.from_numpy(attention.visible).any(0)[None]
     why: dict[str, str] = {}
-    for pattern, target in zip(
-        scanner.options.patterns, targets_of(collate([encoded]), scanner.options.patterns), strict=True
-    ):
-        matrix = target.matrix[0] > 0
-        if pattern.target is None:
-            if scanner.measure is None:
-                why[pattern.id] = scanner.why_no_measure
-        elif not matrix.any():
-            why[pattern.id] = _WITHOUT_TARGET.get(pattern.id, "the tokenizer does not write the same word alike")
-        elif not (matrix & visible).any():
-            why[pattern.id] = "no token sees a later one, so it is always 0"
-    return why
+    for open_to_all, seen in zip(targets.under(torch.ones_like(visible)), targets.under(visible), strict=True):
+        if not open_to_all.matrix.any():
+            why[seen.id] = _WITHOUT_TARGET.get(seen.id, "the tokenizer does not write the same word alike")
+        elif not seen.matrix.any():
+            why[seen.id] = "no token sees a later one, so no word is eligible"
+    if scanner.measure is None:
+        why |= {p.id: scanner.why_no_measure for p in scanner.options.patterns if p.target is None}
+    return {pattern.id: why[pattern.id] for pattern in scanner.options.patterns if pattern.id in why}
 
 
 _WITHOUT_TARGET = {"delimiter": "the tokenizer inserts no special tokens"}

@@ -79,7 +79,7 @@ class _PairedSums:
     def of(cls, ours: PairSums, theirs: PairSums, like: ScoreSums) -> _PairedSums:
         """Of some pairs, in the same order; `like` says what the patterns are."""
         unknown = np.full(like.entropy.shape, np.nan)  # entropy is not among what is told of single pairs
-        one, other = (ScoreSums.of(sums, like.patterns, like.part_of, unknown, 0.0) for sums in (ours, theirs))
+        one, other = (ScoreSums.of(sums, like.scored, unknown, 0.0) for sums in (ours, theirs))
         products = RatioProducts.of(*(sums[f"every_key.{name}"] for sums in (ours, theirs) for name in ("weight", "n")))
         return cls(one, other, products)
 
@@ -108,7 +108,7 @@ def _scanned(
         if common:
             ours, theirs = (_stacked([sums[number] for number in common]) for sums in kept)
             theirs = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in theirs.items()}
-            like = states[0].sums
+            like = states[0].sums.any
             assert like is not None  # a pair was scored
             of_block = _PairedSums.of(ours, theirs, like)
             total = of_block if total is None else total + of_block

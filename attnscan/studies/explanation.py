@@ -29,7 +29,7 @@ from attnscan.scan.seen import Seen, no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
-from attnscan.scoring.targets import targets_of
+from attnscan.scoring.targets import Targets
 from attnscan.studies.interventions import SHUFFLES, Positions, shuffled, why_no_segments, with_segments
 from attnscan.studies.neurons import NeuronScorer, NeuronSums
 
@@ -91,9 +91,9 @@ class _Explainer:
         """Score a batch as it is, and with everything changed that can be; with `keep`, return its attention."""
         scanner = self._scanner
         batch = scanner.collate(inputs)
-        targets = targets_of(batch, scanner.options.patterns, list(scanner.helps(inputs)))
-        scorer, keeper = Scorer(batch, targets), AttentionKeeper()
-        neurons = NeuronScorer(batch, targets, self._heads, self._pattern)
+        targets = Targets(batch, scanner.options.patterns, list(scanner.helps(inputs)))
+        scorer, keeper = Scorer(targets), AttentionKeeper()
+        neurons = NeuronScorer(targets, self._heads, self._pattern)
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)

@@ -13,12 +13,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.explanation import NeuronTable
 from attnscan.results.heads import Head
 from attnscan.results.scores import FloatArray
-from attnscan.scoring.targets import Target
+from attnscan.scoring.targets import Targets
 
 _STRONGEST = 4
 _SILENT = 1e-4  # of the strongest neuron's contrast: one with less takes no part
@@ -54,13 +53,12 @@ class NeuronScorer:
 
     def __init__(
         self,
-        batch: EncodedBatch,
-        targets: Sequence[Target],
+        targets: Targets,
         only: Sequence[Head] | None = None,
         pattern: str | None = None,
     ) -> None:
-        self._batch, self._targets = batch, targets
-        self._chosen = [p for p, target in enumerate(targets) if pattern in (None, target.id)]
+        self._batch, self._targets = targets.batch, targets
+        self._chosen = [p for p, known in enumerate(targets.patterns) if pattern in (None, known.id)]
         self._only = None if only is None else set(only)
         self._kept: dict[str, Tensor] = {}
         self._parts: dict[tuple[int, int, int, int], _Part] = {}
@@ -74,7 +72,7 @@ class NeuronScorer:
         if not heads:
             return
         if not self._kept:
-            shape = (len(self._batch), *block.grid, len(self._targets))
+            shape = (len(self._batch), *block.grid, len(self._targets.patterns))
             self._kept = {f.name: torch.zeros(shape, dtype=torch.float64) for f in fields(NeuronSums)}
         start, stop, _ = block.inputs.indices(len(self._batch))
         part = self._part(start, stop, block)
@@ -99,7 +97,7 @@ class NeuronScorer:
         key = (start, stop, length, id(block.visible))
         if key not in self._parts:
             own = (slice(start, stop), slice(length), slice(length))
-            matrices = [target.matrix[own].float() for target in self._targets]
+            matrices = [target.matrix[own].float() for target in self._targets.under(block.visible)]
             word, visible = self._batch.word[own[:2]], block.visible[own]
             same = self._batch.same_sentence[own]
             self._parts[key] = _Part(

@@ -16,7 +16,10 @@ from attnscan.results.classification import Classification
         ([0.3, 0.1, 0.1, 0.9], "delimiter", "next-word"),
         ([0.24, 0.1, 0.1, 0.2], "mixed", "mixed"),
         ([0.25, 0.0, 0.0, 0.0], "next-word", "mixed"),
-        ([0.1, 0.3, 0.9, 0.1], "identical", "mixed"),  # a part does not win by itself
+        ([0.1, 0.3, 0.9, 0.1], "cross-sentence", "mixed"),  # a part wins by itself
+        ([0.1, 0.2, 0.3, 0.1], "cross-sentence", "mixed"),  # where the whole does not win
+        ([0.1, 0.3, 0.2, 0.1], "identical", "mixed"),
+        ([0.5, 0.2, 0.3, 0.1], "next-word", "cross-sentence"),
         ([np.nan, np.nan, np.nan, 0.4], "delimiter", "mixed"),
         ([np.nan, np.nan, np.nan, np.nan], "mixed", "mixed"),
         ([-0.2, -0.2, -0.2, -0.1], "mixed", "mixed"),
@@ -31,6 +34,22 @@ def test_labels(above: list[float], label: str, runner_up: str) -> None:
 def test_an_identical_head_is_cross_sentence_by_two_thirds_of_its_weight(share: float, label: str) -> None:
     assert result_of([[0.0, 0.6, 0.5, 0.1]], share).label.item() == label
     assert result_of([[0.9, 0.6, 0.5, 0.1]], share).runner_up.item() == label
+
+
+@pytest.mark.parametrize(
+    ("above", "itself", "label", "runner_up"),
+    [
+        ([0.3, 0.6, 0.1, 0.1], 0.66, "identical", "next-word"),
+        ([0.3, 0.6, 0.1, 0.1], 0.67, "next-word", "mixed"),  # the next pattern competes
+        ([0.1, 0.6, 0.3, 0.1], 0.67, "cross-sentence", "mixed"),  # the part is of others alone
+        ([0.3, 0.1, 0.1, 0.6], 0.9, "delimiter", "next-word"),  # of other patterns it says nothing
+    ],
+)
+def test_a_head_that_looks_at_the_word_itself_is_not_identical(
+    above: list[float], itself: float, label: str, runner_up: str
+) -> None:
+    result = result_of([above], share=0.5, itself=itself)
+    assert (result.label.item(), result.runner_up.item()) == (label, runner_up)
 
 
 def test_the_threshold_is_the_results_own() -> None:

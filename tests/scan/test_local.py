@@ -53,7 +53,7 @@ def test_a_ranking_has_the_columns_of_the_contract(options: ScanOptions) -> None
         ranking = states_of(scanner, records_of(PAIRS))[-1].finish(scanner)
     frame = ranking.to_frame(["delimiter", "next-word"], 4)
     columns = ["model", "pattern", "rank", "layer", "head", "score", "chance", "above_chance", "se", "n", "pairs"]
-    assert frame.columns.tolist() == columns
+    assert frame.columns.tolist() == [*columns, "low", "high", "lead", "lead_se", "self"]
     assert frame["pattern"].tolist() == ["delimiter"] * 4 + ["next-word"] * 4
     assert frame["rank"].tolist() == [1, 2, 3, 4] * 2
     assert frame.groupby("pattern")["score"].is_monotonic_decreasing.all()
@@ -64,7 +64,7 @@ def test_only_what_is_asked_for_is_computed(options: ScanOptions) -> None:
     with Scanner(asked) as scanner:
         assert scanner.measure is None
         state = states_of(scanner, records_of(PAIRS))[-1]
-        assert state.sums is not None and state.sums.patterns == ("next-word",)
+        assert state.sums.told is not None and state.sums.told.patterns == ("next-word",)
 
 
 def test_no_pair_is_an_error(options: ScanOptions) -> None:
@@ -122,7 +122,7 @@ def test_a_batch_that_does_not_fit_is_halved(options: ScanOptions, monkeypatch: 
 def test_a_batch_that_the_model_itself_has_no_room_for_is_halved(options: ScanOptions, of_little_memory: Any) -> None:
     expected = scan_shard(options, PAIRS)
     with Scanner(options) as scanner, of_little_memory(scanner.loaded.model, 2) as sizes:
-        sums = states_of(scanner, records_of(PAIRS))[-1].sums
+        sums = states_of(scanner, records_of(PAIRS))[-1].sums.told
         assert sums is not None and max(sizes) > 2
         assert_equal_sums(sums, expected, 1e-9)
         with pytest.raises(MemoryFullError, match="do not fit into the device's memory"):
@@ -195,10 +195,10 @@ def test_numbers_agree_with_a_plain_loop_over_the_model(bundled_dir: Path) -> No
     table = scan_shard(options, pairs).finish()
     for layer, head in ((0, 2), (1, 8), (5, 11)):
         expected = reference.scores(written, [matrix[layer, head] for matrix in weights])
-        for name, (score, chance, se, n, count) in expected.items():
+        for name, numbers in expected.items():
             place = (layer, head, table.patterns.index(name))
-            found = [getattr(table.every_key, each)[place] for each in ("score", "chance", "se", "n", "pairs")]
-            assert_allclose(found, [score, chance, se, n, count], atol=1e-5, err_msg=name)
+            found = [getattr(table.every_key, e)[place] for e in ("score", "chance", "se", "n", "pairs", "itself")]
+            assert_allclose(found, numbers, atol=1e-5, err_msg=name)
     assert np.isnan(table.every_key.score[..., table.patterns.index("predictive")]).all()
 
 

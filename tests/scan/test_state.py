@@ -28,7 +28,7 @@ def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_windows")
 def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(options: ScanOptions, tmp_path: Path) -> None:
     """To the last bit: states lie between windows, so the same batches are run."""
-    sampling = replace(options, predictive="distance", predictive_pairs=3)
+    sampling = replace(options, predictive="distance", predictive_pairs=3, split=True)
     with Scanner(sampling) as scanner:
         states = states_of(scanner, records_of(PAIRS))
         assert len(states) > 5
@@ -40,8 +40,8 @@ def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(options
             rest = unseen(records_of(PAIRS), state.seen, sampling)
             after = [state, *states_of(scanner, rest, state)][-1]
             assert after.seen == states[-1].seen
-            assert after.sums is not None and states[-1].sums is not None
-            assert_equal_sums(after.sums, states[-1].sums, 0)
+            for name in ("told", "ranked"):
+                assert_equal_sums(getattr(after.sums, name), getattr(states[-1].sums, name), 0)
 
 
 @pytest.mark.usefixtures("small_windows")
@@ -60,6 +60,7 @@ def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
         {"unit": "word"},
         {"related": False},
         {"seed": 1},
+        {"split": True},
         {"predictive_words": 9},
         {"predictive_pairs": 5},
         {"on_long": "skip"},
@@ -96,10 +97,11 @@ def test_a_damaged_state_is_refused_or_read_right(options: ScanOptions, tmp_path
             path.write_text(json.dumps({**data, "seen": {**data["seen"], name: value}}))
             with pytest.raises(StateError, match="not a sound state file"):
                 load_state(path, scanner)
-        data["sums"]["every_key"]["n"][0] = [[1.0]]
-        path.write_text(json.dumps(data))
-        with pytest.raises(StateError):
-            load_state(path, scanner)
+        for damaged in ("AAAA", "!", data["sums"]["told"]["every_key"]["n"][:-12]):
+            data["sums"]["told"]["every_key"]["n"] = damaged
+            path.write_text(json.dumps(data))
+            with pytest.raises(StateError):
+                load_state(path, scanner)
 
 
 def test_one_run_at_a_time_holds_a_state_file(tmp_path: Path) -> None:

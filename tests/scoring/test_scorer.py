@@ -22,9 +22,10 @@ from attnscan.model.tap import AttentionBlock
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
-from attnscan.scoring.targets import targets_of
+from attnscan.scoring.targets import Targets
 
 LAYERS, HEADS = 2, 3
+NUMBERS = ("score", "chance", "se", "n", "pairs", "itself")
 WORDS = ["a", "A", "the", "cat", "##s", ".", ",", "ran", "Ġcat"]
 
 
@@ -49,7 +50,7 @@ def _score(texts: list[str], weights: list[torch.Tensor], heads_at_once: int = H
     """Score inputs as one batch, weights padded with zeros."""
     inputs: list[EncodedInput] = [input_of(text) for text in texts]
     batch = collate(inputs)
-    scorer = Scorer(batch, targets_of(batch, PATTERNS))
+    scorer = Scorer(Targets(batch, PATTERNS))
     width = batch.word.shape[1]
     padded = torch.zeros(len(texts), LAYERS, HEADS, width, width)
     visible = torch.zeros(len(texts), width, width, dtype=torch.bool)
@@ -90,8 +91,8 @@ def test_scores_equal_the_plain_loops(texts: list[str]) -> None:
             for table, words_only in ((scores.every_key, False), (scores.words_only, True)):
                 expected = reference.scores(inputs, matrices, words_only=words_only)
                 for p, pattern in enumerate(scores.patterns):
-                    found = [getattr(table, name)[layer, head, p] for name in ("score", "chance", "se", "n", "pairs")]
-                    wanted = expected.get(pattern, (np.nan, np.nan, np.nan, 0, 0))
+                    found = [getattr(table, name)[layer, head, p] for name in NUMBERS]
+                    wanted = expected.get(pattern, (np.nan, np.nan, np.nan, 0, 0, np.nan))
                     assert_allclose(found, wanted, atol=1e-5, rtol=0, err_msg=f"{pattern} {words_only}")
 
 
@@ -135,7 +136,7 @@ def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
     assert encoded.units == ("[CLS]", "big", "strawberries", "[SEP]")
     rows = torch.tensor([[0.2, 0.2, 0.2, 0.2, 0.2], [0.0, 0.1, 0.3, 0.5, 0.1], [0, 0.6, 0.1, 0.1, 0.2]])
     weights = torch.cat([rows, torch.tensor([[0, 0.2, 0.3, 0.3, 0.2], [0.2, 0.2, 0.2, 0.2, 0.2]])])[None, None]
-    scorer = Scorer(batch, targets_of(batch, PATTERNS))
+    scorer = Scorer(Targets(batch, PATTERNS))
     every = slice(None)
     scorer(
         AttentionBlock((1, 1), 0, every, every, weights, torch.ones(1, 5, 5, dtype=torch.bool), None, None, None, None)

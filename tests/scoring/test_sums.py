@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from attnscan.scoring.sums import RatioProducts, RatioSums, Sums
+from attnscan.results.intervals import half_width
+from attnscan.scoring.sums import HeadProducts, RatioProducts, RatioSums, Sums
 
 PAIRS = st.lists(st.tuples(st.floats(0, 5), st.integers(0, 9)), min_size=1, max_size=12)
 """Of each pair its S / n, and its n."""
@@ -27,10 +28,12 @@ def _of(pairs: list[tuple[float, int]]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _by_a_loop(pairs: list[tuple[float, float, float, float]]) -> float:
-    """The covariance of two ratios over pairs of S, n, S' and n', by its definition."""
+    """The covariance of two ratios over pairs of S, n, S' and n', by its definition; at least two pairs have an n."""
     total, n, other_total, other_n = (sum(column) for column in zip(*pairs, strict=True))
     ratio, other = total / n, other_total / other_n
-    return sum((s - ratio * k) * (t - other * m) for s, k, t, m in pairs) / (n * other_n)
+    k, other_k = (sum(pair[place] > 0 for pair in pairs) for place in (1, 3))
+    few = math.sqrt(k / (k - 1) * other_k / (other_k - 1))
+    return few * sum((s - ratio * k) * (t - other * m) for s, k, t, m in pairs) / (n * other_n)
 
 
 @given(PAIRS)
@@ -66,7 +69,7 @@ def test_errors_are_clustered_by_pair() -> None:
     sums = reduce(add, [RatioSums.of(matrices[k : k + 1], n[k : k + 1]) for k in range(30)])
     mean = matrices.sum(0) / n.sum()
     assert_allclose(sums.ratio, mean)
-    assert_allclose(sums.se, np.sqrt(((matrices - mean * n) ** 2).sum(0)) / n.sum())
+    assert_allclose(sums.se, np.sqrt(30 / 29 * ((matrices - mean * n) ** 2).sum(0)) / n.sum())
     assert np.isnan(RatioSums.of(matrices[:1], n[:1]).se).all()
 
 
@@ -74,7 +77,7 @@ def test_places_without_a_query_say_nothing_and_spoil_nothing() -> None:
     total, n = np.array([[1.0, 0, 2], [2.0, 0, 0]]), np.array([[2.0, 0, 4], [2.0, 0, 0]])
     sums = RatioSums.of(total, n)
     assert_allclose(sums.ratio, [0.75, np.nan, 0.5])
-    assert_allclose(sums.se, [np.sqrt(0.25 + 0.25) / 4, np.nan, np.nan])
+    assert_allclose(sums.se, [np.sqrt(2 * (0.25 + 0.25)) / 4, np.nan, np.nan])
     assert sums.pairs.tolist() == [2, 0, 1]
 
 
@@ -107,9 +110,47 @@ def test_equal_ratios_differ_by_exactly_nothing(pairs: list[tuple[float, int]]) 
 
 
 def test_standard_error_of_two_pairs_by_hand() -> None:
-    """Pairs with S = 1 of n = 1 and S = 1 of n = 3: the score is 1/2, the residuals 1/2 and -1/2."""
+    """Pairs with S = 1 of n = 1 and S = 1 of n = 3: the score is 1/2, the residuals 1/2 and -1/2, the factor 2/1."""
     weight, n = (np.array(values, dtype=float).reshape(2, 1, 1, 1) for values in ([1, 1], [1, 3]))
-    table = Sums.of(weight, n, np.zeros_like(n), weight).finish()
+    table = Sums.of(weight, n, np.zeros_like(n), weight, weight).finish()
     assert table.score.item() == 0.5
-    assert table.se.item() == pytest.approx(0.5**0.5 / 4)
+    assert table.se.item() == pytest.approx((2 * 0.5) ** 0.5 / 4)
     assert (table.n.item(), table.pairs.item()) == (4, 2)
+
+
+def test_the_error_between_any_two_heads_is_that_of_a_loop() -> None:
+    """One of four heads nearly equals another: its error is far smaller than two independent ones would give."""
+    rng = np.random.default_rng(2)
+    n = rng.integers(1, 9, (30, 2, 2, 2)).astype(float)
+    total = rng.random((30, 2, 2, 2)) * n
+    total[:, 1, 1], n[:, 1, 1] = total[:, 0, 0] + 0.01 * rng.random((30, 2)), n[:, 0, 0]
+    parts = [slice(11), slice(11, None)]
+    products = reduce(add, [HeadProducts.of(total[part], n[part]) for part in parts])
+    sums = RatioSums.of(total, n)
+    error = products.se_between(sums)
+    assert error.shape == (2, 4, 4)
+    for pattern in range(2):
+        flat, counts = total[..., pattern].reshape(30, 4), n[..., pattern].reshape(30, 4)
+        for one in range(4):
+            for other in range(4):
+                a, b = RatioSums.of(flat[:, one], counts[:, one]), RatioSums.of(flat[:, other], counts[:, other])
+                both = RatioProducts.of(flat[:, one], counts[:, one], flat[:, other], counts[:, other])
+                assert error[pattern, one, other] == pytest.approx(float(a.se_of_difference(b, both)), abs=1e-9)
+        assert error[pattern, 0, 3] < np.hypot(*sums.se[[0, 1], [0, 1], pattern]) / 10  # a control
+
+
+def test_errors_between_heads_need_two_pairs() -> None:
+    one = np.ones((1, 1, 2, 1))
+    assert np.isnan(HeadProducts.of(one, one).se_between(RatioSums.of(one, one))).all()
+
+
+@pytest.mark.parametrize("pairs", [2, 5, 20])
+def test_intervals_hold_the_truth_as_often_as_they_say(pairs: int) -> None:
+    """Ratios of clusters of unlike size, drawn 4,000 times; without the factor and t it would be 0.70 of 2 pairs."""
+    rng = np.random.default_rng(pairs)
+    n = rng.integers(3, 12, (pairs, 4000)).astype(float)
+    sums = RatioSums.of(n * (0.4 + rng.normal(0, 0.1, (pairs, 4000))), n)
+    covered = np.abs(sums.ratio - 0.4) <= half_width(sums.se, sums.pairs)
+    assert 0.925 < covered.mean() < 0.97
+    normal = np.abs(sums.ratio - 0.4) <= 1.96 * sums.se * np.sqrt((pairs - 1) / pairs)
+    assert normal.mean() < 0.94  # a control: what was claimed before

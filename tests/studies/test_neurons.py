@@ -12,7 +12,7 @@ def test_sign_agreement_of_a_head_whose_neurons_tell_sentences_apart() -> None:
     from attnscan.inputs.batch import collate
     from attnscan.model.tap import AttentionBlock
     from attnscan.scoring.patterns import PATTERNS
-    from attnscan.scoring.targets import targets_of
+    from attnscan.scoring.targets import Targets
     from attnscan.studies.neurons import NeuronScorer
 
     batch = collate([input_of("[CLS] a b [SEP] c d [SEP]")])
@@ -21,7 +21,7 @@ def test_sign_agreement_of_a_head_whose_neurons_tell_sentences_apart() -> None:
     alike = torch.stack([torch.where(signs != 0, 1.0, 0), torch.zeros(7)], -1)
     neurons = torch.stack([telling, alike])[None]
     visible = torch.ones(1, 7, 7, dtype=torch.bool)
-    scorer = NeuronScorer(batch, targets_of(batch, PATTERNS))
+    scorer = NeuronScorer(Targets(batch, PATTERNS))
     every = slice(None)
     weights = torch.full((1, 2, 7, 7), 1 / 7)
     scorer(AttentionBlock((1, 2), 0, every, every, weights, visible, neurons, neurons, 1.0, None))

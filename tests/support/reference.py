@@ -33,25 +33,28 @@ class Written:
             return []
         return [j for j in self.words if self.tokens[j].casefold() == self.tokens[i].casefold()]
 
-    def keys(self, pattern: str, i: int) -> list[int]:
-        """The target keys of word `i`; empty if it is not eligible."""
+    def keys(self, pattern: str, i: int, seen: Sequence[int]) -> list[int]:
+        """The target keys of word `i` among those that it may see; empty if it is not eligible."""
         if pattern == "next-word":
-            return list(self.follows(i, 1))
-        if pattern == "previous-word":
-            return list(self.follows(i, -1))
-        if pattern == "identical":
-            return self.same(i) if len(self.same(i)) > 1 else []
-        if pattern == "cross-sentence":
-            return [j for j in self.same(i) if self.sentence[j] != self.sentence[i]]
-        if pattern == "delimiter":
-            return [j for j, sentence in enumerate(self.sentence) if sentence < 0]
-        return [j for j in self.words if self.sentence[j] == self.sentence[i]]
+            keys = list(self.follows(i, 1))
+        elif pattern == "previous-word":
+            keys = list(self.follows(i, -1))
+        elif pattern == "identical":
+            keys = self.same(i) if any(j in seen for j in self.same(i) if j != i) else []
+        elif pattern == "cross-sentence":
+            keys = [j for j in self.same(i) if self.sentence[j] != self.sentence[i]]
+        elif pattern == "delimiter":
+            keys = [j for j, sentence in enumerate(self.sentence) if sentence < 0]
+        else:
+            keys = [j for j in self.words if self.sentence[j] == self.sentence[i]]
+        return [j for j in keys if j in seen]
 
 
-def on_target(pattern: str, row: Sequence[float], keys: list[int]) -> float:
-    """One eligible query's weight on target."""
+def on_target(pattern: str, row: Sequence[float], keys: list[int], of: Sequence[int]) -> float:
+    """One eligible query's weight on those of its target keys that are among some keys."""
+    keys, n = [j for j in keys if j in of], len(keys)
     if pattern == "bag-of-words":
-        return sum(min(row[j], 1 / len(keys)) for j in keys)
+        return sum(min(row[j], 1 / n) for j in keys)
     return sum(row[j] for j in keys)
 
 
@@ -61,39 +64,41 @@ def scores(
     *,
     words_only: bool = False,
     visible: Sequence[NDArray[np.bool_]] | None = None,
-) -> dict[str, tuple[float, float, float, int, int]]:
-    """One head's score, chance, standard error, n and pairs, by pattern.
+) -> dict[str, tuple[float, float, float, int, int, float]]:
+    """One head's score, chance, standard error, n, pairs and how much of the score is the word itself, by pattern.
 
     Shape: `weights` each [query, key]; `visible` likewise says which keys a query may see, all without it.
     """
     result = {}
     for pattern in PATTERNS:
-        pairs = []
+        pairs, itself = [], 0.0
         for number, (one, matrix) in enumerate(zip(inputs, weights, strict=True)):
-            seen = one.words if words_only else range(len(one.tokens))
+            counted = one.words if words_only else range(len(one.tokens))
             total, chance, n = 0.0, 0.0, 0
             for i in one.words:
-                row = [matrix[i][j] if j in seen else 0.0 for j in range(len(one.tokens))]
-                keys = [j for j in one.keys(pattern, i) if j in seen]
-                if not keys or (words_only and sum(row) < 1e-6):
+                open_to = [j for j in range(len(one.tokens)) if visible is None or visible[number][i][j]]
+                row = [matrix[i][j] if j in counted else 0.0 for j in range(len(one.tokens))]
+                keys = one.keys(pattern, i, open_to)
+                if not any(j in counted for j in keys) or (words_only and sum(row) < 1e-6):
                     continue
                 if words_only:
                     row = [weight / sum(row) for weight in row]
-                open_to = [j for j in seen if visible is None or visible[number][i][j]]
-                even = [1 / len(open_to) if j in open_to else 0.0 for j in range(len(one.tokens))]
-                total += on_target(pattern, row, keys)
-                chance += on_target(pattern, even, keys)
+                evenly = [j for j in open_to if j in counted]
+                even = [1 / len(evenly) if j in evenly else 0.0 for j in range(len(one.tokens))]
+                total += on_target(pattern, row, keys, counted)
+                chance += on_target(pattern, even, keys, counted)
+                itself += on_target(pattern, row, keys, [i])
                 n += 1
             if n:
                 pairs.append((total, chance, n))
         n = sum(count for _, _, count in pairs)
         if not n:
-            result[pattern] = (math.nan, math.nan, math.nan, 0, 0)
+            result[pattern] = (math.nan, math.nan, math.nan, 0, 0, math.nan)
             continue
         score = sum(total for total, _, _ in pairs) / n
         spread = math.sqrt(sum((total - score * count) ** 2 for total, _, count in pairs)) / n
-        se = spread if len(pairs) > 1 else math.nan
-        result[pattern] = (score, sum(chance for _, chance, _ in pairs) / n, se, n, len(pairs))
+        se = spread * math.sqrt(len(pairs) / (len(pairs) - 1)) if len(pairs) > 1 else math.nan
+        result[pattern] = (score, sum(chance for _, chance, _ in pairs) / n, se, n, len(pairs), itself / n)
     return result
 
 

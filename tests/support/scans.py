@@ -12,7 +12,7 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.sums import ScoreSums, Sums
+from attnscan.scoring.sums import HeadProducts, ScoreSums, Sums
 
 PAIRS = [Pair(f"the cat sat on {i % 7} mats" + " ." * (i % 5), f"a cat ran {i} times to the store") for i in range(40)]
 
@@ -29,14 +29,18 @@ def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
     """The sums of some pairs, which add to other shards', by a model that is loaded for them."""
     with Scanner(options) as scanner:
         sums = states_of(scanner, (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1)))[-1].sums
-    assert sums is not None
-    return sums
+    assert sums.told is not None
+    return sums.told
 
 
 def assert_equal_sums(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:
     for kind in ("every_key", "words_only"):
         for field in fields(Sums):
             found, expected = (getattr(getattr(sums, kind), field.name) for sums in (one, other))
+            assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=f"{kind} {field.name}")
+        for field in fields(HeadProducts):
+            assert one.products is not None and other.products is not None
+            found, expected = (getattr(sums.products[kind], field.name) for sums in (one, other))
             assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=f"{kind} {field.name}")
     assert_allclose(one.entropy, other.entropy, rtol=tolerance)
     assert one.words == other.words

@@ -7,9 +7,15 @@ import numpy as np
 from attnscan.results.classification import Classification
 from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.signature import Signature
+from attnscan.results.terms import Scored
 
 PATTERNS = ("next-word", "identical", "cross-sentence", "delimiter")
-PART_OF = (None, None, "identical", None)
+SCORED = (
+    Scored("next-word"),
+    Scored("identical", of_others=True),
+    Scored("cross-sentence", part_of="identical"),
+    Scored("delimiter"),
+)
 SIGNATURE = Signature(
     model="toy",
     revision=None,
@@ -26,15 +32,18 @@ SIGNATURE = Signature(
 )
 
 
-def table_of(above: list[list[float]], share: float = 1.0) -> ScoreTable:
-    """One layer; chance is 0.2 everywhere, so that a score is 0.2 + 0.8 x above."""
+def table_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) -> ScoreTable:
+    """One layer; chance is 0.2 everywhere, so that a score is 0.2 + 0.8 x above; `itself` is a share of the score."""
     score = 0.2 + 0.8 * np.array([above], dtype=float)
     counts = np.where(np.isnan(score), 0, 5)
     chance = np.where(np.isnan(score), np.nan, 0.2)
-    return ScoreTable(score, chance, np.full_like(score, np.nan), counts, counts, np.full_like(score, share))
+    nothing, shares = np.full_like(score, np.nan), np.full_like(score, share)
+    return ScoreTable(score, chance, nothing, counts, counts, shares, itself * score)
 
 
-def result_of(above: list[list[float]], share: float = 1.0, words: list[list[float]] | None = None) -> Classification:
-    table = table_of(above, share)
-    scores = Scores(PATTERNS, PART_OF, table, table_of(words or above, share), np.ones((1, len(above))))
+def result_of(
+    above: list[list[float]], share: float = 1.0, words: list[list[float]] | None = None, itself: float = 0.0
+) -> Classification:
+    table = table_of(above, share, itself)
+    scores = Scores(SCORED, table, table_of(words or above, share, itself), np.ones((1, len(above))))
     return Classification(("a",), (0,), scores, SIGNATURE)

@@ -25,7 +25,7 @@ from attnscan.results.scores import ScoreTable
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
-from attnscan.scoring.targets import targets_of
+from attnscan.scoring.targets import Targets
 
 pytestmark = pytest.mark.usefixtures("quiet")
 FAMILIES = {**TAPPED, **UNTAPPED}
@@ -70,7 +70,7 @@ def outcome(family: str) -> Outcome:
     ids = [row[present.bool()].tolist() for row, present in zip(*inputs.values(), strict=True)]
     alone = [torch.cat(eager_attention(model, _single(one))) for one in ids]
     batch = collate([_encoded(one) for one in ids])
-    scorer, collected = Scorer(batch, targets_of(batch, PATTERNS)), Collected()
+    scorer, collected = Scorer(Targets(batch, PATTERNS)), Collected()
 
     def consume(block: AttentionBlock) -> None:
         scorer(block)
@@ -153,7 +153,7 @@ def test_scores_equal_the_plain_loop(family: str, words_only: bool) -> None:
             expected = reference.scores(found.written, matrices, words_only=words_only, visible=visible)
             for pattern, numbers in expected.items():
                 place = (layer, head, scores.patterns.index(pattern))
-                ours = [getattr(table, name)[place] for name in ("score", "chance", "se", "n", "pairs")]
+                ours = [getattr(table, name)[place] for name in ("score", "chance", "se", "n", "pairs", "itself")]
                 assert_allclose(ours, numbers, atol=1e-5, err_msg=f"{pattern} of {layer}-{head}")
             if not words_only:
                 entropy = reference.entropy(found.written, matrices)

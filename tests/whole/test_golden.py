@@ -81,11 +81,20 @@ def test_content_labels_of_the_articles_pair(article: pd.DataFrame) -> None:
     assert Counter(article["content_label"]) == {
         "next-word": 14,
         "previous-word": 13,
-        "identical": 7,
+        "identical": 6,
         "cross-sentence": 6,
         "bag-of-words": 6,
-        "mixed": 98,
+        "mixed": 99,
     }
+    assert article.loc[(3, 2), "content_label"] == "mixed"  # it looks at the word itself
+
+
+@pytest.mark.parametrize(("name", "identical"), [(PUBLISHED[1], 11), (PUBLISHED[2], 14)])
+def test_few_heads_that_look_at_the_word_itself_are_identical_otherwise(
+    shared: Path, name: str, identical: int
+) -> None:
+    labels = _classified(shared / "golden" / f"{name}.npz")["content_label"]
+    assert (labels == "identical").sum() == identical
 
 
 def test_without_delimiters_renormalises_over_words(shared: Path) -> None:

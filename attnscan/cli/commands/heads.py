@@ -145,12 +145,12 @@ def _scanned(
                     save_state(state_file, state, scanner)
                     saved = time.monotonic()
     except KeyboardInterrupt:
-        if state.sums is None:
+        if state.sums.any is None:
             raise
         interrupted = True
         how = "the same command goes on from there" if state_file else "--state FILE would keep what is done"
         say(f"interrupted after {state.seen.read} pairs; {how}")
-    if state_file is not None and state.sums is not None:
+    if state_file is not None and state.sums.any is not None:
         save_state(state_file, state, scanner)
     with progress("pairs asked for predictive words") as report:
         result = state.finish(scanner, report, on_pairs, predictive=not interrupted)

@@ -8,9 +8,8 @@ from attnscan.errors import AttnscanError, EngineError
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.scan.cluster.blocks import Bad, Block
-from attnscan.scan.local import ScanState
+from attnscan.scan.local import ScanState, ScanSums
 from attnscan.scan.seen import Seen, no_pair
-from attnscan.scoring.sums import ScoreSums
 
 DIGESTS = 1 << 256
 """A cluster's digest is a sum modulo this."""
@@ -37,7 +36,7 @@ class Asked:
 
     number: int
     """In the sample."""
-    sums: ScoreSums | None = None
+    sums: ScanSums | None = None
     error: AttnscanError | None = None
     """What ends the run."""
     part: str = ""
@@ -49,6 +48,8 @@ class Totals:
 
     sample: int
     """How many pairs are drawn for `predictive`."""
+    split: bool = False
+    """Whether heads are ranked by one half of the pairs, and scored by the other."""
     state: ScanState = field(default_factory=ScanState)
     bad: Bad = field(default_factory=Bad)
     signature: Signature | None = None
@@ -56,7 +57,7 @@ class Totals:
     _arrived: set[tuple[int, int]] = field(default_factory=set)
     _ends: dict[int, int] = field(default_factory=dict)
     """The number of the last block of each file that was read to its end."""
-    _answers: dict[int, ScoreSums] = field(default_factory=dict)
+    _answers: dict[int, ScanSums] = field(default_factory=dict)
 
     def add(self, found: Found) -> None:
         """Add what a block found, unless it is here already.
@@ -93,7 +94,7 @@ class Totals:
         due = sum(last + 1 for last in self._ends.values())
         if len(self._ends) != files or due != len(self._arrived):
             raise EngineError("the cluster lost blocks of pairs, and the sums are not whole", "run it again")
-        if self.state.sums is None:
+        if self.state.sums.any is None:
             raise no_pair("to score")
 
     def asks(self) -> bool:
@@ -103,16 +104,16 @@ class Totals:
     def ranking(self) -> Ranking:
         """The ranking by all that was added.
 
-        Raises: EngineError if a pair of the sample was not answered.
+        Raises: EngineError if a pair of the sample was not answered; InputError if one of two halves is empty.
         """
         seen, sums = self.state.seen, self.state.sums
-        assert sums is not None and self.signature is not None
+        assert self.signature is not None
         if self.asks():
             if len(self._answers) != len(seen.sample):
                 raise EngineError("the cluster lost pairs that predictive was asked of", "run it again")
             for number in sorted(self._answers):
                 sums += self._answers[number]
-        return Ranking(sums.finish(), replace(self.signature, **seen.signature_fields))
+        return sums.ranking(replace(self.signature, **seen.signature_fields), split=self.split)
 
 
 def _same(one: Signature, other: Signature) -> Signature:
@@ -137,6 +138,4 @@ def merged(one: ScanState, other: ScanState, sample: int) -> ScanState:
         digest=f"{(int(a.digest or '0', 16) + int(b.digest or '0', 16)) % DIGESTS:064x}",
         sample=tuple(drawn[key] for key in sorted(drawn)[:sample]),
     )
-    if one.sums is None or other.sums is None:
-        return ScanState(seen, one.sums or other.sums)
     return ScanState(seen, one.sums + other.sums)

@@ -105,7 +105,7 @@ class Worker(_Holder):
             block=bare,
             state=ScanState(seen, state.sums),
             bad=block.bad + Bad.of(bad),
-            signature=None if state.sums is None else scanner.signature(Seen()),
+            signature=None if state.sums.any is None else scanner.signature(Seen()),
             part=_part(f"{block.file:06}-{block.number:06}", tables),
         )
 

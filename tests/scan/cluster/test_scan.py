@@ -112,7 +112,7 @@ def assert_equal(found: Ranking, expected: Ranking) -> None:
         for field in fields(expected.scores.every_key):
             a, b = (getattr(getattr(each.scores, kind), field.name) for each in (found, expected))
             # A standard error of zero is the root of what rounding leaves
-            near = 1e-7 if field.name == "se" else 1e-12
+            near = 1e-7 if field.name in ("se", "se_between") else 1e-12
             assert_allclose(a, b, rtol=1e-9, atol=near, err_msg=f"{kind} {field.name}")
     assert_allclose(found.scores.entropy, expected.scores.entropy, rtol=1e-9)
     assert replace(found.signature, input_hash="") == replace(expected.signature, input_hash="")
