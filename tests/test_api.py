@@ -133,7 +133,7 @@ def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
     assert text.startswith("<b>\\x1b 6 × 12 = 72 heads cpu float32, 2 pairs, 1 skipped")
     (table,) = root.iter("table")
     rows = [["".join(cell.itertext()) for cell in row] for row in table]
-    assert rows[0] == ["pattern", "head", "score", "± se", "chance", "above chance", "n", "pairs"]
+    assert rows[0] == ["pattern", "head", "score", "95 % interval", "chance", "above chance", "n", "pairs"]
     best = ranking.to_frame(["previous-word"]).iloc[0]
     shown = next(row for row in rows if row[0] == "P previous-word")
     assert shown[1] == f"{best.layer}-{best['head']}" == "0-2"

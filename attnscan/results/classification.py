@@ -21,6 +21,25 @@ if TYPE_CHECKING:
     from attnscan.results.attention import Attention
 
 
+RESAMPLINGS = 1_000
+"""How often an input's words are drawn anew, to see whether labels stay."""
+LEAST_WORDS = 5
+"""A label that rests on fewer words says nothing of whether it would stay."""
+STAYS = 0.95
+"""A label that stays in fewer of the resamplings is not sure."""
+
+
+@dataclass(frozen=True)
+class Stability:
+    """In what share of resamplings of an input's words each head keeps its label.
+
+    Shape: each [layer, head], in [0, 1]; NaN where the label rests on fewer than `LEAST_WORDS` words.
+    """
+
+    label: FloatArray
+    content_label: FloatArray
+
+
 @dataclass(frozen=True)
 class Classification:
     """What every head does on one input."""
@@ -37,6 +56,8 @@ class Classification:
     """What else to know of how the scores were had, a line each."""
     threshold: float = THRESHOLD
     """How far above chance a label's pattern must be."""
+    stability: Stability | None = field(default=None, repr=False)
+    """How sure the labels are, if that was measured."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
     """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
     html: Callable[[Classification], str] | None = field(default=None, repr=False, compare=False)
@@ -86,7 +107,7 @@ class Classification:
         return np.argsort(-strength.ravel(), kind="stable")
 
     def to_frame(self, patterns: Sequence[str] | None = None, *, without_delimiters: bool = False) -> pd.DataFrame:
-        """One row a head: names, labels, scores of `patterns` (default: all), entropy."""
+        """One row a head: names, labels, scores of `patterns` (default: all), entropy, how sure the labels are."""
         import pandas as pd
 
         layers, heads = self.scores.grid
@@ -96,7 +117,13 @@ class Classification:
         columns |= {name: getattr(self, name).ravel() for name in ("label", "runner_up", "content_label")}
         for pattern in patterns or self.scores.patterns:
             columns[pattern] = table.score[..., self.scores.patterns.index(pattern)].ravel()
-        frame = pd.DataFrame(columns | {"entropy": self.scores.entropy.ravel()})
+        columns["entropy"] = self.scores.entropy.ravel()
+        for pattern in (known.id for known in self.scores.scored if known.of_others and known.id in columns):
+            columns[f"{pattern}_self"] = table.itself[..., self.scores.patterns.index(pattern)].ravel()
+        if self.stability is not None:
+            columns["label_stays"] = self.stability.label.ravel()
+            columns["content_label_stays"] = self.stability.content_label.ravel()
+        frame = pd.DataFrame(columns)
         frame.attrs = {
             "signature": asdict(self.signature),
             "units": list(self.units),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
@@ -51,6 +52,18 @@ class Ranking:
         leads = Leads.of(table, p, np.broadcast_to(order[0], order[1:].shape), order[1:])
         width = self.scores.grid[1]
         return [divmod(int(flat), width) for flat in order[1:][~leads.sure & ~np.isnan(leads.difference)]]
+
+    def pairs_to_tell(self, pattern: str, *, without_delimiters: bool = False) -> int | None:
+        """About how many pairs would tell the best head from the next, if both score as they do on these.
+
+        None if that is not known: below two pairs, or where the two score alike.
+        """
+        lead = self.leads(pattern, without_delimiters=without_delimiters)
+        if not len(lead.se) or not lead.difference[0] > 0 or not lead.se[0] > 0:
+            return None
+        pairs = self.scores.table(without_delimiters).pairs[..., self.scores.patterns.index(pattern)].max()
+        needed = float(pairs * (1.96 * lead.se[0] / lead.difference[0]) ** 2)
+        return math.ceil(needed) if needed < 1e9 else None
 
     def to_frame(
         self, patterns: Sequence[str] | None = None, top: int | None = None, *, without_delimiters: bool = False

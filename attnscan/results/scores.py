@@ -89,32 +89,34 @@ class Scores:
         return self.words_only if without_delimiters else self.every_key
 
     def ranked_labels(self, table: ScoreTable, rank: int, threshold: float) -> NDArray[np.str_]:
-        """The pattern that each head follows most (rank 0) or next (rank 1), or `mixed`.
+        """The pattern that each head follows most (rank 0) or next (rank 1), or `mixed`; see `winners`.
+
+        Shape: [..., layer, head], as the table has it.
+        """
+        labels: NDArray[np.str_] = np.asarray([*self.patterns, MIXED])[self.winners(table, rank, threshold)]
+        return labels
+
+    def winners(self, table: ScoreTable, rank: int, threshold: float) -> IntArray:
+        """The same by the pattern's place; -1 for `mixed`.
 
         Patterns compete by how far they are above chance. A pattern and its part have one place between them: it goes
         to the part if that is farther above chance, or has two thirds of the whole's weight on its own queries. A
         pattern that is of others does not compete where more than two thirds of its score is the word itself.
-
-        Shape: [..., layer, head], as the table has it.
         """
         above = np.where(np.isnan(table.above_chance), -np.inf, table.above_chance)
-        names = np.broadcast_to(np.asarray(self.patterns), above.shape).copy()
+        winner = np.broadcast_to(np.arange(len(self.scored)), above.shape).copy()
         for p, pattern in enumerate(self.scored):
             if pattern.of_others:
                 above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
         for p, pattern in enumerate(self.scored):
             if pattern.part_of in self.patterns:
                 whole = self.patterns.index(pattern.part_of)
-                wins = (above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)
-                names[..., whole][wins] = pattern.id
+                winner[..., whole][(above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)] = p
                 above[..., whole] = np.maximum(above[..., whole], above[..., p])
         competing = [p for p, pattern in enumerate(self.scored) if pattern.part_of not in self.patterns]
         if rank >= len(competing):
-            return np.full(above.shape[:-1], MIXED)
-        order = np.argsort(-above[..., competing], axis=-1, kind="stable")[..., rank]
-        winner = np.take(competing, order)[..., None]
-        best = np.take_along_axis(above, winner, axis=-1)[..., 0]
-        labels: NDArray[np.str_] = np.where(
-            best >= threshold, np.take_along_axis(names, winner, axis=-1)[..., 0], MIXED
-        )
-        return labels
+            return np.full(above.shape[:-1], -1)
+        order = np.argsort(-above[..., competing], axis=-1, kind="stable")[..., rank, None]
+        place = np.take(competing, order)
+        best, found = (np.take_along_axis(values, place, axis=-1)[..., 0] for values in (above, winner))
+        return np.where(best >= threshold, found, -1)

@@ -23,8 +23,9 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner, signed
 from attnscan.scan.seen import Seen
 from attnscan.scoring.predictive import Report
+from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import ScoreSums
+from attnscan.scoring.sums import PairSums
 from attnscan.scoring.targets import Targets
 
 
@@ -38,10 +39,18 @@ def classify(scanner: Scanner, pair: Pair, report: Report | None = None, *, keep
     """
     encoded = scanner.encode(pair)
     help_of_words = scanner.help(encoded, report)
+    batch = scanner.collate([encoded])
+    scorers = _Scorers(Targets(batch, scanner.options.patterns, [] if help_of_words is None else [help_of_words]))
     keeper = AttentionKeeper() if keep else None
-    sums = scanner.score([encoded], [] if help_of_words is None else [help_of_words], keeper)
+
+    def consume(block: AttentionBlock) -> None:
+        scorers(block)
+        if keeper is not None:
+            keeper(block)
+
+    scanner.run(batch.model_inputs, consume)
     signature = scanner.signature(_seen(pair, encoded))
-    result = _classification(encoded, sums, signature, scanner.options, scanner.why_no_measure, help_of_words)
+    result = _classification(encoded, scorers, signature, scanner.options, scanner.why_no_measure, help_of_words)
     return replace(result, attention=keeper.attention(encoded)) if keeper else result
 
 
@@ -69,13 +78,13 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
     encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
     batch = collate([encoded])
     grid = (saved.attention.shape[0], saved.attention.shape[1])
-    scorer = Scorer(Targets(batch, options.patterns))
+    scorers = _Scorers(Targets(batch, options.patterns))
     everything = slice(None)
     seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
     visible = torch.zeros(0)
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
         visible = same_or(visible, visible_keys(weights, seen))
-        scorer(AttentionBlock(grid, layer, everything, everything, weights, visible, None, None, None, None))
+        scorers(AttentionBlock(grid, layer, everything, everything, weights, visible, None, None, None, None))
     signature = signed(
         options,
         model=name,
@@ -88,27 +97,47 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
         predictive="off",
         pairs_read=1,
     )
-    result = _classification(encoded, scorer.sums(), signature, options, "there is no model to ask")
+    result = _classification(encoded, scorers, signature, options, "there is no model to ask")
     return replace(result, attention=Attention.of(saved, encoded.sentence) if keep else None)
+
+
+class _Scorers:
+    """A consumer of the attention of one input: its scores, and beside them each word's own."""
+
+    def __init__(self, targets: Targets) -> None:
+        self.whole, self._by_query = Scorer(targets), Scorer(targets, by_query=True)
+        self._is_word = targets.batch.word[0].cpu().numpy()
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block."""
+        self.whole(block)
+        self._by_query(block)
+
+    @property
+    def words(self) -> PairSums:
+        """What each word adds to the sums, as `Scorer.pair_sums` names it. Shape: each [word, layer, head, pattern]."""
+        return {name: values[self._is_word] for name, values in self._by_query.pair_sums().items()}
 
 
 def _classification(
     encoded: EncodedInput,
-    sums: ScoreSums,
+    scorers: _Scorers,
     signature: Signature,
     options: ScanOptions,
     why_no_measure: str,
     help_of_words: Help | None = None,
 ) -> Classification:
     unmeasured = [pattern.id for pattern in options.patterns if pattern.target is None and help_of_words is None]
+    scores = scorers.whole.sums().finish()
     return Classification(
         units=encoded.units,
         sentence=encoded.unit_sentence,
-        scores=sums.finish(),
+        scores=scores,
         signature=signature,
         not_measured=dict.fromkeys(unmeasured, why_no_measure),
         notes=() if help_of_words is None else (help_of_words.description,),
         threshold=options.threshold,
+        stability=stability(scores, scorers.words, options.threshold, options.seed),
     )
 
 

@@ -16,7 +16,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter, mark, on_white, opacity, paper_color, readable_on
-from attnscan.views.summary import notes, pattern_rows, token_lines, worth
+from attnscan.views.summary import notes, pattern_rows, token_lines, told_apart, worth
 
 _STRONGEST = 5
 _TABLE = "font:inherit;color:inherit;margin:0.5em 0;border-spacing:1px"
@@ -44,7 +44,8 @@ def ranking_html(result: Ranking) -> str:
     """The best heads of each pattern, with what their scores are worth."""
     title = _title(result.signature, result.scores.grid, result.signature.counts)
     styles = (_LEFT, _LEFT, *[_NUMBER] * 6)
-    names = ("pattern", "head", "score", "± se", "chance", "above chance", "n", "pairs")
+    names = ("pattern", "head", "score", "95 % interval", "chance", "above chance", "n", "pairs")
+    numbers = ("score", "interval", "chance", "above_chance", "n", "pairs")
     rows = [_row("th", zip(names, styles, strict=True))]
     for p, pattern in enumerate(result.scores.patterns):
         name = Markup("{} {}").format(_swatch(pattern), plain(pattern))
@@ -53,9 +54,12 @@ def ranking_html(result: Ranking) -> str:
             continue
         for flat in result.order(pattern)[:_STRONGEST]:
             head = divmod(int(flat), result.scores.grid[1])
-            texts = (name, head_name(head), *worth(result.scores.every_key, (*head, p)))
+            row = worth(result.scores.every_key, (*head, p))
+            texts = (name, head_name(head), *(row[number] for number in numbers))
             rows.append(_row("td", zip(texts, styles, strict=True)))
             name = Markup("")
+        if told := told_apart(result, pattern):
+            rows.append(Markup('<tr><td></td><td colspan="7" style="{};{}">{}</td></tr>').format(_LEFT, _FAINT, told))
     return _whole((title, Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))))
 
 

@@ -7,10 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from attnscan.results.classification import Classification
-from attnscan.results.heads import Head
+from attnscan.results.classification import LEAST_WORDS, RESAMPLINGS, STAYS, Classification
+from attnscan.results.heads import Head, head_name
+from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED, ScoreTable
 from attnscan.safe_text import plain
+
+_CLOSE = 5  # heads that cannot be told from the best: so many are named
 
 
 @dataclass(frozen=True)
@@ -59,13 +62,53 @@ def pattern_rows(
 def notes(result: Classification) -> tuple[str, ...]:
     """What to know of the rows' counts and scores, a line each."""
     above = f"heads: by label, {result.threshold:g} above chance or more. on words: delimiters left out."
-    return (above, *map(plain, result.notes))
+    return (above, *sureness(result), *map(plain, result.notes))
 
 
-def worth(table: ScoreTable, place: tuple[int, int, int]) -> Iterator[str]:
-    """A score, its standard error, chance, how far above it, and what it rests on; nothing for NaN."""
-    for name in ("score", "se", "chance", "above_chance"):
-        value = getattr(table, name)[place]
-        yield "" if np.isnan(value) else f"{value:.3f}"
-    yield f"{table.n[place]:,}"
-    yield f"{table.pairs[place]:,}"
+def sureness(result: Classification) -> Iterator[str]:
+    """How many labels stay when the input's words are drawn anew."""
+    if result.stability is not None:
+        stays = [
+            "none can be told"
+            if np.isnan(share).all()
+            else f"{int((share >= STAYS).sum())} of {np.isfinite(share).sum()}"
+            for share in (result.stability.label, result.stability.content_label)
+        ]
+        yield (
+            f"Labels that stay in {STAYS:.0%} of {RESAMPLINGS:,} resamplings of these words: {stays[0]}; "
+            f"on words: {stays[1]}."
+        )
+        if few := int(np.isnan(result.stability.label).sum()):
+            yield f"{few} labels rest on fewer than {LEAST_WORDS} words, too few to tell."
+
+
+def worth(table: ScoreTable, place: tuple[int, int, int]) -> dict[str, str]:
+    """A score, its interval, chance, how far above it, how much is the word itself, what it rests on; "" for NaN."""
+    numbers = {name: getattr(table, name)[place] for name in ("score", "chance", "above_chance", "itself")}
+    texts = {name: "" if np.isnan(value) else f"{value:.3f}" for name, value in numbers.items()}
+    low, high = (bound[place] for bound in table.interval)
+    texts["interval"] = "" if np.isnan(low) else f"{low:.3f}–{high:.3f}"
+    return texts | {name: f"{getattr(table, name)[place]:,}" for name in ("n", "pairs")}
+
+
+def ranked_by(result: Ranking) -> str:
+    """By which pairs heads are ranked, if not by those of the scores; empty if by the same."""
+    if result.ranked_by is None:
+        return ""
+    chosen, told = (int(scores.every_key.pairs.max()) for scores in (result.ranked_by, result.scores))
+    return f"Heads are ranked by {chosen:,} pairs; the scores are those of the other {told:,}."
+
+
+def told_apart(result: Ranking, pattern: str, *, without_delimiters: bool = False) -> str:
+    """Which heads cannot be told from the best one, and about how many pairs would tell; empty if there are none."""
+    close = result.close_to_best(pattern, without_delimiters=without_delimiters)
+    if not close:
+        return ""
+    order = result.order(pattern, without_delimiters=without_delimiters)
+    best = head_name(divmod(int(order[0]), result.scores.grid[1]))
+    more = f" and {len(close) - _CLOSE} more" if len(close) > _CLOSE else ""
+    said = f"{best} cannot be told from {', '.join(map(head_name, close[:_CLOSE]))}{more}"
+    needed = result.pairs_to_tell(pattern, without_delimiters=without_delimiters)
+    said += f"; about {needed:,} pairs would tell it from the next" if needed is not None else ""
+    luck = "" if result.ranked_by else " The best of close heads is in part the luckiest: --split takes luck out."
+    return f"{said}.{luck}"

@@ -68,7 +68,7 @@ def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:
     assert frame.columns.tolist() == [
         *("model", "layer", "head", "label", "runner_up", "content_label"),
         *PATTERNS,
-        "entropy",
+        *("entropy", "identical_self"),
     ]
     assert frame[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1]]
 

@@ -2,11 +2,72 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
-from small_results import result_of
+import pytest
+from small_results import SIGNATURE, result_of
+
+from attnscan.results.ranking import Ranking
+from attnscan.results.scores import Scores, ScoreTable
+from attnscan.results.terms import Scored
 
 
 def test_ranking_puts_the_best_first_and_nan_last() -> None:
     result = result_of([[0.1, 0.9, 0, 0], [0.5, 0.2, 0, 0], [np.nan, np.nan, np.nan, np.nan], [0.3, 0, 0, 0.6]])
     assert result.ranking("next-word").tolist() == [1, 3, 0, 2]
     assert result.ranking().tolist() == [0, 3, 1, 2]
+
+
+def _ranking(se_between: float | None, ranked_by: list[float] | None = None) -> Ranking:
+    """Three heads of one layer, scored for one pattern 0.5, 0.49 and 0.2 by 10 pairs; all differences as uncertain."""
+    score = np.array([[[0.5], [0.49], [0.2]]])
+    between = None if se_between is None else np.full((1, 3, 3), se_between)
+    rest = (np.full_like(score, 0.01), np.full((1, 3, 1), 40), np.full((1, 3, 1), 10), np.ones_like(score), 0 * score)
+    table = ScoreTable(score, np.full_like(score, 0.1), *rest, between)
+    scores = Scores((Scored("next-word"),), table, table, np.ones((1, 3)))
+    if ranked_by is None:
+        return Ranking(scores, SIGNATURE)
+    other = replace(table, score=np.array(ranked_by).reshape(1, 3, 1))
+    return Ranking(scores, SIGNATURE, replace(scores, every_key=other))
+
+
+def test_leads_are_sure_beyond_their_own_interval() -> None:
+    """By t with 9 degrees of freedom, 2.26 errors."""
+    leads = _ranking(0.01).leads("next-word")
+    assert leads.difference.tolist() == pytest.approx([0.01, 0.29])
+    assert leads.sure.tolist() == [False, True]
+    assert _ranking(0.01 / 2.27).leads("next-word").sure.all()
+    assert _ranking(0.01).close_to_best("next-word") == [(0, 1)]
+    assert _ranking(0.5).close_to_best("next-word") == [(0, 1), (0, 2)]
+
+
+def test_about_so_many_pairs_would_tell_the_best_from_the_next() -> None:
+    assert _ranking(0.01).pairs_to_tell("next-word") == math.ceil(10 * 1.96**2)
+    assert _ranking(None).pairs_to_tell("next-word") is None
+    assert _ranking(0.0).pairs_to_tell("next-word") is None
+
+
+def test_without_products_no_lead_is_sure() -> None:
+    leads = _ranking(None).leads("next-word")
+    assert np.isnan(leads.se).all() and not leads.sure.any()
+
+
+def test_a_ranking_by_the_other_half_may_have_leads_below_zero() -> None:
+    ranking = _ranking(0.01, ranked_by=[0.3, 0.6, 0.2])
+    assert ranking.order("next-word").tolist() == [1, 0, 2]
+    frame = ranking.to_frame()
+    assert frame["score"].tolist() == [0.49, 0.5, 0.2]
+    assert frame["lead"].tolist() == pytest.approx([-0.01, 0.3, np.nan], nan_ok=True)
+    assert frame.attrs["split"] and not _ranking(0.01).to_frame().attrs["split"]
+    assert ranking.pairs_to_tell("next-word") is None
+
+
+def test_intervals_stay_within_a_score() -> None:
+    frame = _ranking(0.01).to_frame()
+    assert frame["low"].tolist() == pytest.approx(
+        [0.5 - 2.262157 * 0.01, 0.49 - 2.262157 * 0.01, 0.2 - 2.262157 * 0.01]
+    )
+    wide = replace(_ranking(0.01).scores.every_key, se=np.full((1, 3, 1), 0.4))
+    assert (wide.interval[0] == 0).all() and (wide.interval[1][0, :2] == 1).all()

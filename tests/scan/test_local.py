@@ -21,6 +21,7 @@ from attnscan.results.scores import Scores
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.scan.seen import Seen, half
 from attnscan.scoring.patterns import PATTERNS, Pattern
 from attnscan.scoring.sums import ScoreSums
 
@@ -232,6 +233,43 @@ def test_batches_of_any_size_and_order_give_the_same_scores(unit: str) -> None:
                 found, expected = (getattr(getattr(each, kind), name) for each in (scores, one_by_one))
                 assert_allclose(found, expected, rtol=1e-9, atol=1e-12, err_msg=f"{kind} {name}")
         assert_allclose(scores.entropy, one_by_one.entropy, rtol=1e-9)
+
+
+def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptions) -> None:
+    """Each half's numbers are those of a scan of that half alone, in any order; a doubled pair is in one."""
+    pairs = [*PAIRS, *PAIRS[:4]]
+    halves = [[pair for pair in pairs if half(pair, options.seed) == which] for which in (0, 1)]
+    assert min(map(len, halves)) > 10
+    with Scanner(replace(options, split=True)) as scanner:
+        ranking = states_of(scanner, records_of(pairs[::-1]))[-1].finish(scanner)
+    assert ranking.ranked_by is not None
+    for scores, own in zip((ranking.scores, ranking.ranked_by), halves, strict=True):
+        alone = scan_shard(options, own).finish()
+        for name in ("score", "chance", "se", "n", "pairs"):
+            found, expected = (getattr(each.every_key, name) for each in (scores, alone))
+            assert_allclose(found, expected, rtol=1e-9, atol=1e-7, err_msg=name)
+    p = ranking.scores.patterns.index("previous-word")
+    assert ranking.order("previous-word").tolist() == ranking.ranked_by.every_key.ranked(p).tolist()
+
+
+def test_a_half_without_a_pair_is_an_error(options: ScanOptions) -> None:
+    for which in (0, 1):
+        one = next(pair for pair in PAIRS if half(pair, options.seed) == which)
+        with Scanner(replace(options, split=True)) as scanner:
+            state = states_of(scanner, records_of([one]))[-1]
+            with pytest.raises(InputError, match="no pair in one of the two halves; give more pairs"):
+                state.finish(scanner)
+
+
+def test_other_seeds_halve_otherwise_and_samples_lie_in_both_halves() -> None:
+    """Samples are the pairs with the smallest hashes, halves go by a hash's last bit: neither tells of the other."""
+    pairs = [Pair(f"pair {number}") for number in range(2000)]
+    one, other = ([half(pair, seed) for pair in pairs] for seed in (0, 1))
+    assert 900 < sum(one) < 1100 and 900 < sum(a == b for a, b in zip(one, other, strict=True)) < 1100
+    seen = Seen()
+    for pair in pairs[:400]:
+        seen = seen.and_then(pair, ScanOptions(), truncated=False, skipped=False)
+    assert 2 <= sum(half(pair, 0) for _, _, pair in seen.sample) <= 14
 
 
 def _scanned(options: ScanOptions, pairs: list[Pair]) -> Scores:

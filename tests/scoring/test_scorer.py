@@ -46,18 +46,37 @@ def _weights(text: str, seed: int) -> torch.Tensor:
     return torch.tensor(weights / weights.sum(-1, keepdims=True), dtype=torch.float32)
 
 
-def _score(texts: list[str], weights: list[torch.Tensor], heads_at_once: int = HEADS) -> ScoreSums:
+def _causal(weights: torch.Tensor) -> torch.Tensor:
+    """The same for a model whose queries see no later key."""
+    seen = weights.tril() + torch.eye(weights.shape[-1]) * 1e-9
+    return seen / seen.sum(-1, keepdim=True)
+
+
+def _score(
+    texts: list[str], weights: list[torch.Tensor], heads_at_once: int = HEADS, *, causal: bool = False
+) -> ScoreSums:
     """Score inputs as one batch, weights padded with zeros."""
+    return _scorer(texts, weights, heads_at_once, causal=causal).sums(products=True)
+
+
+def _scorer(
+    texts: list[str],
+    weights: list[torch.Tensor],
+    heads_at_once: int = HEADS,
+    *,
+    causal: bool = False,
+    by_query: bool = False,
+) -> Scorer:
     inputs: list[EncodedInput] = [input_of(text) for text in texts]
     batch = collate(inputs)
-    scorer = Scorer(Targets(batch, PATTERNS))
+    scorer = Scorer(Targets(batch, PATTERNS), by_query=by_query)
     width = batch.word.shape[1]
     padded = torch.zeros(len(texts), LAYERS, HEADS, width, width)
     visible = torch.zeros(len(texts), width, width, dtype=torch.bool)
     for row, (matrix, mask) in enumerate(zip(weights, visible, strict=True)):
         length = matrix.shape[-1]
         padded[row, :, :, :length, :length] = matrix
-        mask[:, :length] = True
+        mask[: length if causal else width, :length] = torch.ones(length, length).tril().bool() if causal else True
     for layer in range(LAYERS):
         for first in range(0, HEADS, heads_at_once):
             heads = slice(first, min(first + heads_at_once, HEADS))
@@ -67,7 +86,7 @@ def _score(texts: list[str], weights: list[torch.Tensor], heads_at_once: int = H
                     (LAYERS, HEADS), layer, every, heads, padded[:, layer, heads], visible, None, None, None, None
                 )
             )
-    return scorer.sums()
+    return scorer
 
 
 def _equal(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:
@@ -79,17 +98,20 @@ def _equal(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:
 
 
 @settings(deadline=None, max_examples=draws(60))
-@given(st.lists(written_inputs(), min_size=1, max_size=4))
-def test_scores_equal_the_plain_loops(texts: list[str]) -> None:
+@given(st.lists(written_inputs(), min_size=1, max_size=4), st.booleans())
+def test_scores_equal_the_plain_loops(texts: list[str], causal: bool) -> None:
+    """In a causal model too, whose targets, eligible queries and even spreads are those that can be seen."""
     weights = [_weights(text, seed) for seed, text in enumerate(texts)]
-    scores = _score(texts, weights).finish()
+    weights = [_causal(each) for each in weights] if causal else weights
+    visible = [np.tri(len(text.split()), dtype=bool) for text in texts] if causal else None
+    scores = _score(texts, weights, causal=causal).finish()
     inputs = [Written([t.lstrip("Ġ") for t in text.split()], input_of(text).sentence) for text in texts]
     for layer in range(LAYERS):
         for head in range(HEADS):
             matrices = [matrix[layer, head].double().numpy() for matrix in weights]
             assert scores.entropy[layer, head] == pytest.approx(reference.entropy(inputs, matrices), abs=1e-5)
             for table, words_only in ((scores.every_key, False), (scores.words_only, True)):
-                expected = reference.scores(inputs, matrices, words_only=words_only)
+                expected = reference.scores(inputs, matrices, words_only=words_only, visible=visible)
                 for p, pattern in enumerate(scores.patterns):
                     found = [getattr(table, name)[layer, head, p] for name in NUMBERS]
                     wanted = expected.get(pattern, (np.nan, np.nan, np.nan, 0, 0, np.nan))
@@ -119,6 +141,32 @@ def test_blocks_of_heads_may_come_in_any_size_and_come_again() -> None:
     text = "[CLS] a cat [SEP] a cat [SEP]"
     weights = [_weights(text, 0)]
     _equal(_score([text], weights), _score([text], weights, heads_at_once=2), 1e-7)
+
+
+def test_a_decoder_has_no_next_word_and_can_spread_evenly() -> None:
+    """Each word sees itself and those before it; of identical words the first has none to see."""
+    text = "[CLS] a cat saw a cat [SEP]"
+    even = torch.ones(LAYERS, HEADS, 7, 7)
+    even[..., 0] = even[..., 6] = 0
+    scores = _score([text], [_causal(even)], causal=True).finish()
+    n, score = (values[1, 0] for values in (scores.every_key.n, scores.every_key.score))
+    number = {pattern: p for p, pattern in enumerate(scores.patterns)}
+    assert n[number["next-word"]] == 0 and np.isnan(score[number["next-word"]])
+    assert n[number["identical"]] == 2
+    assert score[number["identical"]] == pytest.approx((2 / 4 + 2 / 5) / 2, abs=1e-6)
+    assert score[number["bag-of-words"]] == pytest.approx(1, abs=1e-6)
+    assert scores.every_key.above_chance[1, 0, number["bag-of-words"]] == pytest.approx(1, abs=1e-6)
+
+
+@settings(deadline=None, max_examples=draws(30))
+@given(written_inputs(), st.booleans())
+def test_queries_by_themselves_add_up_to_their_input(text: str, causal: bool) -> None:
+    weights = [_causal(_weights(text, 3)) if causal else _weights(text, 3)]
+    whole = _scorer([text], weights, causal=causal).pair_sums()
+    rows = _scorer([text], weights, causal=causal, by_query=True).pair_sums()
+    for name, values in whole.items():
+        assert_allclose(rows[name].sum(0), values[0], atol=1e-6, err_msg=name)
+        assert (rows[name][[0, -1]] == 0).all(), name  # special tokens are no words
 
 
 def test_a_head_that_parks_wholly_has_no_content_to_judge() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,6 +49,9 @@ def heads(
         int | None, typer.Option("--top", metavar="N", min=1, help="How many heads of each pattern. [default: 10 or 5]")
     ] = None,
     without_delimiters: WithoutDelimiters = False,
+    split: Annotated[
+        bool, typer.Option("--split", help="Rank heads by one half of the pairs, score them by the other.")
+    ] = False,
     scan: Annotated[ScanChoices, Without("truncate")],
     state: Annotated[
         Path | None, typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them.")
@@ -67,6 +70,8 @@ def heads(
         raise typer.BadParameter("--from needs no pairs and no model, and has nothing to keep")
     if per_pair is not None and state is not None:
         raise typer.BadParameter("--per-pair is written whole, and so cannot go on from a --state")
+    if from_file is not None and split:
+        raise typer.BadParameter("--split draws pairs by their text, which --per-pair does not keep: name the pairs")
     cluster = on.options()
     if cluster is not None and (from_file is not None or not files.pairs):
         raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
@@ -77,7 +82,7 @@ def heads(
     check_apart([state, per_pair, where.output], [*files.paths, from_file])
     destination = where.destination()
     asked = tuple(known for known in PATTERNS if not pattern or known.id in pattern)
-    options = scan.options(on_long=files.on_long, patterns=asked)
+    options = scan.options(on_long=files.on_long, patterns=asked, split=split)
     for path in (state, per_pair if cluster is None else None):
         if path is not None:
             check_writable(path)
@@ -91,6 +96,7 @@ def heads(
     else:
         result, interrupted = _ranked(files, options, state, per_pair)
     names = pattern or result.scores.patterns
+    _warn_of_few(result, names)
     shown = top or (10 if pattern else 5)
     from attnscan.views.terminal.ranking import ranking_view
 
@@ -100,6 +106,15 @@ def heads(
     )
     if interrupted:
         raise typer.Exit(130)
+
+
+def _warn_of_few(result: Ranking, names: Sequence[str]) -> None:
+    """Tell that `predictive` was asked of too few pairs for its best head to be told from the next."""
+    if "predictive" in names and (close := result.close_to_best("predictive")):
+        asked = int(result.scores.every_key.pairs[..., result.scores.patterns.index("predictive")].max())
+        needed = result.pairs_to_tell("predictive")
+        remedy = "" if needed is None else f": about {needed:,} would tell it from the next (--predictive-pairs)"
+        say(f"{asked} pairs asked for predictive words do not tell its best head from {len(close)} others{remedy}")
 
 
 def _ranked(

@@ -1,39 +1,68 @@
-"""The screen of `heads`: the best heads of each pattern, and what their scores are worth."""
+"""The screen of `heads`: the best heads of each pattern, what their scores are worth, which cannot be told apart."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.heads import head_name
 from attnscan.results.ranking import Ranking
-from attnscan.views.summary import worth
-from attnscan.views.terminal.parts import color_of, columns, model_line, named
+from attnscan.views.summary import ranked_by, told_apart, worth
+from attnscan.views.terminal.parts import color_of, columns, model_line, named, wrapped
+
+_BEFORE_BAR = 66
 
 
 def ranking_view(
     result: Ranking, patterns: Sequence[str], top: int, width: int, without_delimiters: bool
 ) -> RenderableType:
-    """The best heads of each pattern, with what a score is worth: chance, standard error, how much it rests on."""
+    """The best heads of each pattern, with what a score is worth: its interval, chance, how much it rests on."""
     table = result.scores.table(without_delimiters)
     blocks: list[RenderableType] = [model_line(result.signature, f"  {result.signature.counts}")]
+    blocks += wrapped(ranked_by(result), width)
     for pattern in patterns:
-        p = result.scores.patterns.index(pattern)
-        grid = columns(("head",), ("score", "± se", "chance", "above chance", "n", "pairs"), ("",))
-        for flat in result.order(pattern, without_delimiters=without_delimiters)[:top]:
-            head = divmod(int(flat), result.scores.grid[1])
-            score = float(table.score[(*head, p)])
-            grid.add_row(
-                head_name(head),
-                *worth(table, (*head, p)),
-                Text("█" * round(max(0, width - 62) * score) if score == score else "", style=color_of(pattern)),
-            )
-        measured = bool((table.n[..., p] > 0).any())
-        blocks += [
-            "",
-            named(pattern),
-            grid if measured else Text("no word was eligible, or none was asked", style="dim"),
-        ]
-    return Group(*blocks, *([Text("Scores on words: weights on delimiters removed.")] if without_delimiters else []))
+        blocks += ["", named(pattern)]
+        if not (table.n[..., result.scores.patterns.index(pattern)] > 0).any():
+            blocks.append(Text("no word was eligible, or none was asked", style="dim"))
+            continue
+        blocks += [_table(result, pattern, top, width, without_delimiters)]
+        blocks += wrapped(told_apart(result, pattern, without_delimiters=without_delimiters), width)
+    return Group(*blocks, "", *_notes(without_delimiters, width))
+
+
+def _table(result: Ranking, pattern: str, top: int, width: int, without_delimiters: bool) -> Table:
+    table, p = result.scores.table(without_delimiters), result.scores.patterns.index(pattern)
+    of_others = result.scores.scored[p].of_others
+    numbers = ("score", "95 % interval", "lead", *(["self"] if of_others else []), "chance", "above", "n", "pairs")
+    grid = columns(("head",), numbers, ("",), apart=1 if of_others else 2)
+    leads = result.leads(pattern, without_delimiters=without_delimiters)
+    for rank, flat in enumerate(result.order(pattern, without_delimiters=without_delimiters)[:top]):
+        head = divmod(int(flat), result.scores.grid[1])
+        row = worth(table, (*head, p))
+        score = float(table.score[(*head, p)])
+        grid.add_row(
+            head_name(head),
+            row["score"],
+            row["interval"],
+            _lead(leads.difference[rank], sure=leads.sure[rank]) if rank < len(leads.sure) else "",
+            *([row["itself"]] if of_others else []),
+            *(row[name] for name in ("chance", "above_chance", "n", "pairs")),
+            Text("█" * round(max(0, width - _BEFORE_BAR) * score) if score == score else "", style=color_of(pattern)),
+        )
+    return grid
+
+
+def _lead(difference: float, *, sure: bool) -> str:
+    """By how much a head is above the next one; marked where they cannot be told apart."""
+    return "" if difference != difference else f"{'' if sure else '≈ '}{difference:.3f}"
+
+
+def _notes(without_delimiters: bool, width: int) -> Iterator[Text]:
+    if without_delimiters:
+        yield Text("Scores on words: weights on special tokens removed.", style="dim")
+    yield from wrapped(
+        "lead: how far above the next head; ≈ where these pairs cannot tell the two apart (95 %).", width
+    )

@@ -61,7 +61,7 @@ def test_json_carries_the_signature_and_the_tokens() -> None:
 
 def test_chosen_patterns_rank_the_rows_and_top_cuts_them() -> None:
     table = pd.read_csv(StringIO(classify("--csv", "--pattern", "delimiter", "-p", "next-word", "--top", "5").stdout))
-    assert table.columns[6:].tolist() == ["delimiter", "next-word", "entropy"]
+    assert table.columns[6:].tolist() == ["delimiter", "next-word", "entropy", "label_stays", "content_label_stays"]
     assert len(table) == 5 and table["delimiter"].is_monotonic_decreasing
     whole = pd.read_csv(StringIO(classify("--csv").stdout))
     assert table["delimiter"].max() == whole["delimiter"].max()

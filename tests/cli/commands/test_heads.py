@@ -19,7 +19,10 @@ from attnscan.cli.app import app
 def test_heads_ranks_the_pairs_that_come_along() -> None:
     result = run("heads", "--model", "bundled", "--pattern", "previous-word", "-p", "next-word", "--csv")
     table = pd.read_csv(StringIO(result.stdout))
-    assert result.stdout.splitlines()[0] == "model,pattern,rank,layer,head,score,chance,above_chance,se,n,pairs"
+    assert (
+        result.stdout.splitlines()[0]
+        == "model,pattern,rank,layer,head,score,chance,above_chance,se,n,pairs,low,high,lead,lead_se,self"
+    )
     assert len(table) == 2 * 72 and table["pairs"].min() > 80
     best = table.groupby("pattern").first()
     assert best.loc["previous-word", ["layer", "head"]].tolist() == [0, 2]

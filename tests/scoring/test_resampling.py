@@ -1,0 +1,67 @@
+"""Labels that stay when words are drawn anew, and labels that do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnscan.results.classification import RESAMPLINGS
+from attnscan.results.scores import Scores
+from attnscan.results.terms import Scored
+from attnscan.scoring.resampling import stability
+from attnscan.scoring.sums import KINDS, ScoreSums
+
+SCORED = (Scored("next-word"), Scored("delimiter"))
+
+
+def _stability(weights: list[list[float]], threshold: float = 0.25, seed: int = 0) -> tuple[Scores, np.ndarray]:
+    """Of one head, by each word's weight on the targets of two patterns, which chance gives 0.1; and its scores."""
+    weight = np.array(weights, dtype=float).T[:, None, None]
+    n = np.where(np.isnan(weight), 0.0, 1.0)
+    values = {"weight": np.nan_to_num(weight), "n": n, "chance": 0.1 * n, "itself": 0 * n}
+    words = {
+        f"{kind}.{name}": array for kind in KINDS for name, array in (values | {"whole": values["weight"]}).items()
+    }
+    added = {name: array.sum(0, keepdims=True) for name, array in words.items()}
+    scores = ScoreSums.of(added, SCORED, np.ones((1, 1)), 1.0).finish()
+    found = stability(scores, words, threshold, seed)
+    return scores, np.array([found.label.item(), found.content_label.item()])
+
+
+def test_a_label_that_every_word_supports_stays() -> None:
+    scores, stays = _stability([[0.9] * 8, [0.1] * 8])
+    assert scores.ranked_labels(scores.every_key, 0, 0.25).item() == "next-word"
+    assert stays.tolist() == [1, 1]
+
+
+def test_a_label_of_one_word_among_many_stays_as_often_as_that_word_is_drawn() -> None:
+    """Eleven words say nothing and one all: the label is mixed where that one is drawn fewer than four times."""
+    weights = [[1.0] + [0.0] * 11, [0.0] * 12]
+    scores, stays = _stability(weights)
+    assert scores.ranked_labels(scores.every_key, 0, 0.25).item() == "mixed"
+    drawn = np.random.default_rng(1).multinomial(12, np.full(12, 1 / 12), size=20_000)[:, 0]
+    above = (drawn / 12 - 0.1) / 0.9
+    expected = (above < 0.25).mean()
+    assert 0.9 < expected < 0.999
+    assert stays[0] == pytest.approx(expected, abs=4 * np.sqrt(expected * (1 - expected) / RESAMPLINGS))
+
+
+def test_two_patterns_that_are_alike_take_turns() -> None:
+    rng = np.random.default_rng(2)
+    weights = rng.random(40)
+    _, stays = _stability([list(weights), list(weights[::-1])])
+    assert 0.3 < stays[0] < 0.7
+
+
+def test_a_label_of_few_words_is_not_told() -> None:
+    """Four eligible words among eight; the mixed head of eight is told."""
+    few = [[0.9] * 4 + [np.nan] * 4, [0.1] * 8]
+    assert np.isnan(_stability(few)[1]).all()
+    assert _stability([[0.1] * 8, [0.1] * 8])[1].tolist() == [1, 1]
+    assert np.isnan(_stability([[0.1] * 4, [0.1] * 4])[1]).all()
+
+
+def test_the_same_seed_gives_the_same() -> None:
+    weights = [[0.9, 0.1, 0.5, 0.2, 0.3, 0.4], [0.4, 0.5, 0.1, 0.6, 0.2, 0.3]]
+    assert _stability(weights)[1].tolist() == _stability(weights)[1].tolist()
+    assert _stability(weights)[1].tolist() != _stability(weights, seed=1)[1].tolist()
