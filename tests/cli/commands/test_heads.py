@@ -19,10 +19,8 @@ from attnscan.cli.app import app
 def test_heads_ranks_the_pairs_that_come_along() -> None:
     result = run("heads", "--model", "bundled", "--pattern", "previous-word", "-p", "next-word", "--csv")
     table = pd.read_csv(StringIO(result.stdout))
-    assert (
-        result.stdout.splitlines()[0]
-        == "model,pattern,rank,layer,head,score,chance,above_chance,se,n,pairs,low,high,lead,lead_se,self"
-    )
+    columns = "model,pattern,rank,layer,head,score,chance,above_chance,se,n,pairs,low,high,lead,lead_se,self"
+    assert result.stdout.splitlines()[0] == columns
     assert len(table) == 2 * 72 and table["pairs"].min() > 80
     best = table.groupby("pattern").first()
     assert best.loc["previous-word", ["layer", "head"]].tolist() == [0, 2]
@@ -43,6 +41,21 @@ def test_heads_over_the_wikipedia_pairs(shared: Path, tmp_path: Path) -> None:
 
 
 PAIRS_CSV = "sentence_a,sentence_b\nthe cat sat on the mat,a cat ran\nhe ran to a store,the store was red\n"
+
+
+def test_heads_by_one_half_of_the_pairs(tmp_path: Path) -> None:
+    options = ("heads", "--model", "bundled", "-p", "next-word", "--predictive", "off", "--top", "3")
+    table = pd.read_csv(StringIO(run(*options, "--split", "--csv").stdout))
+    assert 30 < table["pairs"].iloc[0] < 72  # of 102
+    assert table["head"].iloc[0] == 8 and not table["score"].is_monotonic_decreasing | (table["lead"] >= 0).all()
+    assert "Heads are ranked by" in run(*options, "--split").stdout
+    refused = CliRunner().invoke(app, ["heads", "--from", str(tmp_path / "x.parquet"), "--split"])
+    assert refused.exit_code == 2 and "--split draws pairs by their text" in " ".join(refused.stderr.split())
+
+
+def test_too_few_pairs_for_predictive_are_told() -> None:
+    result = run("heads", "--model", "bundled", "-p", "predictive", "--predictive-pairs", "3", "--csv")
+    assert "3 pairs asked for predictive words do not tell its best head from" in result.stderr
 
 
 def test_heads_from_standard_input_and_with_bad_records() -> None:

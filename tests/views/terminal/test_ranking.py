@@ -1,0 +1,68 @@
+"""The screen of `heads`: what it says of a rank, at 80 columns."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small_results import SIGNATURE
+
+from attnscan.results.ranking import Ranking
+from attnscan.results.scores import Scores, ScoreTable
+from attnscan.results.terms import Scored
+from attnscan.views.terminal.parts import render
+from attnscan.views.terminal.ranking import ranking_view
+
+
+def _ranking(scored: Scored = Scored("next-word"), scores: tuple[float, ...] = (0.5, 0.49, 0.2)) -> Ranking:  # noqa: B008
+    """Heads of one layer, by 12,345 pairs; every difference has an error of 0.02."""
+    score = np.array([[[each] for each in scores]])
+    counts = np.where(np.isnan(score), 0, 12_345)
+    between = np.full((1, len(scores), len(scores)), 0.02)
+    rest = (np.full_like(score, 0.01), 9 * counts, counts, np.ones_like(score), 0.75 * score, between)
+    table = ScoreTable(score, np.full_like(score, 0.1), *rest)
+    return Ranking(Scores((scored,), table, table, np.ones((1, len(scores)))), replace(SIGNATURE, pairs_read=12_345))
+
+
+def _screen(ranking: Ranking, width: int = 80) -> str:
+    return render(ranking_view(ranking, ranking.scores.patterns, 10, width, False), width)
+
+
+def test_a_row_says_what_a_score_is_worth() -> None:
+    lines = _screen(_ranking()).splitlines()
+    row = next(line for line in lines if line.startswith("0-0"))
+    assert row.split()[:9] == ["0-0", "0.500", "0.480–0.520", "≈", "0.010", "0.100", "0.444", "111,105", "12,345"]
+    assert next(line for line in lines if line.startswith("0-1")).split()[3] == "0.290"
+
+
+def test_the_best_of_close_heads_is_called_the_luckiest() -> None:
+    said = " ".join(_screen(_ranking()).split())
+    assert "0-0 cannot be told from 0-1; about 189,717 pairs would tell it from the next." in said
+    assert "in part the luckiest: --split" in said
+    assert "cannot be told" not in _screen(_ranking(scores=(0.5, 0.3, 0.2)))
+
+
+def test_a_split_ranking_says_by_which_pairs() -> None:
+    whole = _ranking()
+    split = replace(whole, ranked_by=whole.scores)
+    said = " ".join(_screen(split).split())
+    assert "Heads are ranked by 12,345 pairs; the scores are those of the other 12,345." in said
+    assert "luckiest" not in said
+
+
+def test_only_patterns_of_others_show_how_much_is_the_word_itself() -> None:
+    assert " self " not in _screen(_ranking())
+    lines = _screen(_ranking(Scored("identical", of_others=True))).splitlines()
+    assert next(line for line in lines if line.startswith("0-0")).split()[5] == "0.375"
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("of_others", [False, True])
+def test_lines_fit(width: int, of_others: bool) -> None:
+    screen = _screen(_ranking(Scored("identical", of_others=of_others)), width)
+    assert all(len(line) <= max(width, 72) for line in screen.splitlines())
+
+
+def test_nothing_eligible_is_said() -> None:
+    assert "no word was eligible" in _screen(_ranking(scores=(np.nan, np.nan)))
