@@ -35,6 +35,8 @@ class Classification:
     """Patterns that were not looked for and why, as against those that no word of the input was eligible for."""
     notes: tuple[str, ...] = ()
     """What else to know of how the scores were had, a line each."""
+    related: tuple[tuple[int, int], ...] = ()
+    """Units that counted as related and are not identical, by their places, the earlier one first."""
     threshold: float = THRESHOLD
     """How far above chance a label's pattern must be."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
@@ -103,5 +105,6 @@ class Classification:
             "sentence": list(self.sentence),
             "not_measured": dict(self.not_measured),
             "notes": list(self.notes),
+            "related": [list(pair) for pair in self.related],
         }
         return frame

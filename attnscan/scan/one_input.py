@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +43,9 @@ def classify(scanner: Scanner, pair: Pair, report: Report | None = None, *, keep
     sums = scanner.score([encoded], [] if help_of_words is None else [help_of_words], keeper)
     signature = scanner.signature(_seen(pair, encoded))
     result = _classification(encoded, sums, signature, scanner.options, scanner.why_no_measure, help_of_words)
+    (related,) = scanner.collate([encoded]).related_pairs
+    notes = (*result.notes, *_named(related, encoded.units))
+    result = replace(result, related=related, notes=notes)
     return replace(result, attention=keeper.attention(encoded)) if keeper else result
 
 
@@ -109,6 +113,12 @@ def _classification(
         notes=() if help_of_words is None else (help_of_words.description,),
         threshold=options.threshold,
     )
+
+
+def _named(related: Sequence[tuple[int, int]], units: Sequence[str]) -> list[str]:
+    """A line that lists related words, each pair once; none if there is no pair."""
+    pairs = dict.fromkeys(" – ".join(units[place].strip(" ▁") for place in pair) for pair in related)
+    return [f"related words: {', '.join(pairs)}"] if pairs else []
 
 
 def _seen(pair: Pair, encoded: EncodedInput) -> Seen:
