@@ -75,7 +75,7 @@ class Relatedness:
     def _near(self, words: Collection[int]) -> list[tuple[int, int]]:
         """Of the pairs of some words those that are near enough, by all but rounding, and not both frequent."""
         known = sorted(word for word in words if word < len(self.embedding))
-        if self.threshold > 1 or not known:
+        if len(known) < 2 or self.threshold > 1:
             return []
         directions = self._directions(torch.tensor(known, device=self.embedding.device))
         near = directions @ directions.T >= self.threshold - _ROUNDING
