@@ -12,6 +12,7 @@ from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
+from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import visible_keys
@@ -117,8 +118,11 @@ def _classification(
 
 def _named(related: Sequence[tuple[int, int]], units: Sequence[str]) -> list[str]:
     """A line that lists related words, each pair once; none if there is no pair."""
-    pairs = dict.fromkeys(" – ".join(units[place].strip(" ▁") for place in pair) for pair in related)
-    return [f"related words: {', '.join(pairs)}"] if pairs else []
+    texts = (tuple(bare(units[place]) for place in pair) for pair in related)
+    pairs: dict[frozenset[str], tuple[str, ...]] = {}
+    for words in texts:
+        pairs.setdefault(frozenset(words), words)
+    return [f"related words: {', '.join(map(' – '.join, pairs.values()))}"] if pairs else []
 
 
 def _seen(pair: Pair, encoded: EncodedInput) -> Seen:
