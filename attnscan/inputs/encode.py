@@ -71,8 +71,9 @@ def encode_tokens(
 def whole_words(tokenizer: Any) -> WholeWords:
     """The whole words that a tokenizer knows, added ones too."""
     added = getattr(tokenizer, "added_tokens_decoder", {})
-    special = {*tokenizer.all_special_ids, *(number for number, token in added.items() if token.special)}
-    written = {number: token for token, number in tokenizer.get_vocab().items() if number not in special}
+    special = {*tokenizer.all_special_tokens, *(token.content for token in added.values() if token.special)}
+    # by text: a damaged tokenizer that lacks its own unknown token has no end of looking for their numbers
+    written = {number: token for token, number in tokenizer.get_vocab().items() if token not in special}
     return WholeWords.of(dict(zip(written, _decoded(tokenizer, list(written.values())), strict=True)))
 
 
