@@ -162,7 +162,8 @@ def compare(
     """What sets the heads of two models apart over the same sentences or pairs. `to_frame()` has a row a head.
 
     With `match="nearest"` a head is held against the one that attends most alike in place of that of its own place,
-    and the pairs are read twice. `predictive` is not compared: each model has its own idea of it.
+    and the pairs are read twice. `predictive` is not compared: each model has its own idea of it. Words are related
+    where the embeddings of both models say so, and identical words alone count where the models read other tokens.
 
     Raises: as `classify`; ModelError if the models' heads cannot be matched.
     """

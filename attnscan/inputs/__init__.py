@@ -5,6 +5,7 @@ readers.py       CSV, TSV, JSONL, text and Parquet files to rows
 remote_files.py  globs, directories, S3, GCS and HDFS
 weights.py       saved attention weights, .npz, in and out
 tokens.py        how tokenizers write their tokens
+vocabulary.py    which tokens are whole words, and which of these are frequent
 encode.py        a pair to an encoded input; only this module meets tokenizers
 batch.py         encoded inputs to batches
 related.py       words that are near each other in a model's embeddings

@@ -18,7 +18,7 @@ from attnscan.errors import InputError
 from attnscan.inputs.tokens import bare, join
 
 if TYPE_CHECKING:
-    from attnscan.inputs.related import Relatedness
+    from attnscan.inputs.related import Relation
 
 SPECIAL, PADDING = -1, -2  # in place of a sentence's number
 
@@ -161,6 +161,15 @@ class EncodedBatch:
             visible = into.transpose(1, 2) @ visible.float() @ into > 0
         return replace(self, visible=visible)
 
+    @property
+    def related_pairs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
+        """Of each input, the units that count as related and are not identical, the earlier one first."""
+        unlike = self.text_id[:, :, None] != self.text_id[:, None, :]
+        pairs: list[list[tuple[int, int]]] = [[] for _ in range(len(self))]
+        for one, query, key in (self.alike & unlike).triu().nonzero().tolist():
+            pairs[one].append((query, key))
+        return tuple(map(tuple, pairs))
+
     def to(self, device: torch.device) -> EncodedBatch:
         """The same batch on another device."""
         own = {each.name: getattr(self, each.name) for each in fields(self)}
@@ -175,7 +184,7 @@ def _equal(numbers: Tensor, mask: Tensor) -> Tensor:
     return queries[:, :, None] == keys[:, None, :]
 
 
-def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relatedness: Relatedness | None = None) -> EncodedBatch:
+def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relation: Relation | None = None) -> EncodedBatch:
     """Put inputs side by side, padded at the end; units that the words share become their texts' numbers."""
     merged = any(len(one.units) != len(one.tokens) for one in inputs)
     numbers: dict[str, int] = {}
@@ -188,7 +197,7 @@ def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relatedness: Relate
         punctuation=_padded([_unit_punctuation(one) for one in inputs], 0).bool() & (sentence >= 0),
         sentence=sentence,
         text_id=_padded(text_ids, -1),
-        related=None if relatedness is None else _related(inputs, relatedness, sentence.shape[1]),
+        related=None if relation is None else _related(inputs, relation, sentence.shape[1]),
         unit=unit if merged else None,
         model_inputs={
             name: _padded([one.model_inputs[name] for one in inputs], pad_id if name == "input_ids" else 0)
@@ -211,12 +220,11 @@ def _padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
     return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
 
 
-def _related(inputs: Sequence[EncodedInput], relatedness: Relatedness, width: int) -> Tensor:
+def _related(inputs: Sequence[EncodedInput], relation: Relation, width: int) -> Tensor:
     related = torch.zeros(len(inputs), width, width, dtype=torch.bool)
-    for row, one in zip(related, inputs, strict=True):
-        ids, unit = torch.tensor(one.model_inputs["input_ids"]), torch.tensor(one.unit)
-        pairs = relatedness.related(ids, unit)
-        row[: len(pairs), : len(pairs)] = pairs
+    pairs = relation.related([(one.tokens, one.sentence, one.unit) for one in inputs])
+    for row, own in zip(related, pairs, strict=True):
+        row[: len(own), : len(own)] = own
     return related
 
 

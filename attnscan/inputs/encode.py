@@ -10,6 +10,7 @@ from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.tokens import WORD_END, WORD_STARTS, Unit, continues_word, is_punctuation, splits_words
+from attnscan.inputs.vocabulary import WholeWords
 
 # Of a text far longer than the model reads, only the start is tokenized: a token takes half a kilobyte, and a
 # fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
@@ -65,6 +66,15 @@ def encode_tokens(
         unit=_numbered(_spelled_continues(tokens, sentence) if unit == "word" else [False] * len(tokens)),
         punctuation=tuple(is_punctuation(token) for token in tokens),
     )
+
+
+def whole_words(tokenizer: Any) -> WholeWords:
+    """The whole words that a tokenizer knows, added ones too."""
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    special = {*tokenizer.all_special_tokens, *(token.content for token in added.values() if token.special)}
+    # by text: a damaged tokenizer that lacks its own unknown token has no end of looking for their numbers
+    written = {number: token for token, number in tokenizer.get_vocab().items() if token not in special}
+    return WholeWords.of(dict(zip(written, _decoded(tokenizer, list(written.values())), strict=True)))
 
 
 def _start_of(tokenizer: Any, pair: Pair, limit: int, truncate: bool) -> Pair:
@@ -123,7 +133,10 @@ def _sentences(tokenizer: Any, encoding: Any, pair: Pair) -> list[int]:
 
 def _texts(tokenizer: Any, ids: list[int]) -> tuple[str, ...]:
     """What each token says: byte-level tokens decoded, unless they end inside a character."""
-    written: list[str] = tokenizer.convert_ids_to_tokens(ids)
+    return _decoded(tokenizer, tokenizer.convert_ids_to_tokens(ids))
+
+
+def _decoded(tokenizer: Any, written: list[str]) -> tuple[str, ...]:
     decode = _byte_level_decoder(tokenizer)
     if decode is None:
         return tuple(written)

@@ -48,4 +48,5 @@ class AttentionKeeper:
             query=query,
             key=key,
             scaling=() if query is None else tuple(self._scaling),
+            unit=encoded.unit,
         )

@@ -30,6 +30,8 @@ class Attention:
     """Likewise; grouped keys are repeated for each head. Shape: [layer, head, key, neuron]."""
     scaling: tuple[float, ...] = ()
     """What each layer multiplies q·k with before the softmax, usually 1/√d; empty where there are no queries."""
+    unit: tuple[int, ...] = ()
+    """Which scored unit each token belongs to; empty for saved weights."""
 
     @property
     def grid(self) -> tuple[int, int]:

@@ -54,6 +54,8 @@ class Classification:
     """Patterns that were not looked for and why, as against those that no word of the input was eligible for."""
     notes: tuple[str, ...] = ()
     """What else to know of how the scores were had, a line each."""
+    related: tuple[tuple[int, int], ...] = ()
+    """Units that counted as related and are not identical, by their places, the earlier one first."""
     threshold: float = THRESHOLD
     """How far above chance a label's pattern must be."""
     stability: Stability | None = field(default=None, repr=False)
@@ -130,5 +132,6 @@ class Classification:
             "sentence": list(self.sentence),
             "not_measured": dict(self.not_measured),
             "notes": list(self.notes),
+            "related": [list(pair) for pair in self.related],
         }
         return frame

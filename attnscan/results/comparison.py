@@ -11,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.heads import Head
+from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.scores import FloatArray, IntArray, Scores
 from attnscan.results.signature import Signature
 from attnscan.results.terms import THRESHOLD, Match
 
 if TYPE_CHECKING:
     import pandas as pd
+
+FALSE_DISCOVERIES = 0.05
+"""Of the differences that are said to survive, the share that may be there by chance."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +40,8 @@ class Comparison:
     """That both have read."""
     signatures: tuple[Signature, Signature]
     threshold: float = THRESHOLD
+    alike: str = ""
+    """Which words count as the same one in both models, for `identical` and `cross-sentence`: a sentence."""
 
     @property
     def patterns(self) -> tuple[str, ...]:
@@ -47,6 +53,32 @@ class Comparison:
         """Score of the other minus that of the one. Shape: [layer, head, pattern]."""
         difference: FloatArray = self.other.every_key.score - self.one.every_key.score
         return difference
+
+    @cached_property
+    def p(self) -> FloatArray:
+        """How probable a difference at least so great is where there is none; NaN below two pairs, in [0, 1].
+
+        By t with one degree of freedom fewer than pairs that have an eligible query. Shape: [layer, head, pattern].
+        """
+        p: FloatArray = p_value(
+            self.difference, self.se, np.minimum(self.one.every_key.pairs, self.other.every_key.pairs)
+        )
+        return p
+
+    @cached_property
+    def rate(self) -> FloatArray:
+        """The false discovery rate from which each difference survives, among those of all heads and patterns.
+
+        In [0, 1]; NaN below two pairs. Shape: [layer, head, pattern].
+        """
+        rate: FloatArray = false_discovery_rates(self.p)
+        return rate
+
+    @cached_property
+    def survives(self) -> NDArray[np.bool_]:
+        """Which differences are beyond chance at a false discovery rate of 5 %. Shape: [layer, head, pattern]."""
+        survives: NDArray[np.bool_] = self.rate <= FALSE_DISCOVERIES  # false for NaN
+        return survives
 
     @cached_property
     def labels(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
@@ -72,16 +104,14 @@ class Comparison:
         return float(pd.DataFrame({"one": one, "other": other}).corr("spearman").to_numpy()[0, 1])
 
     def extremes(self, pattern: str) -> tuple[Head | None, Head | None]:
-        """The heads whose score rises and falls most; None where none does."""
-        difference = self.difference[..., self.patterns.index(pattern)]
-        if np.isnan(difference).all():
-            return None, None
-        places = (int(np.nanargmax(difference)), int(np.nanargmin(difference)))
-        up, down = (divmod(place, difference.shape[1]) for place in places)
-        return up if difference[up] > 0 else None, down if difference[down] < 0 else None
+        """Of the heads whose difference survives, those whose score rises and falls most; None where none does."""
+        p = self.patterns.index(pattern)
+        surviving = np.where(self.survives[..., p], self.difference[..., p], 0)
+        up, down = (divmod(int(place), surviving.shape[1]) for place in (surviving.argmax(), surviving.argmin()))
+        return up if surviving[up] > 0 else None, down if surviving[down] < 0 else None
 
     def to_frame(self, patterns: Sequence[str] | None = None) -> pd.DataFrame:
-        """One row for each head and pattern: both scores, their difference and its error, and both labels."""
+        """One row for each head and pattern: both scores, their difference and what it is worth, and both labels."""
         import pandas as pd
 
         layers, heads = self.one.grid
@@ -102,6 +132,7 @@ class Comparison:
             columns |= {"difference": self.difference[..., p].ravel(), "se": self.se[..., p].ravel()}
             columns |= {"n": self.one.every_key.n[..., p].ravel(), "pairs": self.one.every_key.pairs[..., p].ravel()}
             columns |= {"label_a": labels[0], "label_b": labels[1], "divergence": self.divergence.ravel()}
+            columns |= {"p": self.p[..., p].ravel(), "fdr": self.rate[..., p].ravel()}
             parts.append(pd.DataFrame(columns))
         correlations = ((name, self.correlation(name)) for name in patterns or self.patterns)
         frame = pd.concat(parts, ignore_index=True)
@@ -109,6 +140,7 @@ class Comparison:
             "signature_a": asdict(self.signatures[0]),
             "signature_b": asdict(self.signatures[1]),
             "match": self.match,
+            "alike": self.alike,
             "rank_correlation": {name: None if np.isnan(rho) else rho for name, rho in correlations},
         }
         return frame

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,6 +12,7 @@ from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
+from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import same_or, visible_keys
@@ -51,6 +53,9 @@ def classify(scanner: Scanner, pair: Pair, report: Report | None = None, *, keep
     scanner.run(batch.model_inputs, consume)
     signature = scanner.signature(_seen(pair, encoded))
     result = _classification(encoded, scorers, signature, scanner.options, scanner.why_no_measure, help_of_words)
+    (related,) = batch.related_pairs
+    notes = (*result.notes, *_named(related, encoded.units))
+    result = replace(result, related=related, notes=notes)
     return replace(result, attention=keeper.attention(encoded)) if keeper else result
 
 
@@ -139,6 +144,15 @@ def _classification(
         threshold=options.threshold,
         stability=stability(scores, scorers.words, options.threshold, options.seed),
     )
+
+
+def _named(related: Sequence[tuple[int, int]], units: Sequence[str]) -> list[str]:
+    """A line that lists related words, each pair once; none if there is no pair."""
+    texts = (tuple(bare(units[place]) for place in pair) for pair in related)
+    pairs: dict[frozenset[str], tuple[str, ...]] = {}
+    for words in texts:
+        pairs.setdefault(frozenset(words), words)
+    return [f"related words: {', '.join(map(' – '.join, pairs.values()))}"] if pairs else []
 
 
 def _seen(pair: Pair, encoded: EncodedInput) -> Seen:

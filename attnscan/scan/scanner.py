@@ -16,9 +16,9 @@ from torch import Tensor
 from attnscan.__version__ import __version__
 from attnscan.errors import AttnscanError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
-from attnscan.inputs.encode import encode_pair
+from attnscan.inputs.encode import encode_pair, whole_words
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.related import Relatedness
+from attnscan.inputs.related import Relatedness, Relation
 from attnscan.model.loading import load
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import AttentionBlock, Consumer, Tap
@@ -79,7 +79,7 @@ class Scanner:
 
         There is no replica where the model's attention comes for all layers together, which takes much memory.
         """
-        _ = self._relatedness  # measured once, and shared by the copies
+        _ = self.relation  # made once, and shared by the copies
         most = min(most, most_workers(self.loaded, self.options.batch_tokens, longest))
         with ExitStack() as taps:
             crew = []
@@ -181,7 +181,7 @@ class Scanner:
 
     def collate(self, inputs: Sequence[EncodedInput]) -> EncodedBatch:
         """Inputs as one batch, where the model is, with the words that are related in its embeddings."""
-        return collate(inputs, self.loaded.pad_id, self._relatedness).to(self.loaded.device)
+        return collate(inputs, self.loaded.pad_id, self.relation).to(self.loaded.device)
 
     def run(self, model_inputs: dict[str, Tensor], consume: Consumer) -> None:
         """Run the model as far as its last layer's weights, shown to a consumer block by block.
@@ -212,8 +212,17 @@ class Scanner:
         return "tap" if self._tap.works else "output_attentions"
 
     @cached_property
-    def _relatedness(self) -> Relatedness | None:
-        return Relatedness.of(self.loaded.embedding, self.options.seed) if self.options.related else None
+    def relation(self) -> Relation | None:
+        """Which words are related, by the model's own embeddings; None if identical ones alone count."""
+        if not self.options.related:
+            return None
+        return Relatedness(self.loaded.embedding, whole_words(self.loaded.tokenizer), self.options.seed)
+
+    def with_relation(self, relation: Relation | None) -> Scanner:
+        """The same model under the same tap, with other words related than by its own embeddings."""
+        other = copy(self)
+        other.relation = relation
+        return other
 
 
 def signed(options: ScanOptions, **about: Any) -> Signature:

@@ -13,6 +13,7 @@ import torch
 
 from attnscan.errors import ModelError
 from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.related import Both, Relation
 from attnscan.results.comparison import Comparison, places
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.terms import QUERIES, Match
@@ -39,6 +40,8 @@ def compare(
 
     Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
     """
+    relation, alike = _one_relation(one, other)
+    one, other = one.with_relation(relation), other.with_relation(relation)
     grids = one.grid(), other.grid()
     if match == "place":
         if grids[0] != grids[1]:
@@ -63,7 +66,17 @@ def compare(
         pairs=int(sums.one.every_key.pairs.max()),
         signatures=(one.signature(states[0].seen), other.signature(states[1].seen)),
         threshold=one.options.threshold,
+        alike=alike,
     )
+
+
+def _one_relation(one: Scanner, other: Scanner) -> tuple[Relation | None, str]:
+    """Which words are related for both models, so that both are scored on the same queries; and that in a sentence."""
+    if one.relation is None or other.relation is None:
+        return None, "identical words alone count as the same: related ones were not asked for."
+    if not _read_alike(one, other):
+        return None, "identical words alone count as the same: the two models read other tokens."
+    return Both(one.relation, other.relation), "words are related where the embeddings of both models say so."
 
 
 @dataclass(frozen=True)

@@ -2,64 +2,186 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
+import pytest
 import torch
+from torch import Tensor
 
-from attnscan.inputs.related import Relatedness
+from attnscan.inputs.encode import whole_words
+from attnscan.inputs.related import Both, Relatedness
+from attnscan.inputs.vocabulary import WholeWords
 
-IDS = torch.arange(6)
-
-
-def _planted() -> torch.Tensor:
-    """2,000 random directions, of which 0 and 1 are nearly the same."""
-    torch.manual_seed(0)
-    rows = torch.randn(2000, 64)
-    rows[1] = rows[0] + 0.1 * torch.randn(64)
-    return rows
-
-
-def test_near_tokens_are_related_and_random_ones_are_not() -> None:
-    related = Relatedness.of(_planted(), seed=0).related(IDS, IDS)
-    assert related.tolist() == [[i == j or {i, j} == {0, 1} for j in range(6)] for i in range(6)]
+SIZE = 2000
+FIRST = 10  # id of the first word
+NAMES = [f"{chr(97 + i * 7 % 26)}x{chr(97 + i // 676)}{chr(97 + i // 26 % 26)}{chr(97 + i % 26)}" for i in range(SIZE)]
+WORDS = WholeWords({name: FIRST + i for i, name in enumerate(NAMES)}, "##")
+KING, QUEEN, RARE, COMMON, OTHER = 500, 501, 502, 20, 21  # places among the words; the first 100 are frequent
 
 
-def test_the_threshold_is_the_percentile_of_random_pairs_of_different_tokens() -> None:
-    rows = torch.nn.functional.normalize(_planted()[:1000], dim=-1)
-    cosines = (rows @ rows.T)[~torch.eye(1000, dtype=torch.bool)]
-    expected = cosines.quantile(0.999).item()
-    assert abs(Relatedness.of(_planted()[:1000], seed=0).threshold - expected) < 0.02
+def _rows(seed: int = 0) -> Tensor:
+    """Random directions around a common one, which says nothing and must be taken off. Shape: [vocabulary, 64]."""
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(FIRST + SIZE, 64, generator=generator) + 5
 
 
-def test_the_seed_decides() -> None:
-    thresholds = [Relatedness.of(_planted(), seed=seed).threshold for seed in (0, 0, 1)]
+def _near(rows: Tensor, place: int, other: int, far: float = 0.3) -> None:
+    """Put one word near another."""
+    generator = torch.Generator().manual_seed(place)
+    rows[FIRST + place] = rows[FIRST + other] + far * torch.randn(64, generator=generator)
+
+
+def _found(rows: Tensor, *places: int, words: WholeWords = WORDS, seed: int = 0) -> set[tuple[int, int]]:
+    """Of some words, by their places, the pairs that are related."""
+    tokens = [NAMES[place] for place in places]
+    units = (tokens, [0] * len(tokens), list(range(len(tokens))))
+    (related,) = Relatedness(rows, words, seed).related([units])
+    assert torch.equal(related, related.T) and not related.diagonal().any()
+    return {(places[i], places[j]) for i, j in related.triu().nonzero().tolist()}
+
+
+def test_each_others_neighbours_are_related_and_random_words_are_not() -> None:
+    rows = _rows()
+    _near(rows, QUEEN, KING)
+    assert _found(rows, KING, QUEEN, RARE, COMMON) == {(KING, QUEEN)}
+
+
+def test_the_mean_word_is_taken_off() -> None:
+    """A control: as they stand, all rows point the same way, and any two are near."""
+    rows = _rows()
+    raw = torch.nn.functional.cosine_similarity(rows[FIRST + KING], rows[FIRST + RARE], dim=0)
+    assert raw > 0.9 and not _found(rows, KING, RARE)
+
+
+def test_near_from_one_side_alone_is_not_enough() -> None:
+    """Ten words stand nearer to the king than the queen does, and he is the nearest to her."""
+    rows = _rows()
+    _near(rows, QUEEN, KING, far=0.8)
+    assert _found(rows, KING, QUEEN) == {(KING, QUEEN)}
+    for i, place in enumerate(range(600, 610)):
+        rows[FIRST + place] = rows[FIRST + KING] - 0.1 * (rows[FIRST + QUEEN] - rows[FIRST + KING])
+        rows[FIRST + place, i] += 0.1
+    relation = Relatedness(rows, WORDS, 0)
+    assert not relation.related([([NAMES[KING], NAMES[QUEEN]], [0, 0], [0, 1])])[0].any()
+    assert relation._nearest[FIRST + QUEEN][FIRST + KING] > relation.threshold
+    assert FIRST + QUEEN not in relation._nearest[FIRST + KING]
+
+
+def test_two_frequent_words_are_never_related_and_one_of_them_may_be() -> None:
+    rows = _rows()
+    _near(rows, OTHER, COMMON)
+    _near(rows, RARE, COMMON)
+    assert _found(rows, COMMON, OTHER, RARE) == {(COMMON, RARE), (OTHER, RARE)}
+
+
+def test_near_means_the_percentile_of_pairs_of_different_words() -> None:
+    rows = _rows()[: FIRST + 1500]
+    words = WholeWords({name: FIRST + i for i, name in enumerate(NAMES[:1500])}, "##")
+    directions = torch.nn.functional.normalize(rows[FIRST:] - rows[FIRST:].mean(0), dim=-1)
+    cosines = (directions @ directions.T)[~torch.eye(1500, dtype=torch.bool)]
+    expected = cosines.sort().values[-math.ceil(1500 * 1500 * 0.0001)].item()
+    assert Relatedness(rows, words, 0).threshold == pytest.approx(expected, abs=1e-6)  # all pairs are drawn
+    threshold = Relatedness(rows, words, 0).threshold
+    generator = torch.Generator().manual_seed(1)
+    below = threshold - 0.05
+    mean = rows[FIRST:].mean(0)
+    king = torch.nn.functional.normalize(rows[FIRST + KING] - mean, dim=-1)
+    aside = torch.randn(64, generator=generator)
+    aside = torch.nn.functional.normalize(aside - (aside @ king) * king, dim=-1)
+    for cosine, expected_pairs in ((below, set()), (threshold + 0.05, {(KING, RARE)})):
+        rows[FIRST + RARE] = mean + 8 * (cosine * king + math.sqrt(1 - cosine**2) * aside)
+        assert _found(rows, KING, RARE, words=words) == expected_pairs
+
+
+def test_the_seed_decides_where_not_all_words_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnscan.inputs.related._SAMPLE", 1000)
+    thresholds = [Relatedness(_rows(), WORDS, seed).threshold for seed in (0, 0, 1)]
     assert thresholds[0] == thresholds[1] != thresholds[2]
 
 
-def test_where_no_pair_stands_out_none_is_related() -> None:
-    """Rows all alike, or all orthogonal: every pair is at the percentile, and that says nothing."""
-    for rows in (torch.eye(50), torch.ones(50, 8), torch.zeros(50, 8), torch.ones(1, 8)):
-        related = Relatedness.of(rows, seed=0).related(IDS[:1], IDS[:1])
-        assert not related.any()
+@pytest.mark.parametrize(
+    "rows",
+    [torch.eye(FIRST + SIZE), torch.ones(FIRST + SIZE, 8), torch.zeros(FIRST + SIZE, 8), _rows() * math.nan],
+    ids=["orthogonal", "alike", "zero", "nan"],
+)
+def test_where_no_pair_stands_out_none_is_related(rows: Tensor) -> None:
+    assert Relatedness(rows, WORDS, 0).threshold == math.inf
+    assert not _found(rows, KING, QUEEN, RARE)
 
 
-def test_a_word_of_several_tokens_is_the_mean_of_their_directions() -> None:
-    rows = torch.nn.functional.normalize(_planted(), dim=-1)
-    aside = 4 * (rows[9] - (rows[9] @ rows[0]) * rows[0])
-    rows[2], rows[3] = rows[0] + aside, rows[0] - aside  # neither points where 0 does, and both together do
-    relatedness = Relatedness.of(rows, seed=0)
-    ids = torch.tensor([0, 2, 3])
-    assert not relatedness.related(ids, torch.tensor([0, 1, 2]))[0, 1:].any()
-    assert relatedness.related(ids, torch.tensor([0, 1, 1]))[0, 1]
+def test_of_a_handful_of_words_none_is_related() -> None:
+    rows = _rows()
+    _near(rows, 1, 0)
+    for count in (0, 1, 2, 999):
+        few = WholeWords({name: FIRST + i for i, name in enumerate(NAMES[:count])}, "##")
+        assert not _found(rows, 0, 1, words=few)
 
 
-def test_the_bundled_model_relates_words_of_like_meaning(bundled_dir: Path) -> None:
+def test_the_table_may_be_shorter_or_longer_than_the_vocabulary() -> None:
+    rows = _rows()
+    _near(rows, QUEEN, KING)
+    assert _found(rows[: FIRST + 1200], KING, QUEEN, 1900) == {(KING, QUEEN)}
+    assert _found(torch.cat([rows, rows[FIRST + KING :][:1]]), KING, QUEEN) == {(KING, QUEEN)}  # no word's row
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_short_numbers_are_computed_with_as_long_ones(dtype: torch.dtype) -> None:
+    rows = _rows()
+    _near(rows, QUEEN, KING)
+    short = rows.to(dtype)
+    assert _found(short, KING, QUEEN, RARE) == {(KING, QUEEN)}
+    assert Relatedness(short, WORDS, 0).threshold == Relatedness(short.float(), WORDS, 0).threshold
+
+
+def test_the_company_of_a_word_changes_nothing() -> None:
+    rows = _rows()
+    _near(rows, QUEEN, KING)
+    inputs = [([NAMES[i] for i in places], [0, 0], [0, 1]) for places in ((KING, QUEEN), (RARE, QUEEN), (40, 41))]
+    together = Relatedness(rows, WORDS, 0)
+    alone = [Relatedness(rows, WORDS, 0).related([one])[0] for one in inputs]
+    for found, expected in zip(together.related(inputs), alone, strict=True):
+        assert torch.equal(found, expected)
+    again = Relatedness(rows, WORDS, 0)
+    again.related(inputs[::-1])
+    assert again._nearest == together._nearest
+
+
+def test_a_word_that_occurs_twice_is_related_in_both_places() -> None:
+    rows = _rows()
+    _near(rows, QUEEN, KING)
+    tokens = [NAMES[KING], NAMES[QUEEN], NAMES[KING]]
+    (related,) = Relatedness(rows, WORDS, 0).related([(tokens, [0, 0, 1], [0, 1, 2])])
+    assert related.nonzero().tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
+
+
+def test_two_models_must_agree() -> None:
+    one, other = _rows(), _rows(1)
+    for rows, near in ((one, (QUEEN, RARE)), (other, (QUEEN, OTHER))):
+        for place in near:
+            _near(rows, place, KING)
+    relations = [Relatedness(rows, WORDS, 0) for rows in (one, other)]
+    tokens = [NAMES[place] for place in (KING, QUEEN, RARE, OTHER)]
+    units = (tokens, [0] * 4, [0, 1, 2, 3])
+    (found,) = Both(*relations).related([units])
+    assert found.triu().nonzero().tolist() == [[0, 1]]
+    assert torch.equal(found, Both(*relations[::-1]).related([units])[0])
+
+
+@pytest.mark.parametrize("name", ["bundled", "minilm-l6-mlm"])
+def test_words_of_like_meaning_are_found_and_no_others(name: str, bundled_dir: Path, shared: Path) -> None:
     from safetensors.torch import load_file
     from transformers import AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(bundled_dir)
-    rows = load_file(bundled_dir / "model.safetensors")["embeddings.word_embeddings.weight"]
-    ids = torch.tensor(tokenizer.convert_tokens_to_ids(["bought", "purchased", "a", "an", "went", "the"]))
-    related = Relatedness.of(rows, seed=0).related(ids, torch.arange(6))
-    pairs = {(i, j) for i, j in related.nonzero().tolist() if i < j}
-    assert pairs == {(0, 1), (2, 3)}
+    directory = bundled_dir if name == "bundled" else shared / "models" / name
+    (rows,) = (
+        tensor
+        for key, tensor in load_file(directory / "model.safetensors").items()
+        if key.endswith("word_embeddings.weight")
+    )
+    relation = Relatedness(rows, whole_words(AutoTokenizer.from_pretrained(directory)), 0)
+    lines = (shared / "text" / "related-words.tsv").read_text(encoding="utf-8").splitlines()[1:]
+    pairs = [line.split("\t") for line in lines]
+    related = relation.related([([a, b], [0, 0], [0, 1]) for a, b, _ in pairs])
+    found = [sum(bool(one[0, 1]) for one, (*_, of) in zip(related, pairs, strict=True) if of == kind) for kind in "10"]
+    assert (len(pairs), found[0] >= 26, found[1]) == (62, True, 0), found

@@ -1,4 +1,4 @@
-"""The rank correlation of two models' scores, as Spearman has it."""
+"""The rank correlation of two models' scores, as Spearman has it, and which differences survive."""
 
 from __future__ import annotations
 
@@ -17,6 +17,43 @@ def _compared(one: list[float], other: list[float]) -> float:
     error = np.full((*grid, len(PATTERNS)), np.nan)
     found = Comparison(scores[0], scores[1], error, places(grid), unknown, "place", 5, (SIGNATURE, SIGNATURE))
     return found.correlation("next-word")
+
+
+def _differing(by: list[float], errors: list[float]) -> Comparison:
+    """Heads that differ by so much for next-word, with these errors over five pairs, and by nothing for the others."""
+    scores = [result_of([[0.2 + each * factor, 0, 0, 0] for each in by]).scores for factor in (0, 1 / 0.8)]
+    se = np.zeros((1, len(by), len(PATTERNS)))
+    se[0, :, 0] = errors
+    unknown = np.full((1, len(by)), np.nan)
+    return Comparison(
+        scores[0], scores[1], se, places((1, len(by))), unknown, "place", 5, (SIGNATURE, SIGNATURE), alike="so."
+    )
+
+
+def test_differences_survive_by_t_over_pairs_among_all_heads_and_patterns() -> None:
+    """Five pairs leave four degrees of freedom; of the 16 differences, 12 are none."""
+    from scipy import stats
+
+    found = _differing([0.3, -0.2, 0.1, 0.05], [0.01, 0.01, 0.03, 0.04])
+    expected = 2 * stats.t.sf([30, 20, 10 / 3, 1.25], df=4)
+    assert found.p[0, :, 0] == pytest.approx(expected, rel=1e-9) and (found.p[..., 1:] == 1).all()
+    rates = stats.false_discovery_control(np.concatenate([expected, np.ones(12)]))
+    assert found.rate[0, :, 0] == pytest.approx(rates[:4], rel=1e-9)
+    assert found.survives[0, :, 0].tolist() == [True, True, False, False] and not found.survives[..., 1:].any()
+    assert found.extremes("next-word") == ((0, 0), (0, 1))
+    frame = found.to_frame(["next-word"])
+    assert list(frame.columns[-2:]) == ["p", "fdr"] and frame["fdr"].tolist() == found.rate[0, :, 0].tolist()
+    assert frame.attrs["alike"] == "so."
+
+
+def test_what_does_not_survive_is_no_extreme() -> None:
+    assert _differing([0.3, -0.2], [0.2, 0.2]).extremes("next-word") == (None, None)
+
+
+def test_without_an_error_nothing_survives() -> None:
+    found = _differing([0.3, -0.2], [float("nan")] * 2)
+    assert np.isnan(found.p[..., 0]).all() and np.isnan(found.rate[..., 0]).all() and not found.survives.any()
+    assert (found.rate[..., 1:] == 1).all()
 
 
 def test_ranks_as_spearman_has_them() -> None:

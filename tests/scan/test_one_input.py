@@ -164,3 +164,37 @@ def test_attention_is_kept_where_it_is_asked_for_alone() -> None:
     saved = attention.saved()
     assert classify_weights(saved, "again", options).attention is None
     assert classify_weights(saved, "again", options, keep=True).attention is not None
+
+
+RELATED = Pair("The king went to war.", "The queen won the battle, and the war.")
+
+
+def test_what_counted_as_related_is_listed() -> None:
+    result = classify(RELATED, replace(BUNDLED, predictive="off"))
+    king, war, queen, battle = (result.units.index(word) for word in ("king", "war", "queen", "battle"))
+    again = result.units.index("war", battle)
+    assert set(result.related) == {(king, queen), (war, battle), (battle, again)}
+    assert result.notes == ("related words: king – queen, war – battle",)
+    assert result.to_frame().attrs["related"] == [list(pair) for pair in result.related]
+    without = classify(RELATED, replace(BUNDLED, predictive="off", related=False))
+    assert without.related == () and without.notes == ()
+
+
+def test_a_word_of_several_tokens_is_related_to_none() -> None:
+    pair = Pair("He ate a strawberry.", "She bought berries and strawberries.")
+    result = classify(pair, replace(BUNDLED, unit="word", predictive="off"))
+    assert {tuple(result.units[place] for place in pair) for pair in result.related} == {("strawberry", "berries")}
+    assert "strawberries" in result.units
+
+
+def test_related_words_are_those_of_the_same_tokens_by_unit_and_in_any_batch() -> None:
+    from attnscan.scan.scanner import Scanner
+
+    options = replace(BUNDLED, predictive="off")
+    with Scanner(options) as scanner:
+        other = scanner.encode(Pair("Rivers and lakes are purchased, the students said."))
+        inputs = [other, scanner.encode(RELATED)]
+        assert scanner.collate(inputs).related_pairs[1] == classify(RELATED, options).related
+        assert scanner.collate(inputs[:1]).related_pairs[0] == scanner.collate(inputs).related_pairs[0]
+    words = classify(RELATED, replace(options, unit="word"))
+    assert {tuple(words.units[i] for i in pair) for pair in words.related} >= {("king", "queen"), ("war", "battle")}

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from toy import save_toy_bert
 from two_models import AFTER, BEFORE, PAIRS
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.related import Units
 from attnscan.results.comparison import Comparison
 from attnscan.results.terms import Match
 from attnscan.scan.options import ScanOptions
@@ -45,8 +48,26 @@ def _compared(one: Path, other: Path, match: Match = "place", pairs: list[Pair] 
         return compare(scanner, rival, _read(pairs), match)
 
 
+@dataclass(frozen=True)
+class _Told:
+    """A relation that is written down."""
+
+    pairs: frozenset[frozenset[str]]
+
+    def related(self, inputs: Sequence[Units]) -> list[torch.Tensor]:
+        """As `Relation.related`, for inputs of which every token is a unit."""
+        return [
+            torch.tensor([[frozenset((a, b)) in self.pairs for b in tokens] for a in tokens]) for tokens, *_ in inputs
+        ]
+
+
+def _told(*pairs: str) -> _Told:
+    return _Told(frozenset(frozenset(pair.split()) for pair in pairs))
+
+
 @pytest.mark.parametrize("match", ["place", "nearest"])
 @pytest.mark.loads_anew
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_a_model_differs_from_itself_by_exactly_nothing(bundled_dir: Path, match: Match) -> None:
     found = _compared(bundled_dir, bundled_dir, match)
     there = ~np.isnan(found.one.every_key.score)
@@ -55,6 +76,7 @@ def test_a_model_differs_from_itself_by_exactly_nothing(bundled_dir: Path, match
     assert not found.changed
     assert found.correlation("next-word") == pytest.approx(1)
     assert found.extremes("delimiter") == (None, None)
+    assert not found.survives.any() and (found.p[there & ~np.isnan(found.se)] == 1).all()
     if match == "nearest":
         assert_allclose(found.divergence, 0, atol=1e-6)
 
@@ -68,6 +90,43 @@ def test_what_was_changed_is_found_and_nothing_else(before: Path, after: Path) -
     changed = {head for heads in found.changed.values() for head in heads}
     assert changed == {(0, 1), (0, 3), (1, 0), (1, 1), (1, 2), (1, 3)}
     assert (1, 2) in found.changed["previous-word", "delimiter"]
+
+
+def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_the_signs(
+    before: Path, after: Path
+) -> None:
+    pairs = [Pair("the cat sat", "a dog ran"), Pair("i bought a cat", "the mat ran"), Pair("a dog went to the store")]
+    with Scanner(_options(before)) as one, Scanner(_options(after)) as other:
+        ours = one.with_relation(_told("cat dog", "sat ran", "bought mat"))
+        theirs = other.with_relation(_told("cat dog", "bought ran"))
+        found, exchanged = compare(ours, theirs, _read(pairs)), compare(theirs, ours, _read(pairs))
+        with_one = compare(one.with_relation(_told("cat dog")), other.with_relation(_told("cat dog")), _read(pairs))
+        without = compare(one.with_relation(None), other.with_relation(None), _read(pairs))
+    p = found.patterns.index("cross-sentence")
+    for scores in (found.one, found.other):
+        assert (scores.every_key.n[..., p] == 2).all()  # a cat and a dog, of the first pair
+    assert (without.one.every_key.n[..., p] == 0).all()
+    assert_allclose(found.difference, with_one.difference)
+    assert_allclose(exchanged.difference, -found.difference)
+    assert_allclose(exchanged.se, found.se, atol=1e-7)
+    assert_allclose(exchanged.p, found.p, atol=1e-7)
+    assert found.alike == exchanged.alike == "words are related where the embeddings of both models say so."
+    assert "related ones were not asked for" in without.alike
+
+
+def test_where_two_models_read_other_tokens_identical_words_alone_count(before: Path, tmp_path: Path) -> None:
+    from transformers import AutoTokenizer
+
+    smaller = save_toy_bert(tmp_path, 2, 4, BEFORE)
+    tokenizer = AutoTokenizer.from_pretrained(smaller)
+    tokenizer.add_tokens(["zebra"])
+    tokenizer.save_pretrained(smaller)
+    pairs = [Pair("the cat sat", "a dog ran")]
+    with Scanner(_options(before)) as one, Scanner(_options(smaller)) as other:
+        relation = _told("cat dog")
+        found = compare(one.with_relation(relation), other.with_relation(relation), _read(pairs))
+    assert found.alike == "identical words alone count as the same: the two models read other tokens."
+    assert (found.one.every_key.n[..., found.patterns.index("cross-sentence")] == 0).all()
 
 
 def test_heads_that_moved_are_found_by_what_they_attend_to(before: Path, after: Path) -> None:

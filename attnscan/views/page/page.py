@@ -114,6 +114,7 @@ def _facts(
         "tokens": [_shown(token) for token in attention.tokens],
         "special": [sentence < 0 for sentence in attention.sentence],
         "segments": attention.segments,
+        "related": [[attention.unit.index(unit) for unit in pair] for pair in result.related],  # each is one token
         "rightToLeft": _reads_right_to_left(attention.tokens),
         "patterns": _patterns(result),
         "columns": columns,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from attnscan.results.comparison import Comparison
+from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison
 from attnscan.views.palette import letter, paper_color
 from attnscan.views.pictures.lettering import shortened, width_of
 from attnscan.views.pictures.sheet import FAINT, LINE, MARGIN, Box, Sheet
@@ -14,15 +14,19 @@ from attnscan.views.pictures.sheet import FAINT, LINE, MARGIN, Box, Sheet
 _COLUMNS = 2
 _GAP = 0.15
 _DOT = 0.035
+_FIRM, _PALE = 0.85, 0.25  # opacity of a difference that survives, and of one that does not
 
 
 def comparison_sheet(found: Comparison, patterns: Sequence[str], width: float) -> Sheet:
-    """A square panel for each pattern, A across and B upwards; a head that did not change lies on the diagonal."""
+    """A square panel for each pattern, A across and B upwards; a head that did not change lies on the diagonal.
+
+    Pale heads differ by no more than chance may make one of so many differ.
+    """
     left = MARGIN + LINE + width_of("0.5") + 0.05
     side = (width - left - MARGIN - _GAP * (_COLUMNS - 1)) / _COLUMNS
     pitch = side + 2.6 * LINE
     rows = -(-len(patterns) // _COLUMNS)
-    sheet = Sheet(width, MARGIN + rows * pitch + 3.4 * LINE)
+    sheet = Sheet(width, MARGIN + rows * pitch + 4.4 * LINE)
     for i, pattern in enumerate(patterns):
         row, column = divmod(i, _COLUMNS)
         box = Box(left + column * (side + _GAP), MARGIN + 1.3 * LINE + row * pitch, side, side)
@@ -31,6 +35,8 @@ def comparison_sheet(found: Comparison, patterns: Sequence[str], width: float) -
     for name, signature in zip(("A across", "B upwards"), found.signatures, strict=True):
         sheet.text(MARGIN, y, shortened(f"{name}: {signature.model}", width - 2 * MARGIN))
         y += LINE
+    pale = f"pale: the difference does not survive a false discovery rate of {100 * FALSE_DISCOVERIES:g} %"
+    sheet.text(MARGIN, y, shortened(pale, width - 2 * MARGIN), color=FAINT)
     return sheet
 
 
@@ -46,9 +52,11 @@ def _panel(sheet: Sheet, box: Box, found: Comparison, pattern: str, *, first: bo
         if first:
             sheet.text(box.x - 0.04, box.y + box.height * (1 - value), f"{value:g}", align="right")
     one, other = (scores.every_key.score[..., p].ravel() for scores in (found.one, found.other))
-    for x, y in zip(one, other, strict=True):
+    survives = found.survives[..., p].ravel()
+    for head in np.argsort(survives, kind="stable"):  # those that survive on top
+        x, y = one[head], other[head]
         if not (np.isnan(x) or np.isnan(y)):
             place = box.x + box.width * x - _DOT / 2, box.y + box.height * (1 - y) - _DOT / 2
-            sheet.box(Box(*place, _DOT, _DOT), paper_color(pattern), 0.7)
+            sheet.box(Box(*place, _DOT, _DOT), paper_color(pattern), _FIRM if survives[head] else _PALE)
     if np.isnan(one).all():
         sheet.text(box.x + box.width / 2, box.y + box.height / 2, "no eligible word", align="center", color=FAINT)

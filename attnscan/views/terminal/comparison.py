@@ -9,11 +9,13 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.comparison import Comparison, places
+from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, places
 from attnscan.results.heads import Head, head_name
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter
 from attnscan.views.terminal.parts import color_of, columns, flowed, model_line, named, number, wrapped
+
+_ROOM_FOR_ERRORS = 90  # columns
 
 
 def comparison_view(found: Comparison, patterns: Sequence[str], width: int) -> RenderableType:
@@ -24,30 +26,40 @@ def comparison_view(found: Comparison, patterns: Sequence[str], width: int) -> R
     layers, heads = found.one.grid
     how = "heads of one place" if found.match == "place" else "each head of A and the most similar one of B"
     blocks += [Text(f"{found.pairs:,} pairs, {layers * heads} heads: {how}"), ""]
-    blocks += [_table(found, patterns), "", *_changed(found, width)]
+    survivors, differences = int(found.survives.sum()), int((~np.isnan(found.p)).sum())
+    at = f"false discovery rate {100 * FALSE_DISCOVERIES:g} %"
+    blocks.append(Text(f"{survivors:,} of {differences:,} differences survive ({at})", style="bold"))
+    blocks += ["", _table(found, patterns, with_errors=width >= _ROOM_FOR_ERRORS), "", *_changed(found, width)]
     if found.match == "nearest":
         blocks += ["", *_moved(found)]
-    note = (
-        "rank: Spearman's correlation of the two models' scores over heads. difference: B minus A, ± its standard "
-        "error, paired and clustered by pair; the greatest of many differs by chance too."
+    return Group(*blocks, "", *(line for note in _notes(found, patterns) for line in wrapped(note, width)))
+
+
+def _notes(found: Comparison, patterns: Sequence[str]) -> Iterator[str]:
+    yield (
+        "rank: Spearman's correlation of the two models' scores over heads. survive: the differences, B minus A, that "
+        "are beyond chance among those of all heads and patterns, by t-tests that are paired and clustered by pair. "
+        "rises, falls: the greatest of these, in a wide window ± its standard error. A label may change by chance."
     )
-    return Group(*blocks, "", *wrapped(note, width))
+    if {"identical", "cross-sentence"} & set(patterns) and found.alike:
+        yield f"identical, cross-sentence: {found.alike}"
 
 
-def _table(found: Comparison, patterns: Sequence[str]) -> Table:
-    grid = columns(("pattern",), ("heads A", "B", "rank"), ("rises most", "falls most"))
+def _table(found: Comparison, patterns: Sequence[str], *, with_errors: bool) -> Table:
+    grid = columns(("pattern",), ("heads A", "B", "rank", "survive"), ("rises most", "falls most"))
     for pattern in patterns:
         counts = [str(int((label == pattern).sum())) for label in found.labels]
-        up, down = (_extreme(found, pattern, head) for head in found.extremes(pattern))
-        grid.add_row(named(pattern), *counts, number(found.correlation(pattern)), up, down)
+        survivors = str(int(found.survives[..., found.patterns.index(pattern)].sum()))
+        up, down = (_extreme(found, pattern, head, with_errors) for head in found.extremes(pattern))
+        grid.add_row(named(pattern), *counts, number(found.correlation(pattern)), survivors, up, down)
     return grid
 
 
-def _extreme(found: Comparison, pattern: str, head: Head | None) -> str:
+def _extreme(found: Comparison, pattern: str, head: Head | None, with_error: bool) -> str:
     if head is None:
         return "–"
     place = (*head, found.patterns.index(pattern))
-    error = "" if np.isnan(found.se[place]) else f" ± {found.se[place]:.3f}"
+    error = f" ± {found.se[place]:.3f}" if with_error else ""
     return f"{head_name(head)} {found.difference[place]:+.3f}{error}"
 
 

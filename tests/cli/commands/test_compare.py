@@ -30,6 +30,9 @@ def test_the_screen_answers_in_one_look(files: list[str]) -> None:
     text = _run(*files).stdout
     assert "4 pairs, 8 heads: heads of one place" in text
     assert "6 of 8 heads changed their label" in text and "P → D  1-2" in text
+    assert "differences survive (false discovery rate 5 %)" in text
+    assert "identical, cross-sentence: words are related where the embeddings of both models" in text
+    assert all(len(line) <= 80 for line in text.splitlines()[3:]) and "…" not in "".join(text.splitlines()[3:])
     assert len(text.splitlines()) < 30
     nearest = _run(*files, "--match", "nearest").stdout
     assert "of 8 heads are most like the head of their own place" in nearest
@@ -39,7 +42,7 @@ def test_rows_and_json(files: list[str]) -> None:
     header, *rows = _run(*files, "-p", "delimiter", "--csv").stdout.splitlines()
     assert header == (
         "model_a,model_b,pattern,layer,head,layer_b,head_b,score_a,score_b,difference,se,n,pairs,"
-        "label_a,label_b,divergence"
+        "label_a,label_b,divergence,p,fdr"
     )
     assert len(rows) == 8
     found = json.loads(_run(*files, "--format", "json").stdout)
@@ -50,7 +53,9 @@ def test_rows_and_json(files: list[str]) -> None:
 def test_the_picture(files: list[str], tmp_path: Path) -> None:
     path = tmp_path / "c.svg"
     assert _run(*files, "-o", str(path)).exit_code == 0
-    assert b"B upwards" in path.read_bytes()
+    drawn = path.read_text()
+    assert "B upwards" in drawn and "pale: the difference does not survive" in drawn
+    assert drawn.count("opacity: 0.25") == 8 * 6 - drawn.count("opacity: 0.85") > 0  # each head once for each pattern
 
 
 def test_predictive_is_not_compared(files: list[str]) -> None:

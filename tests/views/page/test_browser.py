@@ -204,6 +204,17 @@ class TestHeadView:
         shown.mouse.move(640, 890)
         assert set(texts(shown.locator(".value"))) == {""}
 
+    def test_a_token_says_which_words_are_related_to_it(self, opened: Open, saved: Callable[..., Path]) -> None:
+        options = ScanOptions(model="bundled", predictive="off")
+        result, attention = classify_and_keep(Pair("The king saw a queen."), options)
+        shown = opened(saved("related", result, attention), "#view=head&heads=0-0")
+        shown.click("#queries button[value='2']")
+        expect(shown.locator("#reading")).to_have_text(
+            "How much king (2) looks at each token: head 0-0. Related: queen (5)."
+        )
+        shown.click("#keys button[value='3']")
+        expect(shown.locator("#reading")).to_have_text("How much each token looks at saw (3): head 0-0.")
+
     def test_pointing_at_a_line_tells_its_weight(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#view=head&heads=0-2&from=0.5")
         box = shown.locator("#lines").bounding_box()

@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from one_run import classify_and_keep
 from pages import HOSTILE, Elements, made_up
 
 from attnscan.errors import OptionError
+from attnscan.inputs.pairs import Pair
 from attnscan.safe_text import plain
+from attnscan.scan.options import ScanOptions
 from attnscan.views.page import page as page_module
-from attnscan.views.page.page import page
+from attnscan.views.page.page import PageOptions, page
 
 WEB = Path(page_module.__file__).parent / "web"
 
@@ -75,3 +78,12 @@ def test_a_result_without_attention_has_no_page(small: tuple) -> None:
 @pytest.mark.parametrize(("tokens", "right_to_left"), [(["שלום", "עולם"], True), (["hello", "שלום", "world"], False)])
 def test_the_direction_of_the_text(tokens: list[str], right_to_left: bool) -> None:
     assert Elements(page(made_up(1, 1, tokens)[0]).html).facts["rightToLeft"] is right_to_left
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_related_words_are_told_by_their_tokens(unit: str) -> None:
+    pair = Pair("The strawberries went to the king.", "The queen ate strawberries.")
+    options = ScanOptions(model="bundled", unit=unit, predictive="off")  # type: ignore[arg-type]
+    facts = Elements(page(classify_and_keep(pair, options)[0], PageOptions(heads=((0, 0),))).html).facts
+    assert [[facts["tokens"][token] for token in pair] for pair in facts["related"]] == [["king", "queen"]]
+    assert facts["tokens"].count("##berries") == 2

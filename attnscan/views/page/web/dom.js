@@ -108,6 +108,12 @@ function named(index) {
   return [make("bdi", {}, facts.tokens[index]), ` (${index})`];
 }
 
+/** Which other tokens count as related to one, as words to put into a sentence; nothing if none does. */
+function relatedTo(index) {
+  const others = facts.related.filter((pair) => pair.includes(index)).map(([a, b]) => (a === index ? b : a));
+  return others.length ? [" Related: ", ...others.flatMap((other, i) => [i ? ", " : "", ...named(other)]), "."] : [];
+}
+
 /** Show a line of text in an element, or hide the element if there is none. */
 function notice(id, text) {
   find(id).textContent = text;

@@ -188,7 +188,7 @@ const headView = {
     if (!active) return ["Point at a token or a line to read weights; click a token to hold it."];
     const of = this.heads.length > 1 ? `mean of ${this.heads.length} heads` : `head ${this.heads[0].name}`;
     return active.side === "q"
-      ? ["How much ", ...named(active.index), ` looks at each token: ${of}.`]
-      : ["How much each token looks at ", ...named(active.index), `: ${of}.`];
+      ? ["How much ", ...named(active.index), ` looks at each token: ${of}.`, ...relatedTo(active.index)]
+      : ["How much each token looks at ", ...named(active.index), `: ${of}.`, ...relatedTo(active.index)];
   },
 };

@@ -1,0 +1,106 @@
+"""Whole words, by the spelling of each kind of tokenizer, and the frequent ones among them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tokenizers_of_kinds import KINDS, written_in_python
+
+from attnscan.inputs.encode import encode_pair, whole_words
+from attnscan.inputs.pairs import Pair
+from attnscan.inputs.tokens import Unit
+from attnscan.inputs.vocabulary import WholeWords
+
+
+def _words(tokenizer: Any, pair: Pair, unit: Unit = "token") -> dict[str, str]:
+    """The units of an input that are whole words, with what the vocabulary has in their place."""
+    words = whole_words(tokenizer)
+    one = encode_pair(tokenizer, pair, unit, 100, truncate=False)
+    written = tokenizer.convert_ids_to_tokens
+    numbers = words.of_units(one.tokens, one.sentence, one.unit)
+    assert len(numbers) == len(one.units)
+    return {text.strip(" ▁"): written(id_) for text, id_ in zip(one.units, numbers, strict=True) if id_ is not None}
+
+
+def test_wordpiece_words_bear_no_mark() -> None:
+    found = _words(KINDS["wordpiece"](), Pair("The cat, sat!", "a strawberry"))
+    assert {"the": "the", "cat": "cat", "sat": "sat"}.items() <= found.items()
+    assert not {"a", ",", "!", "[CLS]"} & set(found) and not any(text.startswith("#") for text in found)
+
+
+def test_byte_level_words_are_the_marked_ones_and_a_first_word_counts_as_marked() -> None:
+    tokenizer = KINDS["byte-level"]()
+    words = whole_words(tokenizer)
+    assert {"cat", "mat", "sat"} <= set(words.ids) and "<s>" not in words.ids
+    assert all(text.startswith("Ġ") for text in tokenizer.convert_ids_to_tokens(list(words.ids.values())))
+    assert words.of_units(["cat", " sat", "cat", ".", "cat"], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4]) == [
+        words.ids["cat"],
+        words.ids["sat"],
+        None,  # goes on with the word before it
+        None,
+        words.ids["cat"],  # begins one, behind a full stop
+    ]
+
+
+def test_sentencepiece_words_are_the_marked_ones() -> None:
+    found = _words(KINDS["unigram"](), Pair("the cat sat on the mat ."))
+    assert found == {"cat": "▁cat", "mat": "▁mat"}  # `the` is ▁t h e, and `sat` is ▁ s at
+
+
+def test_a_piece_that_goes_on_and_one_that_follows_it_are_no_words(tmp_path: Path) -> None:
+    tokenizer = written_in_python(tmp_path)
+    assert "straw@@" not in whole_words(tokenizer).ids
+    assert set(_words(tokenizer, Pair("the cat sat", "strawberries and dog"))) == {"the", "cat", "sat", "and", "dog"}
+
+
+def test_words_that_end_with_a_mark() -> None:
+    words = WholeWords.of({1: "the</w>", 2: "straw", 3: "berries</w>", 4: "a</w>"})
+    assert words.ids == {"the": 1, "berries": 3}
+    tokens = ["the</w>", "straw", "berries</w>", "berries</w>"]
+    assert words.of_units(tokens, [0] * 4, [0, 1, 2, 3]) == [1, None, None, 3]
+    assert words.of_units(tokens, [0] * 4, [0, 1, 1, 2]) == [1, None, 3]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_unit_of_several_tokens_is_no_word_of_the_vocabulary(kind: str) -> None:
+    tokenizer = KINDS[kind]()
+    one = encode_pair(tokenizer, Pair("the cats mat"), "word", 100, truncate=False)
+    assert len(one.units) < len(one.tokens)
+    found = _words(tokenizer, Pair("the cats mat"), "word")
+    assert "mat" in found and not any("cats" in text for text in found)
+
+
+def test_words_that_were_added_count_and_special_tokens_do_not() -> None:
+    tokenizer = KINDS["wordpiece"]()
+    tokenizer.add_tokens(["zebra"])
+    tokenizer.add_special_tokens({"additional_special_tokens": ["speaker"]})
+    ids = whole_words(tokenizer).ids
+    assert ids["zebra"] == tokenizer.convert_tokens_to_ids("zebra") and "speaker" not in ids
+    assert "zebra" in _words(tokenizer, Pair("the zebra"))
+
+
+def test_scripts_with_vowel_signs_and_without_case() -> None:
+    texts = ["में", "है", "дом", "के", "日", "日本", "में2", "ाल"]
+    assert set(WholeWords.of(dict(enumerate(texts))).ids) == {"में", "है", "дом", "के", "日本"}
+
+
+def test_the_most_frequent_words_have_the_lowest_ids() -> None:
+    names = [f"{'qwertzuiop'[i % 10]}{'asdfg'[i // 10 % 5]}{'yxcvb'[i // 50]}" for i in range(200)]
+    texts = {30 + i: name for i, name in enumerate(names)} | {5: "##s", 6: "7", 7: "k"}
+    assert WholeWords.of(texts).frequent == set(range(30, 130))
+
+
+def test_an_alphabetical_vocabulary_says_nothing_of_frequency() -> None:
+    names = sorted(f"{'qwertzuiop'[i % 10]}{'asdfg'[i // 10 % 5]}{'yxcvb'[i // 50]}" for i in range(200))
+    assert WholeWords.of(dict(enumerate(names))).frequent == frozenset()
+
+
+def test_the_bundled_models_frequent_words(bundled_dir: Path) -> None:
+    from transformers import AutoTokenizer
+
+    words = whole_words(AutoTokenizer.from_pretrained(bundled_dir))
+    frequent = {word for word, number in words.ids.items() if number in words.frequent}
+    assert len(frequent) == 100 and {"the", "of", "and", "was", "one", "two"} <= frequent
+    assert not {"king", "river", "purchased"} & frequent
