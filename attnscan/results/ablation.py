@@ -48,6 +48,11 @@ class Effect:
     pairs: int
 
     @property
+    def controls(self) -> int:
+        """How many controls there are, all distinct."""
+        return len(self.others)
+
+    @property
     def control(self) -> float:
         """The mean over the controls; NaN without."""
         return float(np.mean(self.others)) if self.others else float("nan")
@@ -55,7 +60,7 @@ class Effect:
     @property
     def spread(self) -> float:
         """The standard deviation over the controls; NaN below two."""
-        return float(np.std(self.others, ddof=1)) if len(self.others) > 1 else float("nan")
+        return float(np.std(self.others, ddof=1)) if self.controls > 1 else float("nan")
 
     @property
     def effect(self) -> float:
@@ -91,7 +96,7 @@ class Effect:
         It is rank / (controls + 1), and so never below 1 / (controls + 1).
         Source: Phipson and Smyth, Stat. Appl. Genet. Mol. Biol. 9 (2010), article 39.
         """
-        return self.rank / (len(self.others) + 1)
+        return self.rank / (self.controls + 1)
 
 
 @dataclass(frozen=True)
@@ -152,7 +157,7 @@ class Ablation:
             "heads": len(effect.set.heads),
             "measure": effect.quantity.name,
             **numbers,
-            "controls": len(effect.others),
+            "controls": effect.controls,
             "rank": effect.rank,
             "p": effect.p,
             "overlap": effect.set.overlap,

@@ -17,7 +17,7 @@ ACCURACY = Quantity("next-sentence", "accuracy", larger_is_better=True)
 
 def test_an_effect_stands_beside_the_mean_of_its_controls() -> None:
     effect = effect_of(2.0, (1.0, 1.5, 1.25))
-    assert (effect.control, effect.effect, effect.spread) == (1.25, 0.75, 0.25)
+    assert (effect.controls, effect.control, effect.effect, effect.spread) == (3, 1.25, 0.75, 0.25)
 
 
 def test_accuracy_that_falls_is_a_loss() -> None:

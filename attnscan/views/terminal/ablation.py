@@ -67,7 +67,7 @@ def _cells(effect: Effect, digits: int) -> tuple[RenderableType, ...]:
         return (name, count, f"{effect.ablated:.{digits}f}", Text("no others", style="dim"), *[""] * 5)
     numbers = zip((effect.ablated, effect.control, effect.spread, effect.effect, effect.se), "---+-", strict=True)
     texts = ["" if np.isnan(value) else f"{value:{sign}.{digits}f}" for value, sign in numbers]
-    rank = f"{effect.rank:.0f}/{len(effect.others) + 1}"
+    rank = f"{effect.rank:.0f}/{effect.controls + 1}"
     return (name, count, *texts, rank, f"{effect.p:.3f}" if effect.p >= 0.001 else "<.001")
 
 
