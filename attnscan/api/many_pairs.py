@@ -108,14 +108,15 @@ def ablate(
 ) -> Ablation:
     """What a model loses without some heads, beside what it loses without others. `to_frame()` has a row a set.
 
-    The sets are the heads that are labelled with each of `patterns` (or the `top` most above chance), found by a scan
-    of the same pairs; or `heads`, as one set; with `singly`, each of these or of all heads alone. A set's output is put
-    at zero or at its mean, and compared with `draws` sets of other heads of the same layers. `measures` are some of
-    `masked-lm`, `next-sentence`, `classifier`, `cls`, by default those that the checkpoint has heads for; `labels` say
-    which class each pair is of, for `classifier`.
+    The sets are the heads that are labelled with each of `patterns` (or at most `top` that are most above chance),
+    found by a scan of one half of the pairs and measured on the other; or `heads`, as one set, or with `singly`
+    each of these or of all heads alone, measured on all pairs. A set's output is put at zero or at its mean, and
+    compared with `draws` distinct sets of other heads of the same layers, or with all where fewer are possible.
+    `measures` are some of `masked-lm`, `next-sentence`, `classifier`, `cls`, by default those that the checkpoint
+    has heads for; `labels` say which class each pair is of, for `classifier`.
 
-    Raises: as `classify`; SelectionError for heads that the model has not got; CaptureError if its heads cannot be
-    switched off.
+    Raises: as `classify`; InputError if no pair is left to choose heads by, or to measure them on; SelectionError for
+    heads that the model has not got; CaptureError if its heads cannot be switched off.
     """
     for name in measures:
         check_known("measure", name, MEASURES)

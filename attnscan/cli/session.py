@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Passes:
-    """Files of pairs that are read once or several times; the first pass alone tells and counts what is bad in them.
+    """Files of pairs that are read once or several times; what is bad in them is told and counted once.
 
     Raises: PairsError if something among them can be read only once, and that is not enough.
     """
@@ -31,7 +31,7 @@ class Passes:
         self.bad = 0
         """How many records were skipped."""
         self._files = files
-        self._begun = 0
+        self._told: set[int] = set()  # hashes of errors; each says where its record stands
         once = [path for path in files.paths if path == "-" or (Path(path).exists() and not Path(path).is_file())]
         if once and count > 1:
             name = "standard input" if once[0] == "-" else once[0]
@@ -41,7 +41,6 @@ class Passes:
         """Begin a pass over all pairs; `labelled`, with what a column `label` says."""
         from attnscan.inputs.pairs import read_pairs, shipped_pairs
 
-        self._begun += 1
         if not self._files.paths:
             return shipped_pairs()
         return read_pairs(self._files.paths, self._files.sentence_columns, self.on_bad, labelled=labelled)
@@ -58,7 +57,8 @@ class Passes:
         return self._skip if self._files.skip_bad else None
 
     def _skip(self, error: InputError) -> None:
-        if self._begun == 1:
+        if (key := hash(str(error))) not in self._told:
+            self._told.add(key)
             self.bad += 1
             if self.bad <= 3:
                 say(f"skipped: {error}")

@@ -6,12 +6,18 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from attnscan.results.heads import Head, head_name
+from attnscan.results.intervals import half_width
 from attnscan.results.signature import Signature
 from attnscan.results.terms import By
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_ROUNDING = 1e-6
+"""Losses that differ by less, as a share of themselves, are equal: so much depends on how inputs were batched."""
 
 
 @dataclass(frozen=True)
@@ -33,20 +39,64 @@ class Effect:
     """Of the model as it is; 0 where the quantity is itself a change."""
     ablated: float
     """With the heads switched off."""
-    control: float
-    """With as many others of the same layers switched off: the mean of the draws."""
-    effect: float
-    """`ablated` minus `control`."""
+    others: tuple[float, ...]
+    """With each of the set's controls switched off instead."""
     se: float
-    """Its standard error, over pairs and draws."""
+    """The effect's standard error, over pairs and draws of controls."""
     n: int
     """Words, or answers."""
     pairs: int
 
     @property
+    def controls(self) -> int:
+        """How many controls there are, all distinct."""
+        return len(self.others)
+
+    @property
+    def control(self) -> float:
+        """The mean over the controls; NaN without."""
+        return float(np.mean(self.others)) if self.others else float("nan")
+
+    @property
+    def spread(self) -> float:
+        """The standard deviation over the controls; NaN below two."""
+        return float(np.std(self.others, ddof=1)) if self.controls > 1 else float("nan")
+
+    @property
+    def effect(self) -> float:
+        """`ablated` minus `control`."""
+        return self.ablated - self.control
+
+    @property
     def loss(self) -> float:
         """The effect as a loss: above 0 if these heads are worth more than others."""
         return -self.effect if self.quantity.larger_is_better else self.effect
+
+    @property
+    def interval(self) -> float:
+        """Half the width of the effect's 95 % interval, by t with `pairs` - 1 degrees of freedom; NaN below two."""
+        return float(half_width(self.se, self.pairs))
+
+    @property
+    def rank(self) -> float:
+        """The set's place by loss among itself and its controls: 1 if it loses more than each; NaN without controls.
+
+        A control that loses as much comes first, and so does one that loses less by no more than rounding.
+        """
+        if np.isnan(self.loss):
+            return float("nan")
+        sign = -1 if self.quantity.larger_is_better else 1
+        own = sign * self.ablated
+        return 1 + sum(sign * other >= own - _ROUNDING * abs(own) for other in self.others)
+
+    @property
+    def p(self) -> float:
+        """How probable this rank or a better one is if the set is no different from its controls; NaN without.
+
+        It is rank / (controls + 1), and so never below 1 / (controls + 1).
+        Source: Phipson and Smyth, Stat. Appl. Genet. Mol. Biol. 9 (2010), article 39.
+        """
+        return self.rank / (self.controls + 1)
 
 
 @dataclass(frozen=True)
@@ -58,8 +108,13 @@ class Ablation:
     grid: tuple[int, int]
     by: By
     draws: int
+    """The most controls that a set may have."""
     chosen_by: str
     """How the sets were chosen, in a few words."""
+    choosing_pairs: int
+    """Pairs by which a scan chose the sets; 0 where heads were named."""
+    measured_pairs: int
+    """The other pairs, on which the sets were measured."""
     signature: Signature
 
     @property
@@ -81,24 +136,30 @@ class Ablation:
         import pandas as pd
 
         rows = [self._row(effect) for effect in self.effects]
-        frame = pd.DataFrame(rows)
+        frame = pd.DataFrame(rows).astype({"rank": "Int64"})
         frame.attrs = {
             "signature": asdict(self.signature),
             "by": self.by,
             "draws": self.draws,
             "chosen_by": self.chosen_by,
+            "choosing_pairs": self.choosing_pairs,
+            "measured_pairs": self.measured_pairs,
             "members": {effect.set.name: members(effect.set.heads) for effect in self.effects},
+            "possible_controls": {effect.set.name: effect.set.possible for effect in self.effects},
         }
         return frame
 
     def _row(self, effect: Effect) -> dict[str, object]:
-        numbers = {name: getattr(effect, name) for name in ("intact", "ablated", "control", "effect", "se")}
+        numbers = {name: getattr(effect, name) for name in ("intact", "ablated", "control", "effect", "se", "spread")}
         return {
             "model": self.signature.model,
             "set": effect.set.name,
             "heads": len(effect.set.heads),
             "measure": effect.quantity.name,
             **numbers,
+            "controls": effect.controls,
+            "rank": effect.rank,
+            "p": effect.p,
             "overlap": effect.set.overlap,
             "n": effect.n,
             "pairs": effect.pairs,
@@ -117,11 +178,18 @@ class HeadSet:
     name: str
     heads: tuple[Head, ...]
     controls: tuple[tuple[Head, ...], ...] = ()
-    """As many heads of the same layers, drawn at random, once a draw; none where no layer has others."""
+    """Distinct sets of as many heads of the same layers; none where no layer has others."""
+    possible: int = 0
+    """How many such sets there are."""
+
+    @property
+    def has_all_controls(self) -> bool:
+        """Whether every possible control is there, so that none was left to chance."""
+        return 0 < self.possible == len(self.controls)
 
     @property
     def overlap(self) -> float:
         """The share of a control's heads that belong to the set itself, in [0, 1]; NaN without controls."""
         if not self.controls:
             return float("nan")
-        return len(set(self.heads) & set(self.controls[0])) / len(self.heads)  # the same in every draw
+        return len(set(self.heads) & set(self.controls[0])) / len(self.heads)  # the same in every control

@@ -63,7 +63,13 @@ def _csv(frame: pd.DataFrame, separator: str = ",") -> str:
 
 
 def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
-    return [_rounded(row) for row in frame.to_dict(orient="records")]
+    return [_rounded(row) for row in _with_nan(frame).to_dict(orient="records")]
+
+
+def _with_nan(frame: pd.DataFrame) -> pd.DataFrame:
+    """The same with NaN for what a column of whole numbers lacks."""
+    whole = frame.select_dtypes(include=["Int64"]).columns
+    return frame.assign(**{name: frame[name].astype(object).fillna(math.nan) for name in whole})
 
 
 def _rounded(value: Any) -> Any:
@@ -101,7 +107,7 @@ def _markdown(frame: pd.DataFrame) -> str:
     def line(cells: list[str]) -> str:
         return f"| {' | '.join(cells)} |\n"
 
-    rows = [line([cell(value) for value in row]) for row in frame.itertuples(index=False, name=None)]
+    rows = [line([cell(value) for value in row]) for row in _with_nan(frame).itertuples(index=False, name=None)]
     rule = ["---:" if kind.kind in "if" else "---" for kind in frame.dtypes]
     return line([cell(name) for name in frame.columns]) + line(rule) + "".join(rows)
 

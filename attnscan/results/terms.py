@@ -12,14 +12,14 @@ HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""
 Sentence = Literal["A", "B"]
 By = Literal["zero", "mean"]
-"""What takes the place of a switched-off head's output: nothing, or its mean over the words of all pairs."""
+"""What takes the place of a switched-off head's output: nothing, or its mean over the words of the measured pairs."""
 Match = Literal["place", "nearest"]
 """Which heads of two models belong together: those of one place, or those that attend most alike."""
 
 THRESHOLD = 0.25
 """A head whose best pattern is less far above chance than this is `mixed`."""
 DRAWS = 20
-"""How many sets of other heads a set that is switched off is compared with."""
+"""With how many sets of other heads, at most, a set that is switched off is compared."""
 MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")
 """The ways to see what a model loses; `studies/losses.py` has them."""
 QUERIES = 16

@@ -4,7 +4,9 @@ explanation.py    queries, keys and interventions to explanations
 interventions.py  positions and segments changed
 neurons.py        a consumer of attention: which neurons make a pattern
 ablation.py       sets of heads switched off
-head_sets.py      which heads, and which controls beside them
+head_sets.py      which heads, chosen by names or by one half of the pairs
+controls.py       the other sets that a set of heads is compared with
+effects.py        what sets are worth beside their controls, with its error
 losses.py         what a model loses: masked words, next sentences, classes
 similarity.py     every head beside every other
 comparison.py     two models on the same pairs

@@ -5,7 +5,6 @@ Every distinct set is one forward over each batch; where inputs are few, several
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
@@ -27,12 +26,9 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream, tokens_of
 from attnscan.scoring.readout import exact
-from attnscan.scoring.sums import RatioSums
-from attnscan.studies.head_sets import AblationRequest, requested_sets
+from attnscan.studies.effects import se_beside_controls, sums_beside_controls
+from attnscan.studies.head_sets import AblationRequest, measured, requested_sets
 from attnscan.studies.losses import Loss, Question, measures_of
-
-Compared = Sequence[tuple[int, list[int]]]
-"""Of each set of heads that is judged, its number among those that are run, and its controls'."""
 
 
 def ablate(
@@ -44,31 +40,36 @@ def ablate(
 ) -> Ablation:
     """What each requested set of heads is worth to the model.
 
-    `read` begins the pairs anew for each pass: one, one more if heads are chosen by patterns, and one for `by="mean"`.
+    `read` begins the pairs anew for each pass: one, one more if heads are chosen by patterns, and one for `by="mean"`,
+    which averages heads over the pairs that are measured. The signature counts all pairs, those that chose as well.
 
-    Raises: InputError if there is no pair, or none that says anything; ModelError if the model lacks a head for a
-    measure; CaptureError if its heads cannot be switched off; SelectionError if a head that is named is not there.
+    Raises: InputError if there is no pair, none that says anything, or none for the half that chooses or that measures;
+    ModelError if the model lacks a head for a measure; CaptureError if its heads cannot be switched off;
+    SelectionError if a head that is named is not there.
     """
     check_switchable(scanner)
-    sets, chosen_by = requested_sets(scanner, read, request, on_bad, on_batch)
-    labels: dict[int, str] = {}
-    words = scanner.with_options(unit="word")
-    measures = measures_of(scanner.loaded, request.measures, scanner.options.seed, labels)
+    asked = requested_sets(scanner, read, request, on_bad, on_batch)
+    records: dict[int, Record] = {}
+    words, seed = scanner.with_options(unit="word"), scanner.options.seed
+    measures = measures_of(scanner.loaded, request.measures, seed, records)
     grid = scanner.grid()
-    means = _means(words, read(), on_bad) if request.by == "mean" else None
-    studies = [_Study(scanner, measure, sets, grid, means) for measure in measures]
-    stream = Stream(words, _noting(read(), labels), on_bad, on_batch)
+    means = _means(words, measured(read(), request, seed), on_bad) if request.by == "mean" else None
+    studies = [_Study(scanner, measure, asked.sets, grid, means) for measure in measures]
+    numbered = _noting(measured(read(), request, seed), records, asked.seen.read + 1)
+    stream = Stream(words, numbered, on_bad, on_batch, asked.seen)
     with closing(stream.windows()) as windows:
         for window in windows:
             inputs = sorted((one for batch in window for one in batch), key=lambda one: one.number)
             for study in studies:
                 study.take(inputs, scanner.loaded.room(scanner.options.batch_tokens))
             for one in inputs:
-                labels.pop(one.number, None)
+                records.pop(one.number, None)
     effects = tuple(effect for study in studies for effect in study.finish())
     if not any(effect.n for effect in effects):
         raise InputError("there is no pair that says what heads are worth", "give a file with at least one")
-    return Ablation(effects, grid, request.by, request.draws, chosen_by, scanner.signature(stream.seen))
+    chose, both = (seen.read - seen.skipped for seen in (asked.seen, stream.seen))
+    signature = scanner.signature(stream.seen)
+    return Ablation(effects, grid, request.by, request.draws, asked.chosen_by, chose, both - chose, signature)
 
 
 def check_switchable(scanner: Scanner) -> None:
@@ -149,46 +150,18 @@ class _Study:
 
     def finish(self) -> Iterator[Effect]:
         """What the sets are worth, quantity by quantity."""
-        sums, intact = self._sums, self._sums[0]
-        effects = [
-            effect_beside_controls(sums, place, controls)
-            for place, (_, controls) in enumerate(self._compared, len(self._off))
+        ratios = np.stack([sums.ratio for sums in self._sums[: len(self._off)]])
+        differences, intact = self._sums[len(self._off) :], self._sums[0]
+        errors = [
+            se_beside_controls(difference, ratios[controls], heads_off.possible)
+            for difference, (_, controls), heads_off in zip(differences, self._compared, self._sets, strict=True)
         ]
         for row, quantity in enumerate(self._measure.quantities):
-            n, pairs = int(intact.n[row]), int(intact.pairs[row])
-            for heads_off, (own, _), columns in zip(self._sets, self._compared, effects, strict=True):
-                ablated = float(sums[own].ratio[row]) if heads_off.heads else float("nan")
-                control, effect, se = (float(column[row]) for column in columns)
-                yield Effect(heads_off, quantity, float(intact.ratio[row]), ablated, control, effect, se, n, pairs)
-
-
-def sums_beside_controls(sums: FloatArray, n: FloatArray, compared: Compared) -> list[RatioSums]:
-    """Of every set of heads that was run, then of each judged set's difference from the mean of its controls.
-
-    Shape: [pair, quantity, set] and [pair, quantity] -> [quantity] each; NaN without controls.
-    """
-    differences = (
-        sums[..., own] - sums[..., controls].mean(-1) if controls else np.full(n.shape, np.nan)
-        for own, controls in compared
-    )
-    return [RatioSums.of(values, n) for values in itertools.chain(np.moveaxis(sums, -1, 0), differences)]
-
-
-def effect_beside_controls(
-    sums: Sequence[RatioSums], place: int, controls: Sequence[int]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The mean of the controls, the effect beside them, and its standard error. Shape: each [quantity].
-
-    Two things vary: pairs, among which the difference, at `place`, is a ratio clustered by pair, and draws, of
-    which the mean of the controls is an average: se² = the ratio's se² + variance of the controls' means / draws.
-    NaN for the error below two pairs or two draws; for all without controls.
-    """
-    effect, draws = sums[place], len(controls)
-    if not controls:
-        return effect.ratio, effect.ratio, effect.se
-    of_controls = np.stack([sums[control].ratio for control in controls])
-    by_draw = of_controls.var(0, ddof=1) / draws if draws > 1 else np.full(effect.ratio.shape, np.nan)
-    return of_controls.mean(0), effect.ratio, np.sqrt(effect.se**2 + by_draw)
+            n, pairs, unharmed = int(intact.n[row]), int(intact.pairs[row]), float(ratios[0, row])
+            for heads_off, (own, controls), se in zip(self._sets, self._compared, errors, strict=True):
+                ablated = float(ratios[own, row]) if heads_off.heads else float("nan")
+                others = tuple(ratios[controls, row].tolist())
+                yield Effect(heads_off, quantity, unharmed, ablated, others, float(se[row]), n, pairs)
 
 
 def _switch(off: Tensor, means: Tensor | None) -> OnOutput:
@@ -239,9 +212,9 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
     return total / count
 
 
-def _noting(records: Iterable[Record], labels: dict[int, str]) -> Iterator[Record]:
-    """The same records, their labels noted by number as they pass."""
-    for number, record in enumerate(records, 1):
+def _noting(records: Iterable[Record], noted: dict[int, Record], first: int) -> Iterator[Record]:
+    """The same records, those with labels noted as they pass, by the numbers that a stream gives them."""
+    for number, record in enumerate(records, first):
         if record.label is not None:
-            labels[number] = record.label
+            noted[number] = record
         yield record

@@ -1,21 +1,32 @@
-"""Which heads are switched off together, and with which others they are compared."""
+"""Which heads are switched off together, on which pairs that is decided, and on which it is measured.
+
+Sets that follow patterns are chosen by a scan of one half of the pairs and measured on the other, so that no head is
+chosen for what it happens to do on the pairs that judge it. Heads that are named are measured on all pairs.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
+from attnscan.errors import InputError
 from attnscan.inputs.pairs import Record
 from attnscan.results.ablation import HeadSet
 from attnscan.results.heads import Head, head_name, heads_named
-from attnscan.results.scores import Scores
+from attnscan.results.scores import MIXED, Scores
 from attnscan.results.terms import DRAWS, By
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.stream import OnBad
+from attnscan.scan.seen import Seen, half
+from attnscan.scan.stream import OnBad, OnBatch
+from attnscan.studies.controls import with_controls
+
+_CHOOSES, _MEASURES = 0, 1
+_RESTS = "delimiter"
+"""A head of this label has nothing to do, so that it may be a control of other patterns' heads."""
 
 
 @dataclass(frozen=True)
@@ -28,11 +39,28 @@ class AblationRequest:
     singly: bool = False
     """Each head in turn: of those that are named, or all."""
     top: int | None = None
-    """Of each pattern so many heads, those most above chance; None for those that it labels."""
+    """Of each pattern at most so many heads, those most above chance; None for those that it labels."""
     by: By = "zero"
     draws: int = DRAWS
+    """The most controls of a set; fewer where fewer are possible."""
     measures: tuple[str, ...] = ()
     """None for what the checkpoint has heads for."""
+
+    @property
+    def names_heads(self) -> bool:
+        """Whether the sets are named, and not chosen by a scan."""
+        return self.heads is not None or self.singly
+
+
+@dataclass(frozen=True)
+class RequestedSets:
+    """The sets of heads that a request describes."""
+
+    sets: list[HeadSet]
+    chosen_by: str
+    """How they were chosen, in a few words."""
+    seen: Seen = field(default_factory=Seen)
+    """What was read to choose them; nothing where they were named."""
 
 
 def requested_sets(
@@ -40,68 +68,93 @@ def requested_sets(
     read: Callable[[], Iterator[Record]],
     request: AblationRequest,
     on_bad: OnBad | None = None,
-    on_batch: Callable[[int], None] | None = None,
-) -> tuple[list[HeadSet], str]:
-    """The sets of heads that a request describes, and how they were chosen, in a few words.
+    on_batch: OnBatch | None = None,
+) -> RequestedSets:
+    """The sets of heads that a request describes, and their controls.
 
-    Heads that are named are taken as they are; those that follow patterns are found by a scan of all pairs.
-    Raises: SelectionError if a head is not there; InputError if there is no pair to scan.
+    Heads that are named are taken as they are; those that follow patterns are found by a scan of the half of the
+    pairs that `measured` leaves out.
+
+    Raises: SelectionError if a head is not there; InputError if there is no pair to scan, or none for the other half.
     """
     options = scanner.options
-    if request.heads is not None or request.singly:
-        grid, text, how = scanner.grid(), request.heads or "all", "by name"
-        heads = heads_named(text, grid)
-        sets = {head_name(head): [head] for head in heads} if request.singly else {text: heads}
-    else:
-        state, chance = ScanState(), f"{options.threshold:g} above chance"
-        for after in scan(scanner, read(), on_bad=on_bad, on_batch=on_batch):
-            state = after
-        scores = state.finish(scanner).scores
-        measured = [known.id for known in options.patterns if known.target is not None or options.predictive != "off"]
-        patterns = [name for name in measured if not request.patterns or name in request.patterns]
-        sets, grid = heads_of_patterns(scores, patterns, options.threshold, request.top), scores.grid
-        how = f"label, {chance}" if request.top is None else f"the {request.top} most above chance"
-    return [with_controls(name, heads, grid[1], request.draws, options.seed) for name, heads in sets.items()], how
+    if not request.names_heads:
+        return _by_patterns(scanner, read(), request, on_bad, on_batch)
+    grid, text = scanner.grid(), request.heads or "all"
+    heads = heads_named(text, grid)
+    sets = {head_name(head): [head] for head in heads} if request.singly else {text: heads}
+    found = [with_controls(name, own, grid[1], request.draws, options.seed) for name, own in sets.items()]
+    return RequestedSets(found, "by name")
 
 
-def with_controls(name: str, heads: Sequence[Head], width: int, draws: int, seed: int) -> HeadSet:
-    """A set of heads of a model with `width` heads a layer, and its controls; one without heads has none.
+def measured(records: Iterable[Record], request: AblationRequest, seed: int) -> Iterator[Record]:
+    """Of all pairs those that a request's sets are measured on: all, or the half that did not choose the sets."""
+    return (record for record in records if request.names_heads or half(record.pair, seed) == _MEASURES)
 
-    Of each layer as many heads are drawn as the set has there, without repetition, from the layer's other
-    heads. Where a layer has too few others, all of them are taken, and the rest drawn from the set itself.
 
-    >>> with_controls("x", [(1, 0)], 2, 2, 0).controls
-    (((1, 1),), ((1, 1),))
-    """
-    chosen = tuple(sorted(heads))
-    rng = np.random.default_rng([seed, *(number for head in chosen for number in head)])
-    counts = Counter(layer for layer, _ in chosen)
-    if all(count == width for count in counts.values()):
-        return HeadSet(name, chosen)
-    controls = []
-    for _ in range(draws):
-        drawn: list[Head] = []
-        for layer, count in counts.items():
-            own = [head for at, head in chosen if at == layer]
-            others = [head for head in range(width) if head not in own]
-            picked = [*rng.permutation(others)[:count], *rng.permutation(own)[: max(0, count - len(others))]]
-            drawn += [(layer, int(head)) for head in picked]
-        controls.append(tuple(sorted(drawn)))
-    return HeadSet(name, chosen, tuple(controls))
+def _by_patterns(
+    scanner: Scanner,
+    records: Iterable[Record],
+    request: AblationRequest,
+    on_bad: OnBad | None,
+    on_batch: OnBatch | None,
+) -> RequestedSets:
+    options, state, counts = scanner.options, ScanState(), [0, 0]
+    for after in scan(scanner, _choosing(records, options.seed, counts), on_bad=on_bad, on_batch=on_batch):
+        state = after
+    _check_halves(counts)
+    scores = state.finish(scanner).scores
+    known = [pattern.id for pattern in options.patterns if pattern.target is not None or options.predictive != "off"]
+    patterns = [name for name in known if not request.patterns or name in request.patterns]
+    labels = scores.ranked_labels(scores.every_key, 0, options.threshold)
+    found = [
+        with_controls(name, heads, scores.grid[1], request.draws, options.seed, _barred(labels, name))
+        for name, heads in heads_of_patterns(scores, labels, patterns, request.top).items()
+    ]
+    by_label, by_top = f"label, {options.threshold:g} above chance", f"the {request.top} most above chance"
+    return RequestedSets(found, by_label if request.top is None else by_top, state.seen)
+
+
+def _choosing(records: Iterable[Record], seed: int, counts: list[int]) -> Iterator[Record]:
+    """The records of the half that chooses; both halves are counted as they pass."""
+    for record in records:
+        which = half(record.pair, seed)
+        counts[which] += 1
+        if which == _CHOOSES:
+            yield record
+
+
+def _check_halves(counts: Sequence[int]) -> None:
+    """Raises: InputError if one half of the pairs is empty, and the other is not."""
+    if sum(counts) and not all(counts):
+        empty = "measures them" if counts[_CHOOSES] else "chooses the heads"
+        raise InputError(
+            f"one half of the pairs chooses the heads and the other measures them, and of {sum(counts)} given "
+            f"none fell into the half that {empty}",
+            "give more pairs, or name heads with --heads",
+        )
+
+
+def _barred(labels: NDArray[np.str_], pattern: str) -> frozenset[Head]:
+    """The heads that may not be controls of a pattern's: those that are labelled with another one, which does work."""
+    places = np.argwhere(~np.isin(labels, [pattern, _RESTS, MIXED]))
+    return frozenset((int(layer), int(head)) for layer, head in places)
 
 
 def heads_of_patterns(
-    scores: Scores, patterns: Sequence[str], threshold: float, top: int | None
+    scores: Scores, labels: NDArray[np.str_], patterns: Sequence[str], top: int | None
 ) -> dict[str, list[Head]]:
-    """The heads that follow each pattern: those with its label or, with `top`, so many that are most above chance."""
-    labels = scores.ranked_labels(scores.every_key, 0, threshold)
+    """The heads that follow each pattern: those with its label or, with `top`, so many that are most above chance.
+
+    No head at chance or below is among them, so that there may be fewer, or none.
+    """
     found = {}
     for pattern in patterns:
         if top is None:
             places = np.flatnonzero(labels == pattern)
         else:
             above = scores.every_key.above_chance[..., scores.patterns.index(pattern)].ravel()
-            best = np.argsort(-above, kind="stable")[:top]  # NaN comes last
-            places = best[~np.isnan(above[best])]
+            best = np.argsort(-above, kind="stable")[:top]
+            places = best[above[best] > 0]  # NaN is not
         found[pattern] = [divmod(int(place), scores.grid[1]) for place in places]
     return found

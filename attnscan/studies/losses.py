@@ -23,6 +23,7 @@ from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.pairs import Record
 from attnscan.model.loading import LoadedModel
 from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import task_head
@@ -147,10 +148,10 @@ class NextSentence:
 class Classifier:
     """How far class probabilities move and, where labels are known, how often the likeliest class is right."""
 
-    def __init__(self, whole: Any, labels: Mapping[int, str]) -> None:
+    def __init__(self, whole: Any, records: Mapping[int, Record]) -> None:
         self.encoder, self.whole = whole.base_model, whole
         self.quantities = (Quantity("classifier", "nats of KL"), Quantity("classifier-accuracy", "accuracy", True))
-        self._labels = labels
+        self._records = records
         self._classes = {str(name).casefold(): int(number) for name, number in whole.config.label2id.items()}
 
     def questions(self, inputs: Sequence[EncodedInput]) -> list[Question]:
@@ -162,14 +163,15 @@ class Classifier:
 
         Raises: InputError if the model has no such class.
         """
-        label = self._labels.get(one.number, "").strip()
-        if label in ("", str(_NO_LABEL)):
+        record = self._records.get(one.number)
+        label = "" if record is None or record.label is None else record.label.strip()
+        if record is None or label in ("", str(_NO_LABEL)):
             return ()
         number = self._classes.get(label.casefold(), int(label) if label.isdecimal() and label.isascii() else -1)
         if not 0 <= number < self.whole.config.num_labels:
             known = ", ".join(sorted(self._classes, key=self._classes.__getitem__))
             raise InputError(
-                f"pair {one.number} has the label '{label}', and the model knows {known}",
+                f"{record.where} has the label '{label}', and the model knows {known}",
                 "correct it, or leave the column out",
             )
         return (number,)
@@ -216,14 +218,16 @@ class ClsVector:
         return sums, np.ones_like(sums)
 
 
-def measures_of(loaded: LoadedModel, wanted: Sequence[str], seed: int, labels: Mapping[int, str]) -> list[Loss]:
+def measures_of(loaded: LoadedModel, wanted: Sequence[str], seed: int, records: Mapping[int, Record]) -> list[Loss]:
     """The measures that are wanted; without any, one for each task head, or `cls` where there is none.
+
+    `records` are those with labels, by their inputs' numbers; it may be filled later.
 
     Raises: ModelError if the checkpoint lacks the head for a measure that is wanted.
     """
     found: list[Loss] = []
     for name in wanted or ("masked-lm", "next-sentence", "classifier"):
-        measure = _measure(loaded, name, seed, labels)
+        measure = _measure(loaded, name, seed, records)
         if measure is not None:
             found.append(measure)
         elif wanted:
@@ -234,7 +238,7 @@ def measures_of(loaded: LoadedModel, wanted: Sequence[str], seed: int, labels: M
     return found or [ClsVector(loaded)]
 
 
-def _measure(loaded: LoadedModel, name: str, seed: int, labels: Mapping[int, str]) -> Loss | None:
+def _measure(loaded: LoadedModel, name: str, seed: int, records: Mapping[int, Record]) -> Loss | None:
     if name == "cls":
         return ClsVector(loaded)
     if name == "masked-lm":
@@ -243,7 +247,7 @@ def _measure(loaded: LoadedModel, name: str, seed: int, labels: Mapping[int, str
     whole = task_head(loaded, "classifier" if name == "classifier" else "next-sentence")
     if whole is None:
         return None
-    return Classifier(whole, labels) if name == "classifier" else NextSentence(loaded, whole, seed)
+    return Classifier(whole, records) if name == "classifier" else NextSentence(loaded, whole, seed)
 
 
 def with_second_of(one: EncodedInput, other: EncodedInput, limit: int) -> EncodedInput:

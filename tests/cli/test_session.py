@@ -13,7 +13,7 @@ from attnscan.cli.app import app
 from attnscan.cli.messages import WITHOUT_TAP
 from attnscan.cli.options import PairFiles
 from attnscan.cli.session import Passes, chosen, opened, tell
-from attnscan.errors import ModelError, PairsError
+from attnscan.errors import InputError, ModelError, PairsError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, shipped_pairs
 from attnscan.model.sources import Source
@@ -50,9 +50,7 @@ def bad(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_bad_records_are_told_of_and_counted_in_the_first_pass_alone(
-    bad: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_records_are_told_of_and_counted_once(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
     passes = Passes(PairFiles([bad], skip_bad=True), 2, "")
     assert [record.pair.a for record in passes.read()] == ["a cat", "a dog"]
     assert passes.bad == 5
@@ -60,6 +58,15 @@ def test_bad_records_are_told_of_and_counted_in_the_first_pass_alone(
     assert len(said) == 3 and all(line.startswith("skipped: ") for line in said)
     assert [record.label for record in passes.read(labelled=True)] == ["yes", "no"]
     assert (passes.bad, _said(capsys)) == (5, [])
+
+
+def test_what_only_a_later_pass_finds_bad_is_told_of_too(bad: str, capsys: pytest.CaptureFixture[str]) -> None:
+    passes = Passes(PairFiles([bad], skip_bad=True), 2)
+    list(passes.read())
+    list(passes.read())
+    for _ in range(2):
+        passes.on_bad(InputError("bad.csv:2: no word"))  # type: ignore[misc]
+    assert passes.bad == 6 and len(_said(capsys)) == 3
 
 
 def test_a_bad_record_stops_the_run_unless_it_is_to_be_skipped(bad: str) -> None:

@@ -2,12 +2,73 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from attnscan.results.ablation import Effect, HeadSet, Quantity
+import pytest
+from ablated import effect_of
+from small_results import SIGNATURE
+
+from attnscan.results.ablation import Ablation, HeadSet, Quantity
+from attnscan.results.tables import render
+
+ACCURACY = Quantity("next-sentence", "accuracy", larger_is_better=True)
+
+
+def test_an_effect_stands_beside_the_mean_of_its_controls() -> None:
+    effect = effect_of(2.0, (1.0, 1.5, 1.25))
+    assert (effect.controls, effect.control, effect.effect, effect.spread) == (3, 1.25, 0.75, 0.25)
 
 
 def test_accuracy_that_falls_is_a_loss() -> None:
-    one = Effect(HeadSet("x", ((0, 0),)), Quantity("next-sentence", "accuracy", True), 1, 0.5, 0.75, -0.25, 0, 1, 1)
-    assert one.loss == 0.25
-    assert replace(one, quantity=Quantity("masked-lm", "nats")).loss == -0.25
+    effect = effect_of(0.5, (0.75,))
+    assert replace(effect, quantity=ACCURACY).loss == 0.25 and effect.loss == -0.25
+
+
+@pytest.mark.parametrize(
+    ("ablated", "others", "rank"),
+    [
+        (2.0, (1.0, 1.5, 1.25), 1),
+        (2.0, (1.0, 3.0, 1.25), 2),
+        (2.0, (2.0, 3.0, 1.25), 3),
+        (2.0, (1.9999999, 1.99), 2),  # the first is less by rounding alone
+        (0.5, (1.0, 3.0, 1.25), 4),
+        (0.0, (0.0,), 2),
+    ],
+)
+def test_the_rank_among_the_controls_and_its_p(ablated: float, others: tuple[float, ...], rank: int) -> None:
+    effect = effect_of(ablated, others)
+    assert (effect.rank, effect.p) == (rank, rank / (len(others) + 1))
+    falling = replace(effect, quantity=ACCURACY, ablated=1 - ablated, others=tuple(1 - other for other in others))
+    assert falling.rank == rank
+
+
+def test_the_interval_is_by_students_t() -> None:
+    assert replace(effect_of(2.0, (1.0,)), se=0.1, pairs=11).interval == pytest.approx(0.2228, abs=1e-4)
+    assert math.isnan(replace(effect_of(2.0, (1.0,)), se=0.1, pairs=1).interval)
+
+
+def test_without_controls_or_without_a_measurement_there_is_no_rank() -> None:
+    for effect in (effect_of(2.0, ()), effect_of(math.nan, (math.nan, math.nan))):
+        assert all(math.isnan(value) for value in (effect.control, effect.effect, effect.spread, effect.rank, effect.p))
+    assert math.isnan(effect_of(2.0, (1.0,)).spread)  # one control has none
+
+
+def test_rows_say_how_many_controls_and_leave_empty_what_is_not_there() -> None:
+    effects = (effect_of(2.0, (1.0, 1.5), name="x"), effect_of(2.0, (), name="y"))
+    found = Ablation(effects, (1, 4), "zero", 20, "label", 5, 6, SIGNATURE)
+    header, *rows = render(found.to_frame(), "csv").decode().splitlines()
+    assert header == "model,set,heads,measure,intact,ablated,control,effect,se,spread,controls,rank,p,overlap,n,pairs"
+    assert rows == [
+        "toy,x,1,masked-lm,1.000000,2.000000,1.250000,0.750000,0.125000,0.353553,2,1,0.333333,0.000000,9,5",
+        "toy,y,1,masked-lm,1.000000,2.000000,,,0.125000,,0,,,,9,5",
+    ]
+    attrs = found.to_frame().attrs
+    assert (attrs["choosing_pairs"], attrs["measured_pairs"]) == (5, 6)
+    assert attrs["possible_controls"] == {"x": 2, "y": 0}
+
+
+def test_a_set_knows_whether_a_control_was_left_out() -> None:
+    controls = (((0, 1),), ((0, 2),))
+    assert HeadSet("x", ((0, 0),), controls, 2).has_all_controls
+    assert not HeadSet("x", ((0, 0),), controls, 3).has_all_controls and not HeadSet("x", ()).has_all_controls

@@ -243,6 +243,15 @@ def test_writing_leaves_the_result_as_it_was(format: Format) -> None:
     assert json.dumps(frame.attrs) == attrs
 
 
+def test_whole_numbers_stay_whole_where_one_is_missing() -> None:
+    frame = pd.DataFrame({"set": ["x", "y"], "rank": pd.array([3, None], dtype="Int64")})
+    assert render(frame, "csv") == b"set,rank\nx,3\ny,\n"
+    assert render(frame, "jsonl") == b'{"set": "x", "rank": 3}\n{"set": "y", "rank": null}\n'
+    assert json.loads(render(frame, "json"))["rows"] == [{"set": "x", "rank": 3}, {"set": "y", "rank": None}]
+    assert render(frame, "markdown") == b"| set | rank |\n| --- | ---: |\n| x | 3 |\n| y |  |\n"
+    assert pd.read_parquet(io.BytesIO(render(frame, "parquet")))["rank"].dtype == "Int64"
+
+
 def test_a_result_itself_is_not_rounded() -> None:
     entropy = two_heads()["entropy"][1]
     assert entropy == pytest.approx(math.log(4), abs=1e-7)

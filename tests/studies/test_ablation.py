@@ -6,18 +6,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
-from ablated import DRAWS, PAIRS, each_of, reader_of, saved_with_tokenizer
+from ablated import PAIRS, each_of, reader_of, saved_with_tokenizer
 from families import UNTAPPED, tiny_model
 from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
 
 from attnscan.errors import CaptureError, InputError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.ablation import Ablation
+from attnscan.results.terms import By
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.ablation import ablate, effect_beside_controls, sums_beside_controls
+from attnscan.scan.seen import half
+from attnscan.studies.ablation import ablate
+from attnscan.studies.controls import with_controls
+from attnscan.studies.head_sets import AblationRequest
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
 
@@ -51,33 +54,28 @@ def test_the_head_that_carries_the_answer_costs_the_analytic_amount_and_others_n
     assert other_layer.effect == pytest.approx(0, abs=1e-5)
 
 
-def test_effects_of_the_sums_are_those_of_the_formula() -> None:
-    rng = np.random.default_rng(0)
-    n = rng.integers(1, 6, 40).astype(float)
-    sums = rng.random((40, 4)) * n[:, None]
-    compared = [(1, [2, 3]), (1, []), (1, [2])]
-    halves = (sums_beside_controls(sums[some, None], n[some, None], compared) for some in (slice(25), slice(25, None)))
-    added = [a + b for a, b in zip(*halves, strict=True)]
-    (control,), (effect,), (se,) = effect_beside_controls(added, 4, [2, 3])
-    difference = sums[:, 1] - sums[:, 2:].mean(1)
-    means = sums[:, 2:].sum(0) / n.sum()
-    assert control == pytest.approx(means.mean())
-    assert effect == pytest.approx(difference.sum() / n.sum())
-    variance = ((difference - effect * n) ** 2).sum() / n.sum() ** 2 + means.var(ddof=1) / 2
-    assert se == pytest.approx(variance**0.5)
-    assert np.isnan(effect_beside_controls(added, 5, [])).all()
-    (control,), (effect,), (se,) = effect_beside_controls(added, 6, [2])
-    assert control == pytest.approx(means[0]) and np.isfinite(effect) and np.isnan(se)  # one draw tells of no spread
-
-
 def test_a_head_whose_controls_hold_the_answer_is_worth_less_than_they(worth: Ablation) -> None:
-    """Of the draws among three others, some are the carrier; the error says how uncertain that makes the effect."""
+    """Of its layer's three others, all of which were taken, one is the carrier; nothing was left to chance."""
     useless = worth.effects[1]
-    share = sum(CARRIER in control for control in useless.set.controls) / DRAWS
-    assert 0 < share < 1
-    assert useless.effect == pytest.approx(-share * (LOSS_WITHOUT - LOSS), abs=1e-4)
-    draws = np.array([(CARRIER in control) * (LOSS_WITHOUT - LOSS) for control in useless.set.controls])
-    assert useless.se == pytest.approx(draws.std(ddof=1) / DRAWS**0.5, abs=1e-4)
+    assert useless.set.controls == (((0, 0),), ((0, 2),), ((0, 3),)) and useless.set.has_all_controls
+    assert useless.others == pytest.approx((LOSS_WITHOUT, LOSS, LOSS), abs=1e-4)
+    assert useless.effect == pytest.approx(-(LOSS_WITHOUT - LOSS) / 3, abs=1e-4)
+    assert useless.spread == pytest.approx((LOSS_WITHOUT - LOSS) / 3**0.5, abs=1e-4)
+    assert useless.se == pytest.approx(0, abs=1e-4)
+
+
+def test_the_ranks_of_the_head_that_carries_the_answer_and_of_those_that_do_not(worth: Ablation) -> None:
+    assert [(effect.rank, effect.p) for effect in worth.effects] == [(1, 1 / 4), (4, 1), (4, 1)]
+
+
+def test_draws_that_leave_some_controls_out_make_the_effect_less_certain(
+    toy: Scanner, chain: Callable[[], Iterator[Record]]
+) -> None:
+    seed = next(seed for seed in range(9) if (CARRIER,) in with_controls("", [(0, 1)], 4, 2, seed).controls)
+    found = ablate(toy.with_options(seed=seed), chain, AblationRequest(heads="0-1", draws=2)).effects[0]
+    assert len(found.set.controls) == 2 and found.set.possible == 3
+    variance = (LOSS_WITHOUT - LOSS) ** 2 / 2
+    assert found.se == pytest.approx((variance / 2 * (1 - 2 / 3)) ** 0.5, abs=1e-4)
 
 
 def test_a_heads_mean_says_as_little_as_nothing_does(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> None:
@@ -93,7 +91,7 @@ def test_batches_and_shared_forwards_change_nothing(
 ) -> None:
     other = ablate(toy.with_options(batch_tokens=batch_tokens), chain, each_of(CARRIER, (0, 1), (1, 1)))
     for one, again in zip(worth.effects, other.effects, strict=True):
-        for name in ("intact", "ablated", "control", "effect", "se"):
+        for name in ("intact", "ablated", "control", "effect", "se", "spread", "rank"):
             assert getattr(again, name) == pytest.approx(getattr(one, name), abs=1e-5)
 
 
@@ -123,3 +121,18 @@ def test_no_pair_is_an_error(toy: Scanner) -> None:
     for by in ("zero", "mean"):
         with pytest.raises(InputError, match="there is no pair"):
             ablate(toy, reader_of(), each_of(CARRIER, by=by))
+
+
+@pytest.mark.parametrize("by", ["zero", "mean"])
+def test_heads_that_a_scan_chose_are_measured_on_the_other_half(toy: Scanner, by: By) -> None:
+    pairs = [Pair(sentence(length)) for length in range(3, 15)]
+    measured = [pair for pair in pairs if half(pair, 0) == 1]
+    chosen = ablate(toy, reader_of(*pairs), AblationRequest(("previous-word",), by=by))
+    (effect,) = chosen.effects
+    assert effect.set.heads == (CARRIER,)
+    assert (chosen.choosing_pairs, chosen.measured_pairs) == (len(pairs) - len(measured), len(measured))
+    assert effect.pairs == len(measured) and chosen.signature.pairs_read == len(pairs)
+    named = ablate(toy, reader_of(*measured), AblationRequest(heads="0-0", by=by))
+    assert (named.choosing_pairs, named.measured_pairs) == (0, len(measured))
+    assert (effect.intact, effect.ablated) == pytest.approx((named.effects[0].intact, named.effects[0].ablated))
+    assert effect.n == named.effects[0].n

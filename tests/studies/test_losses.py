@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -11,9 +12,10 @@ from families import TAPPED, tiny_model
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForNextSentencePrediction
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.pairs import Pair, Record
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.scan.seen import half
 from attnscan.studies.ablation import ablate
 from attnscan.studies.head_sets import AblationRequest
 from attnscan.studies.losses import with_second_of
@@ -34,7 +36,7 @@ def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
     with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
         found = ablate(scanner, reader_of(*PAIRS, label="No"), AblationRequest(heads="all"))
         alone = ablate(scanner, reader_of(*PAIRS, label="No"), each_of((0, 1)))
-        with pytest.raises(InputError, match="pair 1 has the label 'never', and the model knows yes, no, maybe"):
+        with pytest.raises(InputError, match="here has the label 'never', and the model knows yes, no, maybe"):
             ablate(scanner, reader_of(*PAIRS, label="never"), each_of((0, 1)))
         inputs = [scanner.encode(pair).model_inputs for pair in PAIRS]
     divergence, accuracy = found.effects
@@ -45,6 +47,24 @@ def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
     assert accuracy.quantity.larger_is_better
     assert accuracy.intact == pytest.approx(float((before.argmax(-1) == 1).float().mean()))
     assert 0 < alone.effects[0].ablated != divergence.ablated and alone.effects[1].intact == accuracy.intact
+
+
+def test_labels_stay_with_their_pairs_where_a_half_of_them_is_measured(tmp_path: Path) -> None:
+    whole = AutoModelForSequenceClassification.from_config(_config(num_labels=2)).eval()
+    model = saved_with_tokenizer(tmp_path / "classifier", whole)
+    pairs = [Pair(f"the {a} sat", f"a {b} ran") for a, b in itertools.permutations(("cat", "dog", "mat", "store"), 2)]
+    with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
+        inputs = [scanner.encode(pair).model_inputs for pair in pairs]
+        told = _probabilities(whole, inputs, off=False).argmax(-1).tolist()
+        measured = [half(pair, 0) == 1 for pair in pairs]
+        right = [number % 3 == 0 for number in range(len(pairs))]
+        labels = [str(answer if good else 1 - answer) for answer, good in zip(told, right, strict=True)]
+        records = [Record(pair, "here", label) for pair, label in zip(pairs, labels, strict=True)]
+        found = ablate(scanner, lambda: iter(records), AblationRequest(("delimiter",), top=1))
+    accuracy = found.effects[1]
+    known = [good for good, counted in zip(right, measured, strict=True) if counted]
+    assert accuracy.quantity.name == "classifier-accuracy" and accuracy.n == len(known) < len(pairs)
+    assert accuracy.intact == pytest.approx(sum(known) / len(known)) and 0 < accuracy.intact < 1
 
 
 def _probabilities(whole: torch.nn.Module, inputs: list[dict[str, list[int]]], off: bool) -> torch.Tensor:

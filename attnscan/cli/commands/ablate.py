@@ -36,7 +36,9 @@ def ablate(
     singly: Annotated[bool, typer.Option("--each", help="Each head in turn; of --heads, or all.")] = False,
     top: Annotated[
         int | None,
-        typer.Option("--top", metavar="N", min=1, help="Of each pattern the N best heads, not those of its label."),
+        typer.Option(
+            "--top", metavar="N", min=1, help="Of each pattern the N heads most above chance, not those it labels."
+        ),
     ] = None,
     by: Annotated[By, typer.Option("--by", help="Heads put out nothing, or their mean over all words.")] = "zero",
     measure: Annotated[
@@ -49,7 +51,7 @@ def ablate(
         ),
     ] = None,
     draws: Annotated[
-        int, typer.Option("--draws", metavar="N", min=2, help="How many sets of other heads to compare with.")
+        int, typer.Option("--draws", metavar="N", min=2, help="At most so many sets of other heads to compare with.")
     ] = DRAWS,
     files: PairFiles,
     threshold: Threshold = THRESHOLD,

@@ -15,6 +15,8 @@ from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, MARGIN, Box, Sheet
 _LOSS, _GAIN = COLORS["bag-of-words"], COLORS["next-word"]
 _ROW = 1.4 * LINE
 _GAP = 0.01  # around each cell
+_TICK = 0.008  # how wide
+_PALE = "#c4c4c4"
 
 
 def ablation_sheet(found: Ablation, width: float) -> Sheet:
@@ -24,18 +26,20 @@ def ablation_sheet(found: Ablation, width: float) -> Sheet:
 
 def _rows(found: Ablation, width: float) -> Sheet:
     names = [effect.set.name for effect in found.of(found.quantities[0])]
-    height = len(names) * _ROW + 3.4 * LINE
+    height = len(names) * _ROW + 4.4 * LINE
     sheet = Sheet(width, MARGIN + height * len(found.quantities))
     texts = [f"{letter(name)} {name}" if name in COLORS else name for name in names]
     left = MARGIN + min(width / 3, max(map(width_of, texts))) + 0.08
     for i, quantity in enumerate(found.quantities):
         top = MARGIN + i * height
         sense = "less is a loss" if quantity.larger_is_better else "more is a loss"
-        title = f"{quantity.name}: effect in {quantity.unit}, ± 2 se ({sense})"
+        title = f"{quantity.name}: effect in {quantity.unit}, ± 95 % ({sense})"
         sheet.text(MARGIN, top + LINE / 2, shortened(title, width - 2 * MARGIN))
         box = Box(left, top + 1.3 * LINE, width - left - MARGIN - 0.1, len(names) * _ROW)
         effects = found.of(quantity)
         _axis(sheet, box, span := _span(effects))
+        key = shortened("grey: the controls, less their mean", width - 2 * MARGIN)
+        sheet.text(MARGIN, box.y + box.height + 1.6 * LINE, key, color=FAINT)
         for row, effect in enumerate(effects):
             y = box.y + (row + 0.5) * _ROW
             sheet.text(left - 0.06, y, shortened(texts[row], left), align="right")
@@ -44,8 +48,10 @@ def _rows(found: Ablation, width: float) -> Sheet:
 
 
 def _span(effects: Sequence[Effect]) -> tuple[float, float]:
-    """The range of the axis: zero, and every effect with its error."""
-    ends = [e.effect + sign * 2 * np.nan_to_num(e.se) for e in effects for sign in (-1, 1) if not np.isnan(e.effect)]
+    """The range of the axis: zero, every effect with its interval, and every control."""
+    known = [effect for effect in effects if not np.isnan(effect.effect)]
+    ends = [effect.effect + sign * np.nan_to_num(effect.interval) for effect in known for sign in (-1, 1)]
+    ends += [other - effect.control for effect in known for other in effect.others]
     low, high = min([0.0, *ends]), max([0.0, *ends])
     return (low, high) if high > low else (low - 1, high + 1)
 
@@ -68,8 +74,11 @@ def _point(sheet: Sheet, box: Box, y: float, effect: Effect, span: tuple[float, 
         return
     color = COLORS.get(effect.set.name, _LOSS)
     x = _x(box, effect.effect, span)
-    if not np.isnan(effect.se):
-        ends = [_x(box, effect.effect + sign * 2 * effect.se, span) for sign in (-1, 1)]
+    for other in effect.others:
+        at = _x(box, other - effect.control, span)
+        sheet.box(Box(at - _TICK / 2, y - _ROW / 4, _TICK, _ROW / 2), _PALE)
+    if not np.isnan(effect.interval):
+        ends = [_x(box, effect.effect + sign * effect.interval, span) for sign in (-1, 1)]
         sheet.line(ends, [y, y], color, 0.8)
     sheet.box(Box(x - 0.025, y - 0.025, 0.05, 0.05), color)
 

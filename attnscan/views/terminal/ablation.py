@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.ablation import Ablation, Effect, Quantity
+from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import color_of, columns, decimals, model_line, named, wrapped
 
-_BEFORE_BAR, _NUMBERS = 52, 4  # columns but for the decimals of four numbers
+_TEXTS, _NUMBERS = ("switched off",), ("heads", "without", "others", "spread", "effect", "± se", "rank", "p")
+_WIDE = 100  # on a narrower screen, columns are one space apart
+_LONGEST_BAR = 30
 _SMALL = 0.1  # effects below this are shown with more decimals
 _SHOWN_SINGLE = 20
 
@@ -22,7 +26,7 @@ def ablation_view(found: Ablation, width: int) -> RenderableType:
     blocks: list[RenderableType] = [model_line(found.signature, f"  {found.signature.counts}")]
     for quantity in found.quantities:
         blocks += ["", *_table(found, quantity, width)]
-    return Group(*blocks, "", *wrapped(_note(found), width))
+    return Group(*blocks, "", *(line for note in _notes(found) for line in wrapped(note, width)))
 
 
 def _table(found: Ablation, quantity: Quantity, width: int) -> Iterator[RenderableType]:
@@ -33,39 +37,74 @@ def _table(found: Ablation, quantity: Quantity, width: int) -> Iterator[Renderab
     if not first.n:
         yield Text("nothing to measure it by", style="dim")
         return
-    grid = columns(("switched off",), ("heads", "without", "others", "effect", "± se"), ("",))
     shown = sorted(effects, key=lambda effect: (np.isnan(effect.loss), -effect.loss)) if found.alone else effects
-    most = max((abs(effect.loss) for effect in effects if not np.isnan(effect.loss)), default=0.0)
-    for effect in shown[: _SHOWN_SINGLE if found.alone else None]:
-        grid.add_row(*_row(effect, most, width))
-    yield grid
+    yield _rows(shown[: _SHOWN_SINGLE if found.alone else None], effects, width)
     if found.alone and len(shown) > _SHOWN_SINGLE:
         yield Text(f"and {len(shown) - _SHOWN_SINGLE} heads that matter less; --csv lists all", style="dim")
 
 
-def _row(effect: Effect, most: float, width: int) -> tuple[RenderableType, ...]:
+def _rows(shown: list[Effect], effects: list[Effect], width: int) -> Table:
+    """A row for each effect that is shown, its bar as long as the screen's width leaves room for."""
+    most = max((abs(effect.loss) for effect in effects if not np.isnan(effect.loss)), default=0.0)
+    digits = 3 if most >= _SMALL else 5
+    apart = 2 if width >= _WIDE else 1
+    cells = [_cells(effect, digits) for effect in shown]
+    printed = zip((*_TEXTS, *_NUMBERS), *cells, strict=True)
+    filled = sum(max(cell_len(str(cell)) for cell in column) + apart for column in printed)
+    room = max(0, min(_LONGEST_BAR, width - filled - apart))
+    grid = columns(_TEXTS, _NUMBERS, ("",), apart=apart)
+    for effect, row in zip(shown, cells, strict=True):
+        grid.add_row(*row, _bar(effect, most, room))
+    return grid
+
+
+def _cells(effect: Effect, digits: int) -> tuple[RenderableType, ...]:
     name = named(effect.set.name) if effect.set.name in COLORS else Text(effect.set.name[:18])
-    count, digits = str(len(effect.set.heads)), 3 if most >= _SMALL else 5
+    count = str(len(effect.set.heads))
     if not effect.set.heads:
-        return (name, count, "", "", Text("no head", style="dim"), "", "")
+        return (name, count, "", Text("no head", style="dim"), *[""] * 5)
     if not effect.set.controls:
-        return (name, count, f"{effect.ablated:.{digits}f}", "", Text("no others", style="dim"), "", "")
-    numbers = (effect.ablated, effect.control, effect.effect, effect.se)
-    texts = [f"{value:{sign}.{digits}f}" for value, sign in zip(numbers, ("", "", "+", ""), strict=True)]
-    room = max(0, width - _BEFORE_BAR - _NUMBERS * digits)
+        return (name, count, f"{effect.ablated:.{digits}f}", Text("no others", style="dim"), *[""] * 5)
+    numbers = zip((effect.ablated, effect.control, effect.spread, effect.effect, effect.se), "---+-", strict=True)
+    texts = ["" if np.isnan(value) else f"{value:{sign}.{digits}f}" for value, sign in numbers]
+    rank = f"{effect.rank:.0f}/{effect.controls + 1}"
+    return (name, count, *texts, rank, f"{effect.p:.3f}" if effect.p >= 0.001 else "<.001")
+
+
+def _bar(effect: Effect, most: float, room: int) -> Text:
     length = round(room * abs(effect.loss) / most) if most and not np.isnan(effect.loss) else 0
-    bar = Text(("█" if effect.loss > 0 else "░") * length, style=color_of(effect.set.name))
-    return (name, count, *("" if "nan" in text else text for text in texts), bar)
+    return Text(("█" if effect.loss > 0 else "░") * length, style=color_of(effect.set.name))
 
 
-def _note(found: Ablation) -> str:
+def _notes(found: Ablation) -> Iterator[str]:
+    """What the columns are, and by which pairs."""
+    sets = list(dict.fromkeys(effect.set for effect in found.effects))
     how = "their output at zero" if found.by == "zero" else "their output at its mean"
-    overlaps = any(effect.set.overlap > 0 for effect in found.effects)
-    shared = " Where a layer has too few others, some of these heads are among them." if overlaps else ""
     falls = any(quantity.larger_is_better for quantity in found.quantities)
     sense = " Of accuracy, less is a loss." if falls else ""
-    chosen = "" if found.chosen_by == "by name" else f" Heads of a pattern: by {found.chosen_by}."
-    return (
-        f"without: with these heads switched off ({how}). others: with as many random heads of the same layers, "
-        f"mean of {found.draws} draws. effect: the difference.{sense}{shared}{chosen}"
+    yield (
+        f"without: with these heads switched off ({how}). others: with as many other heads of the same layers, the "
+        f"mean of {_controls(sets, found.draws)}; spread: their standard deviation. effect: the difference, ± its "
+        f"standard error over pairs and draws.{sense} rank: 1 if no other set costs as much; p = rank / (controls + 1)."
     )
+    overlaps = any(one.overlap > 0 for one in sets)
+    shared = " Where a layer has too few others, the rest is taken from the set itself." if overlaps else ""
+    if not found.choosing_pairs:
+        yield f"Labels are not known where heads are named: the others may follow any pattern.{shared}"
+        return
+    yield (
+        f"Heads of a pattern: by {found.chosen_by}, on {found.choosing_pairs:,} pairs; measured on the other "
+        f"{found.measured_pairs:,}. Heads with the label of another pattern are not among the others, except "
+        f"delimiter heads, which rest.{shared}"
+    )
+
+
+def _controls(sets: list[HeadSet], draws: int) -> str:
+    """How many controls there are, in words."""
+    compared = [one for one in sets if one.controls]
+    complete = {one.name: one.possible for one in compared if one.has_all_controls}
+    if complete and len(complete) == len(compared) and len(set(complete.values())) == 1:
+        return f"all {next(iter(complete.values()))} possible sets"
+    drawn = f"{draws} distinct sets drawn at random"
+    fewer = ", ".join(f"{name} has all {possible} possible" for name, possible in complete.items())
+    return f"{drawn} ({fewer})" if fewer else drawn

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ def _run(*arguments: str, stdin: str | None = None) -> Result:
 @pytest.fixture(scope="module")
 def few(tmp_path_factory: pytest.TempPathFactory) -> str:
     path = tmp_path_factory.mktemp("pairs") / "few.csv"
-    rows = [record.pair for record, _ in zip(shipped_pairs(), range(6), strict=False)]
+    rows = [record.pair for record, _ in zip(shipped_pairs(), range(8), strict=False)]
     path.write_text("sentence_a,sentence_b\n" + "".join(f'"{pair.a}","{pair.b}"\n' for pair in rows))
     return str(path)
 
@@ -29,7 +30,7 @@ def test_each_pattern_has_a_row_and_one_without_heads_says_so(few: str) -> None:
     result = _run("--pairs", few, "--predictive", "off", "--draws", "2")
     assert result.exit_code == 0, result.output
     text = result.stdout
-    assert "cls  1 − cosine  intact 0.000  n 6" in text
+    assert re.search(r"cls  1 − cosine  intact 0.000  n [2-6]\n", text)
     rows = {
         line.split()[1]: line for line in text.splitlines() if line[:2] in ("N ", "P ", "I ", "X ", "W ", "D ", "B ")
     }
@@ -46,11 +47,32 @@ def test_the_best_heads_of_a_pattern_as_json(few: str) -> None:
     assert found["members"]["previous-word"].startswith("0-2") and row["heads"] == 2
     assert row["effect"] == pytest.approx(row["ablated"] - row["control"], abs=2e-6)
     assert found["chosen_by"] == "the 2 most above chance"
+    assert found["choosing_pairs"] + found["measured_pairs"] == 8 == found["signature"]["pairs_read"]
+    assert row["pairs"] == found["measured_pairs"] > 0 and row["controls"] == 2 < found["possible_controls"][row["set"]]
+    assert row["p"] == pytest.approx(row["rank"] / 3, abs=1e-6)
+
+
+def test_pairs_that_all_fall_into_one_half_can_choose_no_heads(tmp_path: Path) -> None:
+    path = tmp_path / "one.csv"
+    path.write_text("text\nthe cat sat\n")
+    result = _run("--pairs", str(path), "--predictive", "off")
+    assert result.exit_code == 1 and not result.stdout
+    assert "of 1 given none fell into the half that" in result.stderr and "name heads with --heads" in result.stderr
+
+
+def test_a_bad_pair_of_either_half_is_counted(tmp_path: Path) -> None:
+    path = tmp_path / "bad.csv"
+    words = "\n".join(f"the cat sat {number}" for number in range(9))
+    path.write_text(f"text\n{words}\n" + "".join("\u200b" * number + "\n" for number in range(1, 7)))
+    choice = ("--pattern", "next-word", "--top", "1", "--draws", "2")
+    result = _run("--pairs", str(path), "--predictive", "off", "--skip-bad", *choice)
+    assert result.exit_code == 0, result.output
+    assert "6 bad records were skipped" in result.stderr
 
 
 def test_each_head_in_turn_runs_every_set_once(few: str) -> None:
     header, *rows = _run("--pairs", few, "--heads", "layer:0", "--each", "--draws", "2", "--csv").stdout.splitlines()
-    assert header == "model,set,heads,measure,intact,ablated,control,effect,se,overlap,n,pairs"
+    assert header == ("model,set,heads,measure,intact,ablated,control,effect,se,spread,controls,rank,p,overlap,n,pairs")
     assert [row.split(",")[1] for row in rows] == [f"0-{head}" for head in range(12)]
 
 
