@@ -107,7 +107,7 @@ def neurons_conclusion(measures: Mapping[str, InBases]) -> str:
     said = ["It has " + " and ".join(apart)] if apart else []
     if alike:
         what = " and ".join(alike) if len(alike) < 3 else f"{', '.join(alike[:-1])} and {alike[-1]}"
-        lie, say = ("lies", "says") if len(alike) == 1 else ("lie", "say")
+        lie, say = ("lies", "says") if len(alike) == 1 and not what.endswith("s") else ("lie", "say")
         said += [f"{what} {lie} within what rotated bases give, and {say} nothing about the model's own neurons"]
     whole = "; ".join(said)
     return f"{whole[0].upper()}{whole[1:]}." if whole else ""

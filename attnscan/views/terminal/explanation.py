@@ -92,8 +92,8 @@ def _causes(head: HeadExplanation) -> Iterator[Text]:
     wide = max(map(len, errors))
     for (name, score, _), error in zip(rows, errors, strict=True):
         bar = Text("n/a", style="dim") if np.isnan(score) else Text("█" * round(_BAR * score), style=_UP)
-        line = f"{name.ljust(longest)}  {decimals(score).rjust(5)} {error.ljust(wide)}"
-        yield Text.assemble(f"{line.rstrip() if not wide else line} ").append_text(bar)
+        beside = f" {error.ljust(wide)}" if wide else ""
+        yield Text(f"{name.ljust(longest)}  {decimals(score).rjust(5)}{beside} ").append_text(bar)
 
 
 def _many(found: Explanations, width: int) -> Iterator[RenderableType]:

@@ -112,3 +112,11 @@ def test_what_cannot_be_explained(arguments: list[str], code: int, message: str)
     result = CliRunner(env={"COLUMNS": "200", "ATTNSCAN_MODEL": "bundled"}).invoke(app, ["explain", *arguments])
     assert result.exit_code == code
     assert message in result.stderr and not result.stdout
+
+
+def test_bars_stand_in_one_column_where_nothing_has_an_error() -> None:
+    lines = _run("0-2", "Cat").splitlines()
+    bars = [
+        line.index(mark) for line in lines for mark in ("█", "n/a") if mark in line and line[:2] in ("as", "po", "se")
+    ]
+    assert len(bars) == 4 + 1 and len(set(bars[:4])) == 1  # the fifth is the reason, in a line of its own
