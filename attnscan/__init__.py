@@ -23,7 +23,8 @@ if TYPE_CHECKING:
     from attnscan.results.classification import Classification
     from attnscan.results.comparison import Comparison
     from attnscan.results.dependencies import Dependencies
-    from attnscan.results.explanation import Explanations, HeadExplanation
+    from attnscan.results.explanation import Explanations
+    from attnscan.results.head_explanation import HeadExplanation
     from attnscan.results.ranking import Ranking
     from attnscan.results.scores import Scores, ScoreTable
     from attnscan.results.signature import Signature
@@ -79,7 +80,8 @@ _HOMES = {
     "results.classification": ("Classification",),
     "results.comparison": ("Comparison",),
     "results.dependencies": ("Dependencies",),
-    "results.explanation": ("Explanations", "HeadExplanation"),
+    "results.explanation": ("Explanations",),
+    "results.head_explanation": ("HeadExplanation",),
     "results.ranking": ("Ranking",),
     "results.scores": ("ScoreTable", "Scores"),
     "results.signature": ("Signature",),

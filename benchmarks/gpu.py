@@ -27,7 +27,7 @@ from attnscan.model.tap import Tap
 from attnscan.results.scores import Scores
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.targets import targets_of
+from attnscan.scoring.targets import Targets
 
 SHAPES = {"base": (12, 12), "large": (24, 16)}
 BOUND = 1.2
@@ -74,7 +74,7 @@ def synchronized(device: torch.device, run: Callable[[], object]) -> Cost:
 
 def scored(tap: Tap, batch: EncodedBatch) -> Scores:
     """A batch's scores."""
-    scorer = Scorer(batch, targets_of(batch, PATTERNS))
+    scorer = Scorer(Targets(batch, PATTERNS))
     tap.run(batch.model_inputs, scorer)
     return scorer.sums().finish()
 

@@ -30,7 +30,7 @@ from attnscan.model.threads import side_by_side
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.targets import targets_of
+from attnscan.scoring.targets import Targets
 
 TOKENS = 8192
 BOUNDS = {"32 tokens": 0.95, "128 tokens": 0.95, "512 tokens": 1.05}
@@ -89,7 +89,8 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
         with torch.no_grad():
             layers = eager(**collated.model_inputs, output_attentions=True).attentions
         weights = torch.cat(layers).flatten(0, 1).numpy()
-        for target in targets_of(collated, PATTERNS):
+        visible = torch.ones_like(collated.same_sentence)
+        for target in Targets(collated, PATTERNS).under(visible):
             matrix = target.matrix[0].float().numpy()
             eligible = matrix.any(-1)
             for head in weights:

@@ -25,7 +25,7 @@ from attnscan.model.tap import AttentionBlock, Tap
 from attnscan.results.terms import QUERIES
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.targets import targets_of
+from attnscan.scoring.targets import Targets
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 
 TOKENS = 2048
@@ -63,7 +63,7 @@ def main() -> None:
         batch, drawn = collate(inputs), [queries_of(one, QUERIES, 0) for one in inputs]
 
         def scan(also: RowKeeper | None = None, batch: object = batch) -> None:
-            scorer = Scorer(batch, targets_of(batch, PATTERNS))
+            scorer = Scorer(Targets(batch, PATTERNS))
 
             def consume(block: AttentionBlock) -> None:
                 scorer(block)

@@ -20,7 +20,9 @@ COMMANDS = {
     "classify": "Say what every head does on one input. That is one sentence, or a pair.",
     "heads": "Rank heads for patterns over many pairs. Without --pairs, over those that come along.",
     "show": "Show the weights of one head, or of several, on one input.",
-    "explain": "Explain how heads make their patterns. By one input, by --pairs, or by the pairs that come along.",
+    "explain": "Explain how heads make their patterns. By one input, by --pairs, or by the pairs that come along."
+    " Neurons are measured in the model's own basis and in 8 rotated ones, which change no weight. Positions are"
+    " shuffled among all words, across both sentences, while special tokens keep theirs.",
     "predictive": "Say which words of one input help the model to predict which.",
     "report": "Write one offline page to look at every head on one input. It has thumbnails, lines, neurons, scores.",
     "plot": "Draw what heads do on one input, for a paper or a slide.",

@@ -10,6 +10,8 @@ dependencies.py    which words help to predict which
 attention.py       one input's weights, queries and keys
 head_weights.py    some heads' weights, cut to some tokens
 explanation.py     how heads make their patterns
+head_explanation.py  how one head does, and what follows in words
+neurons.py         which neurons heads rest on, beside rotated bases
 ablation.py        what heads are worth
 similarity.py      which heads attend alike
 comparison.py      what sets two models apart

@@ -20,6 +20,8 @@ THRESHOLD = 0.25
 """A head whose best pattern is less far above chance than this is `mixed`."""
 DRAWS = 20
 """With how many sets of other heads, at most, a set that is switched off is compared."""
+SHUFFLES = 8
+"""How often the words' positions are shuffled."""
 MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")
 """The ways to see what a model loses; `studies/losses.py` has them."""
 QUERIES = 16

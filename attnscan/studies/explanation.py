@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
-from functools import reduce
-from operator import add
 from typing import TypeVar
 
 import numpy as np
@@ -21,17 +19,22 @@ from attnscan.inputs.pairs import Record
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
-from attnscan.results.explanation import CAUSES, Explanations, NeuronTable
+from attnscan.results.explanation import Explanations
+from attnscan.results.head_explanation import CAUSES
 from attnscan.results.heads import Head
+from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import Scores
+from attnscan.results.terms import SHUFFLES
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen, no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
 from attnscan.scoring.targets import Targets
-from attnscan.studies.interventions import SHUFFLES, Positions, shuffled, why_no_segments, with_segments
+from attnscan.studies.causes import CauseSums
+from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments
 from attnscan.studies.neurons import NeuronScorer, NeuronSums
+from attnscan.studies.rotations import Rotations
 
 
 def explain(
@@ -72,7 +75,7 @@ def explain_input(
     return explainer.finish(seen, attention)
 
 
-SumsOfKind = TypeVar("SumsOfKind", ScoreSums, NeuronSums)
+SumsOfKind = TypeVar("SumsOfKind", ScoreSums, NeuronSums, CauseSums)
 
 
 class _Explainer:
@@ -82,9 +85,10 @@ class _Explainer:
         self._scanner, self._heads, self._pattern = scanner, heads, pattern
         self._scores: ScoreSums | None = None
         self._neurons: NeuronSums | None = None
-        self._causes: dict[str, ScoreSums] = {}
+        self._causes: dict[str, CauseSums] = {}
         self._not_available: dict[str, str] = {}
         self._positions: Positions | None = None
+        self._rotations = Rotations(scanner.options.seed)
         self._looked = self._moved = False
 
     def take(self, inputs: Sequence[EncodedInput], keep: bool = False) -> Attention | None:
@@ -93,7 +97,7 @@ class _Explainer:
         batch = scanner.collate(inputs)
         targets = Targets(batch, scanner.options.patterns, list(scanner.helps(inputs)))
         scorer, keeper = Scorer(targets), AttentionKeeper()
-        neurons = NeuronScorer(targets, self._heads, self._pattern)
+        neurons = NeuronScorer(targets, self._rotations, self._heads, self._pattern)
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)
@@ -109,11 +113,14 @@ class _Explainer:
         self._change_segments(scorer, batch.model_inputs)
         return keeper.attention(inputs[0]) if keep else None
 
-    def _again(self, scorer: Scorer, model_inputs: dict[str, Tensor]) -> ScoreSums:
-        """The sums of a batch with something changed."""
+    def _again(self, scorer: Scorer, model_inputs: dict[str, Tensor]) -> Scorer:
+        """A scorer of the same batch that has seen it with something changed."""
         again = scorer.fresh()
         self._scanner.run(model_inputs, again)
-        return again.sums()
+        return again
+
+    def _take_cause(self, name: str, scorer: Scorer, drawn: list[Scorer]) -> None:
+        self._causes[name] = _added(self._causes.get(name), CauseSums.of(scorer.pair_sums(), drawn))
 
     def _shuffle(self, scorer: Scorer, model_inputs: dict[str, Tensor], inputs: Sequence[EncodedInput]) -> None:
         scanner, name = self._scanner, "positions_shuffled"
@@ -125,20 +132,19 @@ class _Explainer:
                 self._not_available[name] = error.what
         if self._positions is None:
             return
-        width, runs = model_inputs["input_ids"].shape[1], []
+        width, drawn = model_inputs["input_ids"].shape[1], []
         for number in range(SHUFFLES):
             order = shuffled(inputs, width, scanner.options.seed + number).to(model_inputs["input_ids"].device)
             self._moved |= bool((order != torch.arange(width, device=order.device)).any())
             with self._positions.reordered(model_inputs, order) as changed:
-                runs.append(self._again(scorer, changed))
-        self._causes[name] = _added(self._causes.get(name), reduce(add, runs))
+                drawn.append(self._again(scorer, changed))
+        self._take_cause(name, scorer, drawn)
 
     def _change_segments(self, scorer: Scorer, model_inputs: dict[str, Tensor]) -> None:
         why = why_no_segments(self._scanner.loaded.model, model_inputs)
         for name, swapped in (("segments_zeroed", False), ("segments_swapped", True)):
             if why is None:
-                sums = self._again(scorer, with_segments(model_inputs, swapped=swapped))
-                self._causes[name] = _added(self._causes.get(name), sums)
+                self._take_cause(name, scorer, [self._again(scorer, with_segments(model_inputs, swapped=swapped))])
             else:
                 self._not_available.setdefault(name, why)
 
@@ -152,7 +158,7 @@ class _Explainer:
         scores = self._scores.finish()
         causes = {name: sums.finish() for name, sums in self._causes.items()}
         moved = causes.get("positions_shuffled")
-        if moved is not None and _same(moved, scores):
+        if moved is not None and _same(moved[0], scores):
             del causes["positions_shuffled"]
             self._not_available["positions_shuffled"] = (
                 "the model takes no notice of positions that are given to it"
@@ -162,11 +168,12 @@ class _Explainer:
         if self._neurons is None:
             self._not_available["neurons"] = "this architecture shows no queries and keys"
         layers, width = scores.grid
-        empty = np.full((layers, width, len(scores.patterns)), np.nan)
+        shape = (layers, width, len(scores.patterns))
         return Explanations(
             scores=scores,
-            neurons=NeuronTable(empty, empty, empty) if self._neurons is None else self._neurons.finish(),
-            causes={name: causes[name] for name in CAUSES if name in causes},
+            neurons=NeuronTable.unknown(shape) if self._neurons is None else self._neurons.finish(),
+            causes={name: causes[name][0] for name in CAUSES if name in causes},
+            fall_se={name: causes[name][1] for name in CAUSES if name in causes},
             not_available=self._not_available,
             signature=self._scanner.signature(seen),
             heads=tuple(self._heads or ((layer, head) for layer in range(layers) for head in range(width))),

@@ -21,7 +21,6 @@ from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.model.running import forward
 
-SHUFFLES = 8
 _MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's
 ModelInputs = dict[str, Tensor]
 

@@ -1,7 +1,8 @@
 """Which neurons of a head's queries and keys make its pattern: a consumer of attention blocks.
 
 A *neuron* is one of the d dimensions of a head. What it adds to the logit of a key is q_n k_n scaled. The
-*contrast* of a query is what each neuron adds to its target keys beyond what it adds to the others.
+*contrast* of a query is what each neuron adds to its target keys beyond what it adds to the others. All of it is
+measured in the basis that the checkpoint has and in rotated ones, which change no weight.
 """
 
 from __future__ import annotations
@@ -14,18 +15,20 @@ import torch
 from torch import Tensor
 
 from attnscan.model.tap import AttentionBlock
-from attnscan.results.explanation import NeuronTable
 from attnscan.results.heads import Head
+from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.targets import Targets
+from attnscan.studies.rotations import ROTATIONS, Rotations
 
 _STRONGEST = 4
+_TOGETHER = 1 << 20  # numbers of a basis that are worked on at once: more fall out of the cache
 _SILENT = 1e-4  # of the strongest neuron's contrast: one with less takes no part
 
 
 @dataclass(frozen=True)
 class NeuronSums:
-    """Sums over queries. Shape: each [layer, head, pattern], float64; they add."""
+    """Sums over queries. Shape: each [basis, layer, head, pattern], float64; the first basis is the own. They add."""
 
     effective: FloatArray
     """Of each query's effective neurons."""
@@ -45,7 +48,11 @@ class NeuronSums:
     def finish(self) -> NeuronTable:
         """The means; NaN where there was nothing to take one of."""
         with np.errstate(invalid="ignore", divide="ignore"):
-            return NeuronTable(self.effective / self.queries, self.overlap / self.twos, self.agree / self.with_both)
+            means = self.effective / self.queries, self.overlap / self.twos, self.agree / self.with_both
+        return NeuronTable(*(mean[0] for mean in means), *(mean[1:] for mean in means))
+
+
+_SUMS = tuple(f.name for f in fields(NeuronSums))
 
 
 class NeuronScorer:
@@ -54,42 +61,44 @@ class NeuronScorer:
     def __init__(
         self,
         targets: Targets,
+        rotations: Rotations,
         only: Sequence[Head] | None = None,
         pattern: str | None = None,
     ) -> None:
-        self._batch, self._targets = targets.batch, targets
+        self._batch, self._targets, self._rotations = targets.batch, targets, rotations
         self._chosen = [p for p, known in enumerate(targets.patterns) if pattern in (None, known.id)]
         self._only = None if only is None else set(only)
-        self._kept: dict[str, Tensor] = {}
+        self._kept: dict[tuple[int, int, int], tuple[list[int], list[int], FloatArray]] = {}
+        """By layer, first head and first input of a block: its heads, its patterns, and their sums over its inputs."""
+        self._grid = (0, 0)
         self._parts: dict[tuple[int, int, int, int], _Part] = {}
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; of models that show no queries there is nothing to take."""
         if block.query is None or block.key is None or block.scaling is None:
+            self._kept.clear()  # all blocks come once more, and these have none
             return
         first, last, _ = block.heads.indices(block.grid[1])
         heads = [h for h in range(first, last) if self._only is None or (block.layer, h) in self._only]
         if not heads:
             return
-        if not self._kept:
-            shape = (len(self._batch), *block.grid, len(self._targets.patterns))
-            self._kept = {f.name: torch.zeros(shape, dtype=torch.float64) for f in fields(NeuronSums)}
+        self._grid = block.grid
         start, stop, _ = block.inputs.indices(len(self._batch))
         part = self._part(start, stop, block)
         chosen = [h - first for h in heads]
         query, key = block.query[:, chosen].float(), block.key[:, chosen].float()
-        inside, outside = part.inside[:, None] @ key, part.outside[:, None] @ key
-        for p in self._chosen:
-            contrast = (part.contrasts[p][:, None] @ key) * query * block.scaling
-            found = _measure(query, contrast, part, p, inside, outside)
-            for name, values in found.items():
-                self._kept[name][start:stop, block.layer, heads, p] = values.double().cpu()
+        turns = self._rotations.of(block.layer, heads, query.shape[-1]).to(query.device)
+        sums = _measured(query * block.scaling, key, part, turns).cpu().double().sum(2)
+        self._kept[block.layer, first, start] = heads, list(part.questions), sums.numpy()
 
     def sums(self) -> NeuronSums | None:
         """The batch's sums; None if the model showed no queries."""
-        return (
-            NeuronSums(**{name: values.sum(0).numpy() for name, values in self._kept.items()}) if self._kept else None
-        )
+        if not self._kept:
+            return None
+        total = np.zeros((len(_SUMS), 1 + ROTATIONS, *self._grid, len(self._targets.patterns)))
+        for (layer, _, _), (heads, patterns, sums) in self._kept.items():
+            total[:, :, layer, np.array(heads)[:, None], patterns] += sums
+        return NeuronSums(*total)
 
     def _part(self, start: int, stop: int, block: AttentionBlock) -> _Part:
         """What some inputs of one length are measured by, made once for all layers of one mask."""
@@ -97,65 +106,113 @@ class NeuronScorer:
         key = (start, stop, length, id(block.visible))
         if key not in self._parts:
             own = (slice(start, stop), slice(length), slice(length))
-            matrices = [target.matrix[own].float() for target in self._targets.under(block.visible)]
-            word, visible = self._batch.word[own[:2]], block.visible[own]
-            same = self._batch.same_sentence[own]
+            word, visible, same = self._batch.word[own[:2]], block.visible[own], self._batch.same_sentence[own]
+            other = word[:, :, None] & word[:, None, :] & ~same
+            targets = self._targets.under(block.visible)
+            questions = {p: _Question.of(targets[p].matrix[own].float(), visible) for p in self._chosen}
             self._parts[key] = _Part(
                 visible=block.visible,
-                contrasts=[_mean(m) - _mean((visible & (m == 0)).float()) for m in matrices],
-                eligible=[m.any(-1) & (visible & (m == 0)).any(-1) for m in matrices],
+                questions={p: question for p, question in questions.items() if question.counted.any()},
                 inside=_mean(same.float()),
-                outside=_mean((word[:, :, None] & word[:, None, :] & ~same).float()),
+                outside=_mean(other.float()),
+                both=same.any(-1) & other.any(-1),
             )
         return self._parts[key]
 
 
 @dataclass(frozen=True)
-class _Part:
-    """What some inputs of one length are measured by.
+class _Question:
+    """One pattern's eligible queries of some inputs, those of an input in a row, and what tells their targets."""
 
-    Shape: each [batch, query, key]; of `eligible`, [batch, query].
-    """
+    queries: Tensor
+    """Their numbers; behind an input's last one, any. Shape: [batch, eligible]."""
+    counted: Tensor
+    """Whether there is one. Shape: [batch, eligible], bool."""
+    contrast: Tensor
+    """The mean over target keys less the mean over the other keys that are visible. Shape: [batch, eligible, key]."""
+
+    @classmethod
+    def of(cls, matrix: Tensor, visible: Tensor) -> _Question:
+        """Shape: each [batch, query, key]."""
+        others = visible & (matrix == 0)
+        eligible = matrix.any(-1) & others.any(-1)
+        most = int(eligible.sum(-1).max())
+        counted, queries = torch.sort(eligible.int(), dim=-1, descending=True, stable=True)
+        counted, queries = counted[:, :most].bool(), queries[:, :most]
+        rows = _mean(matrix) - _mean(others.float())
+        return cls(queries, counted, rows.gather(1, queries[..., None].expand(-1, -1, rows.shape[-1])))
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What some inputs of one length are measured by."""
 
     visible: Tensor
     """Kept alive, so that its id stays its own."""
-    contrasts: list[Tensor]
-    """For each pattern: the mean over target keys less the mean over the other keys that are visible."""
-    eligible: list[Tensor]
+    questions: dict[int, _Question]
+    """By the number of the pattern; those that any query is eligible for."""
     inside: Tensor
-    """The mean over words of the query's sentence."""
+    """The mean over words of the query's sentence. Shape: [batch, query, key]."""
     outside: Tensor
-    """The mean over words of the other sentence; zero where there is none."""
+    """The mean over words of the other sentence; zero where there is none. Shape: [batch, query, key]."""
+    both: Tensor
+    """Which queries have words in both. Shape: [batch, query], bool."""
 
 
-def _measure(
-    query: Tensor, contrast: Tensor, part: _Part, p: int, inside: Tensor, outside: Tensor
-) -> dict[str, Tensor]:
-    """The sums of one pattern. Shape: [batch, head, query, neuron] -> each [batch, head]."""
+def _measured(query: Tensor, key: Tensor, part: _Part, turns: Tensor) -> Tensor:
+    """The sums of all patterns in all bases.
+
+    Means over keys are linear in the keys, so that they are taken once, and rotated in place of the keys.
+
+    Shape: `query`, scaled, and `key` are [batch, head, token, neuron], `turns` [rotation, head, neuron, neuron];
+    -> [sum, basis, batch, head, pattern].
+    """
+    means = [part.inside[:, None] @ key, part.outside[:, None] @ key]
+    contrasts = [question.contrast[:, None] @ key for question in part.questions.values()]
+    own = torch.eye(query.shape[-1], device=query.device).expand(1, *turns.shape[1:])
+    rows = query[..., 0].numel() * max(query.shape[-2:])
+    some = []
+    for bases in torch.split(torch.cat([own, turns]), max(1, _TOGETHER // rows)):
+        turned, inside, outside, *told = (each @ bases[:, None] for each in (query, *means, *contrasts))
+        signs = [turned * inside, turned * outside] if part.both.any() else []
+        sums = [
+            _measure(turned, contrast, question, part.both, signs)
+            for question, contrast in zip(part.questions.values(), told, strict=True)
+        ]
+        some.append(torch.stack(sums, -1) if sums else turned.new_zeros(len(_SUMS), *turned.shape[:3], 0))
+    return torch.cat(some, 1)
+
+
+def _measure(query: Tensor, keys: Tensor, question: _Question, both: Tensor, signs: Sequence[Tensor]) -> Tensor:
+    """The sums of one pattern in some bases, as `NeuronSums` names them.
+
+    Shape: `query` is [basis, batch, head, token, neuron], `keys`, those of targets less others, likewise for eligible
+    queries; `signs`, what every neuron adds inside the sentence and across, each that of `query`;
+    -> [sum, basis, batch, head].
+    """
+    chosen = question.queries[:, None, :, None]
+    contrast = query.gather(3, chosen.expand(keys.shape)) * keys
     size = contrast.abs()
     strength = contrast.square().sum(-1)
-    counted = (part.eligible[p][:, None] & (strength > 0)).float()
+    counted = (question.counted[:, None] & (strength > 0)).float()
     effective = size.sum(-1).square() / strength.clip(torch.finfo(torch.float32).tiny) * counted
 
     best, which = size.topk(min(_STRONGEST, size.shape[-1]), dim=-1)
     takes_part = (best > _SILENT * best[..., :1]).float() * counted[..., None]
-    strong = torch.zeros_like(size).scatter_(-1, which, takes_part)  # [batch, head, query, neuron]
+    strong = torch.zeros_like(size).scatter_(-1, which, takes_part)  # [basis, batch, head, eligible, neuron]
     shared, members = strong @ strong.transpose(-1, -2), strong.sum(-1)
     union = members[..., :, None] + members[..., None, :] - shared
-    overlap = torch.where(union > 0, shared / union.clip(1), 0.0)
+    overlap = (shared / union.clip(1)).sum((-1, -2))
     number = counted.sum(-1)
 
-    both = counted * (part.outside.any(-1) & part.inside.any(-1))[:, None]
-    products = [(query * keys * strong).sum(-1) for keys in (inside, outside)]
-    agree = ((products[0] > 0) & (products[1] < 0)).float() * both
-    return {
-        "effective": effective.sum(-1),
-        "queries": number,
-        "overlap": (overlap.sum((-1, -2)) - number) / 2,  # every query overlaps with itself by 1
-        "twos": number * (number - 1) / 2,
-        "agree": agree.sum(-1),
-        "with_both": both.sum(-1),
-    }
+    agree = with_both = torch.zeros_like(number)
+    if signs:
+        places = (chosen * size.shape[-1] + which).flatten(3)  # among an input's tokens and neurons
+        inside, outside = ((each.flatten(3).gather(3, places).view_as(which) * takes_part).sum(-1) for each in signs)
+        of_both = both.gather(1, question.queries)[:, None] * counted
+        agree, with_both = (((inside > 0) & (outside < 0)) * of_both).sum(-1), of_both.sum(-1)
+    # every query overlaps with itself by 1
+    return torch.stack([effective.sum(-1), number, (overlap - number) / 2, number * (number - 1) / 2, agree, with_both])
 
 
 def _mean(mask: Tensor) -> Tensor:

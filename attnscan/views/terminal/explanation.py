@@ -10,8 +10,11 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.explanation import CAUSES, Explanations, HeadExplanation
+from attnscan.results.explanation import Explanations
+from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.heads import Head, head_name
+from attnscan.results.neurons import NEURON_MEASURES, InBases
+from attnscan.results.terms import SHUFFLES
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import columns, decimals, model_line, named, number, wrapped
@@ -22,6 +25,15 @@ _BEFORE_NEURONS = 39  # columns of a key, its weight and its logit
 _NEURON = len("123 +12.3 ▇▇▇▇ ")
 _UP, _DOWN = COLORS["next-word"], COLORS["bag-of-words"]
 _SHORT = {"positions_shuffled": "shuffled", "segments_zeroed": "zeroed", "segments_swapped": "swapped"}
+_WITH_ERROR = ("positions_shuffled",)  # in the list of many heads, which has room for no more
+_BRIEF = (("effective_neurons", 1), ("stability", 2), ("sign_agreement", 2))
+_ROTATED = "Queries and keys that are rotated together give the same weights."
+_SHUFFLED = "Positions are shuffled among all words, across both sentences; special tokens keep theirs."
+_NOTE = (
+    "(In brackets): the pattern nearest to a head without a label. Neurons, stable, signs: in the model's own basis, "
+    "then the mean in rotated bases; ≈ if it lies within what rotated bases give, and says nothing of the own basis, "
+    f"< or > if it lies outside. {_SHUFFLED} ±: one standard error."
+)
 
 
 def explanation_view(found: Explanations, width: int, query: int | None = None) -> RenderableType:
@@ -34,7 +46,7 @@ def explanation_view(found: Explanations, width: int, query: int | None = None) 
     if len(found.heads) == 1:
         blocks += _one(found, found[found.heads[0]], width)
     elif query is None:
-        blocks += [_many(found)]
+        blocks += _many(found, width)
     reasons = found.not_available.items()
     blocks += [Text(plain(f"{name.replace('_', ' ')}: n/a, {why}"), style="dim") for name, why in reasons]
     return Group(*blocks)
@@ -44,44 +56,76 @@ def _one(found: Explanations, head: HeadExplanation, width: int) -> Iterator[Ren
     yield Text.assemble(
         (f"{head_name(head.head)}  ", "bold"), named(head.label), ("   explained: ", "dim")
     ).append_text(named(head.pattern))
-    grid = Table(box=None, padding=(0, 2, 0, 0), show_header=False, show_edge=False)
-    grid.add_column(no_wrap=True)
-    grid.add_column(justify="right", no_wrap=True)
-    grid.add_column(style="dim")
+    grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
+    grid.add_column("", no_wrap=True)
+    grid.add_column("own basis", justify="right", no_wrap=True)
+    grid.add_column("rotated bases", no_wrap=True)
+    grid.add_column("", style="dim", no_wrap=True)
     size = "" if found.attention is None or found.attention.query is None else f" of {found.attention.query.shape[-1]}"
     facts = (
-        ("effective neurons", f"{number(head.effective_neurons)}{size}", "that tell its targets from other keys"),
-        ("stability", decimals(head.stability), "overlap of two queries' strongest four"),
-        ("sign agreement", decimals(head.sign_agreement), "strongest agree inside, differ across"),
+        ("effective_neurons", number, size, "tell targets from other keys"),
+        ("stability", decimals, "", "overlap of the strongest four"),
+        ("sign_agreement", decimals, "", "agree inside, differ across"),
     )
-    for name, value, meaning in facts:
-        grid.add_row(name, value if value[:1].isdigit() else "n/a", meaning)
+    for name, written, more, meaning in facts:
+        measure = head.neurons[name]
+        rotated = f"{written(measure.rotated)} ± {written(measure.rotated_sd)}" if measure.sign else ""
+        own = f"{written(measure.own)}{more}" if measure.own == measure.own else "n/a"
+        grid.add_row(NEURON_MEASURES[name], own, rotated, meaning)
     yield grid
+    if head.neurons_conclusion:
+        yield from wrapped(f"{_ROTATED} {head.neurons_conclusion}", width)
     yield Text("")
     yield from _causes(head)
+    if head.causes["positions_shuffled"] == head.causes["positions_shuffled"]:
+        yield from wrapped(f"{_SHUFFLED} The mean of {SHUFFLES} shuffles. ±: one standard error.", width)
     yield Text("")
     yield from wrapped(head.conclusion, width, style="bold")
 
 
 def _causes(head: HeadExplanation) -> Iterator[Text]:
-    """The score, chance, and the score again with each thing changed, as bars."""
-    rows = [("as it is", head.score), ("by chance", head.chance)]
-    rows += [(name.replace("_", " "), head.causes[name]) for name in CAUSES]
-    longest = max(len(name) for name, _ in rows)
-    for name, score in rows:
+    """The score, chance, and the score again with each thing changed, as bars, each with its error."""
+    rows = [("as it is", head.score, head.se), ("by chance", head.chance, np.nan)]
+    rows += [(name.replace("_", " "), head.causes[name], head.cause_se[name]) for name in CAUSES]
+    longest = max(len(name) for name, _, _ in rows)
+    errors = [f"± {decimals(se)}" if se == se else "" for _, _, se in rows]
+    wide = max(map(len, errors))
+    for (name, score, _), error in zip(rows, errors, strict=True):
         bar = Text("n/a", style="dim") if np.isnan(score) else Text("█" * round(_BAR * score), style=_UP)
-        yield Text.assemble(f"{name.ljust(longest)}  {decimals(score).rjust(5)} ").append_text(bar)
+        beside = f" {error.ljust(wide)}" if wide else ""
+        yield Text(f"{name.ljust(longest)}  {decimals(score).rjust(5)}{beside} ").append_text(bar)
 
 
-def _many(found: Explanations) -> RenderableType:
+def _many(found: Explanations, width: int) -> Iterator[RenderableType]:
+    """A row a head: own and rotated values side by side, and what stands between them says how they compare."""
     grid = columns(("head", "pattern"), ("score", "neurons", "stable", "signs", *_SHORT.values()), apart=1)
     for head in found.heads:
         row = found[head]
         mark = named(row.pattern) if row.label == row.pattern else Text(f"({plain(row.pattern)})", style="dim")
-        numbers = (row.effective_neurons, row.stability, row.sign_agreement, *(row.causes[name] for name in _SHORT))
-        grid.add_row(head_name(head), mark, *(number(each) for each in (row.score, *numbers)))
-    note = "(In brackets): the pattern nearest to a head without a label."
-    return Group(grid, Text(note, style="dim"))
+        neurons = (_beside(row.neurons[name], brief) for name, brief in _BRIEF)
+        causes = (f"{number(row.causes[name])}{_error(row.cause_se[name])}" for name in _WITH_ERROR)
+        others = (number(row.causes[name]) for name in _SHORT if name not in _WITH_ERROR)
+        grid.add_row(head_name(head), mark, number(row.score), *neurons, *causes, *others)
+    yield grid
+    yield from wrapped(_NOTE, width)
+
+
+def _beside(measure: InBases, places: int) -> str:
+    """The own value and that of rotated bases: `11.4<13.2`; nothing for NaN."""
+    if np.isnan(measure.own):
+        return ""
+    places = 0 if measure.own >= 100 else places
+    own, rotated = (f"{value:.{places}f}" for value in (measure.own, measure.rotated))
+    return f"{own}{measure.sign}{rotated}" if places < 2 else f"{_short(own)}{measure.sign}{_short(rotated)}"
+
+
+def _error(se: float) -> str:
+    return "" if np.isnan(se) else f"±{_short(f'{se:.2f}')}"
+
+
+def _short(text: str) -> str:
+    """A number below 1 without its zero, as in `.09`."""
+    return text.removeprefix("0")
 
 
 def _keys(found: Explanations, head: Head, query: int, width: int) -> Iterator[RenderableType]:

@@ -28,12 +28,46 @@ def test_the_screen_of_one_head_and_token() -> None:
     assert all(len(line) <= 80 for line in text.splitlines())
 
 
+def test_neurons_stand_beside_rotated_bases_and_shuffles_have_an_error() -> None:
+    lines = _run("1-8", *ARTICLE).splitlines()
+    row = json.loads(_run("1-8", *ARTICLE, "--format", "json"))["heads"][0]
+    rotated = f"{row['effective_neurons_rotated']:.2f} ± {row['effective_neurons_rotated_sd']:.2f}"
+    assert lines[3].split() == ["own", "basis", "rotated", "bases"]
+    assert lines[4].startswith(f"effective neurons  {row['effective_neurons']:.2f} of 32  {rotated} ")
+    assert f"shuffled  {row['positions_shuffled']:.3f} ± {row['positions_shuffled_se']:.3f} " in "\n".join(lines)
+    assert row["positions_shuffled_fall_se"] == row["positions_shuffled_se"] > 0  # over shuffles, of one input
+    assert row["se"] is None and row["segments_zeroed_se"] is None
+    said = " ".join(lines)
+    assert row["neurons_conclusion"] and row["neurons_conclusion"] in said
+    assert "shuffled among all words, across both sentences; special tokens keep theirs" in said
+    other = json.loads(_run("1-8", *ARTICLE, "--format", "json", "--seed", "1"))["heads"][0]
+    assert other["effective_neurons"] == row["effective_neurons"]
+    assert other["effective_neurons_rotated"] != row["effective_neurons_rotated"]
+
+
+def test_the_list_of_many_heads_has_room_for_both_bases() -> None:
+    text = _run("--all", *ARTICLE)
+    assert all(len(line) <= 80 for line in text.splitlines())
+    rows = {line.split()[0]: line for line in text.splitlines() if line[:1].isdigit()}
+    frame = {f"{row['layer']}-{row['head']}": row for row in json.loads(_run("--all", *ARTICLE, "-f", "json"))["heads"]}
+    assert rows.keys() == frame.keys()
+    for name, row in frame.items():
+        own, rotated = row["effective_neurons"], row["effective_neurons_rotated"]
+        reach = 2.365 * row["effective_neurons_rotated_sd"] * (1 + 1 / 8) ** 0.5  # t of 7 degrees of freedom, 95 %
+        sign = "≈" if abs(own - rotated) <= reach else "<" if own < rotated else ">"
+        assert f" {own:.1f}{sign}{rotated:.1f} " in rows[name]
+    assert {"≈", "<", ">"} <= {mark for line in rows.values() for mark in line if not mark.isascii() or mark in "<>"}
+
+
 def test_every_head_in_rows() -> None:
     lines = _run("--all", *ARTICLE, "--csv").splitlines()
     assert len(lines) == 1 + 72
     assert lines[0] == (
         "model,layer,head,label,pattern,score,chance,above_chance,effective_neurons,stability,sign_agreement,"
-        "positions_shuffled,segments_zeroed,segments_swapped,n,pairs,conclusion"
+        "positions_shuffled,segments_zeroed,segments_swapped,n,pairs,se,positions_shuffled_se,segments_zeroed_se,"
+        "segments_swapped_se,positions_shuffled_fall_se,segments_zeroed_fall_se,segments_swapped_fall_se,"
+        "effective_neurons_rotated,effective_neurons_rotated_sd,stability_rotated,stability_rotated_sd,"
+        "sign_agreement_rotated,sign_agreement_rotated_sd,neurons_conclusion,conclusion"
     )
     one = _run("0-2", *ARTICLE, "--csv").splitlines()[1]
     assert one == lines[3]
@@ -78,3 +112,11 @@ def test_what_cannot_be_explained(arguments: list[str], code: int, message: str)
     result = CliRunner(env={"COLUMNS": "200", "ATTNSCAN_MODEL": "bundled"}).invoke(app, ["explain", *arguments])
     assert result.exit_code == code
     assert message in result.stderr and not result.stdout
+
+
+def test_bars_stand_in_one_column_where_nothing_has_an_error() -> None:
+    lines = _run("0-2", "Cat").splitlines()
+    bars = [
+        line.index(mark) for line in lines for mark in ("█", "n/a") if mark in line and line[:2] in ("as", "po", "se")
+    ]
+    assert len(bars) == 4 + 1 and len(set(bars[:4])) == 1  # the fifth is the reason, in a line of its own

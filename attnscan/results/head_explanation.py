@@ -1,0 +1,175 @@
+"""How one head makes one pattern: numbers before and after, and what they say in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from attnscan.results.heads import Head, head_name
+from attnscan.results.intervals import half_width
+from attnscan.results.neurons import InBases, neurons_conclusion
+from attnscan.results.terms import SHUFFLES, THRESHOLD
+
+CAUSES = {
+    "positions_shuffled": "with the words' positions shuffled",
+    "segments_zeroed": "with all segment ids 0",
+    "segments_swapped": "with the segment ids exchanged",
+}
+"""What is changed in what the model reads, and how a sentence says so."""
+
+Effect = Literal["falls", "falls in part", "stays", "uncertain", ""]
+"""What a change does to a score; uncertain where the error does not tell one from another, empty where it is n/a."""
+
+_FALLS = 0.5  # of what a score is above chance: a pattern that loses more rests on what was changed
+_FALLS_IN_PART = 0.2
+_CLAUSES = {
+    "next-word": "finds the next word",
+    "previous-word": "finds the previous word",
+    "identical": "finds identical words",
+    "cross-sentence": "finds identical words in the other sentence",
+    "predictive": "finds the words that predict a word",
+    "delimiter": "rests on delimiters",
+    "bag-of-words": "spreads over its own sentence",
+}
+
+
+@dataclass(frozen=True)
+class HeadExplanation:
+    """How one head makes one pattern."""
+
+    head: Head
+    label: str
+    """The pattern that the head follows, or `mixed`."""
+    pattern: str
+    """The one that is explained."""
+    score: float
+    chance: float
+    above_chance: float
+    se: float
+    """Standard error of the score, clustered by pair; NaN below two pairs."""
+    neurons: Mapping[str, InBases]
+    """`effective_neurons`, `stability` and `sign_agreement`, each beside the same in rotated bases."""
+    causes: Mapping[str, float]
+    """The score again, by what was changed; NaN where that is not available."""
+    cause_se: Mapping[str, float]
+    """The standard errors of those, clustered by pair; of one pair alone, over the shuffles, or NaN."""
+    fall_se: Mapping[str, float]
+    """Likewise the standard errors of the differences between the score and those."""
+    n: int
+    pairs: int
+
+    @property
+    def effective_neurons(self) -> float:
+        """How many neurons tell targets from other keys; NaN if the model shows no queries and keys."""
+        return self.neurons["effective_neurons"].own
+
+    @property
+    def stability(self) -> float:
+        """In [0, 1]: 1 if every query's strongest neurons are the same."""
+        return self.neurons["stability"].own
+
+    @property
+    def sign_agreement(self) -> float:
+        """In [0, 1]; NaN if no query had words in both sentences."""
+        return self.neurons["sign_agreement"].own
+
+    def fall(self, cause: str) -> float:
+        """How much of what the score is above chance a change takes away: 1 is all of it, 0 nothing; NaN for n/a."""
+        above = self.score - self.chance
+        return (self.score - self.causes[cause]) / above if above > 0 else float("nan")
+
+    def effect(self, cause: str) -> Effect:
+        """What a change does to the score; a fall counts only if it is larger than its error at the 95 % level."""
+        fall = self.fall(cause)
+        if np.isnan(fall):
+            return ""
+        reach = self.reach(cause) / (self.score - self.chance)
+        if fall < _FALLS_IN_PART:
+            return "uncertain" if fall + reach >= _FALLS else "stays"
+        if fall <= reach:
+            return "uncertain"
+        return "falls" if fall >= _FALLS else "falls in part"
+
+    def reach(self, cause: str) -> float:
+        """Half the width of the 95 % interval around what the score falls by, by t.
+
+        Of one pair over the shuffles; 0 where nothing was drawn at random, and there is no error.
+        """
+        draws = SHUFFLES if self.pairs == 1 else self.pairs
+        return float(np.nan_to_num(half_width(self.fall_se[cause], draws)))
+
+    @property
+    def neurons_conclusion(self) -> str:
+        """What the neurons say, in one sentence; empty if there are none, or the head does not follow the pattern."""
+        return neurons_conclusion(self.neurons) if self.above_chance >= THRESHOLD else ""
+
+    @property
+    def conclusion(self) -> str:
+        """What the scores say, in one sentence."""
+        name, short = head_name(self.head), f"its {self.pattern} score"
+        if self.above_chance != self.above_chance:
+            return f"{name} cannot be explained here: no query of {self.pattern} is eligible."
+        if self.above_chance < THRESHOLD:
+            return (
+                f"{name} does not follow {self.pattern}: {short} is {self.score:.2f}, and {self.chance:.2f} by chance."
+            )
+        effects = {cause: effect for cause in CAUSES if (effect := self.effect(cause))}
+        falling = [c for c in effects if effects[c] == "falls"] or [c for c in effects if effects[c] == "falls in part"]
+        by = " and ".join(dict.fromkeys(_what(cause) for cause in falling))
+        if falling:
+            how = f" by {by}" if effects[falling[0]] == "falls" else f" in part by {by}"
+        else:
+            how = " by content" if effects and "uncertain" not in effects.values() else ""
+        said = [self._change(cause, short if i == 0 else "it") for i, cause in enumerate(falling)]
+        said += [self._undecided(cause) for cause in effects if effects[cause] == "uncertain"]
+        said += self._without_effect([c for c in effects if effects[c] == "stays"], {*map(_what, falling)})
+        said += [f"{what} cannot be changed in this model" for what in self._not_available()]
+        start = f"{name} {_CLAUSES.get(self.pattern, f'follows {self.pattern}')}{how}"
+        return f"{start}: {'; '.join(said)}."
+
+    def _change(self, cause: str, what: str) -> str:
+        return f"{CAUSES[cause]} {what} falls from {self.score:.2f} to {self.causes[cause]:.2f}"
+
+    def _undecided(self, cause: str) -> str:
+        away = f"{self.score:.2f} → {self.causes[cause]:.2f} ± {self.reach(cause):.2f}"
+        return f"{CAUSES[cause]} the error is too large to tell ({away})"
+
+    def _without_effect(self, causes: list[str], mentioned: set[str]) -> list[str]:
+        positions = [f"{CAUSES[c]} it stays ({self.score:.2f} → {self.causes[c]:.2f})" for c in causes if "pos" in c]
+        segments = any(c.startswith("segments") for c in causes) and "segment" not in mentioned
+        return [*positions, *(["segments do not matter"] if segments else [])]
+
+    def _not_available(self) -> list[str]:
+        kinds = {"positions": ["positions_shuffled"], "segments": ["segments_zeroed", "segments_swapped"]}
+        return [kind for kind, causes in kinds.items() if all(np.isnan(self.causes[cause]) for cause in causes)]
+
+    def row(self) -> dict[str, Any]:
+        """As the columns of a table."""
+        layer, head = self.head
+        own = ("label", "pattern", "score", "chance", "above_chance", *self.neurons)
+        rotated = {
+            name: value
+            for measure, each in self.neurons.items()
+            for name, value in ((f"{measure}_rotated", each.rotated), (f"{measure}_rotated_sd", each.rotated_sd))
+        }
+        return {
+            "layer": layer,
+            "head": head,
+            **{name: getattr(self, name) for name in own},
+            **self.causes,
+            "n": self.n,
+            "pairs": self.pairs,
+            "se": self.se,
+            **{f"{cause}_se": se for cause, se in self.cause_se.items()},
+            **{f"{cause}_fall_se": se for cause, se in self.fall_se.items()},
+            **rotated,
+            "neurons_conclusion": self.neurons_conclusion,
+            "conclusion": self.conclusion,
+        }
+
+
+def _what(cause: str) -> str:
+    return cause.split("_")[0].removesuffix("s")
