@@ -16,6 +16,7 @@ from attnscan.views.palette import PARKS, letter, mark
 from attnscan.views.summary import PatternRow, notes, pattern_rows, token_lines
 from attnscan.views.terminal.parts import color_of, columns, flowed, model_line, named, number
 
+_FEW = 5  # patterns: beside fewer there is room for more columns
 _TOKEN_LINES = 6  # of each sentence, at most
 _ENTRY = len("11-11 0.00") + 2
 _BESIDE = 38  # columns of the pattern table that stand before its list of heads
@@ -55,7 +56,10 @@ def all_heads_view(
     table = scores.table(without_delimiters)
     roomy = width >= 84 + 6 * max(0, len(patterns) - 7) + 15
     texts = ("head", "label", *(["runner-up"] if roomy else []), "on words")
-    grid = columns(texts, (*map(letter, patterns), "nats"), header="bold", apart=1)
+    of_others = [known.id for known in scores.scored if known.of_others and known.id in patterns]
+    of_others = of_others if roomy or len(patterns) < _FEW else []
+    selves = [f"{letter(pattern)} self" for pattern in of_others]
+    grid = columns(texts, (*map(letter, patterns), *selves, "nats"), header="bold", apart=1)
     for flat in order:
         layer, head = divmod(int(flat), scores.grid[1])
         labels = [result.label, *([result.runner_up] if roomy else []), result.content_label]
@@ -63,9 +67,11 @@ def all_heads_view(
             f"{layer}-{head}",
             *(named(str(label[layer, head])) for label in labels),
             *(number(table.score[layer, head, scores.patterns.index(pattern)]) for pattern in patterns),
+            *(number(table.itself[layer, head, scores.patterns.index(pattern)]) for pattern in of_others),
             number(scores.entropy[layer, head]),
         )
-    entries = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns), "nats entropy of a row"]
+    entries = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns)]
+    entries += [*(f"{name} of this, the word itself" for name in selves), "nats entropy of a row"]
     legend = flowed((Text(entry, style="dim") for entry in entries), width)
     return Group(_title(result), "", grid, "", *legend, *_table_notes(result, without_delimiters))
 
