@@ -137,7 +137,8 @@ def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
     best = ranking.to_frame(["previous-word"]).iloc[0]
     shown = next(row for row in rows if row[0] == "P previous-word")
     assert shown[1] == f"{best.layer}-{best['head']}" == "0-2"
-    assert shown[2:] == [*(f"{best[name]:.3f}" for name in ("score", "se", "chance", "above_chance")), "12", "2"]
+    chance, above = (f"{best[name]:.3f}" for name in ("chance", "above_chance"))
+    assert shown[2:] == [f"{best.score:.3f}", f"{best.low:.3f}–{best.high:.3f}", chance, above, "12", "2"]
     assert [row[1:] for row in rows if row[0].endswith("predictive")] == [["nothing eligible"]]
     assert len(rows) == 1 + 6 * 5 + 1
 

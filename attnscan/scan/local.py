@@ -74,7 +74,7 @@ class ScanState:
         Raises: InputError if nothing has, or with `split` nothing in one of the halves.
         """
         sums, seen = self.sums, self.seen
-        if predictive and scanner.measure is not None:
+        if predictive and scanner.measure is not None and seen.sample:
             sums += predictive_sums(scanner, seen.sample, report, on_pairs)
         return sums.ranking(scanner.signature(seen), split=scanner.options.split)
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from attnscan.results.terms import Scored
 from attnscan.scoring.sums import RatioSums, ScoreSums
 from attnscan.studies.causes import CauseSums
 
@@ -20,8 +21,8 @@ class _Scored:
     """What a scorer says that has seen one head and one pattern on some pairs. Shape: `weight` is [pair]."""
 
     def __init__(self, weight: np.ndarray[Any, Any], pairs: slice) -> None:
-        names = ("weight", "whole", "n", "chance")
-        values = (weight[pairs], weight[pairs], N[pairs], 0.1 * N[pairs])
+        names = ("weight", "whole", "itself", "n", "chance")
+        values = (weight[pairs], weight[pairs], 0 * N[pairs], N[pairs], 0.1 * N[pairs])
         of_pairs = {name: value[:, None, None, None] for name, value in zip(names, values, strict=True)}
         self._pairs = {f"{kind}.{name}": v for kind in ("every_key", "words_only") for name, v in of_pairs.items()}
 
@@ -29,7 +30,7 @@ class _Scored:
         return self._pairs
 
     def sums(self) -> ScoreSums:
-        return ScoreSums.of(self._pairs, ("next-word",), (None,), entropy=np.array([[2.0]]), words=4.0)
+        return ScoreSums.of(self._pairs, (Scored("next-word"),), entropy=np.array([[2.0]]), words=4.0)
 
 
 def _sums(pairs: slice, draws: np.ndarray[Any, Any] = DRAWS) -> CauseSums:

@@ -14,7 +14,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.studies.checkpoint import examine
 
 NO_MASK = "the model has no mask token"
-NOT_LATER = "no token sees a later one, so it is always 0"
+NOT_LATER = "no token sees a later one, so no word is eligible"
 
 
 def _examined(directory: Path) -> Checkpoint:

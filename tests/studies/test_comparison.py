@@ -150,10 +150,11 @@ def test_differences_and_their_errors_are_those_of_a_plain_loop(before: Path, af
     weight, n = (
         np.array([[kept[k][f"every_key.{name}"][0] for k in range(4)] for kept in sums]) for name in ("weight", "n")
     )
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore"):
         scores = weight.sum(1) / n.sum(1)
         linear = (weight - scores[:, None] * n) / n.sum(1)[:, None]
-        se = np.sqrt(((linear[1] - linear[0]) ** 2).sum(0))
+        pairs = (n[0] > 0).sum(0)
+        se = np.sqrt(pairs / (pairs - 1) * ((linear[1] - linear[0]) ** 2).sum(0))
     assert_allclose(found.difference, scores[1] - scores[0], atol=1e-9)
     enough = ~np.isnan(found.se)
     assert enough.any()

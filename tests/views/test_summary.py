@@ -53,6 +53,8 @@ def test_notes_begin_with_the_threshold() -> None:
 
 def test_what_a_score_is_worth_has_nothing_for_nan() -> None:
     table = table_of([[0.5, NAN]])
-    assert list(worth(table, (0, 0, 0))) == ["0.600", "", "0.200", "0.500", "5", "5"]
-    assert list(worth(table, (0, 0, 1))) == ["", "", "", "", "0", "0"]
-    assert list(worth(replace(table, n=np.full((1, 1, 2), 12345)), (0, 0, 0)))[4] == "12,345"
+    names = ("score", "interval", "chance", "above_chance", "itself", "n", "pairs")
+    assert [worth(table, (0, 0, 0))[name] for name in names] == ["0.600", "", "0.200", "0.500", "0.000", "5", "5"]
+    assert [worth(table, (0, 0, 1))[name] for name in names] == ["", "", "", "", "", "0", "0"]
+    assert worth(replace(table, n=np.full((1, 1, 2), 12345)), (0, 0, 0))["n"] == "12,345"
+    assert worth(replace(table, se=np.full((1, 1, 2), 0.01)), (0, 0, 0))["interval"] == "0.572–0.628"

@@ -99,8 +99,8 @@ def test_the_two_inputs_try_something() -> None:
     ids = [row[present.bool()].tolist() for row, present in zip(*tiny_inputs().values(), strict=True)]
     assert [len(one) for one in ids] == [12, 8]
     for one in map(_written, ids):
-        assert any(one.keys("identical", i) for i in one.words) and any(
-            one.keys("cross-sentence", i) for i in one.words
+        assert any(one.keys("identical", i, one.words) for i in one.words) and any(
+            one.keys("cross-sentence", i, one.words) for i in one.words
         )
 
 

@@ -107,7 +107,7 @@ def _facts(
 ) -> dict[str, Any]:
     """What the scripts read. Scores are text, as the CSV has them."""
     columns, *rows = _cells(result, without_delimiters=False)
-    first, last = columns.index("content_label") + 1, columns.index("entropy")
+    first = columns.index("content_label") + 1
     size = 0 if attention.query is None else attention.query.shape[-1]
     return {
         "grid": result.scores.grid,
@@ -119,7 +119,7 @@ def _facts(
         "patterns": _patterns(result),
         "columns": columns,
         "rows": rows,
-        "onWords": [row[first:last] for row in _cells(result, without_delimiters=True)[1:]],
+        "onWords": [row[first:] for row in _cells(result, without_delimiters=True)[1:]],
         "best": head_name(order[0]),
         "side": cargo.side,
         "maskOfLayer": cargo.mask_of_layer,

@@ -13,7 +13,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.views.summary import ranked_by, told_apart, worth
 from attnscan.views.terminal.parts import color_of, columns, model_line, named, wrapped
 
-_BEFORE_BAR = 66
+_BEFORE_BAR = 70
 
 
 def ranking_view(
@@ -37,7 +37,7 @@ def _table(result: Ranking, pattern: str, top: int, width: int, without_delimite
     table, p = result.scores.table(without_delimiters), result.scores.patterns.index(pattern)
     of_others = result.scores.scored[p].of_others
     numbers = ("score", "95 % interval", "lead", *(["self"] if of_others else []), "chance", "above", "n", "pairs")
-    grid = columns(("head",), numbers, ("",), apart=1 if of_others else 2)
+    grid = columns(("head",), numbers, ("",), apart=1)
     leads = result.leads(pattern, without_delimiters=without_delimiters)
     for rank, flat in enumerate(result.order(pattern, without_delimiters=without_delimiters)[:top]):
         head = divmod(int(flat), result.scores.grid[1])

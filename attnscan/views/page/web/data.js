@@ -8,7 +8,7 @@ const scored = facts.patterns.map((each) => each.id).filter((id) => facts.column
 const column = Object.fromEntries(facts.columns.map((name, index) => [name, index]));
 const FIRST_SCORE = column.content_label + 1;
 
-/** Every head, layer by layer. `row` is its line of the CSV; `onWords` its scores with delimiters left out. */
+/** Every head, layer by layer. `row` is its line of the CSV; `onWords` its numbers with delimiters left out. */
 const heads = facts.rows.map((row, index) => ({
   name: `${row[column.layer]}-${row[column.head]}`,
   layer: Math.floor(index / HEADS),
@@ -21,7 +21,7 @@ const headNamed = new Map(heads.map((head) => [head.name, head]));
 
 /** A head's scores as the CSV's text, in the order of `scored`. */
 function scoresOf(head, leftOut) {
-  return leftOut ? head.onWords : head.row.slice(FIRST_SCORE, FIRST_SCORE + scored.length);
+  return (leftOut ? head.onWords : head.row.slice(FIRST_SCORE)).slice(0, scored.length);
 }
 
 function labelOf(head, leftOut) {

@@ -1,8 +1,14 @@
 // The table: every head with its labels and scores, to sort, to search, and to save as CSV.
 
 const TEXTS = ["label", "runner_up", "content_label"];
-const shownColumns = ["head", ...TEXTS, ...scored, "entropy"];
-const headings = { runner_up: "runner-up", content_label: "on words" };
+const shownColumns = ["head", ...TEXTS, ...facts.columns.slice(FIRST_SCORE)];
+const headings = {
+  runner_up: "runner-up",
+  content_label: "on words",
+  identical_self: "identical: itself",
+  label_stays: "label stays",
+  content_label_stays: "on words stays",
+};
 
 const tableView = {
   build() {
@@ -37,9 +43,9 @@ const tableView = {
 
   /** The cells of a head's line in the CSV, by the name of their column. */
   cell(head, name) {
-    const place = scored.indexOf(name);
     if (name === "head") return head.name;
-    return place >= 0 ? scoresOf(head, leftOut())[place] : head.row[column[name]];
+    const place = column[name] - FIRST_SCORE;
+    return leftOut() && place >= 0 ? head.onWords[place] : head.row[column[name]];
   },
 
   /** The heads that are shown, in the order that they are shown in. */
@@ -93,7 +99,7 @@ const tableView = {
     const lines = [
       facts.columns,
       ...this.rows().map((head) =>
-        facts.columns.map((name, index) => (scored.includes(name) ? this.cell(head, name) : head.row[index])),
+        facts.columns.map((name) => this.cell(head, name)),
       ),
     ];
     const text = lines.map((line) => line.map(quoted).join(",") + "\n").join("");
