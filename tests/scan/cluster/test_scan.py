@@ -146,7 +146,7 @@ def blocks_of(plan: Plan, file: int) -> Iterator[Block]:
 
 def added(plan: Plan, blocks: list[Block]) -> Totals:
     """Blocks as one worker here scores them."""
-    worker, totals = Worker(plan), Totals(plan.options.predictive_pairs)
+    worker, totals = Worker(plan), Totals(plan.options.predictive_pairs, plan.options.split)
     for block in blocks:
         totals.add(worker.score(block, []))
     return totals
@@ -236,6 +236,19 @@ def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) 
     records = {name: list(read_pairs([name])) for name in files[1:3]}
     found = {records[file][number - 1].pair for file, number in zip(rows["file"], rows["pair"], strict=True)}
     assert set(rows["pattern"]) == {"predictive"} and found == {pair for _, pair in places}
+
+
+def test_heads_ranked_by_one_half_are_so_on_a_cluster(toy: str, files: list[str], tmp_path: Path) -> None:
+    options = ScanOptions(model=toy, on_long="truncate", predictive="off", split=True)
+    plan = plan_of(toy, files, options=options)
+    totals = added(plan, [block for file in range(len(files)) for block in blocks_of(plan, file)])
+    found, expected = totals.ranking(), local(options, files, tmp_path / "pairs.parquet")
+    assert_equal(found, expected)
+    assert found.ranked_by is not None and expected.ranked_by is not None
+    for name in ("score", "n", "pairs"):
+        a, b = (getattr(ranked_by.every_key, name) for ranked_by in (found.ranked_by, expected.ranked_by))
+        assert_allclose(a, b, rtol=1e-9, atol=1e-12)
+        assert not np.array_equal(a, getattr(found.scores.every_key, name), equal_nan=True)
 
 
 def test_bad_records_are_counted_and_the_first_ones_told(toy: str, tmp_path: Path) -> None:
