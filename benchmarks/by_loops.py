@@ -1,15 +1,16 @@
 """What attnscan's numbers mean, written a second time in plain loops, without attnscan: `truth.py` compares the two.
 
 Weights come from transformers' own eager attention (`output_attentions=True`), one input at a time, and become Python
-lists at once. Words count as the same when their text is the same: related words (`--no-related`) and merged word
-pieces (`--unit word`) are not written here.
+lists at once. Merged word pieces (`--unit word`) are not written here, and related words for vocabularies that mark
+pieces with `##` alone.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,13 +107,45 @@ def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
     return {i: {j: value for (query, j), value in corrected.items() if query == i} for i in queries}
 
 
-def targets(one: Input, help_of: Mapping[int, Mapping[int, float]] | None = None) -> Rows:
-    """Every pattern's target, less what a query cannot see."""
+def related(checkpoint: Checkpoint, one: Input) -> set[tuple[int, int]]:
+    """The places of words that are near in the embeddings: both ways round, and none to itself.
+
+    The pairs that the threshold is taken of are drawn as attnscan draws them, by torch's generator with the seed 0.
+    """
+    vocabulary = {number: text for text, number in checkpoint.tokenizer.get_vocab().items()}
+    ids = [number for number, text in sorted(vocabulary.items()) if text.isalpha() and len(text) > 1]
+    rows = checkpoint.network.get_input_embeddings().weight.detach()[ids]
+    rows = rows - rows.mean(0)
+    rows = rows / rows.norm(dim=1, keepdim=True)
+    generator = torch.Generator().manual_seed(0)
+    left, right = (torch.randperm(len(ids), generator=generator)[:3000] for _ in range(2))
+    cosines = (rows[left] @ rows[right].T).masked_fill(left[:, None] == right, -1).flatten()
+    threshold = float(cosines.sort(descending=True).values[math.ceil(len(cosines) / 10_000) - 1])
+    place = {number: i for i, number in enumerate(ids)}
+    here = {i: place[one.inputs["input_ids"][i]] for i in one.words if one.inputs["input_ids"][i] in place}
+    near: dict[int, list[int]] = {}
+    for word in set(here.values()):
+        to_all = (rows @ rows[word]).tolist()
+        best = sorted((other for other in range(len(ids)) if other != word), key=lambda other: -to_all[other])[:10]
+        near[word] = [other for other in best if to_all[other] >= threshold]
+    return {
+        (i, j)
+        for (i, a), (j, b) in itertools.permutations(here.items(), 2)
+        if b in near[a] and a in near[b] and max(a, b) >= 100
+    }
+
+
+def targets(
+    one: Input, help_of: Mapping[int, Mapping[int, float]] | None = None, alike: Collection[tuple[int, int]] = ()
+) -> Rows:
+    """Every pattern's target, less what a query cannot see; `alike` are the places of related words."""
     rows: Rows = {pattern: {} for pattern in PATTERNS}
     for i in one.words:
         seen = [j for j, visible in enumerate(one.visible[i]) if visible]
         own = [j for j in seen if one.sentence[j] == one.sentence[i]]
-        same = [j for j in seen if one.content[i] and one.content[j] and one.text[j] == one.text[i]]
+        same = [
+            j for j in seen if one.content[i] and one.content[j] and (one.text[j] == one.text[i] or (i, j) in alike)
+        ]
         help_here = {j: value for j, value in (help_of or {}).get(i, {}).items() if value > 0}
         best = max(help_here.values(), default=1.0)
         found = {

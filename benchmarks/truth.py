@@ -4,8 +4,9 @@
 
 attnscan runs as a command, with the bundled model, on a few of the pairs that it ships; nothing of it is imported.
 `by_loops.py` works the same numbers out in plain loops from transformers' own attention, and each is compared with what
-the command wrote. `truth_of_studies.py` does that for similar, compare, ablate and explain; `coverage_of_intervals.py`
-draws pairs anew, vectorised. A number that differs by more than its bound makes the exit status 1.
+the command wrote; `truth_of_studies.py` and `truth_of_explain.py` do so for the other commands. Where attnscan draws at
+random, its draw is made again, or a draw of one's own is compared within its error. `coverage_of_intervals.py` draws
+pairs anew, vectorised. A number that differs by more than its bound makes the exit status 1.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import itertools
+import json
 import math
 import sys
 import tempfile
@@ -37,17 +39,21 @@ from by_loops import (
     every_head,
     helps,
     labels,
+    related,
     stays,
     targets,
 )
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging
-from written import Pairs, Row, Tally, bundled, command, head_of, number, over, shipped
+from truth_of_explain import explain
+from written import Pairs, Row, Tally, bundled, command, head_of, number, over, shipped, written
 
 PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat on its mat.")
 HEADS_PAIRS, ASKED = 12, 4
 """Pairs that `heads` reads, and pairs among them that `predictive` asks the model about."""
+LONG = 12
+"""Pairs whose sentences make one long pair, in which words are related."""
 DRAWN = 500
 RESAMPLED = 1_000
 """Bootstrap drawings here, and in attnscan."""
@@ -60,9 +66,7 @@ def classify(name: str, checkpoint: Checkpoint, model: str) -> Iterator[Tally]:
     asked = helps(checkpoint, one) if checkpoint.tokenizer.mask_token_id is not None else None
     target, matrices = targets(one, asked), checkpoint.weights(one)
     tally, drawn = Tally(f"classify{name}"), drawings(len(one.words), DRAWN)
-    shares = Tally(
-        f"classify{name}: labels that stay", bound=1.0, why="times 4.5 standard errors of two such shares, plus 0.002"
-    )
+    shares = Tally(f"classify{name}, labels stay", 1.0, "in 4.5 standard errors + 0.002")
     tally.same("heads", sorted(rows), sorted(every_head(one, matrices, target)))
     for (layer, head), row in rows.items():
         what, matrix = f"{layer}-{head}", matrices[layer][head]
@@ -96,6 +100,23 @@ def _compare_shares(tally: Tally, what: str, cell: str, expected: float) -> None
     tally.compare(what, "" if absent else "0", NAN if absent else (math.inf if math.isnan(both) else both))
 
 
+def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
+    """Which words of a long input are related, and what that makes of the scores."""
+    pair = [" ".join(texts) for texts in zip(*shipped(LONG), strict=True)]
+    told = json.loads(written("classify", *pair, "--model", "bundled", "--predictive", "off", "--format", "json"))
+    one, tally = checkpoint.read(pair), Tally("classify, related words")
+    alike = related(checkpoint, one)
+    tally.same("related words", sorted(map(tuple, told["related"])), sorted((i, j) for i, j in alike if i < j))
+    target, matrices = targets(one, alike=alike), checkpoint.weights(one)
+    for row in told["heads"]:
+        found = by_query(one, matrices[row["layer"]][row["head"]], target)
+        for pattern in ("identical", "cross-sentence"):
+            score = Score([added(list(found[pattern].values()))])
+            tally.compare(f"{head_of(row)} {pattern}", str(row[pattern]), score.mean())
+    tally.table += f" ({len(alike) // 2} pairs)"
+    yield tally
+
+
 def show(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Every weight of two heads."""
     one, tally = checkpoint.read(PAIR), Tally("show")
@@ -113,7 +134,7 @@ def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
     one = checkpoint.read(PAIR)
     expected = helps(checkpoint, one)
     target = targets(one, expected)["predictive"]
-    tally = Tally("predictive", 1e-4, "distances of hidden states, of float32 and of length 6")
+    tally = Tally("predictive", 1e-4, "distances of float32 states, not shares")
     rows = command("predictive", *PAIR, "--model", "bundled")
     tally.same("rows", len(rows), sum(map(len, expected.values())))
     for row in rows:
@@ -195,8 +216,8 @@ def causal(_bundled: Checkpoint) -> Iterator[Tally]:
     """A decoder of random weights: no query has a next word, and an even spread is over what may be seen."""
     with tempfile.TemporaryDirectory() as directory:
         checkpoint = random_decoder(Path(directory))
-        yield from classify(", random GPT-2", checkpoint, directory)
-        tally, (every_key, _) = Tally("heads, random GPT-2"), scanned(checkpoint, shipped(4))
+        yield from classify(" of a GPT-2", checkpoint, directory)
+        tally, (every_key, _) = Tally("heads of a GPT-2"), scanned(checkpoint, shipped(4))
         rows = over(shipped(4), "heads", "--model", directory, "--top", "8")
         _compare_ranking(tally, rows, every_key)
         tally.same("next-word n", {row["n"] for row in rows if row["pattern"] == "next-word"}, {"0"})
@@ -221,6 +242,7 @@ def random_decoder(directory: Path) -> Checkpoint:
 
 TABLES = {
     "classify": lambda checkpoint: classify("", checkpoint, "bundled"),
+    "related": related_words,
     "show": show,
     "predictive": predictive,
     "heads": heads,
@@ -228,7 +250,7 @@ TABLES = {
     "similar": studies.similar,
     "compare": studies.compare,
     "ablate": studies.ablate,
-    "explain": studies.explain,
+    "explain": explain,
 }
 
 

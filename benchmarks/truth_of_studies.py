@@ -1,4 +1,4 @@
-"""What `truth.py` does, for the tables that say more than scores: similar, compare, ablate and explain."""
+"""What `truth.py` does, for the tables that say more than scores: similar, compare and ablate."""
 
 from __future__ import annotations
 
@@ -28,7 +28,6 @@ from written import Row, Tally, bundled, head_of, over, shipped
 PAIRS = 4
 SWITCHED_OFF: tuple[Head, Head] = ((0, 2), (1, 8))
 CONTROLS = 8
-SHUFFLES = 8
 
 
 def scores_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[Head, dict[str, Score]]:
@@ -37,10 +36,11 @@ def scores_of(checkpoint: Checkpoint, pairs: Sequence[tuple[str, str]]) -> dict[
     for pair in pairs:
         one = checkpoint.read(pair)
         of_pairs.append(every_head(one, checkpoint.weights(one), targets(one)))
-    return _scores(of_pairs)
+    return scores_over(of_pairs)
 
 
-def _scores(of_pairs: Sequence[Mapping[Head, Mapping[str, Measured]]]) -> dict[Head, dict[str, Score]]:
+def scores_over(of_pairs: Sequence[Mapping[Head, Mapping[str, Measured]]]) -> dict[Head, dict[str, Score]]:
+    """Every head's scores, from what it has in every pair."""
     return {
         head: {pattern: Score([own[head][pattern] for own in of_pairs]) for pattern in PATTERNS} for head in of_pairs[0]
     }
@@ -231,103 +231,3 @@ def _vector(checkpoint: Checkpoint, one: Input, off: Sequence[Head]) -> list[flo
 def _cosine(a: Sequence[float], b: Sequence[float]) -> float:
     length = math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
     return sum(x * y for x, y in zip(a, b, strict=True)) / length
-
-
-def explain(checkpoint: Checkpoint) -> Iterator[Tally]:
-    """Neurons, and the score again with positions shuffled and segments changed, of every head."""
-    pairs, tally = shipped(PAIRS), Tally("explain")
-    rows = over(pairs, "explain", "--all", "--model", "bundled")
-    inputs = [checkpoint.read(pair) for pair in pairs]
-    target = [targets(one) for one in inputs]
-    scores = _scores([every_head(one, checkpoint.weights(one), own) for one, own in zip(inputs, target, strict=True)])
-    causes = {
-        "positions_shuffled": [[{"position_ids": _shuffled(one, seed)} for seed in range(SHUFFLES)] for one in inputs],
-        "segments_zeroed": [[{"token_type_ids": [0] * len(one.text)}] for one in inputs],
-        "segments_swapped": [[{"token_type_ids": [1 - s for s in one.inputs["token_type_ids"]]}] for one in inputs],
-    }
-    again = {
-        name: _scores(
-            [
-                every_head(one, checkpoint.weights(one, **change), own)
-                for one, own, changes in zip(inputs, target, of_pairs, strict=True)
-                for change in changes
-            ]
-        )
-        for name, of_pairs in causes.items()
-    }
-    seen = [_queries_and_keys(checkpoint, one) for one in inputs]
-    tally.same("heads", [head_of(row) for row in rows], sorted(scores))
-    for row in rows:
-        head, pattern = head_of(row), row["pattern"]
-        score, label = scores[head][pattern], labels(scores[head])[0]
-        tally.same(f"{head} label", row["label"], label)
-        nearest = max(PATTERNS, key=lambda name, head=head: np.nan_to_num(scores[head][name].above_chance, nan=-1))
-        tally.same(f"{head} pattern", pattern, nearest if label == "mixed" else label)
-        expected = {"score": score.mean(), "chance": score.mean("chance"), "above_chance": score.above_chance}
-        expected |= {"n": score.n, "pairs": score.pairs}
-        expected |= {name: again[name][head][pattern].mean() for name in causes}
-        expected |= _neurons(inputs, [own[pattern] for own in target], [own[head] for own in seen])
-        tally.row(row, f"{head} {pattern}", **expected)
-    yield tally
-
-
-def _shuffled(one: Input, seed: int) -> list[int]:
-    """The words' positions among themselves, as attnscan draws them: by the seed and the input's token ids."""
-    drawn = np.random.default_rng([seed, *one.inputs["input_ids"]]).permutation(one.words).tolist()
-    return [drawn[one.words.index(i)] if i in one.words else i for i in range(len(one.text))]
-
-
-Vectors = list[list[float]]
-
-
-def _queries_and_keys(checkpoint: Checkpoint, one: Input) -> dict[Head, tuple[Vectors, Vectors]]:
-    """Every head's, by token and neuron."""
-    found: dict[tuple[int, str], torch.Tensor] = {}
-    handles = []
-    for number, layer in enumerate(checkpoint.network.encoder.layer):
-        for name in ("query", "key"):
-            module = getattr(layer.attention.self, name)
-
-            def keep(_: object, __: object, given: torch.Tensor, place: tuple[int, str] = (number, name)) -> None:
-                found[place] = given[0].view(given.shape[1], 12, -1).transpose(0, 1)
-
-            handles.append(module.register_forward_hook(keep))
-    checkpoint.run(one.inputs)
-    for handle in handles:
-        handle.remove()
-    layers = len(checkpoint.network.encoder.layer)
-    heads = itertools.product(range(layers), range(12))
-    return {(at, h): (found[at, "query"][h].tolist(), found[at, "key"][h].tolist()) for at, h in heads}
-
-
-def _neurons(
-    inputs: Sequence[Input], rows: Sequence[Mapping[int, Mapping[int, float]]], seen: Sequence[tuple[Vectors, Vectors]]
-) -> dict[str, float]:
-    """Effective neurons, stability and sign agreement of one head on one pattern."""
-    effective: list[float] = []
-    overlaps: list[float] = []
-    agree: list[bool] = []
-    for one, of_query, (queries, keys) in zip(inputs, rows, seen, strict=True):
-        strongest = {}
-        for i, target in of_query.items():
-            others = [j for j in range(len(one.text)) if j not in target]
-            q, on_target, elsewhere = queries[i], _mean_key(keys, target), _mean_key(keys, others)
-            contrast = [x * (a - b) / math.sqrt(len(q)) for x, a, b in zip(q, on_target, elsewhere, strict=True)]
-            effective.append(sum(map(abs, contrast)) ** 2 / sum(c * c for c in contrast))
-            strongest[i] = set(sorted(range(len(q)), key=lambda n: -abs(contrast[n]))[:4])
-            own, other = ([j for j in one.words if (one.sentence[j] == one.sentence[i]) is it] for it in (True, False))
-            if other:
-                inside, across = _mean_key(keys, own), _mean_key(keys, other)
-                products = [sum(q[n] * key[n] for n in strongest[i]) for key in (inside, across)]
-                agree.append(products[0] > 0 > products[1])
-        overlaps += [len(a & b) / len(a | b) for a, b in itertools.combinations(strongest.values(), 2)]
-    return {
-        "effective_neurons": sum(effective) / len(effective),
-        "stability": sum(overlaps) / len(overlaps),
-        "sign_agreement": sum(agree) / len(agree) if agree else NAN,
-    }
-
-
-def _mean_key(keys: Vectors, places: object) -> list[float]:
-    some = [keys[j] for j in places]
-    return [sum(values) / len(some) for values in zip(*some, strict=True)]

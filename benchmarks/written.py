@@ -31,14 +31,19 @@ def shipped(count: int | None = None) -> list[tuple[str, str]]:
         return [(row["sentence_a"], row["sentence_b"]) for row in csv.DictReader(file)][:count]
 
 
-def command(*arguments: str) -> list[Row]:
-    """The rows that `attnscan ... --csv` writes."""
+def written(*arguments: str) -> str:
+    """What `attnscan ...` writes."""
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
-    asked = [sys.executable, "-m", "attnscan", *arguments, "--csv"]
+    asked = [sys.executable, "-m", "attnscan", *arguments]
     done = subprocess.run(asked, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise SystemExit(f"attnscan {' '.join(arguments)}: {done.stderr}")
-    return list(csv.DictReader(done.stdout.splitlines()))
+    return done.stdout
+
+
+def command(*arguments: str) -> list[Row]:
+    """The rows that `attnscan ... --csv` writes."""
+    return list(csv.DictReader(written(*arguments, "--csv").splitlines()))
 
 
 def over(pairs: Pairs, name: str, *arguments: str) -> list[Row]:
@@ -96,7 +101,7 @@ class Tally:
             self.wrong.append(f"{what}: {found!r} written, {expected!r} worked out")
 
     def __str__(self) -> str:
-        texts = f" and {self.texts:,} labels" if self.texts else ""
-        line = f"{self.table:34} {self.numbers:6,} numbers{texts}, largest difference {self.largest:.1e}, "
-        line += f"bound {self.bound:.0e}{f' ({self.why})' if self.why else ''}: {'FAILED' if self.wrong else 'ok'}"
+        bound = f"{self.bound:.0e}{f' ({self.why})' if self.why else ''}"
+        line = f"{self.table:36} {self.numbers:6,} numbers, {self.texts:5,} texts, largest difference "
+        line += f"{self.largest:.1e}, bound {bound}: {'FAILED' if self.wrong else 'ok'}"
         return "\n".join([line, *(f"    {each}" for each in self.wrong[:5])])
