@@ -3,7 +3,8 @@
     python benchmarks/run.py [--runs 5] [--only startup scan peers growth] [--pairs 100 1000 10000]
 
 TransformerLens takes part where it can be imported; `peers.py` says how. `page.py` needs BertViz and a browser,
-`ray_scaling.py` Ray: run them by hand. The README shows the main table; `make readme` pastes it.
+`ray_scaling.py` Ray: run them by hand. What is pasted there below "By hand" stays. The README shows the main table;
+`make readme` pastes it.
 """
 
 from __future__ import annotations
@@ -22,6 +23,8 @@ from attnscan.model.loading import tokens_in_cache
 
 PARTS = ("startup", "scan", "peers", "growth")
 RESULTS = Path(__file__).with_name("RESULTS.md")
+BY_HAND = "\n## By hand\n"
+"""Where what other scripts printed begins."""
 
 
 def main() -> None:
@@ -52,7 +55,8 @@ def main() -> None:
     ]
     if grown:
         blocks += ["## How it grows", "Processor time, divided by the table's first.", *grown]
-    RESULTS.write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
+    _, begins, by_hand = RESULTS.read_text(encoding="utf-8").partition(BY_HAND)
+    RESULTS.write_text("\n\n".join(blocks) + "\n" + begins + by_hand, encoding="utf-8")
     print(RESULTS.read_text(encoding="utf-8"))
 
 

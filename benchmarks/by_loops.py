@@ -1,0 +1,339 @@
+"""What attnscan's numbers mean, written a second time in plain loops, without attnscan: `truth.py` compares the two.
+
+Weights come from transformers' own eager attention (`output_attentions=True`), one input at a time, and become Python
+lists at once. Merged word pieces (`--unit word`) are not written here, and related words for vocabularies that mark
+pieces with `##` alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from scipy.stats import t as student
+from transformers import AutoModel, AutoTokenizer
+
+PATTERNS = ("next-word", "previous-word", "identical", "cross-sentence", "predictive", "delimiter", "bag-of-words")
+NAN = math.nan
+Head = tuple[int, int]
+"""Layer and head."""
+Rows = dict[str, dict[int, dict[int, float]]]
+"""Of each pattern, each eligible query's target keys and their values."""
+
+
+@dataclass(frozen=True)
+class Input:
+    """One input, token by token."""
+
+    inputs: dict[str, list[int]]
+    sentence: list[int]
+    """0 for sentence A, 1 for B, -1 for a special token."""
+    text: list[str]
+    """Case folded."""
+    content: list[bool]
+    """Whether it is a word with a letter or digit."""
+    visible: list[list[bool]]
+    """By query, then key."""
+
+    @property
+    def words(self) -> list[int]:
+        """The places of words."""
+        return [i for i, sentence in enumerate(self.sentence) if sentence >= 0]
+
+
+class Checkpoint:
+    """A model and its tokenizer, by transformers alone."""
+
+    def __init__(self, directory: Path) -> None:
+        self.tokenizer = AutoTokenizer.from_pretrained(directory)
+        self.network = AutoModel.from_pretrained(directory, attn_implementation="eager", dtype=torch.float32).eval()
+        self.causal = self.network.config.model_type == "gpt2"
+
+    def read(self, pair: Sequence[str]) -> Input:
+        """Tokenize a pair."""
+        encoding = self.tokenizer(*pair, return_offsets_mapping=True)
+        spans = encoding.pop("offset_mapping")
+        sentence = [-1 if number is None else number for number in encoding.sequence_ids(0)]
+        surface = ["" if s < 0 else pair[s][a:b] for s, (a, b) in zip(sentence, spans, strict=True)]
+        tokens = self.tokenizer.convert_ids_to_tokens(encoding["input_ids"])
+        places = range(len(tokens))
+        return Input(
+            inputs={name: list(encoding[name]) for name in encoding},
+            sentence=sentence,
+            text=[token.casefold() for token in tokens],
+            content=[any(letter.isalnum() for letter in each) for each in surface],
+            visible=[[j <= i or not self.causal for j in places] for i in places],
+        )
+
+    def run(self, inputs: Mapping[str, Sequence[object]]) -> object:
+        """The network's output, of one input or of several of one length."""
+        tensors = {name: torch.tensor(values) for name, values in inputs.items()}
+        tensors = {name: values[None] if values.ndim == 1 else values for name, values in tensors.items()}
+        with torch.inference_mode():
+            return self.network(**tensors, output_attentions=True)
+
+    def weights(self, one: Input, **changed: list[int]) -> list[list[list[list[float]]]]:
+        """By layer, head, query and key; `changed` takes the place of inputs."""
+        return [layer[0].tolist() for layer in self.run({**one.inputs, **changed}).attentions]
+
+
+def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
+    """How much each word helps to predict each word with a letter or digit: perturbed masking, product-corrected."""
+    mask, words, raw = checkpoint.tokenizer.mask_token_id, one.words, {}
+
+    def states(hidden: list[tuple[int, ...]]) -> Iterator[torch.Tensor]:
+        for start in range(0, len(hidden), 32):
+            some = hidden[start : start + 32]
+            rows = [[mask if i in off else id_ for i, id_ in enumerate(one.inputs["input_ids"])] for off in some]
+            rest = {name: [values] * len(some) for name, values in one.inputs.items() if name != "input_ids"}
+            yield from checkpoint.run({"input_ids": rows, **rest}).last_hidden_state
+
+    queries = [i for i in words if one.content[i]]
+    alone = {i: state[i] for i, state in zip(queries, states([(i,) for i in queries]), strict=True)}
+    twos = [(i, j) for i in words for j in words if i < j and (i in alone or j in alone)]
+    for (i, j), state in zip(twos, states(twos), strict=True):
+        for query, key in ((i, j), (j, i)):
+            if query in alone:
+                raw[query, key] = float((alone[query] - state[query]).norm())
+    mean = sum(raw.values()) / len(raw)
+    row = {i: _mean([value for (query, _), value in raw.items() if query == i]) for i in queries}
+    column = {j: _mean([value for (_, key), value in raw.items() if key == j]) for j in words}
+    corrected = {(i, j): max(0.0, value - row[i] * column[j] / mean) for (i, j), value in raw.items()}
+    return {i: {j: value for (query, j), value in corrected.items() if query == i} for i in queries}
+
+
+def related(checkpoint: Checkpoint, one: Input) -> set[tuple[int, int]]:
+    """The places of words that are near in the embeddings: both ways round, and none to itself.
+
+    The pairs that the threshold is taken of are drawn as attnscan draws them, by torch's generator with the seed 0.
+    """
+    vocabulary = {number: text for text, number in checkpoint.tokenizer.get_vocab().items()}
+    ids = [number for number, text in sorted(vocabulary.items()) if text.isalpha() and len(text) > 1]
+    rows = checkpoint.network.get_input_embeddings().weight.detach()[ids]
+    rows = rows - rows.mean(0)
+    rows = rows / rows.norm(dim=1, keepdim=True)
+    generator = torch.Generator().manual_seed(0)
+    left, right = (torch.randperm(len(ids), generator=generator)[:3000] for _ in range(2))
+    cosines = (rows[left] @ rows[right].T).masked_fill(left[:, None] == right, -1).flatten()
+    threshold = float(cosines.sort(descending=True).values[math.ceil(len(cosines) / 10_000) - 1])
+    place = {number: i for i, number in enumerate(ids)}
+    here = {i: place[one.inputs["input_ids"][i]] for i in one.words if one.inputs["input_ids"][i] in place}
+    near: dict[int, list[int]] = {}
+    for word in set(here.values()):
+        to_all = (rows @ rows[word]).tolist()
+        best = sorted((other for other in range(len(ids)) if other != word), key=lambda other: -to_all[other])[:10]
+        near[word] = [other for other in best if to_all[other] >= threshold]
+    return {
+        (i, j)
+        for (i, a), (j, b) in itertools.permutations(here.items(), 2)
+        if b in near[a] and a in near[b] and max(a, b) >= 100
+    }
+
+
+def targets(
+    one: Input, help_of: Mapping[int, Mapping[int, float]] | None = None, alike: Collection[tuple[int, int]] = ()
+) -> Rows:
+    """Every pattern's target, less what a query cannot see; `alike` are the places of related words."""
+    rows: Rows = {pattern: {} for pattern in PATTERNS}
+    for i in one.words:
+        seen = [j for j, visible in enumerate(one.visible[i]) if visible]
+        own = [j for j in seen if one.sentence[j] == one.sentence[i]]
+        same = [
+            j for j in seen if one.content[i] and one.content[j] and (one.text[j] == one.text[i] or (i, j) in alike)
+        ]
+        help_here = {j: value for j, value in (help_of or {}).get(i, {}).items() if value > 0}
+        best = max(help_here.values(), default=1.0)
+        found = {
+            "next-word": dict.fromkeys([j for j in own if j == i + 1], 1.0),
+            "previous-word": dict.fromkeys([j for j in own if j == i - 1], 1.0),
+            "identical": dict.fromkeys(same if len(same) > 1 else [], 1.0),
+            "cross-sentence": dict.fromkeys([j for j in same if one.sentence[j] != one.sentence[i]], 1.0),
+            "predictive": {j: value / best for j, value in help_here.items() if j in seen},
+            "delimiter": dict.fromkeys([j for j in seen if one.sentence[j] < 0], 1.0),
+            "bag-of-words": dict.fromkeys(own, 1 / len(own)),
+        }
+        for pattern, row in found.items():
+            if row:
+                rows[pattern][i] = row
+    return rows
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One query's, or one pair's, weight on a target."""
+
+    weight: float = 0.0
+    n: float = 0.0
+    chance: float = 0.0
+    itself: float = 0.0
+    """What of the weight lies on the query itself."""
+    whole: float = 0.0
+    """The weight of the same queries on the wider target that this one is a part of."""
+
+
+def added(parts: Sequence[Measured], times: Sequence[float] | None = None) -> Measured:
+    """Their sums, each so many times."""
+    times = times or [1.0] * len(parts)
+    names = ("weight", "n", "chance", "itself", "whole")
+    return Measured(*(sum(getattr(each, name) * k for each, k in zip(parts, times, strict=True)) for name in names))
+
+
+def on_target(pattern: str, weights: Sequence[float], target: Mapping[int, float]) -> float:
+    """The weight of one query on its target."""
+    if pattern == "bag-of-words":
+        return sum(min(weights[j], value) for j, value in target.items())
+    return sum(weights[j] * value for j, value in target.items())
+
+
+def by_query(
+    one: Input, matrix: Sequence[Sequence[float]], rows: Rows, *, words_only: bool = False
+) -> dict[str, dict[int, Measured]]:
+    """One head's eligible queries, pattern by pattern; with `words_only`, without weight on special tokens."""
+    found: dict[str, dict[int, Measured]] = {pattern: {} for pattern in rows}
+    for i in one.words:
+        keys = [j for j, seen in enumerate(one.visible[i]) if seen and (one.sentence[j] >= 0 or not words_only)]
+        left = sum(matrix[i][j] for j in keys) if words_only else 1.0
+        if left < 1e-6:
+            continue
+        weights, even = [0.0] * len(matrix), [0.0] * len(matrix)
+        for j in keys:
+            weights[j], even[j] = matrix[i][j] / left, 1 / len(keys)
+        for pattern, of_query in rows.items():
+            target = {j: value for j, value in of_query.get(i, {}).items() if j in keys}
+            if target:
+                weight, chance = on_target(pattern, weights, target), on_target(pattern, even, target)
+                itself = on_target(pattern, weights, {i: target[i]} if i in target else {})
+                whole = on_target("identical", weights, rows["identical"][i]) if pattern == "cross-sentence" else weight
+                found[pattern][i] = Measured(weight, 1.0, chance, itself, whole)
+    return found
+
+
+@dataclass(frozen=True)
+class Score:
+    """One head's numbers on one pattern, from what it has in every pair."""
+
+    of_pairs: Sequence[Measured]
+
+    @property
+    def pairs(self) -> int:
+        """Those with an eligible query."""
+        return sum(each.n > 0 for each in self.of_pairs)
+
+    @property
+    def n(self) -> float:
+        """Eligible queries."""
+        return sum(each.n for each in self.of_pairs)
+
+    def mean(self, name: str = "weight") -> float:
+        """A sum of all pairs divided by that of their eligible queries."""
+        return sum(getattr(each, name) for each in self.of_pairs) / self.n if self.n else NAN
+
+    @property
+    def above_chance(self) -> float:
+        """0 at chance, 1 at perfect."""
+        chance = self.mean("chance")
+        return (self.mean() - chance) / (1 - chance) if chance < 1 - 1e-9 else NAN
+
+    @property
+    def share(self) -> float:
+        """What of the weight on the wider target lies on this one."""
+        whole = sum(each.whole for each in self.of_pairs)
+        return sum(each.weight for each in self.of_pairs) / whole if whole else NAN
+
+    def covariance(self, other: Score) -> float:
+        """Of the two means over the same pairs; NaN below two pairs."""
+        if min(self.pairs, other.pairs) < 2:
+            return NAN
+        a, b = self.mean(), other.mean()
+        both = zip(self.of_pairs, other.of_pairs, strict=True)
+        spread = sum((x.weight - a * x.n) * (y.weight - b * y.n) for x, y in both)
+        few = math.sqrt(self.pairs / (self.pairs - 1) * other.pairs / (other.pairs - 1))
+        return few * spread / (self.n * other.n)
+
+    @property
+    def se(self) -> float:
+        """The standard error of the mean, clustered by pair."""
+        return math.sqrt(self.covariance(self)) if self.pairs > 1 else NAN
+
+    def se_beside(self, other: Score) -> float:
+        """The standard error of the difference from another mean over the same pairs."""
+        variance = self.covariance(self) + other.covariance(other) - 2 * self.covariance(other)
+        return math.sqrt(max(0.0, variance)) if variance == variance else NAN
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 %, by t with one degree of freedom fewer than pairs, within [0, 1]."""
+        if self.pairs < 2:
+            return NAN, NAN
+        width = float(student.ppf(0.975, self.pairs - 1)) * self.se
+        return max(0.0, self.mean() - width), min(1.0, self.mean() + width)
+
+
+def labels(scores: Mapping[str, Score], threshold: float = 0.25) -> list[str]:
+    """The pattern that a head follows most, then the next one."""
+    above = {pattern: -math.inf if math.isnan(s.above_chance) else s.above_chance for pattern, s in scores.items()}
+    same, cross = scores["identical"], scores["cross-sentence"]
+    if same.mean("itself") > 2 / 3 * same.mean():
+        above["identical"] = -math.inf
+    part = above.pop("cross-sentence")
+    name = {pattern: pattern for pattern in above}
+    if part > above["identical"] or cross.share >= 2 / 3:
+        name["identical"] = "cross-sentence"
+    above["identical"] = max(above["identical"], part)
+    order = sorted(above, key=lambda pattern: -above[pattern])
+    return [name[pattern] if above[pattern] >= threshold else "mixed" for pattern in order[:2]]
+
+
+def stays(
+    words: Sequence[int], of_head: Mapping[str, Mapping[int, Measured]], label: str, drawn: Sequence[Sequence[int]]
+) -> float:
+    """In what share of the drawings of an input's words a head keeps its label; NaN if it rests on fewer than 5."""
+    if (len(words) if label == "mixed" else len(of_head[label])) < 5:
+        return NAN
+    kept = 0
+    for times in drawn:
+        again = {
+            pattern: Score([added(list(found.values()), [times[words.index(i)] for i in found])])
+            for pattern, found in of_head.items()
+        }
+        kept += labels(again)[0] == label
+    return kept / len(drawn)
+
+
+def drawings(count: int, many: int) -> list[list[int]]:
+    """How often each of so many words comes in each drawing of as many words, with replacement."""
+    chance = random.Random(1)
+    places = [[chance.randrange(count) for _ in range(count)] for _ in range(many)]
+    return [[each.count(word) for word in range(count)] for each in places]
+
+
+def false_discovery_rates(p: Sequence[float]) -> list[float]:
+    """Of each p-value, by Benjamini and Hochberg; NaN stays NaN and does not count."""
+    known = sorted((value, place) for place, value in enumerate(p) if not math.isnan(value))
+    rates, least = [NAN] * len(p), 1.0
+    for rank in range(len(known), 0, -1):
+        value, place = known[rank - 1]
+        least = min(least, value * len(known) / rank)
+        rates[place] = least
+    return rates
+
+
+def every_head(
+    one: Input, matrices: Sequence[Sequence[Sequence[Sequence[float]]]], rows: Rows, *, words_only: bool = False
+) -> dict[Head, dict[str, Measured]]:
+    """Every head's sums over the eligible queries of one input, pattern by pattern."""
+    found = {}
+    for layer, heads in enumerate(matrices):
+        for head, matrix in enumerate(heads):
+            queries = by_query(one, matrix, rows, words_only=words_only)
+            found[layer, head] = {pattern: added(list(own.values())) for pattern, own in queries.items()}
+    return found
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else NAN

@@ -1,0 +1,276 @@
+"""Every number of attnscan's tables beside the same number by other code, and how often its intervals hold the truth.
+
+    python benchmarks/truth.py [--only classify heads ...]
+
+attnscan runs as a command, with the bundled model, on a few of the pairs that it ships; nothing of it is imported.
+`by_loops.py` works the same numbers out in plain loops from transformers' own attention, and each is compared with what
+the command wrote; `truth_of_studies.py` and `truth_of_explain.py` do so for the other commands. Where attnscan draws at
+random, its draw is made again, or a draw of one's own is compared within its error. `coverage_of_intervals.py` draws
+pairs anew, vectorised. A number that differs by more than its bound makes the exit status 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import itertools
+import json
+import math
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+import coverage_of_intervals
+import torch
+import truth_of_studies as studies
+from by_loops import (
+    NAN,
+    PATTERNS,
+    Checkpoint,
+    Head,
+    Input,
+    Measured,
+    Score,
+    added,
+    by_query,
+    drawings,
+    every_head,
+    helps,
+    labels,
+    related,
+    stays,
+    targets,
+)
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
+from transformers.utils import logging
+from truth_of_explain import explain
+from written import Pairs, Row, Tally, bundled, command, head_of, number, over, shipped, written
+
+PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat on its mat.")
+HEADS_PAIRS, ASKED = 12, 4
+"""Pairs that `heads` reads, and pairs among them that `predictive` asks the model about."""
+LONG = 12
+"""Pairs whose sentences make one long pair, in which words are related."""
+DRAWN = 500
+RESAMPLED = 1_000
+"""Bootstrap drawings here, and in attnscan."""
+
+
+def classify(name: str, checkpoint: Checkpoint, model: str) -> Iterator[Tally]:
+    """Scores, entropy and labels of one input, and in how many resamplings of its words each label stays."""
+    rows = {head_of(row): row for row in command("classify", *PAIR, "--model", model, "--no-related")}
+    one = checkpoint.read(PAIR)
+    asked = helps(checkpoint, one) if checkpoint.tokenizer.mask_token_id is not None else None
+    target, matrices = targets(one, asked), checkpoint.weights(one)
+    tally, drawn = Tally(f"classify{name}"), drawings(len(one.words), DRAWN)
+    shares = Tally(f"classify{name}, labels stay", 1.0, "in 4.5 standard errors + 0.002")
+    tally.same("heads", sorted(rows), sorted(every_head(one, matrices, target)))
+    for (layer, head), row in rows.items():
+        what, matrix = f"{layer}-{head}", matrices[layer][head]
+        for kind, words_only in (("label", False), ("content_label", True)):
+            of_head = by_query(one, matrix, target, words_only=words_only)
+            scores = {pattern: Score([added(list(found.values()))]) for pattern, found in of_head.items()}
+            first, second = labels(scores)
+            tally.same(f"{what} {kind}", row[kind], first)
+            _compare_shares(shares, f"{what} {kind}", row[f"{kind}_stays"], stays(one.words, of_head, first, drawn))
+            if not words_only:
+                tally.same(f"{what} runner_up", row["runner_up"], second)
+                for pattern in PATTERNS:
+                    tally.compare(f"{what} {pattern}", row[pattern], scores[pattern].mean())
+                tally.row(row, what, identical_self=scores["identical"].mean("itself"), entropy=_entropy(one, matrix))
+    yield tally
+    yield shares
+
+
+def _entropy(one: Input, matrix: Sequence[Sequence[float]]) -> float:
+    """Of a word's row on average, in nats."""
+    return sum(-w * math.log(w) for i in one.words for w in matrix[i] if w > 0) / len(one.words)
+
+
+def _compare_shares(tally: Tally, what: str, cell: str, expected: float) -> None:
+    """Two bootstraps' shares, in units of what they may differ by."""
+    found, both = number(cell), math.nan
+    if not math.isnan(found) and not math.isnan(expected):
+        p = (found * RESAMPLED + expected * DRAWN) / (RESAMPLED + DRAWN)
+        both = abs(found - expected) / (4.5 * math.sqrt(p * (1 - p) * (1 / RESAMPLED + 1 / DRAWN)) + 0.002)
+    absent = math.isnan(found) and math.isnan(expected)
+    tally.compare(what, "" if absent else "0", NAN if absent else (math.inf if math.isnan(both) else both))
+
+
+def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
+    """Which words of a long input are related, and what that makes of the scores."""
+    pair = [" ".join(texts) for texts in zip(*shipped(LONG), strict=True)]
+    told = json.loads(written("classify", *pair, "--model", "bundled", "--predictive", "off", "--format", "json"))
+    one, tally = checkpoint.read(pair), Tally("classify, related words")
+    alike = related(checkpoint, one)
+    tally.same("related words", sorted(map(tuple, told["related"])), sorted((i, j) for i, j in alike if i < j))
+    target, matrices = targets(one, alike=alike), checkpoint.weights(one)
+    for row in told["heads"]:
+        found = by_query(one, matrices[row["layer"]][row["head"]], target)
+        for pattern in ("identical", "cross-sentence"):
+            score = Score([added(list(found[pattern].values()))])
+            tally.compare(f"{head_of(row)} {pattern}", str(row[pattern]), score.mean())
+    tally.table += f" ({len(alike) // 2} pairs)"
+    yield tally
+
+
+def show(checkpoint: Checkpoint) -> Iterator[Tally]:
+    """Every weight of two heads."""
+    one, tally = checkpoint.read(PAIR), Tally("show")
+    matrices = checkpoint.weights(one)
+    rows = command("show", "0-2,1-8", *PAIR, "--model", "bundled")
+    tally.same("rows", len(rows), 2 * len(one.text) ** 2)
+    for row in rows:
+        layer, head, query, key = (int(row[name]) for name in ("layer", "head", "query", "key"))
+        tally.compare(f"{layer}-{head} {query} {key}", row["weight"], matrices[layer][head][query][key])
+    yield tally
+
+
+def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
+    """How much each word helps to predict each other one."""
+    one = checkpoint.read(PAIR)
+    expected = helps(checkpoint, one)
+    target = targets(one, expected)["predictive"]
+    tally = Tally("predictive", 1e-4, "distances of float32 states, not shares")
+    rows = command("predictive", *PAIR, "--model", "bundled")
+    tally.same("rows", len(rows), sum(map(len, expected.values())))
+    for row in rows:
+        query, key = int(row["query"]), int(row["key"])
+        tally.row(row, f"{query} {key}", help=expected[query][key], target=target.get(query, {}).get(key, 0.0))
+    yield tally
+
+
+OfPairs = list[dict[Head, dict[str, Measured]]]
+"""What every head has in every pair."""
+
+
+def scanned(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs = ()) -> tuple[OfPairs, OfPairs]:
+    """With every key, and with words alone; `predictive` for the pairs that are `asked` about."""
+    every_key, words_only = [], []
+    for pair in pairs:
+        one = checkpoint.read(pair)
+        target, matrices = targets(one, helps(checkpoint, one) if pair in asked else None), checkpoint.weights(one)
+        every_key.append(every_head(one, matrices, target))
+        words_only.append(every_head(one, matrices, target, words_only=True))
+    return every_key, words_only
+
+
+def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
+    """The ranking over pairs: plain, by words alone, and ranked by one half and scored by the other."""
+    pairs = shipped(HEADS_PAIRS)
+    asked = sorted(pairs, key=_hash)[:ASKED]
+    every_key, words_only = scanned(checkpoint, pairs, asked)
+    every = ("--model", "bundled", "--top", "72", "--predictive-pairs", str(ASKED))
+    tally = Tally("heads")
+    _compare_ranking(tally, over(pairs, "heads", *every), every_key)
+    yield tally
+    tally = Tally("heads --without-delimiters")
+    _compare_ranking(tally, over(pairs, "heads", *every, "--without-delimiters"), words_only)
+    yield tally
+    tally = Tally("heads --split")
+    half = [int(_hash(pair)[-1], 16) & 1 for pair in pairs]
+    of_half = [[own for own, which in zip(every_key, half, strict=True) if which == number] for number in (0, 1)]
+    _compare_ranking(tally, over(pairs, "heads", *every, "--split"), *of_half)
+    yield tally
+
+
+def _hash(pair: Sequence[str], seed: int = 0) -> str:
+    """A pair's SHA-256: samples are the pairs that come first by it, and its last bit says which half a pair is in."""
+    digest = hashlib.sha256()
+    for text in (str(seed), *pair):
+        digest.update(len(text.encode()).to_bytes(8, "big") + text.encode())
+    return digest.hexdigest()
+
+
+def _compare_ranking(
+    tally: Tally,
+    rows: Sequence[Row],
+    told: OfPairs,
+    ranked: OfPairs | None = None,
+) -> None:
+    """All rows; `ranked` are the pairs that say in which order heads come, where those are others."""
+    for pattern in PATTERNS:
+        own = [row for row in rows if row["pattern"] == pattern]
+        order = [head_of(row) for row in own]
+        tally.same(f"{pattern} heads", sorted(order), sorted(told[0]))
+        tally.same(f"{pattern} ranks", [row["rank"] for row in own], [str(i + 1) for i in range(len(own))])
+        scores = {head: Score([of_pair[head][pattern] for of_pair in told]) for head in order}
+        by = {head: Score([of_pair[head][pattern] for of_pair in ranked or told]).mean() for head in order}
+        below = [by[b] - by[a] > 1e-7 for a, b in itertools.pairwise(order)]
+        tally.same(f"{pattern} order", any(below), False)
+        for place, (head, row) in enumerate(zip(order, own, strict=True)):
+            score, following = scores[head], scores[order[place + 1]] if place + 1 < len(order) else None
+            low, high = score.interval
+            expected = {name: getattr(score, name) for name in ("above_chance", "se", "n", "pairs")}
+            expected |= {"score": score.mean(), "chance": score.mean("chance"), "self_": score.mean("itself")}
+            expected |= {"low": low, "high": high}
+            expected["lead"] = score.mean() - following.mean() if following else NAN
+            expected["lead_se"] = score.se_beside(following) if following else NAN
+            tally.row(row, f"{pattern} {head}", **expected)
+
+
+def causal(_bundled: Checkpoint) -> Iterator[Tally]:
+    """A decoder of random weights: no query has a next word, and an even spread is over what may be seen."""
+    with tempfile.TemporaryDirectory() as directory:
+        checkpoint = random_decoder(Path(directory))
+        yield from classify(" of a GPT-2", checkpoint, directory)
+        tally, (every_key, _) = Tally("heads of a GPT-2"), scanned(checkpoint, shipped(4))
+        rows = over(shipped(4), "heads", "--model", directory, "--top", "8")
+        _compare_ranking(tally, rows, every_key)
+        tally.same("next-word n", {row["n"] for row in rows if row["pattern"] == "next-word"}, {"0"})
+        yield tally
+
+
+def random_decoder(directory: Path) -> Checkpoint:
+    """A GPT-2 of 2 layers x 4 heads, saved with a tokenizer of whole words, without special tokens in its inputs."""
+    words = sorted({word.strip(".,;!?'") for pair in [PAIR, *shipped()] for text in pair for word in text.split()})
+    numbers = {word: i for i, word in enumerate(dict.fromkeys(["<unk>", ".", ",", *map(str.lower, words)]))}
+    tokenizer = Tokenizer(models.WordLevel(numbers, unk_token="<unk>"))
+    tokenizer.normalizer, tokenizer.pre_tokenizer = normalizers.Lowercase(), pre_tokenizers.Whitespace()
+    names = ["input_ids", "attention_mask"]
+    PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="<unk>", model_input_names=names).save_pretrained(
+        directory
+    )
+    torch.manual_seed(0)
+    shape = {"vocab_size": len(numbers), "n_positions": 64, "n_embd": 32, "n_layer": 2, "n_head": 4}
+    GPT2Model(GPT2Config(**shape, initializer_range=0.3, bos_token_id=0, eos_token_id=0)).save_pretrained(directory)
+    return Checkpoint(directory)
+
+
+TABLES = {
+    "classify": lambda checkpoint: classify("", checkpoint, "bundled"),
+    "related": related_words,
+    "show": show,
+    "predictive": predictive,
+    "heads": heads,
+    "causal": causal,
+    "similar": studies.similar,
+    "compare": studies.compare,
+    "ablate": studies.ablate,
+    "explain": explain,
+}
+
+
+def main() -> int:
+    """Print a line for each table, then how often intervals hold."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", choices=[*TABLES, "coverage"], default=[*TABLES, "coverage"])
+    only = parser.parse_args().only
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    print(f"{datetime.now(UTC):%Y-%m-%d}, torch {torch.__version__}", flush=True)
+    checkpoint, failed = Checkpoint(bundled()), False
+    for name in (name for name in TABLES if name in only):
+        for tally in TABLES[name](checkpoint):
+            print(tally, flush=True)
+            failed |= bool(tally.wrong)
+    if "coverage" in only:
+        print("", *coverage_of_intervals.lines(), sep="\n", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

