@@ -173,7 +173,7 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     tally = Tally("heads --split")
     half = [int(_hash(pair)[-1], 16) & 1 for pair in pairs]
     of_half = [[own for own, which in zip(every_key, half, strict=True) if which == number] for number in (0, 1)]
-    _compare_ranking(tally, over(pairs, "heads", *every, "--split"), *of_half)
+    _compare_ranking(tally, over(pairs, "heads", *every, "--split"), *of_half[::-1])
     yield tally
 
 

@@ -123,7 +123,7 @@ def _summed(scanner: Scanner, inputs: Sequence[EncodedInput], **how: Any) -> Sca
     halves: tuple[list[EncodedInput], list[EncodedInput]] = [], []
     for one in inputs:
         halves[half(Pair(*one.sentences), scanner.options.seed)].append(one)
-    told, ranked = (scanner.score(own, products=True, **how) if own else None for own in halves)
+    ranked, told = (scanner.score(own, products=True, **how) if own else None for own in halves)
     return ScanSums(told, ranked)
 
 

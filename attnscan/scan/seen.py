@@ -54,9 +54,9 @@ class Seen:
 
 
 def half(pair: Pair, seed: int) -> int:
-    """Which half of all pairs a pair is in, 0 or 1, by a hash of its sentences and a seed.
+    """Which half of all pairs a pair is in, by a hash of its sentences and a seed: 0 chooses heads, 1 measures them.
 
-    What is chosen by one half and measured by the other owes nothing to luck; a pair that is there twice is in one.
+    What is measured on other pairs than chose it owes nothing to luck; a pair that is there twice is in one half.
     """
     text = [sentence.encode() for sentence in pair.sentences]
     return int(hashed(str(seed).encode(), *text)[-1], 16) & 1  # the last bit: samples are drawn by the first ones

@@ -243,7 +243,7 @@ def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptio
     with Scanner(replace(options, split=True)) as scanner:
         ranking = states_of(scanner, records_of(pairs[::-1]))[-1].finish(scanner)
     assert ranking.ranked_by is not None
-    for scores, own in zip((ranking.scores, ranking.ranked_by), halves, strict=True):
+    for scores, own in zip((ranking.ranked_by, ranking.scores), halves, strict=True):
         alone = scan_shard(options, own).finish()
         for name in ("score", "chance", "se", "n", "pairs"):
             found, expected = (getattr(each.every_key, name) for each in (scores, alone))
