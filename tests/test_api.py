@@ -140,7 +140,7 @@ def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
     chance, above = (f"{best[name]:.3f}" for name in ("chance", "above_chance"))
     assert shown[2:] == [f"{best.score:.3f}", f"{best.low:.3f}–{best.high:.3f}", chance, above, "12", "2"]
     assert [row[1:] for row in rows if row[0].endswith("predictive")] == [["nothing eligible"]]
-    assert len([row for row in rows if len(row) != 2 or not row[0] == ""]) == 1 + 6 * 5 + 1
+    assert len([row for row in rows if len(row) != 2 or row[0] != ""]) == 1 + 6 * 5 + 1
     assert any("cannot be told from" in text for row in rows if len(row) == 2 for text in row)  # by two pairs
 
 
