@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.errors import OutputError, needs
-from attnscan.results.files import check_writable, write_file
+from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.tables import Format, render, render_object
 from attnscan.views.pictures.look import Look, Picture
 
@@ -45,9 +46,13 @@ class Destination:
     def __post_init__(self) -> None:
         if self.path is not None:
             check_writable(self.path)
+            number = descriptor(self.path)
+            to_terminal = number is not None and os.isatty(number)
         elif sys.stdout is None:  # the shell's `>&-`
             raise OutputError("standard output is closed", "name a file with -o")
-        elif self.format == "parquet" and sys.stdout.isatty():
+        else:
+            to_terminal = sys.stdout.isatty()
+        if self.format == "parquet" and to_terminal:
             raise OutputError("Parquet is not for a terminal", "name a file: -o heads.parquet")
 
     def emit(

@@ -1,23 +1,34 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all; what the shell has already opened is written to as it stands."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from attnscan.errors import OutputError
 
+_MAX_LINKS = 40  # as many as the system itself follows
+_OPEN_FILES = re.compile(r"/proc/\d+(/task/\d+)?/fd")
+
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: beside its place first, then renamed.
 
-    Raises: OutputError if that cannot be done; an older file of that name is then as it was.
+    Bytes for `/dev/stdout` and its like go to the open descriptor: the file behind it may hold more than ours.
+    Raises: OutputError if that cannot be done; an older file of that name is then as it was. BrokenPipeError if a
+    descriptor's reader has gone.
     """
     check_writable(path)
+    number = descriptor(path)
     with explained(path):
+        if number is not None:
+            _write_open(number, content)
+            return
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             path.write_bytes(content)  # a pipe or a device: renaming over it would replace it
             return
@@ -51,11 +62,57 @@ def settle(beside: Path, path: Path) -> None:
     beside.replace(target)
 
 
+def descriptor(path: Path) -> int | None:
+    """The number of the open descriptor that a path stands for, such as 1 for `/dev/stdout`; None for all others.
+
+    `/dev/fd/7` is a link to the file that descriptor 7 was opened on. Whoever follows it to that file and renames
+    another over it undoes a redirection: what `>>` was to keep is lost.
+
+    Raises: OutputError if it is a descriptor of another process, or cannot be looked at.
+    """
+    place = path
+    with explained(path):
+        for _ in range(_MAX_LINKS):
+            parent = os.path.realpath(place.parent)
+            if place.name.isdecimal() and parent == os.path.realpath("/dev/fd"):  # all that there is without /proc
+                return int(place.name)
+            if place.name.isdecimal() and _OPEN_FILES.fullmatch(parent):
+                if not parent.startswith(f"{os.path.realpath('/proc/self')}/"):
+                    raise OutputError(f"{path} is a file that another process has open", "name the file itself")
+                return int(place.name)
+            if not place.is_symlink():
+                break
+            place = Path(parent, place.readlink())
+    return None
+
+
+def _write_open(number: int, content: bytes) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()  # what was said before comes before
+    with open(number, "wb", closefd=False) as file:
+        file.write(content)
+
+
+def _check_open(path: Path, number: int) -> None:
+    import fcntl  # wherever there are descriptors with names
+
+    try:
+        mode = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
+    except (OSError, OverflowError):
+        raise OutputError(f"cannot write {path}: it is not open", "open it, or name a file") from None
+    if mode == os.O_RDONLY:
+        raise OutputError(f"cannot write {path}: it is open for reading only", "name a file")
+
+
 def check_writable(path: Path) -> None:
     """Find out before a long run whether its result could be written.
 
     Raises: OutputError.
     """
+    if (number := descriptor(path)) is not None:
+        _check_open(path, number)
+        return
     with explained(path):
         parent = path.resolve().parent
         if path.is_dir():
@@ -73,6 +130,8 @@ def explained(path: Path) -> Iterator[None]:
     """What the system refuses becomes an OutputError; a loop of links is a RuntimeError before Python 3.13."""
     try:
         yield
+    except BrokenPipeError:  # its reader has what it wanted
+        raise
     except (OSError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
         raise OutputError(f"cannot write {path}: {why}", "choose another place with -o") from None

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OutputError, PairsError, needs
-from attnscan.results.files import begun, explained, settle
+from attnscan.results.files import begun, descriptor, explained, settle
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
@@ -50,7 +50,7 @@ class PerPairWriter:
     def __init__(self, path: Path, patterns: Sequence[str]) -> None:
         self._path, self._patterns = path, list(patterns)
         _, self._parquet = _pyarrow()
-        if path.exists() and not path.is_file():
+        if descriptor(path) is not None or (path.exists() and not path.is_file()):
             raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
         with explained(path):
             self._beside = begun(path)
