@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.errors import OutputError, needs
-from attnscan.results.files import check_writable, descriptor, write_file
+from attnscan.results.files import check_writable, descriptor, partial_of, write_file
 from attnscan.results.tables import Format, render, render_object
 from attnscan.views.pictures.look import Look, Picture
 
@@ -54,6 +54,13 @@ class Destination:
             to_terminal = sys.stdout.isatty()
         if self.format == "parquet" and to_terminal:
             raise OutputError("Parquet is not for a terminal", "name a file: -o heads.parquet")
+
+    def for_part(self) -> Destination:
+        """Where what an interrupted run has goes: a file beside the one of the whole result; else the same place.
+
+        Raises: OutputError.
+        """
+        return self if self.path is None else replace(self, path=partial_of(self.path))
 
     def emit(
         self,

@@ -13,6 +13,7 @@ from pathlib import Path
 from attnscan.errors import OutputError
 
 _MAX_LINKS = 40  # as many as the system itself follows
+_MAX_NAME = 255  # bytes
 _OPEN_FILES = re.compile(r"/proc/\d+(/task/\d+)?/fd")
 
 
@@ -84,6 +85,21 @@ def descriptor(path: Path) -> int | None:
                 break
             place = Path(parent, place.readlink())
     return None
+
+
+def partial_of(path: Path) -> Path:
+    """Where a run that is interrupted leaves what it has: `heads.partial.csv` beside `heads.csv`.
+
+    What is no file of its own (a pipe, a device, a descriptor) takes it itself: nothing is replaced there.
+    Raises: OutputError.
+    """
+    with explained(path):
+        if descriptor(path) is not None or (path.exists() and not stat.S_ISREG(path.stat().st_mode)):
+            return path
+    stem, suffix = path.stem, f".partial{path.suffix}"
+    while len(os.fsencode(stem + suffix)) > _MAX_NAME:
+        stem = stem[:-1]
+    return path.with_name(stem + suffix)
 
 
 def _write_open(number: int, content: bytes) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OutputError, PairsError, needs
-from attnscan.results.files import begun, descriptor, explained, settle
+from attnscan.results.files import begun, descriptor, explained, partial_of, settle
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
@@ -67,13 +67,13 @@ class PerPairWriter:
                 self._writer = self._parquet.ParquetWriter(self._beside, table.schema)
             self._writer.write_table(table)
 
-    def finish(self, signature: Signature, grid: tuple[int, int]) -> None:
-        """Add what the file has to say of itself, and give it its name."""
+    def finish(self, signature: Signature, grid: tuple[int, int], *, whole: bool = True) -> None:
+        """Add what the file has to say of itself, and give it its name, or that of `partial_of`."""
         with explained(self._path):
             if self._writer is not None:
                 self._writer.add_key_value_metadata(_about(signature, self._patterns, grid))
                 self._writer.close()
-                settle(self._beside, self._path)
+                settle(self._beside, self._path if whole else partial_of(self._path))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with suppress(OSError):  # a full disk, which is then what ended the run
