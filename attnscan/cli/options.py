@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -13,6 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 
 from attnscan.cli import completion
+from attnscan.cli.apart import FileRole, check_options, role_of
 from attnscan.cli.destination import (
     FORMATS,
     PICTURES,
@@ -39,7 +39,7 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     """The command as Typer reads it: where a parameter is a bundle, the bundle's fields stand in its place.
 
     Their defaults are those of the parameter's default or, without one, of the bundle's class. A field that the
-    command is `Without` keeps its default.
+    command is `Without` keeps its default. Before the command begins, `apart` checks the files that it was given.
 
     Raises: ValueError if two options have one name, or the command is without a field that the bundle has not.
     """
@@ -63,8 +63,11 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
         ]
         bundles[parameter.name] = default, names
 
+    roles = {option.name: role for option in options if (role := role_of(option.annotation)) is not None}
+
     @wraps(command)
     def run(**given: Any) -> None:
+        check_options(roles, given)
         built = {
             parameter: replace(default, **{name: given.pop(name) for name in names})
             for parameter, (default, names) in bundles.items()
@@ -94,6 +97,7 @@ Model = Annotated[
         help="A hub id, a directory, or 'bundled'. "
         "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else the bundled model]",
     ),
+    FileRole.MODEL,
 ]
 Patterns = Annotated[
     list[str] | None,
@@ -132,6 +136,7 @@ class OneInput:
     weights: Annotated[
         Path | None,
         typer.Option("--weights", metavar="FILE.npz", help="Take saved attention weights instead of a model's."),
+        FileRole.READ,
     ] = None
 
     def check(self) -> None:
@@ -149,6 +154,7 @@ class PairFiles:
     pairs: Annotated[
         list[str] | None,
         typer.Option("--pairs", metavar="FILE", help="CSV, TSV, JSONL or Parquet, '-' for stdin; may be repeated."),
+        FileRole.READ,
     ] = None
     columns: Annotated[
         str | None, typer.Option("--columns", metavar="A[,B]", help="The columns that hold the sentences.")
@@ -257,7 +263,9 @@ class Where:
     ] = None
     csv: Annotated[bool, typer.Option("--csv", help="Short for --format csv.")] = False
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix."),
+        FileRole.WRITTEN,
     ] = None
 
     def destination(self, *, draws: bool = False) -> Destination:
@@ -278,13 +286,3 @@ class Where:
             check_pictures_can_be_drawn()
             return Destination(picture_format_of(self.output), self.output)
         return Destination(format_of(self.output), self.output)
-
-
-def check_apart(written: Sequence[Path | None], read: Sequence[Path | str | None] = ()) -> None:
-    """Raises: typer.BadParameter if a file that is to be written is named for something else, too."""
-    others = [os.path.realpath(path) for path in read if path is not None]
-    for path in written:
-        if path is not None and (place := os.path.realpath(path)) != os.path.realpath(os.devnull):
-            if place in others:
-                raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
-            others.append(place)

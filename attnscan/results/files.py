@@ -93,13 +93,26 @@ def partial_of(path: Path) -> Path:
     What is no file of its own (a pipe, a device, a descriptor) takes it itself: nothing is replaced there.
     Raises: OutputError.
     """
-    with explained(path):
-        if descriptor(path) is not None or (path.exists() and not stat.S_ISREG(path.stat().st_mode)):
-            return path
+    if _is_stream(path):
+        return path
     stem, suffix = path.stem, f".partial{path.suffix}"
     while len(os.fsencode(stem + suffix)) > _MAX_NAME:
         stem = stem[:-1]
     return path.with_name(stem + suffix)
+
+
+def check_suffix(path: Path, suffix: str, option: str) -> None:
+    """Hold a file that an option writes to the suffix of its format; a pipe, a device or a descriptor needs none.
+
+    Raises: OutputError: a file by another suffix is likely one that was meant to be read.
+    """
+    if path.suffix.lower() != suffix and not _is_stream(path):
+        raise OutputError(f"{option} writes a {suffix} file, and {path} is not one", f"name it {path.stem}{suffix}")
+
+
+def _is_stream(path: Path) -> bool:
+    with explained(path):
+        return descriptor(path) is not None or (path.exists() and not stat.S_ISREG(path.stat().st_mode))
 
 
 def _write_open(number: int, content: bytes) -> None:

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OutputError, PairsError, needs
-from attnscan.results.files import begun, descriptor, explained, partial_of, settle
+from attnscan.results.files import begun, check_suffix, descriptor, explained, partial_of, settle
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
@@ -44,7 +44,8 @@ _PART = re.compile(r"[a-z0-9-]{1,40}")
 class PerPairWriter:
     """Writes the file as the pairs come; it gets its name when it is whole.
 
-    Raises: OutputError if it cannot be written, is no regular file, or pyarrow is not installed.
+    Raises: OutputError if it cannot be written, is no regular file or not called one of Parquet, or pyarrow is not
+    installed.
     """
 
     def __init__(self, path: Path, patterns: Sequence[str]) -> None:
@@ -52,6 +53,7 @@ class PerPairWriter:
         _, self._parquet = _pyarrow()
         if descriptor(path) is not None or (path.exists() and not path.is_file()):
             raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
+        check_suffix(path, ".parquet", "--per-pair")
         with explained(path):
             self._beside = begun(path)
         self._writer: Any = None

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.messages import counter, progress, say
 from attnscan.cli.options import (
     ClusterChoices,
@@ -19,7 +20,6 @@ from attnscan.cli.options import (
     Where,
     Without,
     WithoutDelimiters,
-    check_apart,
     flattened,
 )
 from attnscan.cli.session import Passes, chosen, opened, tell
@@ -55,14 +55,19 @@ def heads(
     ] = False,
     scan: Annotated[ScanChoices, Without("truncate")],
     state: Annotated[
-        Path | None, typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them.")
+        Path | None,
+        typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them."),
+        FileRole.WRITTEN,
     ] = None,
     per_pair: Annotated[
         Path | None,
         typer.Option("--per-pair", metavar="FILE.parquet", help="Write every pair's scores; on Ray, a directory."),
+        FileRole.WRITTEN,
     ] = None,
     from_file: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote.")
+        Path | None,
+        typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote."),
+        FileRole.READ,
     ] = None,
     on: ClusterChoices,
     where: Where,
@@ -81,7 +86,7 @@ def heads(
     if cluster is not None and state is not None:
         raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
     parts = _parts(per_pair, where.output) if cluster is None and from_file is None else {}
-    check_apart([state, per_pair, where.output, *parts.values()], [*files.paths, from_file])
+    check_apart(parts.values(), [*files.paths, state, per_pair, where.output])
     destination = where.destination()
     asked = tuple(known for known in PATTERNS if not pattern or known.id in pattern)
     options = scan.options(on_long=files.on_long, patterns=asked, split=split)
@@ -138,8 +143,8 @@ def _ranked(
 
     with (
         held(state_file) if state_file else nullcontext(),
-        opened(options, source) as scanner,
         PerPairWriter(per_pair, ids) if per_pair else nullcontext() as writer,
+        opened(options, source) as scanner,
     ):
         result, interrupted = _scanned(scanner, records, passes, state_file, writer)
     tell(result.signature, bad=passes.bad)

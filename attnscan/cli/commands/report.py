@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import completion
+from attnscan.cli.apart import FileRole
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, flattened
@@ -28,7 +29,9 @@ EXAMPLES = (
 def report(
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE.html", help="Write the page to FILE; - is standard output.")
+        Path,
+        typer.Option("--output", "-o", metavar="FILE.html", help="Write the page to FILE; - is standard output."),
+        FileRole.WRITTEN,
     ],
     given: OneInput,
     heads: Annotated[
