@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -24,7 +24,7 @@ from attnscan.cli.destination import (
 from attnscan.errors import nearest
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
-from attnscan.scan.options import ClusterOptions, Engine, OnLong, Predictive, ScanOptions
+from attnscan.scan.options import LARGEST, ClusterOptions, Engine, OnLong, Predictive, ScanOptions
 from attnscan.scoring.patterns import PATTERNS
 
 
@@ -68,6 +68,7 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     @wraps(command)
     def run(**given: Any) -> None:
         check_options(roles, given)
+        _check_numbers(given)
         built = {
             parameter: replace(default, **{name: given.pop(name) for name in names})
             for parameter, (default, names) in bundles.items()
@@ -76,6 +77,14 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]
     return run
+
+
+def _check_numbers(given: Mapping[str, Any]) -> None:
+    """Raises: typer.BadParameter for a number that no machine counts with; an option's own bounds let NaN through."""
+    for name, value in given.items():
+        if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
+            hint = f"'--{name.replace('_', '-')}'"
+            raise typer.BadParameter(f"{value} is not a number below 2**63", param_hint=hint)
 
 
 def pattern_name(name: str) -> str:

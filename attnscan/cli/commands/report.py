@@ -47,7 +47,11 @@ def report(
     size: Annotated[
         float | None,
         typer.Option(
-            "--size", metavar="MB", min=0.1, help="How large the page may be. [default: 2, or what --heads takes]"
+            "--size",
+            metavar="MB",
+            min=0.1,
+            max=10_000,
+            help="How large the page may be. [default: 2, or what --heads takes]",
         ),
     ] = None,
     threshold: Threshold = THRESHOLD,
