@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -136,8 +137,14 @@ def picture_format_of(path: Path) -> Picture:
 
 def check_pictures_can_be_drawn() -> None:
     """Raises: OutputError at once, not after the work, if there is nothing to draw with."""
+    logging.getLogger("matplotlib").addFilter(_is_of_the_picture)
     with needs("pictures need matplotlib", "plot"):
         import matplotlib  # noqa: F401
+
+
+def _is_of_the_picture(record: logging.LogRecord) -> bool:
+    """Whether matplotlib speaks of more than where it keeps its settings: without a home it takes another place."""
+    return not any(words in record.getMessage() for words in ("mkdir -p failed", "temporary cache directory"))
 
 
 def encoded(text: str) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -11,10 +10,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from attnscan.errors import OutputError
+from attnscan.inputs.descriptors import open_file
 
-_MAX_LINKS = 40  # as many as the system itself follows
 _MAX_NAME = 255  # bytes
-_OPEN_FILES = re.compile(r"/proc/\d+(/task/\d+)?/fd")
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -71,20 +69,14 @@ def descriptor(path: Path) -> int | None:
 
     Raises: OutputError if it is a descriptor of another process, or cannot be looked at.
     """
-    place = path
     with explained(path):
-        for _ in range(_MAX_LINKS):
-            parent = os.path.realpath(place.parent)
-            if place.name.isdecimal() and parent == os.path.realpath("/dev/fd"):  # all that there is without /proc
-                return int(place.name)
-            if place.name.isdecimal() and _OPEN_FILES.fullmatch(parent):
-                if not parent.startswith(f"{os.path.realpath('/proc/self')}/"):
-                    raise OutputError(f"{path} is a file that another process has open", "name the file itself")
-                return int(place.name)
-            if not place.is_symlink():
-                break
-            place = Path(parent, place.readlink())
-    return None
+        place = open_file(path)
+    if place is None:
+        return None
+    own = (os.path.realpath(each) for each in ("/proc/self", "/dev/fd"))
+    if not any(place.is_relative_to(each) for each in own):
+        raise OutputError(f"{path} is a file that another process has open", "name the file itself")
+    return int(place.name)
 
 
 def partial_of(path: Path) -> Path:
