@@ -35,7 +35,10 @@ PUBLIC = {"attnscan", "attnscan.__main__"}
 """The way in: these import from the top, and nothing imports them."""
 NO_TORCH = {
     *(f"attnscan.{name}" for name in ("safe_text", "errors", "__version__", "results", "views", "cli")),
-    *(f"attnscan.inputs.{name}" for name in ("pairs", "readers", "remote_files", "weights", "tokens", "vocabulary")),
+    *(
+        f"attnscan.inputs.{name}"
+        for name in ("pairs", "readers", "descriptors", "remote_files", "weights", "tokens", "vocabulary")
+    ),
     *(f"attnscan.model.{name}" for name in ("sources", "catalog")),
     *(f"attnscan.scoring.{name}" for name in ("patterns", "sums")),
     *(f"attnscan.scan.{name}" for name in ("options", "per_pair", "cluster.blocks", "cluster.pair_directory")),

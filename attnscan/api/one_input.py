@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
 from attnscan.api.given import explained, options_of
-from attnscan.errors import needs
+from attnscan.errors import OptionError, needs
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.weights import read_weights, weights_of
 from attnscan.results.classification import Classification
@@ -113,8 +113,11 @@ def page(
     `heads` are those whose weights it carries, by default as many as fit into `megabytes` (2, or any number if heads
     are named); with `neurons`, their queries and keys, too.
 
-    Raises: OptionError if the result's attention was not kept; SelectionError for heads that the model has not got.
+    Raises: OptionError if the result's attention was not kept, or no page has such a size; SelectionError for heads
+    that the model has not got.
     """
+    if megabytes is not None and not 0 < megabytes <= 10_000:
+        raise OptionError(f"megabytes is {megabytes}", "give more than 0, up to 10000")
     carried = None if heads is None else tuple(heads_named(heads, result.kept_attention().grid))
     size = int(megabytes * 1_000_000) if megabytes else SIZE if heads is None else None
     return page_of(result, PageOptions(carried, neurons, size))

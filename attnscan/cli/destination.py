@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.errors import OutputError, needs
-from attnscan.results.files import check_writable, write_file
+from attnscan.results.files import check_writable, descriptor, partial_of, write_file
 from attnscan.results.tables import Format, render, render_object
 from attnscan.views.pictures.look import Look, Picture
 
@@ -45,10 +47,21 @@ class Destination:
     def __post_init__(self) -> None:
         if self.path is not None:
             check_writable(self.path)
+            number = descriptor(self.path)
+            to_terminal = number is not None and os.isatty(number)
         elif sys.stdout is None:  # the shell's `>&-`
             raise OutputError("standard output is closed", "name a file with -o")
-        elif self.format == "parquet" and sys.stdout.isatty():
+        else:
+            to_terminal = sys.stdout.isatty()
+        if self.format == "parquet" and to_terminal:
             raise OutputError("Parquet is not for a terminal", "name a file: -o heads.parquet")
+
+    def for_part(self) -> Destination:
+        """Where what an interrupted run has goes: a file beside the one of the whole result; else the same place.
+
+        Raises: OutputError.
+        """
+        return self if self.path is None else replace(self, path=partial_of(self.path))
 
     def emit(
         self,
@@ -124,8 +137,14 @@ def picture_format_of(path: Path) -> Picture:
 
 def check_pictures_can_be_drawn() -> None:
     """Raises: OutputError at once, not after the work, if there is nothing to draw with."""
+    logging.getLogger("matplotlib").addFilter(_is_of_the_picture)
     with needs("pictures need matplotlib", "plot"):
         import matplotlib  # noqa: F401
+
+
+def _is_of_the_picture(record: logging.LogRecord) -> bool:
+    """Whether matplotlib speaks of more than where it keeps its settings: without a home it takes another place."""
+    return not any(words in record.getMessage() for words in ("mkdir -p failed", "temporary cache directory"))
 
 
 def encoded(text: str) -> bytes:

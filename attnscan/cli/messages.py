@@ -38,7 +38,8 @@ def reported() -> Iterator[None]:
         raise typer.Exit(1) from None
     except BrokenPipeError:
         # The reader has what it wanted. Standard output must not be flushed once more at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if sys.stdout is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise typer.Exit(0) from None
     except KeyboardInterrupt:
         say("interrupted")

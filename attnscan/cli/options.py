@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
@@ -13,6 +12,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 
 from attnscan.cli import completion
+from attnscan.cli.apart import FileRole, check_options, role_of
 from attnscan.cli.destination import (
     FORMATS,
     PICTURES,
@@ -24,7 +24,7 @@ from attnscan.cli.destination import (
 from attnscan.errors import nearest
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
-from attnscan.scan.options import ClusterOptions, Engine, OnLong, Predictive, ScanOptions
+from attnscan.scan.options import LARGEST, ClusterOptions, Engine, OnLong, Predictive, ScanOptions
 from attnscan.scoring.patterns import PATTERNS
 
 
@@ -39,7 +39,7 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     """The command as Typer reads it: where a parameter is a bundle, the bundle's fields stand in its place.
 
     Their defaults are those of the parameter's default or, without one, of the bundle's class. A field that the
-    command is `Without` keeps its default.
+    command is `Without` keeps its default. Before the command begins, `apart` checks the files that it was given.
 
     Raises: ValueError if two options have one name, or the command is without a field that the bundle has not.
     """
@@ -63,8 +63,12 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
         ]
         bundles[parameter.name] = default, names
 
+    roles = {option.name: role for option in options if (role := role_of(option.annotation)) is not None}
+
     @wraps(command)
     def run(**given: Any) -> None:
+        check_options(roles, given)
+        _check_numbers(given)
         built = {
             parameter: replace(default, **{name: given.pop(name) for name in names})
             for parameter, (default, names) in bundles.items()
@@ -73,6 +77,14 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]
     return run
+
+
+def _check_numbers(given: Mapping[str, Any]) -> None:
+    """Raises: typer.BadParameter for a number that no machine counts with; an option's own bounds let NaN through."""
+    for name, value in given.items():
+        if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
+            hint = f"'--{name.replace('_', '-')}'"
+            raise typer.BadParameter(f"{value} is not a number below 2**63", param_hint=hint)
 
 
 def pattern_name(name: str) -> str:
@@ -94,6 +106,7 @@ Model = Annotated[
         help="A hub id, a directory, or 'bundled'. "
         "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else the bundled model]",
     ),
+    FileRole.MODEL,
 ]
 Patterns = Annotated[
     list[str] | None,
@@ -132,6 +145,7 @@ class OneInput:
     weights: Annotated[
         Path | None,
         typer.Option("--weights", metavar="FILE.npz", help="Take saved attention weights instead of a model's."),
+        FileRole.READ,
     ] = None
 
     def check(self) -> None:
@@ -149,6 +163,7 @@ class PairFiles:
     pairs: Annotated[
         list[str] | None,
         typer.Option("--pairs", metavar="FILE", help="CSV, TSV, JSONL or Parquet, '-' for stdin; may be repeated."),
+        FileRole.READ,
     ] = None
     columns: Annotated[
         str | None, typer.Option("--columns", metavar="A[,B]", help="The columns that hold the sentences.")
@@ -257,7 +272,9 @@ class Where:
     ] = None
     csv: Annotated[bool, typer.Option("--csv", help="Short for --format csv.")] = False
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix."),
+        FileRole.WRITTEN,
     ] = None
 
     def destination(self, *, draws: bool = False) -> Destination:
@@ -278,13 +295,3 @@ class Where:
             check_pictures_can_be_drawn()
             return Destination(picture_format_of(self.output), self.output)
         return Destination(format_of(self.output), self.output)
-
-
-def check_apart(written: Sequence[Path | None], read: Sequence[Path | str | None] = ()) -> None:
-    """Raises: typer.BadParameter if a file that is to be written is named for something else, too."""
-    others = [os.path.realpath(path) for path in read if path is not None]
-    for path in written:
-        if path is not None and (place := os.path.realpath(path)) != os.path.realpath(os.devnull):
-            if place in others:
-                raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
-            others.append(place)

@@ -2,6 +2,7 @@
 
 pairs.py         pairs of sentences, and which columns of a file hold them
 readers.py       CSV, TSV, JSONL, text and Parquet files to rows
+descriptors.py   names of what is open already, such as /dev/stdin
 remote_files.py  globs, directories, S3, GCS and HDFS
 weights.py       saved attention weights, .npz, in and out
 tokens.py        how tokenizers write their tokens

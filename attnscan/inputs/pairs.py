@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from attnscan.errors import InputError, PairsError
+from attnscan.inputs.descriptors import open_file
 from attnscan.inputs.readers import STDIN, TEXT, Pick, Row, bad_record, rows, suffix_in
 
 COLUMNS = (
@@ -191,8 +192,8 @@ def _suffix_of(path: str) -> str:
         raise PairsError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", "check the path") from None
     if stat.S_ISDIR(mode):
         raise PairsError(f"{path} is a directory", "name a file in it")
-    if not Path(path.lower().removesuffix(".gz")).suffix and not stat.S_ISREG(mode):
-        return ""  # what a shell's <(command) is
+    if not Path(path.lower().removesuffix(".gz")).suffix and (not stat.S_ISREG(mode) or open_file(Path(path))):
+        return ""  # what a shell's <(command) is, and /dev/stdin
     return suffix_in(path)
 
 

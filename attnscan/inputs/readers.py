@@ -29,6 +29,8 @@ PARQUET = (".parquet", ".pq")
 _MAX_REREAD = 16 * MAX_BYTES  # of one file: else one of open quotes alone would take quadratic time
 _PARQUET_ROWS = 16  # a Parquet file of a kilobyte can repeat a long cell a million times
 _NO_TEXT = (
+    (b"\xff\xfe\0\0", "UTF-32", "save it as UTF-8"),  # begins as UTF-16 does
+    (b"\0\0\xfe\xff", "UTF-32", "save it as UTF-8"),
     (b"\xff\xfe", "UTF-16", "save it as UTF-8"),
     (b"\xfe\xff", "UTF-16", "save it as UTF-8"),
     (b"\x1f\x8b", "gzip", "unpack it first, or let its name end in .gz"),

@@ -11,6 +11,7 @@ import os
 import queue
 import re
 import shlex
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -54,10 +55,20 @@ def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
     """The model that `name` means, or without one the default: $ATTNSCAN_MODEL, BERT base, or the bundled one.
 
     A model that is named is never replaced by another. `hub` says whether the hub answers, if somebody knows.
-    Raises: ModelError if there is none.
+    Raises: ModelError if there is none, or no model can be loaded by this Python.
     """
+    check_docstrings()
     name = name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
     return _default(hub or hub_answers) if name is None else _named(name, hub or hub_answers)
+
+
+def check_docstrings() -> None:
+    """Raises: ModelError if Python strips docstrings: transformers builds classes from them, and we show our own."""
+    if sys.flags.optimize > 1:
+        raise ModelError(
+            "Python runs without docstrings (-OO), and transformers cannot be imported without them",
+            "unset PYTHONOPTIMIZE, or set it to 1",
+        )
 
 
 def _named(name: str, hub: Callable[[], bool]) -> Source:
@@ -81,6 +92,23 @@ def _named(name: str, hub: Callable[[], bool]) -> Source:
         f"the model {name} is neither a directory nor in the local cache, and the hub does not answer",
         "check the name and the network, or use --model bundled",
     )
+
+
+def directories_of(name: str | None) -> list[Path]:
+    """Where on this machine the files of the model that `name` means may lie, by name alone: the hub is not asked.
+
+    Of models of the hub that is the whole of the local cache, where links lead from one directory to another.
+    """
+    from huggingface_hub import constants
+
+    name = name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
+    places = [Path(constants.HF_HUB_CACHE), bundled_directory() if name in (None, BUNDLED) else None]
+    try:
+        if name is not None and (path := Path(name).expanduser()).is_dir():
+            places.append(path)
+    except (OSError, RuntimeError):  # what is wrong with it is said where it is opened
+        pass
+    return [place for place in places if place is not None]
 
 
 def _default(hub: Callable[[], bool]) -> Source:

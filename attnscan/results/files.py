@@ -1,23 +1,33 @@
-"""Files written whole or not at all."""
+"""Files written whole or not at all; what the shell has already opened is written to as it stands."""
 
 from __future__ import annotations
 
 import os
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from attnscan.errors import OutputError
+from attnscan.inputs.descriptors import open_file
+
+_MAX_NAME = 255  # bytes
 
 
 def write_file(path: Path, content: bytes) -> None:
     """Write a file whole or not at all: beside its place first, then renamed.
 
-    Raises: OutputError if that cannot be done; an older file of that name is then as it was.
+    Bytes for `/dev/stdout` and its like go to the open descriptor: the file behind it may hold more than ours.
+    Raises: OutputError if that cannot be done; an older file of that name is then as it was. BrokenPipeError if a
+    descriptor's reader has gone.
     """
     check_writable(path)
+    number = descriptor(path)
     with explained(path):
+        if number is not None:
+            _write_open(number, content)
+            return
         if path.exists() and not stat.S_ISREG(path.stat().st_mode):
             path.write_bytes(content)  # a pipe or a device: renaming over it would replace it
             return
@@ -51,11 +61,79 @@ def settle(beside: Path, path: Path) -> None:
     beside.replace(target)
 
 
+def descriptor(path: Path) -> int | None:
+    """The number of the open descriptor that a path stands for, such as 1 for `/dev/stdout`; None for all others.
+
+    `/dev/fd/7` is a link to the file that descriptor 7 was opened on. Whoever follows it to that file and renames
+    another over it undoes a redirection: what `>>` was to keep is lost.
+
+    Raises: OutputError if it is a descriptor of another process, or cannot be looked at.
+    """
+    with explained(path):
+        place = open_file(path)
+    if place is None:
+        return None
+    own = (os.path.realpath(each) for each in ("/proc/self", "/dev/fd"))
+    if not any(place.is_relative_to(each) for each in own):
+        raise OutputError(f"{path} is a file that another process has open", "name the file itself")
+    return int(place.name)
+
+
+def partial_of(path: Path) -> Path:
+    """Where a run that is interrupted leaves what it has: `heads.partial.csv` beside `heads.csv`.
+
+    What is no file of its own (a pipe, a device, a descriptor) takes it itself: nothing is replaced there.
+    Raises: OutputError.
+    """
+    if _is_stream(path):
+        return path
+    stem, suffix = path.stem, f".partial{path.suffix}"
+    while len(os.fsencode(stem + suffix)) > _MAX_NAME:
+        stem = stem[:-1]
+    return path.with_name(stem + suffix)
+
+
+def check_suffix(path: Path, suffix: str, option: str) -> None:
+    """Hold a file that an option writes to the suffix of its format; a pipe, a device or a descriptor needs none.
+
+    Raises: OutputError: a file by another suffix is likely one that was meant to be read.
+    """
+    if path.suffix.lower() != suffix and not _is_stream(path):
+        raise OutputError(f"{option} writes a {suffix} file, and {path} is not one", f"name it {path.stem}{suffix}")
+
+
+def _is_stream(path: Path) -> bool:
+    with explained(path):
+        return descriptor(path) is not None or (path.exists() and not stat.S_ISREG(path.stat().st_mode))
+
+
+def _write_open(number: int, content: bytes) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            stream.flush()  # what was said before comes before
+    with open(number, "wb", closefd=False) as file:
+        file.write(content)
+
+
+def _check_open(path: Path, number: int) -> None:
+    import fcntl  # wherever there are descriptors with names
+
+    try:
+        mode = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
+    except (OSError, OverflowError):
+        raise OutputError(f"cannot write {path}: it is not open", "open it, or name a file") from None
+    if mode == os.O_RDONLY:
+        raise OutputError(f"cannot write {path}: it is open for reading only", "name a file")
+
+
 def check_writable(path: Path) -> None:
     """Find out before a long run whether its result could be written.
 
     Raises: OutputError.
     """
+    if (number := descriptor(path)) is not None:
+        _check_open(path, number)
+        return
     with explained(path):
         parent = path.resolve().parent
         if path.is_dir():
@@ -73,6 +151,8 @@ def explained(path: Path) -> Iterator[None]:
     """What the system refuses becomes an OutputError; a loop of links is a RuntimeError before Python 3.13."""
     try:
         yield
+    except BrokenPipeError:  # its reader has what it wanted
+        raise
     except (OSError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
         raise OutputError(f"cannot write {path}: {why}", "choose another place with -o") from None

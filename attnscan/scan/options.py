@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Literal, TypedDict, get_args
 
 from attnscan.errors import OptionError, nearest
@@ -15,6 +16,8 @@ from attnscan.scoring.patterns import PATTERNS, Pattern, PatternLike
 Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
 Engine = Literal["local", "ray"]
+LARGEST = 2**63 - 1
+"""The largest number that an option takes: what counts in a tensor, and seeds of every generator hold it."""
 
 
 @dataclass(frozen=True)
@@ -56,10 +59,22 @@ class ScanOptions:
                 either = f"give {', '.join(known[:-1])} or {known[-1]}"
                 raise OptionError(f"there is no {name} {value!r}", nearest(str(value), known, either))
         for name, least in _LEAST.items():
-            if (value := getattr(self, name)) is not None and value < least:
-                raise OptionError(f"{name} is {value}", f"give {least} or more")
+            check_number(name, getattr(self, name), least)
         if not 0 <= self.threshold <= 1:
             raise OptionError(f"threshold is {self.threshold}", "give 0 to 1")
+
+
+def check_number(name: str, value: int | None, least: int) -> None:
+    """Hold an option that counts something, or a seed, to whole numbers that the machine holds; None is for none.
+
+    Raises: OptionError.
+    """
+    if value is None:
+        return
+    if not isinstance(value, Integral) or isinstance(value, bool) or value > LARGEST:
+        raise OptionError(f"{name} is {value}", f"give a whole number from {least} to {LARGEST}")
+    if value < least:
+        raise OptionError(f"{name} is {value}", f"give {least} or more")
 
 
 _CHOICES = {
@@ -105,3 +120,8 @@ class ClusterOptions:
     """CPU cores of a worker."""
     block_pairs: int = 1024
     """The pairs that a worker scores at a time, and that are scored again where one dies."""
+
+    def __post_init__(self) -> None:
+        """Raises: OptionError for a value that there is not."""
+        for name in ("workers", "worker_cpus", "block_pairs"):
+            check_number(name, getattr(self, name), 1)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OutputError, PairsError, needs
-from attnscan.results.files import begun, explained, settle
+from attnscan.results.files import begun, check_suffix, descriptor, explained, partial_of, settle
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
@@ -44,14 +44,16 @@ _PART = re.compile(r"[a-z0-9-]{1,40}")
 class PerPairWriter:
     """Writes the file as the pairs come; it gets its name when it is whole.
 
-    Raises: OutputError if it cannot be written, is no regular file, or pyarrow is not installed.
+    Raises: OutputError if it cannot be written, is no regular file or not called one of Parquet, or pyarrow is not
+    installed.
     """
 
     def __init__(self, path: Path, patterns: Sequence[str]) -> None:
         self._path, self._patterns = path, list(patterns)
         _, self._parquet = _pyarrow()
-        if path.exists() and not path.is_file():
+        if descriptor(path) is not None or (path.exists() and not path.is_file()):
             raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
+        check_suffix(path, ".parquet", "--per-pair")
         with explained(path):
             self._beside = begun(path)
         self._writer: Any = None
@@ -67,13 +69,13 @@ class PerPairWriter:
                 self._writer = self._parquet.ParquetWriter(self._beside, table.schema)
             self._writer.write_table(table)
 
-    def finish(self, signature: Signature, grid: tuple[int, int]) -> None:
-        """Add what the file has to say of itself, and give it its name."""
+    def finish(self, signature: Signature, grid: tuple[int, int], *, whole: bool = True) -> None:
+        """Add what the file has to say of itself, and give it its name, or that of `partial_of`."""
         with explained(self._path):
             if self._writer is not None:
                 self._writer.add_key_value_metadata(_about(signature, self._patterns, grid))
                 self._writer.close()
-                settle(self._beside, self._path)
+                settle(self._beside, self._path if whole else partial_of(self._path))
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         with suppress(OSError):  # a full disk, which is then what ended the run

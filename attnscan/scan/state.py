@@ -21,7 +21,7 @@ import numpy as np
 
 from attnscan.errors import StateError
 from attnscan.inputs.pairs import Pair
-from attnscan.results.files import write_file
+from attnscan.results.files import descriptor, write_file
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import hashed
 from attnscan.results.terms import Scored
@@ -155,7 +155,7 @@ def held(path: Path) -> Iterator[None]:
 
     target = path.resolve()  # through a link: both names mean one file
     try:
-        if target.exists() and not stat.S_ISREG(target.stat().st_mode):
+        if descriptor(path) is not None or (target.exists() and not stat.S_ISREG(target.stat().st_mode)):
             raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
         beside = target.with_name(f".{target.name}.lock")
         lock = FileLock(beside)

@@ -223,19 +223,21 @@ class TestWeights:
 class TestOutput:
     """All of it is found out before the work."""
 
-    @pytest.mark.parametrize("option", ["--output", "--save-weights"])
+    @pytest.mark.parametrize(("option", "suffix"), [("--output", ".csv"), ("--save-weights", ".npz")])
     @pytest.mark.parametrize(
         ("name", "words"),
         [
-            ("missing/out.csv", "there is no directory"),
-            ("directory.csv", "is a directory"),
-            ("a" * 252 + ".csv", "File name too long"),
+            ("missing/out", "there is no directory"),
+            ("directory", "is a directory"),
+            ("a" * 252, "File name too long"),
         ],
     )
-    def test_an_unwritable_place(self, toy: Path, tmp_path: Path, option: str, name: str, words: str) -> None:
-        (tmp_path / "directory.csv").mkdir()
-        assert words in refusal("classify", "the cat", "--model", toy, option, tmp_path / name)
-        assert list(tmp_path.iterdir()) == [tmp_path / "directory.csv"]
+    def test_an_unwritable_place(
+        self, toy: Path, tmp_path: Path, option: str, suffix: str, name: str, words: str
+    ) -> None:
+        (tmp_path / f"directory{suffix}").mkdir()
+        assert words in refusal("classify", "the cat", "--model", toy, option, tmp_path / (name + suffix))
+        assert list(tmp_path.iterdir()) == [tmp_path / f"directory{suffix}"]
 
     def test_a_suffix_that_says_nothing(self, weights: Path, tmp_path: Path) -> None:
         line = refusal("classify", "--weights", weights, "-o", tmp_path / "heads.xlsx")

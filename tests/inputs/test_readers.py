@@ -259,6 +259,8 @@ class TestBadFiles:
             (b'"text"x,y\na\n', "is not sound CSV"),
             (b'"text\na\n', "is not sound CSV"),
             ("text\na\n".encode("utf-16"), "is UTF-16"),
+            ("text\na\n".encode("utf-32"), "is UTF-32"),
+            (b"\0\0\xfe\xff" + "text\na\n".encode("utf-32-be"), "is UTF-32"),
             (b"text\ra\r", "is not sound CSV: new-line character"),
             (gzipped(b"text\na\n"), "is gzip"),
         ],

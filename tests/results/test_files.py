@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from devices import FULL
 
 from attnscan.cli.destination import Destination
 from attnscan.errors import OutputError
-from attnscan.results.files import check_writable, write_file
+from attnscan.results.files import check_writable, descriptor, partial_of, write_file
 
 not_as_root = pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
 
@@ -157,6 +158,97 @@ class TestLinksAndDevices:
         null = Path(os.devnull)
         write_file(null, b"new")
         assert null.is_char_device()
+
+
+@pytest.fixture(params=["truncated", "appended"])
+def log(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Path, int]]:
+    """A file that the shell opened with `>` or `>>`, one line in it, and its descriptor."""
+    path = tmp_path / "log.csv"
+    path.write_bytes(b"kept\n" if request.param == "appended" else b"")
+    with path.open("ab" if request.param == "appended" else "wb") as file:
+        os.write(file.fileno(), b"" if request.param == "appended" else b"kept\n")
+        yield path, file.fileno()
+
+
+class TestDescriptors:
+    @pytest.mark.parametrize(
+        "place", ["/dev/fd/{}", "/proc/self/fd/{}", "/proc/thread-self/fd/{}", "/proc/{pid}/fd/{}"]
+    )
+    @pytest.mark.parametrize("by_link", [False, True])
+    def test_what_stands_in_the_file_behind_is_kept(
+        self, log: tuple[Path, int], tmp_path: Path, place: str, by_link: bool
+    ) -> None:
+        path, number = log
+        named = Path(place.format(number, pid=os.getpid()))
+        if not named.parent.is_dir():
+            pytest.skip(f"no {named.parent}")
+        if by_link:
+            (tmp_path / "chain").symlink_to(named)
+            named = tmp_path / "link.csv"
+            named.symlink_to("chain")
+        before = path.stat().st_ino
+        write_file(named, b"new\n")
+        write_file(named, b"more\n")
+        assert path.read_bytes() == b"kept\nnew\nmore\n"
+        assert path.stat().st_ino == before
+
+    @pytest.mark.parametrize(("name", "number"), [("/dev/stdin", 0), ("/dev/stdout", 1), ("/dev/stderr", 2)])
+    def test_the_standard_ones_have_names(self, name: str, number: int) -> None:
+        assert descriptor(Path(name)) == number
+
+    @pytest.mark.parametrize("name", ["7", "fd/7", "/dev/null", "/dev/fd", "/dev/fd/seven", "/proc/self/stat"])
+    def test_no_other_path_is_one(self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.chdir(tmp_path)
+        assert descriptor(Path(name)) is None
+
+    def test_what_is_not_open_is_refused_before_the_work(self, file: Path) -> None:
+        file.write_bytes(b"old")
+        for number in ("987", "9" * 30):
+            with pytest.raises(OutputError, match="it is not open"):
+                check_writable(Path("/dev/fd", number))
+        with file.open("rb") as opened:
+            named = Path("/dev/fd", str(opened.fileno()))
+            assert descriptor(named) == opened.fileno()
+            with pytest.raises(OutputError, match="for reading only"):
+                check_writable(named)
+
+    def test_a_reader_that_has_gone_is_told_as_such(self) -> None:
+        reader, writer = os.pipe()
+        os.close(reader)
+        with pytest.raises(BrokenPipeError):
+            write_file(Path("/dev/fd", str(writer)), b"x" * 100_000)
+        os.close(writer)
+
+    @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="no /proc")
+    def test_a_file_of_another_process_is_refused(self, log: tuple[Path, int]) -> None:
+        path, number = log
+        with subprocess.Popen(["sleep", "60"], stdout=number) as other:
+            assert "another process" in refusal(Path(f"/proc/{other.pid}/fd/1"))
+            other.kill()
+        assert path.read_bytes() == b"kept\n"
+
+
+class TestParts:
+    @pytest.mark.parametrize(
+        ("name", "part"),
+        [
+            ("heads.csv", "heads.partial.csv"),
+            ("two.dots.parquet", "two.dots.partial.parquet"),
+            ("heads", "heads.partial"),
+            ("a" * 251 + ".csv", "a" * 243 + ".partial.csv"),
+            ("😀" * 62 + ".csv", "😀" * 60 + ".partial.csv"),
+        ],
+    )
+    def test_a_file_that_is_not_whole_has_another_name(self, tmp_path: Path, name: str, part: str) -> None:
+        path = tmp_path / name
+        path.write_bytes(b"whole")
+        assert partial_of(path) == tmp_path / part
+        write_file(partial_of(path), b"a part")
+        assert path.read_bytes() == b"whole"
+
+    def test_a_device_and_a_descriptor_take_it_themselves(self, log: tuple[Path, int]) -> None:
+        for path in (Path(os.devnull), Path("/dev/fd", str(log[1]))):
+            assert partial_of(path) == path
 
 
 class TestRefused:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnscan.cli.apart import FileRole
 from attnscan.cli.options import (
     OneInput,
     Patterns,
@@ -15,11 +16,10 @@ from attnscan.cli.options import (
     Where,
     Without,
     WithoutDelimiters,
-    check_apart,
     flattened,
 )
 from attnscan.cli.session import classified
-from attnscan.results.files import check_writable, write_file
+from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.terms import THRESHOLD
 
 if TYPE_CHECKING:
@@ -46,16 +46,18 @@ def classify(
     scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
     where: Where,
     save_weights: Annotated[
-        Path | None, typer.Option("--save-weights", metavar="FILE.npz", help="Save the attention weights as well.")
+        Path | None,
+        typer.Option("--save-weights", metavar="FILE.npz", help="Save the attention weights as well."),
+        FileRole.WRITTEN,
     ] = None,
 ) -> None:
     given.check()
     if given.weights is not None and save_weights is not None:
         raise typer.BadParameter("--weights has nothing to save")
-    check_apart([where.output, save_weights], [given.weights])
     destination = where.destination()
     options = scan.options(model=given.model, threshold=threshold)
     if save_weights is not None:
+        check_suffix(save_weights, ".npz", "--save-weights")
         check_writable(save_weights)
     result = classified(given, options, keep=save_weights is not None)
     if save_weights is not None:

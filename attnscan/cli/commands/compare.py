@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from attnscan.cli.apart import FileRole
 from attnscan.cli.messages import counter
 from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where, Without, flattened
 from attnscan.cli.session import Passes, chosen, opened, tell
@@ -21,8 +22,10 @@ EXAMPLES = (
 @flattened
 def compare(
     *,
-    model_a: Annotated[str, typer.Argument(metavar="MODEL_A", help="A hub id, a directory, or 'bundled'.")],
-    model_b: Annotated[str, typer.Argument(metavar="MODEL_B", help="Another, such as A fine-tuned.")],
+    model_a: Annotated[
+        str, typer.Argument(metavar="MODEL_A", help="A hub id, a directory, or 'bundled'."), FileRole.MODEL
+    ],
+    model_b: Annotated[str, typer.Argument(metavar="MODEL_B", help="Another, such as A fine-tuned."), FileRole.MODEL],
     match: Annotated[
         Match, typer.Option("--match", help="Hold heads of one place against each other, or the most alike.")
     ] = "place",

@@ -16,7 +16,6 @@ from attnscan.cli.options import (
     Token,
     Where,
     Without,
-    check_apart,
     flattened,
     pattern_name,
 )
@@ -76,7 +75,6 @@ def explain(
         raise typer.BadParameter("--token is a token of one input: give its sentence")
     if pattern == "predictive" and (a is None or scan.predictive == "off"):
         raise typer.BadParameter("predictive is explained by one input: give its sentence, and --predictive auto")
-    check_apart([where.output], files.paths)
     destination = where.destination()
     query = None
     if a is not None:

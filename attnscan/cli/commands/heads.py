@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.messages import counter, progress, say
 from attnscan.cli.options import (
     ClusterChoices,
@@ -19,17 +20,17 @@ from attnscan.cli.options import (
     Where,
     Without,
     WithoutDelimiters,
-    check_apart,
     flattened,
 )
 from attnscan.cli.session import Passes, chosen, opened, tell
-from attnscan.results.files import check_writable
+from attnscan.results.files import check_writable, partial_of
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.patterns import PATTERNS
 
 if TYPE_CHECKING:
     from attnscan.inputs.pairs import Record
     from attnscan.results.ranking import Ranking
+    from attnscan.results.scores import FloatArray
     from attnscan.scan.per_pair import PerPairWriter
     from attnscan.scan.scanner import Scanner
 
@@ -54,14 +55,19 @@ def heads(
     ] = False,
     scan: Annotated[ScanChoices, Without("truncate")],
     state: Annotated[
-        Path | None, typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them.")
+        Path | None,
+        typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them."),
+        FileRole.WRITTEN,
     ] = None,
     per_pair: Annotated[
         Path | None,
         typer.Option("--per-pair", metavar="FILE.parquet", help="Write every pair's scores; on Ray, a directory."),
+        FileRole.WRITTEN,
     ] = None,
     from_file: Annotated[
-        Path | None, typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote.")
+        Path | None,
+        typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote."),
+        FileRole.READ,
     ] = None,
     on: ClusterChoices,
     where: Where,
@@ -79,11 +85,12 @@ def heads(
         raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
     if cluster is not None and state is not None:
         raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
-    check_apart([state, per_pair, where.output], [*files.paths, from_file])
+    parts = _parts(per_pair, where.output) if cluster is None and from_file is None else {}
+    check_apart(parts.values(), [*files.paths, state, per_pair, where.output])
     destination = where.destination()
     asked = tuple(known for known in PATTERNS if not pattern or known.id in pattern)
     options = scan.options(on_long=files.on_long, patterns=asked, split=split)
-    for path in (state, per_pair if cluster is None else None):
+    for path in (state, per_pair if cluster is None else None, *parts.values()):
         if path is not None:
             check_writable(path)
     interrupted = False
@@ -100,12 +107,19 @@ def heads(
     shown = top or (10 if pattern else 5)
     from attnscan.views.terminal.ranking import ranking_view
 
-    destination.emit(
+    (destination.for_part() if interrupted else destination).emit(
         lambda: result.to_frame(names, top, without_delimiters=without_delimiters),
         lambda width: ranking_view(result, names, shown, width, without_delimiters),
     )
     if interrupted:
+        for path, part in parts.items():
+            say(f"what is done is in {part}, and {path} is untouched")
         raise typer.Exit(130)
+
+
+def _parts(*written: Path | None) -> dict[Path, Path]:
+    """Where an interrupted scan leaves what it has, for each file of a whole one. Raises: OutputError."""
+    return {path: part for path in written if path is not None and (part := partial_of(path)) != path}
 
 
 def _warn_of_few(result: Ranking, names: Sequence[str]) -> None:
@@ -129,8 +143,8 @@ def _ranked(
 
     with (
         held(state_file) if state_file else nullcontext(),
-        opened(options, source) as scanner,
         PerPairWriter(per_pair, ids) if per_pair else nullcontext() as writer,
+        opened(options, source) as scanner,
     ):
         result, interrupted = _scanned(scanner, records, passes, state_file, writer)
     tell(result.signature, bad=passes.bad)
@@ -145,7 +159,8 @@ def _scanned(
     from attnscan.scan.stream import unseen
 
     state, interrupted, saved = ScanState(), False, time.monotonic()
-    on_pairs = None if writer is None else writer.write
+    own: list[tuple[Sequence[int], Mapping[str, FloatArray]]] = []  # of pairs that no state counts yet
+    on_pairs = None if writer is None else lambda *pairs: own.append(pairs)
     try:
         if state_file is not None and state_file.exists():
             state = load_state(state_file, scanner)
@@ -156,6 +171,8 @@ def _scanned(
         ):
             for after in states:
                 state = after
+                if writer is not None:
+                    _write_own(writer, own)
                 if state_file is not None and time.monotonic() - saved > _SAVE_EVERY:
                     save_state(state_file, state, scanner)
                     saved = time.monotonic()
@@ -168,10 +185,17 @@ def _scanned(
     if state_file is not None and state.sums.any is not None:
         save_state(state_file, state, scanner)
     with progress("pairs asked for predictive words") as report:
-        result = state.finish(scanner, report, on_pairs, predictive=not interrupted)
+        result = state.finish(scanner, report, None if writer is None else writer.write, predictive=not interrupted)
     if writer is not None:
-        writer.finish(result.signature, result.scores.grid)
+        writer.finish(result.signature, result.scores.grid, whole=not interrupted)
     return result, interrupted
+
+
+def _write_own(writer: PerPairWriter, own: list[tuple[Sequence[int], Mapping[str, FloatArray]]]) -> None:
+    """Write the sums of pairs, and forget them: a file of a part holds just the pairs that its ranking counts."""
+    for numbers, sums in own:
+        writer.write(numbers, sums)
+    own.clear()
 
 
 def _ranked_on(cluster: ClusterOptions, files: PairFiles, options: ScanOptions, per_pair: Path | None) -> Ranking:

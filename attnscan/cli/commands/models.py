@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
+from attnscan.cli.apart import FileRole
 from attnscan.cli.destination import Destination
 from attnscan.cli.options import DeviceOption, Where, flattened
 from attnscan.model import sources
@@ -33,6 +34,7 @@ def models(
             help="A hub id, a directory, or 'bundled', to be looked into.",
             show_default=False,
         ),
+        FileRole.MODEL,
     ] = None,
     device: DeviceOption = "auto",
     where: Where,

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from attnscan.cli import completion
+from attnscan.cli.apart import FileRole
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, WithoutDelimiters, flattened
 from attnscan.cli.session import classified
@@ -25,7 +26,9 @@ Kind = Literal["map", "scores", "head", "layers"]
 @flattened
 def plot(
     *,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The picture: .svg, .pdf or .png.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", metavar="FILE", help="The picture: .svg, .pdf or .png."), FileRole.WRITTEN
+    ],
     kind: Annotated[
         Kind,
         typer.Option(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,11 +10,12 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.destination import write_stdout
+from attnscan.cli.apart import FileRole
+from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, flattened
 from attnscan.cli.session import classified
-from attnscan.results.files import check_writable, write_file
+from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
 
@@ -27,7 +29,9 @@ EXAMPLES = (
 def report(
     *,
     output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="FILE.html", help="Write the page to FILE; - is standard output.")
+        Path,
+        typer.Option("--output", "-o", metavar="FILE.html", help="Write the page to FILE; - is standard output."),
+        FileRole.WRITTEN,
     ],
     given: OneInput,
     heads: Annotated[
@@ -43,7 +47,11 @@ def report(
     size: Annotated[
         float | None,
         typer.Option(
-            "--size", metavar="MB", min=0.1, help="How large the page may be. [default: 2, or what --heads takes]"
+            "--size",
+            metavar="MB",
+            min=0.1,
+            max=10_000,
+            help="How large the page may be. [default: 2, or what --heads takes]",
         ),
     ] = None,
     threshold: Threshold = THRESHOLD,
@@ -51,9 +59,12 @@ def report(
 ) -> None:
     given.check()
     to_stdout = str(output) == "-"
-    if to_stdout and sys.stdout.isatty():
+    number = None if to_stdout else descriptor(output)
+    if to_stdout:
+        Destination("table")  # says so if there is no standard output
+    if sys.stdout.isatty() if to_stdout else number is not None and os.isatty(number):
         raise typer.BadParameter("a page is not for a terminal: -o page.html")
-    if not to_stdout and output.suffix.lower() not in (".html", ".htm"):
+    if not to_stdout and number is None and output.suffix.lower() not in (".html", ".htm"):
         raise typer.BadParameter(f"a page is HTML, and {output} is not called so: -o {output.stem}.html")
     if not to_stdout:
         check_writable(output)

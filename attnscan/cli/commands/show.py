@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.options import OneInput, ScanChoices, Token, Where, Without, check_apart, flattened
+from attnscan.cli.options import OneInput, ScanChoices, Token, Where, Without, flattened
 from attnscan.cli.session import classified
 from attnscan.results.heads import check_heads_are_named, heads_named, token_named
 from attnscan.results.terms import Sentence
@@ -52,7 +52,6 @@ def show(
 ) -> None:
     given.check()
     check_heads_are_named(heads)
-    check_apart([where.output], [given.weights])
     destination = where.destination()
     result = classified(given, scan.options(model=given.model), keep=True)
     from attnscan.results.head_weights import HeadWeights, tokens_within

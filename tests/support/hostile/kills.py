@@ -22,6 +22,7 @@ from pathlib import Path
 from attnscan.cli.app import main
 from attnscan.cli.commands import heads
 from attnscan.inputs.pairs import shipped_pairs
+from attnscan.results.files import partial_of
 from attnscan.scan import stream as windows
 from attnscan.scan.per_pair import rank_file
 
@@ -69,7 +70,7 @@ class Scene:
 
     def clear(self) -> None:
         """Remove what runs have written."""
-        for path in (self.state, self.table, self.scores, *self.hidden()):
+        for path in (self.state, self.table, partial_of(self.table), self.scores, *self.hidden()):
             path.unlink(missing_ok=True)
 
     def hidden(self) -> list[Path]:
@@ -170,7 +171,8 @@ def interrupted_twice(scene: Scene, draw: random.Random) -> bool:
     first, second = draw.uniform(0.05, scene.seconds), draw.choice((0.0, 0.002, 0.02))
     ended = scene.run(scene.resumable, [(first, signal.SIGINT), (second, signal.SIGINT)])
     assert ended.status in (130, 0) and ended.calm, ended
-    scene.table.unlink(missing_ok=True)  # of the pairs up to there
+    scene.check_files()
+    scene.table.unlink(missing_ok=True)
     scene.goes_on()
     return ended.status != 0
 

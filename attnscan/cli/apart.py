@@ -1,0 +1,124 @@
+"""Which files a run reads and writes: none is written over another, over what is read, or over the model's own.
+
+Every option that names a file says its role in its annotation, and `flattened` has them all checked before the command
+begins. Files are told apart by what they are, so links, descriptors and redirections count too.
+Does not handle: files on remote stores, which no command writes.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum, auto
+from glob import glob
+from pathlib import Path
+from typing import Any, get_args
+
+import typer
+
+from attnscan.model.sources import directories_of
+
+
+class FileRole(Enum):
+    """What a run does with the file or the model that an option names."""
+
+    READ = auto()
+    WRITTEN = auto()
+    MODEL = auto()
+
+
+def role_of(annotation: object) -> FileRole | None:
+    """The role that stands in an option's annotation."""
+    return next((mark for mark in get_args(annotation) if isinstance(mark, FileRole)), None)
+
+
+def check_options(roles: Mapping[str, FileRole], given: Mapping[str, Any]) -> None:
+    """Check what a command was given by the roles of its options.
+
+    Raises: typer.BadParameter if a file would be written over another one.
+    """
+    named: dict[FileRole, list[Any]] = {role: [] for role in FileRole}
+    for name, role in roles.items():
+        named[role] += given[name] if isinstance(given[name], list) else [given[name]]
+    check_apart(named[FileRole.WRITTEN], named[FileRole.READ])
+    if "output" in roles and given["output"] is None:
+        _check_not_stdout(named[FileRole.WRITTEN])
+    _check_not_of_models(named[FileRole.WRITTEN], named[FileRole.MODEL])
+
+
+def check_apart(written: Iterable[Path | None], read: Iterable[Path | str | None] = ()) -> None:
+    """Raises: typer.BadParameter if a file that is to be written is named for something else, too."""
+    files = [path for path in written if path is not None and not _is_null(path)]
+    taken = {_identity(path) for name in read if name is not None for path in _files_of(name)} if files else set()
+    for path in files:
+        if (place := _identity(path)) in taken:
+            raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
+        taken.add(place)
+
+
+def _check_not_stdout(written: Iterable[Path | None]) -> None:
+    """Raises: typer.BadParameter if something else goes where the result goes without -o."""
+    try:
+        result = _key(os.fstat(1))
+    except OSError:  # there is no standard output
+        return
+    for path in written:
+        if path is not None and not _is_null(path) and _identity(path) == result:
+            raise typer.BadParameter(f"{path} is standard output, and the result goes there too: name its file with -o")
+
+
+def _check_not_of_models(written: Iterable[Path | None], models: Iterable[str | None]) -> None:
+    """Raises: typer.BadParameter if a file that is there, and would be overwritten, is a model's own."""
+    there = [path for path in written if path is not None and stat.S_ISREG(_mode(path))]
+    directories = [directory for name in models for directory in directories_of(name)] if there else []
+    for path in there:
+        for directory in directories:
+            inside = Path(os.path.realpath(path)).is_relative_to(os.path.realpath(directory))
+            if inside or any(file.samefile(path) for file in _linked(directory)):
+                raise typer.BadParameter(
+                    f"{path} is a file in the model's directory, and would be overwritten: name another"
+                )
+
+
+def _linked(directory: Path) -> Iterator[Path]:
+    """The files that a model's directory has as links to elsewhere, such as its weights."""
+    for pattern in ("*", "*/*"):
+        yield from (path for path in directory.glob(pattern) if path.is_symlink() and path.is_file())
+
+
+def _files_of(name: Path | str) -> Iterator[Path]:
+    """The files on this machine that a name of something to read stands for: on a cluster it may stand for many."""
+    if name == "-":
+        yield Path("/dev/stdin")
+        return
+    path = str(name).removeprefix("file://")
+    yield Path(path)
+    if stat.S_ISDIR(mode := _mode(Path(path))):
+        yield from Path(path).rglob("*")
+    elif not mode:
+        yield from map(Path, glob(path, recursive=True))  # noqa: PTH207 (it may be absolute)
+
+
+def _mode(path: Path) -> int:
+    """What is there, by its mode; 0 for nothing, and for what cannot be: that is refused where it is opened."""
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return 0
+
+
+def _identity(path: Path) -> object:
+    """What two names of one file share: its number on its disk, or the place where it is to be."""
+    try:
+        return _key(path.stat())
+    except OSError:  # it is not there yet
+        return os.path.realpath(path)
+
+
+def _key(status: os.stat_result) -> tuple[int, int]:
+    return status.st_dev, status.st_ino
+
+
+def _is_null(path: Path) -> bool:
+    return os.path.realpath(path) == os.path.realpath(os.devnull)
