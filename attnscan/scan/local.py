@@ -76,7 +76,7 @@ class ScanState:
         sums, seen = self.sums, self.seen
         if predictive and scanner.measure is not None:
             sums += predictive_sums(scanner, seen.sample, report, on_pairs)
-        return sums.ranking(scanner.signature(seen), split=scanner.options.split)
+        return sums.ranking(scanner.signature(seen, fingerprint=True), split=scanner.options.split)
 
 
 def scan(
