@@ -63,6 +63,23 @@ def lose_no_interrupt() -> None:
 
 
 @contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let a Ctrl-C wait until several steps are done that belong together: all of them, or none."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield  # it is ignored, or comes to another thread
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
+
+
+@contextmanager
 def counter(what: str, total: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
     """How many are done, how fast, and the time left where the total is known; on a terminal's standard error alone."""
     if not sys.stderr.isatty():

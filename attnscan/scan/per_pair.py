@@ -55,13 +55,26 @@ class PerPairWriter:
         with explained(path):
             self._beside = begun(path)
         self._writer: Any = None
+        self._held: list[pa.Table] = []
 
     def __enter__(self) -> PerPairWriter:
         return self
 
     def write(self, pairs: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
         """Add some pairs. Shape: each of `sums` is [pair, layer, head, pattern]."""
-        table = pair_table(pairs, sums, self._patterns)
+        self._add(pair_table(pairs, sums, self._patterns))
+
+    def hold(self, pairs: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
+        """Keep some pairs in memory until `write_held`; without that, they never come into the file."""
+        self._held.append(pair_table(pairs, sums, self._patterns))
+
+    def write_held(self) -> None:
+        """Add the pairs that were held."""
+        for table in self._held:
+            self._add(table)
+        self._held.clear()
+
+    def _add(self, table: pa.Table) -> None:
         with explained(self._path):
             if self._writer is None:
                 self._writer = self._parquet.ParquetWriter(self._beside, table.schema)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.messages import counter, progress, say
+from attnscan.cli.messages import counter, progress, say, undisturbed
 from attnscan.cli.options import (
     ClusterChoices,
     PairFiles,
@@ -145,7 +145,7 @@ def _scanned(
     from attnscan.scan.stream import unseen
 
     state, interrupted, saved = ScanState(), False, time.monotonic()
-    on_pairs = None if writer is None else writer.write
+    on_pairs = None if writer is None else writer.hold
     try:
         if state_file is not None and state_file.exists():
             state = load_state(state_file, scanner)
@@ -155,7 +155,10 @@ def _scanned(
             closing(scan(scanner, rest, state, passes.on_bad, on_pairs, count)) as states,
         ):
             for after in states:
-                state = after
+                with undisturbed():  # so that the file holds the pairs that are counted, and no others
+                    if writer is not None:
+                        writer.write_held()
+                    state = after
                 if state_file is not None and time.monotonic() - saved > _SAVE_EVERY:
                     save_state(state_file, state, scanner)
                     saved = time.monotonic()
@@ -168,7 +171,8 @@ def _scanned(
     if state_file is not None and state.sums.any is not None:
         save_state(state_file, state, scanner)
     with progress("pairs asked for predictive words") as report:
-        result = state.finish(scanner, report, on_pairs, predictive=not interrupted)
+        on_asked = None if writer is None else writer.write
+        result = state.finish(scanner, report, on_asked, predictive=not interrupted)
     if writer is not None:
         writer.finish(result.signature, result.scores.grid)
     return result, interrupted
