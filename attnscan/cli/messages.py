@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from attnscan.errors import AttnscanError
+from attnscan.safe_text import plain
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -25,7 +26,7 @@ def say(line: str) -> None:
     """Tell the user something; nothing if there is nothing to tell, or standard error takes no more."""
     if line:
         with suppress(OSError):  # a full disk or a closed pipe: no reason to lose the result
-            typer.echo(f"attnscan: {line}", err=True)
+            typer.echo(f"attnscan: {plain(line)}", err=True)
 
 
 @contextmanager
