@@ -98,8 +98,9 @@ def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
 
     def read_state(path: Path) -> Any:
         loaded: ScanState = load_state(path, scanner)
-        assert loaded.sums is not None
-        return loaded.seen, loaded.sums.every_key.total.tolist(), loaded.sums.words
+        told = loaded.sums.told
+        assert told is not None
+        return loaded.seen, told.every_key.total.tolist(), told.words
 
     yield Kind("state.json", lambda path: save_state(path, state, scanner), read_state, True)
     yield Kind("scores.parquet", write, lambda path: rank_file(path).to_frame().to_csv(), False)

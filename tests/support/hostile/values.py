@@ -22,6 +22,13 @@ def strings(value: Any) -> list[str]:
     return [f"{OBEYED}{value}", f"{value}{OBEYED}"] if isinstance(value, str) else []
 
 
+def of_other_types(value: Any) -> list[Any]:
+    """Values of every type but for those that are like it, and of sizes that nobody has."""
+    numbers, texts = (None, True, 0, -1, 7, 1.5, float("nan"), 1e308, 10**30), ("", "x", "x" * 100_000)
+    every = (*numbers, *texts, [], [1], [[]], {}, {"a": 1})
+    return [other for other in every if type(other) is not type(value) or other != value]
+
+
 def _places(data: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     yield place
     inside = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
