@@ -145,7 +145,7 @@ def predictive_sums(
             report(len(helps), len(sample))
     asked = zip(inputs, helps, strict=True)
     how = {"on_pairs": on_pairs, "only": ["predictive"]}
-    return reduce(add, (_summed(scanner, [one], helps=[own], **how) for one, own in asked))
+    return reduce(add, (_summed(scanner, [one], helps=[own], **how) for one, own in asked), ScanSums())
 
 
 def _added(one: ScoreSums | None, other: ScoreSums | None) -> ScoreSums | None:
