@@ -41,7 +41,10 @@ NO_TORCH = {
     ),
     *(f"attnscan.model.{name}" for name in ("sources", "catalog")),
     *(f"attnscan.scoring.{name}" for name in ("patterns", "sums")),
-    *(f"attnscan.scan.{name}" for name in ("options", "per_pair", "cluster.blocks", "cluster.pair_directory")),
+    *(
+        f"attnscan.scan.{name}"
+        for name in ("options", "per_pair", "per_pair_about", "cluster.blocks", "cluster.pair_directory")
+    ),
 }
 """Packages and modules that work where there is neither torch nor transformers."""
 

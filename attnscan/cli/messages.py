@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from attnscan.errors import AttnscanError
+from attnscan.safe_text import plain
 
 if TYPE_CHECKING:
     from rich.progress import TaskID
@@ -25,7 +26,7 @@ def say(line: str) -> None:
     """Tell the user something; nothing if there is nothing to tell, or standard error takes no more."""
     if line:
         with suppress(OSError):  # a full disk or a closed pipe: no reason to lose the result
-            typer.echo(f"attnscan: {line}", err=True)
+            typer.echo(f"attnscan: {plain(line)}", err=True)
 
 
 @contextmanager
@@ -61,6 +62,23 @@ def lose_no_interrupt() -> None:
 
     if hasattr(signal, "pthread_kill"):
         sys.unraisablehook = hook
+
+
+@contextmanager
+def undisturbed() -> Iterator[None]:
+    """Let a Ctrl-C wait until several steps are done that belong together: all of them, or none."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield  # it is ignored, or comes to another thread
+        return
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 sources.py             what a model's name means
 catalog.py             which models can run now
 loading.py             a source to a loaded model, on a device
+fingerprint.py         what tells a model from another of its name
 untrusted.py           no pickles, bounded memory
 task_heads.py          next-sentence and classifier heads
 running.py             forward passes, their failures, halves where memory is short

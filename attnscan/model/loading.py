@@ -8,6 +8,7 @@ import itertools
 import os
 import warnings
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from torch import Tensor
 from attnscan.errors import DeviceError, ModelError
 from attnscan.inputs.batch import Room
 from attnscan.model.attention_function import attention_of
+from attnscan.model.fingerprint import Fingerprint, fingerprint
 from attnscan.model.running import first_line, quiet_transformers
 from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source
 from attnscan.model.untrusted import check_config, guarded
@@ -48,6 +50,11 @@ class LoadedModel:
     def whole(self) -> Any:
         """The model with its task head, if it has one."""
         return self.model if self.masked_lm is None else self.masked_lm
+
+    @cached_property
+    def fingerprint(self) -> Fingerprint:
+        """What model this is, whatever its name and place; taken when it is first asked for."""
+        return fingerprint(self.whole, self.tokenizer)
 
     def replica(self) -> LoadedModel:
         """The same weights in modules of their own, so that both models can run at once, whatever they remember."""

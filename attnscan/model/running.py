@@ -71,6 +71,20 @@ def refused(model: Any, why: str) -> CaptureError:
     )
 
 
+def check_finite(values: Tensor, what: str) -> None:
+    """Raises: CaptureError if a model says NaN or infinity: numbers that are compared with it mean nothing."""
+    if not values.isfinite().all():
+        raise not_finite(what)
+
+
+def not_finite(what: str, where: str = "") -> CaptureError:
+    """The error for a model whose numbers are not all finite."""
+    return CaptureError(
+        f"{what} are not finite{where}",
+        "the checkpoint's weights hold NaN or infinity, or --dtype float16 overflows: try float32",
+    )
+
+
 def _no_room(error: Exception) -> bool:
     """Whether memory ran out: torch has a class for an accelerator's alone."""
     full = isinstance(error, torch.OutOfMemoryError | MemoryFullError | MemoryError)

@@ -16,12 +16,11 @@ from typing import Any
 import torch
 from torch.nn.modules import module as torch_module
 
+from attnscan.inputs.weights import MAX_HEADS
 from attnscan.model.sources import snapshots
 
 MAX_LABELS = 1 << 20
 """Transformers writes a name for each label that a config counts."""
-MAX_HEADS = 1 << 16
-"""Layers x heads; the largest known models have 16,128."""
 
 # A saved encoder may be loaded with a decoder and heads beside it, and eight weights be packed into one number.
 _TIMES_HELD = 16

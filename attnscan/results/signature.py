@@ -27,6 +27,8 @@ class Signature:
     pairs_read: int = 0
     pairs_truncated: int = 0
     pairs_skipped: int = 0
+    fingerprint: str | None = None
+    """A hash of the model's weights, config and tokenizer; None where it was not taken, as it is for one input."""
 
     @property
     def counts(self) -> str:
@@ -37,9 +39,10 @@ class Signature:
         return ", ".join(counts)
 
 
-def hashed(*parts: bytes) -> str:
+def hashed(*parts: bytes | memoryview) -> str:
     """SHA-256 of some parts, each with its length, as hexadecimal."""
     digest = hashlib.sha256()
     for part in parts:
-        digest.update(len(part).to_bytes(8, "big") + part)
+        digest.update(len(part).to_bytes(8, "big"))
+        digest.update(part)
     return digest.hexdigest()

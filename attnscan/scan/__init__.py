@@ -1,12 +1,13 @@
 """Inputs through a model, to results.
 
-options.py    what a scan computes
-scanner.py    a model made ready: encode, run, score, sign
-one_input.py  one input: its classification, its dependencies
-seen.py       what has been read so far: counts, a hash, a sample; halves of pairs
-stream.py     a stream of pairs to batches, and the loop over them
-local.py      many pairs on this machine: a scan that can stop and go on
-state.py      a scan's state in a file, held by one run
-per_pair.py   every pair's scores in Parquet, and back
-cluster/      the same scan on Ray
+options.py         what a scan computes
+scanner.py         a model made ready: encode, run, score, sign
+one_input.py       one input: its classification, its dependencies
+seen.py            what has been read so far: counts, a hash, a sample; halves of pairs
+stream.py          a stream of pairs to batches, and the loop over them
+local.py           many pairs on this machine: a scan that can stop and go on
+state.py           a scan's state in a file, held by one run
+per_pair.py        every pair's scores in Parquet, and back
+per_pair_about.py  what such a file says of itself, checked
+cluster/           the same scan on Ray
 """

@@ -76,7 +76,7 @@ class ScanState:
         sums, seen = self.sums, self.seen
         if predictive and scanner.measure is not None and seen.sample:
             sums += predictive_sums(scanner, seen.sample, report, on_pairs)
-        return sums.ranking(scanner.signature(seen), split=scanner.options.split)
+        return sums.ranking(scanner.signature(seen, fingerprint=True), split=scanner.options.split)
 
 
 def scan(
@@ -145,7 +145,7 @@ def predictive_sums(
             report(len(helps), len(sample))
     asked = zip(inputs, helps, strict=True)
     how = {"on_pairs": on_pairs, "only": ["predictive"]}
-    return reduce(add, (_summed(scanner, [one], helps=[own], **how) for one, own in asked))
+    return reduce(add, (_summed(scanner, [one], helps=[own], **how) for one, own in asked), ScanSums())
 
 
 def _added(one: ScoreSums | None, other: ScoreSums | None) -> ScoreSums | None:

@@ -10,12 +10,10 @@ column more, `file`. What one file says of itself in its metadata stands there i
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -29,14 +27,15 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import Scored
+from attnscan.scan.per_pair_about import About
 from attnscan.scoring.sums import KINDS, ScoreSums
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
-_AT_ONCE = 256  # pairs of a file that are added together
-_MAX_HEADS = 1 << 20  # of a file that is read: layers x heads
+_AT_ONCE = 256  # pairs of a file that are added together, or fewer
+_CELLS = 1 << 20  # pairs x layers x heads x patterns: ten arrays of 8 MB
 _COMMON = "_common_metadata"  # what Parquet's readers call a file that holds no rows
 _PART = re.compile(r"[a-z0-9-]{1,40}")
 
@@ -57,13 +56,26 @@ class PerPairWriter:
         with explained(path):
             self._beside = begun(path)
         self._writer: Any = None
+        self._held: list[pa.Table] = []
 
     def __enter__(self) -> PerPairWriter:
         return self
 
     def write(self, pairs: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
         """Add some pairs. Shape: each of `sums` is [pair, layer, head, pattern]."""
-        table = pair_table(pairs, sums, self._patterns)
+        self._add(pair_table(pairs, sums, self._patterns))
+
+    def hold(self, pairs: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
+        """Keep some pairs in memory until `write_held`; without that, they never come into the file."""
+        self._held.append(pair_table(pairs, sums, self._patterns))
+
+    def write_held(self) -> None:
+        """Add the pairs that were held."""
+        for table in self._held:
+            self._add(table)
+        self._held.clear()
+
+    def _add(self, table: pa.Table) -> None:
         with explained(self._path):
             if self._writer is None:
                 self._writer = self._parquet.ParquetWriter(self._beside, table.schema)
@@ -73,7 +85,7 @@ class PerPairWriter:
         """Add what the file has to say of itself, and give it its name, or that of `partial_of`."""
         with explained(self._path):
             if self._writer is not None:
-                self._writer.add_key_value_metadata(_about(signature, self._patterns, grid))
+                self._writer.add_key_value_metadata(About(signature, tuple(self._patterns), grid).metadata())
                 self._writer.close()
                 settle(self._beside, self._path if whole else partial_of(self._path))
 
@@ -125,8 +137,8 @@ def finish_directory(directory: Path, ranking: Ranking, parts: Sequence[str]) ->
             f"{len(missing)} of {len(parts)} parts of the pairs' scores are not in {directory.parent}",
             "name a directory on a disk that all machines of the cluster share",
         )
-    about = _about(ranking.signature, ranking.scores.patterns, ranking.scores.grid, parts=list(parts))
-    parquet.write_metadata(arrow.schema([], metadata=about), directory / _COMMON)
+    about = About(ranking.signature, ranking.scores.patterns, ranking.scores.grid, tuple(parts))
+    parquet.write_metadata(arrow.schema([], metadata=about.metadata()), directory / _COMMON)
 
 
 def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
@@ -139,16 +151,11 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
         raise PairsError(f"{path} is not a regular file", "name a file that --per-pair wrote")
     try:
         about, files = _told(path)
-        layers, heads = about["grid"]
-        patterns = tuple(about["patterns"])
-        if not 0 < layers * heads <= _MAX_HEADS or len(patterns) > 127:
-            raise ValueError("a grid of no model")
-        scored, nothing = tuple(map(Scored, patterns)), np.full((layers, heads), np.nan)
-        sums = ScoreSums.of(_of_pairs(_NO_ROWS, (layers, heads, len(patterns))), scored, nothing, 0, products=True)
-        for rows in _whole_pairs(files, patterns, (layers, heads)):
-            pairs = _of_pairs(rows, (layers, heads, len(patterns)))
-            sums += ScoreSums.of(pairs, scored, nothing, 0, products=True)
-        signature = Signature(**about["signature"])
+        shape, scored = (*about.grid, len(about.patterns)), tuple(map(Scored, about.patterns))
+        nothing = np.full(about.grid, np.nan)
+        sums = ScoreSums.of(_of_pairs(_NO_ROWS, shape), scored, nothing, 0, products=True)
+        for rows in _whole_pairs(files, shape, about.patterns):
+            sums += ScoreSums.of(_of_pairs(rows, shape), scored, nothing, 0, products=True)
     except FileNotFoundError:
         raise PairsError(f"there is no file {path}", "check the path") from None
     except OutputError:
@@ -156,35 +163,32 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
     except Exception as error:  # whatever pyarrow and a damaged file make of each other
         why = (str(error).splitlines() or [type(error).__name__])[0][:120]
         raise PairsError(f"{path} is not a file that --per-pair wrote: {why}", "run heads --per-pair again") from None
-    if missing := [pattern for pattern in wanted if pattern not in patterns]:
+    if missing := [pattern for pattern in wanted if pattern not in about.patterns]:
         raise PairsError(
-            f"{path} has no scores for {', '.join(missing)}: it holds {', '.join(patterns)}",
+            f"{path} has no scores for {', '.join(missing)}: it holds {', '.join(about.patterns)}",
             "run heads --per-pair again with that --pattern",
         )
-    return Ranking(sums.finish(), signature)
+    return Ranking(sums.finish(), about.signature)
 
 
-def _told(path: Path) -> tuple[dict[str, Any], list[Path]]:
+def _told(path: Path) -> tuple[About, list[Path]]:
     """What a file or a directory says of itself, and the files with its rows. Raises: ValueError, and pyarrow's."""
     _, parquet = _pyarrow()
     common = path / _COMMON if path.is_dir() else path
     if path.is_dir() and not common.is_file():
         raise ValueError(f"it has no {_COMMON}")
-    about = json.loads(parquet.read_metadata(common).metadata[b"attnscan"])
+    about = About.read(parquet.read_metadata(common).metadata)
     if not path.is_dir():
         return about, [path]
+    if about.parts is None:
+        raise ValueError("it does not name its parts")
     files = []
-    for part in about["parts"]:
+    for part in about.parts:
         found = list((path / part).glob("*.parquet")) if _PART.fullmatch(part) else []
         if len(found) != 1:
             raise ValueError(f"its part {part} is not there")
         files += found
     return about, files
-
-
-def _about(signature: Signature, patterns: Sequence[str], grid: tuple[int, int], **more: Any) -> dict[str, str]:
-    about = {"signature": asdict(signature), "patterns": list(patterns), "grid": list(grid), **more}
-    return {"attnscan": json.dumps(about)}
 
 
 _MEASURED = ("score", "chance", "self", "n")
@@ -197,20 +201,21 @@ _NO_ROWS: _Columns = {name: np.zeros(0, dtype=np.int64) for name in ("pair", "pl
 }
 
 
-def _whole_pairs(files: Sequence[Path], patterns: Sequence[str], grid: tuple[int, int]) -> Iterator[_Columns]:
+def _whole_pairs(files: Sequence[Path], shape: tuple[int, int, int], patterns: Sequence[str]) -> Iterator[_Columns]:
     """The rows of some whole pairs at a time, file by file. Raises: ValueError if a row is of another grid."""
     _, parquet = _pyarrow()
-    most = grid[0] * grid[1] * len(patterns)
+    most = math.prod(shape)
+    at_once = max(1, min(_AT_ONCE, _CELLS // most))
     for name in files:
         with parquet.ParquetFile(name) as file:
             rest: _Columns | None = None
             for batch in file.iter_batches(batch_size=1 << 16):
-                rows = _columns(batch, patterns, grid)
+                rows = _columns(batch, shape, patterns)
                 if rest is not None:
                     rows = {name: np.concatenate([rest[name], values]) for name, values in rows.items()}
                 starts = np.flatnonzero(np.diff(rows["pair"], prepend=-1))
-                for first in range(0, len(starts) - 1, _AT_ONCE):
-                    part = slice(starts[first], starts[min(first + _AT_ONCE, len(starts) - 1)])
+                for first in range(0, len(starts) - 1, at_once):
+                    part = slice(starts[first], starts[min(first + at_once, len(starts) - 1)])
                     yield {name: values[part] for name, values in rows.items()}
                 rest = {name: values[starts[-1] :] for name, values in rows.items()} if len(starts) else None
                 if rest is not None and len(rest["pair"]) > most:
@@ -219,11 +224,14 @@ def _whole_pairs(files: Sequence[Path], patterns: Sequence[str], grid: tuple[int
                 yield rest
 
 
-def _columns(rows: pa.RecordBatch, patterns: Sequence[str], grid: tuple[int, int]) -> _Columns:
+def _columns(rows: pa.RecordBatch, shape: tuple[int, int, int], patterns: Sequence[str]) -> _Columns:
     numbers = {pattern: i for i, pattern in enumerate(patterns)}
-    pattern = np.array([numbers[name] for name in rows.column("pattern").to_pylist()], dtype=np.int64)
+    names = rows.column("pattern")
+    names = names if hasattr(names, "dictionary") else names.dictionary_encode()
+    known = np.array([numbers.get(name, -1) for name in names.dictionary.to_pylist()], dtype=np.int64)
+    pattern = known[names.indices.to_numpy()]
     pair, layer, head = (rows.column(name).to_numpy().astype(np.int64) for name in ("pair", "layer", "head"))
-    place = np.ravel_multi_index((layer, head, pattern), (*grid, len(patterns)))
+    place = np.ravel_multi_index((layer, head, pattern), shape)
     measured = [f"{prefix}{name}" for prefix in _PREFIXES for name in _MEASURED]
     return {"pair": pair, "place": place} | {name: rows.column(name).to_numpy().astype(float) for name in measured}
 

@@ -190,8 +190,8 @@ class Scanner:
         """
         self._tap.run(model_inputs, consume)
 
-    def signature(self, seen: Seen) -> Signature:
-        """What a result has to say of where it comes from, and of what it has seen."""
+    def signature(self, seen: Seen, *, fingerprint: bool = False) -> Signature:
+        """What a result has to say of where it comes from, and of what it has seen; which files, if that is wanted."""
         import transformers
 
         return signed(
@@ -203,6 +203,7 @@ class Scanner:
             device=self.device,
             read_by=self.read_by,
             predictive=self.measure or "off",
+            fingerprint=str(self.loaded.fingerprint) if fingerprint else None,
             **seen.signature_fields,
         )
 

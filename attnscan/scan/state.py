@@ -30,7 +30,8 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
-_FORMAT = 3
+_FORMAT = 4
+_OF_MODEL = {"weights": "weights differ", "config": "config differs", "tokenizer": "tokenizer differs"}
 _SUMS = tuple(f.name for f in fields(ScanSums))
 _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 67 MiB, nearly all for the products of heads; split, twice that
 
@@ -78,21 +79,26 @@ def _hash(data: Mapping[str, Any]) -> str:
 
 
 def _fingerprint(scanner: Scanner) -> dict[str, Any]:
-    """What must be equal for sums to be added to."""
+    """What must be equal for sums to be added to: of the model its files, whatever its name and place."""
     options, signature = scanner.options, asdict(scanner.signature(Seen()))
-    about = {name: signature[name] for name in ("model", "revision", "attnscan", "dtype", "unit", "pattern_set")}
+    about = {name: signature[name] for name in ("attnscan", "dtype", "unit", "pattern_set")}
+    about |= asdict(scanner.loaded.fingerprint)
     for name in ("related", "on_long", "predictive_pairs", "predictive_words", "seed", "split"):
         about[name] = getattr(options, name)
     return {**about, "predictive": scanner.measure, "patterns": [pattern.id for pattern in options.patterns]}
 
 
 def _check_fingerprint(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    for name, value in ours.items():
-        if theirs.get(name) != value:
+    for name in (name for name, value in ours.items() if theirs.get(name) != value):
+        if name in _OF_MODEL:
             raise StateError(
-                f"{path} belongs to another run: its {name} is {theirs.get(name)}, and here it is {value}",
-                "give the same options, or another --state file",
+                f"{path} was begun with another model: its {_OF_MODEL[name]}",
+                "name the model that it was begun with, or another --state file",
             )
+        raise StateError(
+            f"{path} belongs to another run: its {name} is {theirs.get(name)}, and here it is {ours[name]}",
+            "give the same options, or another --state file",
+        )
 
 
 def _dumped(sums: ScoreSums | None) -> dict[str, Any] | None:

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.model.loading import LoadedModel
-from attnscan.model.running import forward, head_sees_only, in_halves
+from attnscan.model.running import check_finite, forward, head_sees_only, in_halves
 from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import HelpMeasure
@@ -61,6 +61,8 @@ def help_between_words(
 
     Queries are words with a letter or digit, helpers all words; of more than `most_words`, runs of neighbours
     spread over the input. `report` is told of each input's own sequences.
+
+    Raises: CaptureError if the model fails, or what it says is not finite.
     """
     room = loaded.room(batch_tokens).tokens
     askers = [_Asker(loaded, encoded, measure, most_words) for encoded in inputs]
@@ -214,8 +216,10 @@ class _Asker:
         return [[next(merged) for _ in units] for units in some]
 
     def _hidden_states(self, loaded: LoadedModel, some: Sequence[tuple[int, ...]]) -> list[Any]:
-        states = forward(loaded.model, self._masked(some)).last_hidden_state
-        return self._regrouped(states[self._places(some)].float().cpu(), some, lambda part: part.mean(0))
+        every = forward(loaded.model, self._masked(some)).last_hidden_state
+        states = every[self._places(some)].float().cpu()
+        check_finite(states, "the last hidden states")
+        return self._regrouped(states, some, lambda part: part.mean(0))
 
     def _log_probabilities(self, loaded: LoadedModel, some: Sequence[tuple[int, ...]]) -> list[Any]:
         places = self._places(some)
@@ -223,4 +227,5 @@ class _Asker:
             logits = forward(loaded.masked_lm, self._masked(some)).logits[0]
         true = self._inputs["input_ids"][places[1]]
         logs = logits.float().log_softmax(-1).gather(1, true[:, None])[:, 0]
+        check_finite(logs, "the masked-LM head's log-probabilities")
         return self._regrouped(logs.double().cpu(), some, lambda part: part.sum())

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnscan.errors import CaptureError
+from attnscan.model.running import not_finite
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.readout import Columns, Readout, exact
@@ -129,10 +129,7 @@ class Scorer:
         entropy = self._entropy.cpu().numpy().astype(np.float64)
         if not np.isfinite(entropy).all():
             layer = int(np.argwhere(~np.isfinite(entropy))[:, 1].min())
-            raise CaptureError(
-                f"the attention weights are not finite from layer {layer} on",
-                "the checkpoint's weights hold NaN or infinity, or --dtype float16 overflows: try float32",
-            )
+            raise not_finite("the attention weights", f" from layer {layer} on")
         return ScoreSums.of(
             self.pair_sums(),
             scored=self._targets.scored,

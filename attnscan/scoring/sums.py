@@ -211,6 +211,7 @@ KINDS = ("every_key", "words_only")
 
 MOST_HEADS = 600
 """Of a model whose heads' products are kept: those of 384 heads and 7 patterns take 50 MB, those of 1,200 half a GB."""
+_MOST_PRODUCTS = 1 << 22  # of pattern, head and head, so that many patterns of one's own take no more than ours
 
 
 @dataclass(frozen=True)
@@ -235,7 +236,7 @@ class ScoreSums:
         names = ("weight", "n", "chance", "whole", "itself")
         every_key, words_only = (Sums.of(*(pairs[f"{kind}.{name}"] for name in names)) for kind in KINDS)
         kept = None
-        if products and entropy.size <= MOST_HEADS:
+        if products and entropy.size <= MOST_HEADS and entropy.size**2 * len(scored) <= _MOST_PRODUCTS:
             kept = {kind: HeadProducts.of(pairs[f"{kind}.weight"], pairs[f"{kind}.n"]) for kind in KINDS}
         return cls(scored, every_key, words_only, entropy, words, kept)
 

@@ -18,7 +18,7 @@ from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput, Room, batches, collate
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.model.output_tap import OnOutput, OutputTap
-from attnscan.model.running import in_halves
+from attnscan.model.running import check_finite, in_halves
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.heads import Head
 from attnscan.results.scores import FloatArray
@@ -141,7 +141,9 @@ class _Study:
             repeated = {name: values[asked.to(values.device)] for name, values in inputs.items()}
             edit = _switch(off[sets].to(self._device), self._means)
             every = [questions[number] for number in asked]
-            return self._measure.answers(every, lambda: self._tap.run(repeated, edit))
+            answers = self._measure.answers(every, lambda: self._tap.run(repeated, edit))
+            check_finite(answers, "the model's answers")
+            return answers
 
         rows, length = range(len(questions) * len(off)), inputs["input_ids"].shape[1]
         with self._tap:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
+from attnscan.model.running import check_finite
 from attnscan.model.tap import AttentionBlock
 from attnscan.studies.draws import drawn
 
@@ -48,7 +49,12 @@ class RowKeeper:
             kept[block.layer, block.heads] = weights[:, list(self._queries[row]), : kept.shape[-1]]
 
     def rows(self) -> list[Tensor]:
-        """Of each input. Shape: [head, query x key], heads counted layer by layer."""
+        """Of each input. Shape: [head, query x key], heads counted layer by layer.
+
+        Raises: CaptureError if the model's attention is not finite.
+        """
+        for kept in self._kept:
+            check_finite(kept, "the attention weights")
         return [kept.flatten(0, 1).flatten(1) for kept in self._kept]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from attnscan.results.scores import MIXED
+from attnscan.safe_text import plain
 from attnscan.scoring.patterns import PATTERNS
 
 # After Okabe and Ito, told apart by colour-blind readers, on dark and on light ground.
@@ -28,7 +29,7 @@ _LETTERS = {pattern.id: pattern.letter for pattern in PATTERNS} | {MIXED: "·"}
 
 def letter(pattern: str) -> str:
     """The letter of a pattern, `·` for `mixed`; a user's own pattern has its name's first."""
-    return _LETTERS.get(pattern) or pattern[:1].upper()
+    return _LETTERS.get(pattern) or plain(pattern)[:1].upper()
 
 
 def mark(label: str, parking: float) -> str:

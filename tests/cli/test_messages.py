@@ -20,7 +20,7 @@ from typer.testing import CliRunner, Result
 
 from attnscan.cli import app as cli
 from attnscan.cli.app import app
-from attnscan.cli.messages import counter
+from attnscan.cli.messages import counter, undisturbed
 from attnscan.model import sources
 from attnscan.safe_text import plain
 
@@ -481,3 +481,18 @@ def test_a_count_that_begins_again_is_another_pass(monkeypatch: pytest.MonkeyPat
         assert not resets
         count(2)
     assert len(resets) == 1
+
+
+def test_an_interrupt_waits_until_what_belongs_together_is_done() -> None:
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    done = []
+    try:
+        with pytest.raises(KeyboardInterrupt), undisturbed():
+            signal.raise_signal(signal.SIGINT)
+            done.append("all")
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with undisturbed():
+            signal.raise_signal(signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert done == ["all"]

@@ -10,6 +10,7 @@ import pytest
 from huggingface_hub import constants
 from one_run import classify
 from safetensors.torch import load_file, save_file
+from scans import RECORDS
 from tiny_checkpoints import SMALL, configured, loaded, refusal
 from transformers import BertConfig, BertModel
 
@@ -18,6 +19,8 @@ from attnscan.inputs.pairs import Pair
 from attnscan.model import untrusted
 from attnscan.model.untrusted import guarded
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.studies.similarity import similar
 
 
 class TestDamage:
@@ -63,6 +66,8 @@ class TestDamage:
         save_file(weights, bert / "model.safetensors", {"format": "pt"})
         options = ScanOptions(model=str(bert))
         assert "not finite" in refusal(lambda: classify(Pair("the cat", "the mat"), options), CaptureError)
+        with Scanner(options) as scanner:
+            assert "not finite" in refusal(lambda: similar(scanner, RECORDS[:1], 8, 0.1), CaptureError)
 
 
 class TestRemoteCode:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from safetensors.torch import load_file, save_file
 from scans import PAIRS, assert_equal_sums, records_of, states_of
 
 from attnscan.errors import StateError
@@ -66,7 +68,6 @@ def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
         {"on_long": "skip"},
         {"patterns": PATTERNS[:2]},
         {"predictive": "distance"},
-        {"model": "bundled"},
     ],
     ids=lambda other: next(iter(other)),
 )
@@ -76,6 +77,38 @@ def test_a_state_of_other_options_is_refused(options: ScanOptions, tmp_path: Pat
         save_state(path, states_of(scanner, records_of(PAIRS[:4]))[-1], scanner)
     with Scanner(replace(options, **other)) as scanner, pytest.raises(StateError, match="another run: its"):
         load_state(path, scanner)
+
+
+@pytest.mark.loads_anew
+@pytest.mark.parametrize(("part", "words"), [("weights", "weights differ"), ("tokenizer", "tokenizer differs")])
+def test_a_state_of_another_model_under_the_same_name_is_refused(
+    toy: str, options: ScanOptions, tmp_path: Path, part: str, words: str
+) -> None:
+    """A fine-tuned checkpoint has the same name, header and sizes; one number of one weight tells it."""
+    own, path = tmp_path / "model", tmp_path / "state.json"
+    shutil.copytree(toy, own)
+    here = replace(options, model=str(own))
+    with Scanner(here) as scanner:
+        save_state(path, states_of(scanner, records_of(PAIRS[:4]))[-1], scanner)
+    changed = own / ("model.safetensors" if part == "weights" else "tokenizer.json")
+    if part == "weights":
+        weights = load_file(changed)
+        weights["encoder.layer.1.attention.self.query.weight"][0, 0] += 1e-3
+        save_file(weights, changed, {"format": "pt"})
+    else:
+        changed.write_text(changed.read_text().replace('"lowercase": true', '"lowercase": false'))
+    with Scanner(here) as scanner, pytest.raises(StateError, match=f"begun with another model: its {words}"):
+        load_state(path, scanner)
+
+
+def test_a_model_that_was_moved_goes_on_with_its_state(toy: str, options: ScanOptions, tmp_path: Path) -> None:
+    own, path = tmp_path / "model", tmp_path / "state.json"
+    shutil.copytree(toy, own)
+    with Scanner(options) as scanner:
+        state = states_of(scanner, records_of(PAIRS[:4]))[-1]
+        save_state(path, state, scanner)
+    with Scanner(replace(options, model=str(own))) as scanner:
+        assert load_state(path, scanner).seen == state.seen
 
 
 def test_a_damaged_state_is_refused_or_read_right(options: ScanOptions, tmp_path: Path) -> None:

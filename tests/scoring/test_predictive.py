@@ -9,17 +9,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from ablated import each_of, reader_of, saved_with_tokenizer
 from families import TAPPED, UNTAPPED
 from numpy.testing import assert_allclose
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM
+from one_run import classify, dependencies
+from toy import VOCABULARY as WORD_PIECES
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM, BertConfig
 
+from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.pairs import Pair
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import Source, choose
 from attnscan.results.dependencies import Help
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
 from attnscan.scoring.predictive import average_product_corrected, help_between_words, spread
+from attnscan.studies.ablation import ablate
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 
@@ -206,6 +213,43 @@ def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
         found, _ = _ask(loaded, pair, measure)
     assert max(sizes) > 5
     assert_allclose(found.matrix, expected.matrix, atol=1e-4)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+@pytest.mark.parametrize(("measure", "words"), [("distance", "hidden states"), ("cpmi", "log-probabilities")])
+def test_answers_that_are_not_finite_are_refused(measure: str, words: str, value: float) -> None:
+    """They would read as words that nothing helps to predict."""
+    influence = torch.zeros(7, 7)
+    influence[3] = value
+    loaded, encoded = _constructed(influence)
+    with pytest.raises(CaptureError, match=rf"{words} are not finite; .*float16 overflows"):
+        _help(loaded, encoded, measure, most_words=32, batch_tokens=4096)
+
+
+@pytest.mark.loads_anew
+@pytest.mark.parametrize("measure", ["distance", "cpmi"])
+def test_a_layer_behind_the_last_attention_that_is_not_finite_is_refused_by_every_command(
+    tmp_path: Path, measure: Any
+) -> None:
+    """What the attention shows is whole: `classify` and `ablate` would not know."""
+    model = AutoModelForMaskedLM.from_config(_small_bert())
+    torch.nn.init.constant_(model.bert.encoder.layer[-1].output.dense.weight, float("nan"))
+    options = ScanOptions(model=saved_with_tokenizer(tmp_path / "damaged", model), predictive=measure)
+    pair = Pair("the cat sat on a mat", "a cat ran")
+    with pytest.raises(CaptureError, match="are not finite"):
+        classify(pair, options)
+    with pytest.raises(CaptureError, match="are not finite"):
+        dependencies(pair, options)
+    for name in ("masked-lm", "cls"):
+        with Scanner(options) as scanner, pytest.raises(CaptureError, match="answers are not finite"):
+            ablate(scanner, reader_of(pair, pair), each_of((0, 1), measures=(name,)))
+    quiet = classify(pair, replace(options, predictive="off"))
+    assert np.isfinite(quiet.scores.entropy).all()  # a control
+
+
+def _small_bert() -> BertConfig:
+    small = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 16}
+    return BertConfig(vocab_size=len(WORD_PIECES), max_position_embeddings=40, **small)
 
 
 def test_what_it_costs_is_said_before_it_is_paid() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli.apart import FileRole, check_apart
-from attnscan.cli.messages import counter, progress, say
+from attnscan.cli.messages import counter, progress, say, undisturbed
 from attnscan.cli.options import (
     ClusterChoices,
     PairFiles,
@@ -30,7 +30,6 @@ from attnscan.scoring.patterns import PATTERNS
 if TYPE_CHECKING:
     from attnscan.inputs.pairs import Record
     from attnscan.results.ranking import Ranking
-    from attnscan.results.scores import FloatArray
     from attnscan.scan.per_pair import PerPairWriter
     from attnscan.scan.scanner import Scanner
 
@@ -159,8 +158,7 @@ def _scanned(
     from attnscan.scan.stream import unseen
 
     state, interrupted, saved = ScanState(), False, time.monotonic()
-    own: list[tuple[Sequence[int], Mapping[str, FloatArray]]] = []  # of pairs that no state counts yet
-    on_pairs = None if writer is None else lambda *pairs: own.append(pairs)
+    on_pairs = None if writer is None else writer.hold
     try:
         if state_file is not None and state_file.exists():
             state = load_state(state_file, scanner)
@@ -170,9 +168,10 @@ def _scanned(
             closing(scan(scanner, rest, state, passes.on_bad, on_pairs, count)) as states,
         ):
             for after in states:
-                state = after
-                if writer is not None:
-                    _write_own(writer, own)
+                with undisturbed():  # so that the file holds the pairs that are counted, and no others
+                    if writer is not None:
+                        writer.write_held()
+                    state = after
                 if state_file is not None and time.monotonic() - saved > _SAVE_EVERY:
                     save_state(state_file, state, scanner)
                     saved = time.monotonic()
@@ -185,17 +184,11 @@ def _scanned(
     if state_file is not None and state.sums.any is not None:
         save_state(state_file, state, scanner)
     with progress("pairs asked for predictive words") as report:
-        result = state.finish(scanner, report, None if writer is None else writer.write, predictive=not interrupted)
+        on_asked = None if writer is None else writer.write
+        result = state.finish(scanner, report, on_asked, predictive=not interrupted)
     if writer is not None:
         writer.finish(result.signature, result.scores.grid, whole=not interrupted)
     return result, interrupted
-
-
-def _write_own(writer: PerPairWriter, own: list[tuple[Sequence[int], Mapping[str, FloatArray]]]) -> None:
-    """Write the sums of pairs, and forget them: a file of a part holds just the pairs that its ranking counts."""
-    for numbers, sums in own:
-        writer.write(numbers, sums)
-    own.clear()
 
 
 def _ranked_on(cluster: ClusterOptions, files: PairFiles, options: ScanOptions, per_pair: Path | None) -> Ranking:

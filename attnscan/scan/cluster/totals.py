@@ -40,6 +40,8 @@ class Asked:
     error: AttnscanError | None = None
     """What ends the run."""
     part: str = ""
+    signature: Signature | None = None
+    """Of the model that was asked; None where that failed."""
 
 
 @dataclass
@@ -81,10 +83,12 @@ class Totals:
     def add_answer(self, asked: Asked) -> None:
         """Add what a pair of the sample was asked, unless it is here already.
 
-        Raises: AttnscanError if the answer is one.
+        Raises: AttnscanError if the answer is one; EngineError if another model was asked than scored.
         """
         if asked.error is not None:
             raise asked.error
+        if asked.signature is not None:
+            self.signature = _same(self.signature or asked.signature, asked.signature)
         assert asked.sums is not None
         self._answers[asked.number] = asked.sums
         self.parts |= {asked.part} - {""}

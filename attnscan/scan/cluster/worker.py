@@ -105,7 +105,7 @@ class Worker(_Holder):
             block=bare,
             state=ScanState(seen, state.sums),
             bad=block.bad + Bad.of(bad),
-            signature=None if state.sums.any is None else scanner.signature(Seen()),
+            signature=None if state.sums.any is None else scanner.signature(Seen(), fingerprint=True),
             part=_part(f"{block.file:06}-{block.number:06}", tables),
         )
 
@@ -122,17 +122,18 @@ class Asker(_Holder):
 
     def ask(self, number: int, place: int, pair: Pair, tables: list[pa.Table]) -> Asked:
         """The sums of `predictive` on one pair, or the error that it met."""
-        if isinstance(self._scanner, AttnscanError):
-            return Asked(number, error=self._scanner)
+        if isinstance(scanner := self._scanner, AttnscanError):
+            return Asked(number, error=scanner)
 
         def keep(places: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
             tables.append(self._plan.table(places, sums))
 
         try:
-            sums = predictive_sums(self._scanner, [("", place, pair)], on_pairs=keep if self._plan.per_pair else None)
+            sums = predictive_sums(scanner, [("", place, pair)], on_pairs=keep if self._plan.per_pair else None)
         except AttnscanError as error:
             return Asked(number, error=error)
-        return Asked(number, sums, part=_part(f"predictive-{number:06}", tables))
+        signature = scanner.signature(Seen(), fingerprint=True)
+        return Asked(number, sums, part=_part(f"predictive-{number:06}", tables), signature=signature)
 
 
 def _part(name: str, tables: Sequence[pa.Table]) -> str:

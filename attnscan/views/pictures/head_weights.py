@@ -187,9 +187,12 @@ def _title(head: Head, width: float) -> str:
 
 
 def _round_up(value: float) -> float:
-    """The top of a scale: the next twentieth.
+    """The top of a scale: the next twentieth, or the value itself where it is one but for rounding; never less.
 
     >>> _round_up(0.71), _round_up(1.0), _round_up(0.0)
     (0.75, 1.0, 0.05)
+    >>> fifth = float(np.float32(0.2))  # 0.2000000030
+    >>> _round_up(fifth) == fifth
+    True
     """
-    return max(1, math.ceil(round(value * 20, 6))) / 20
+    return max(math.ceil(round(value * 20, 6)) / 20, value, 0.05)

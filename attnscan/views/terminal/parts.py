@@ -10,7 +10,8 @@ import textwrap
 from collections.abc import Iterable, Iterator
 
 import numpy as np
-from rich.console import Console, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -20,7 +21,7 @@ from attnscan.views.palette import COLORS, letter
 
 
 def render(content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False) -> str:
-    """What a terminal of that width would get, as text."""
+    """What a terminal of that width would get, as text: it obeys our own colours, and nothing else in it."""
     file = io.StringIO()
     console = Console(
         file=file,
@@ -33,13 +34,29 @@ def render(content: RenderableType, width: int, color_system: str | None = None,
         markup=False,
         emoji=False,
     )
-    console.print(content)
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines()) + "\n"
+    console.print(_Shown(content))
+    return "\n".join(line.rstrip() for line in file.getvalue().split("\n")[:-1]) + "\n"
+
+
+class _Shown:
+    """The door that all text of all screens goes through, whoever forgot it before."""
+
+    def __init__(self, content: RenderableType) -> None:
+        self._content = content
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        for segment in console.render(self._content, options):
+            yield segment if segment.control else Segment(_lines_of(segment.text), segment.style)
+
+
+def _lines_of(text: str) -> str:
+    return "\n".join(map(plain, text.split("\n")))
 
 
 def model_line(signature: Signature, more: str = "") -> Text:
     """A screen's first line: the model, and what it ran on."""
-    return Text.assemble((plain(signature.model), "bold"), more, (f"  {signature.device} {signature.dtype}", "dim"))
+    where = plain(f"  {signature.device} {signature.dtype}")
+    return Text.assemble((plain(signature.model), "bold"), more, (where, "dim"))
 
 
 def flowed(entries: Iterable[Text], width: int) -> Iterator[Text]:

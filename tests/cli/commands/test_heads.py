@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import re
+import signal
 import subprocess
 import sys
 from io import StringIO
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -14,6 +17,9 @@ from command_line import run
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
+from attnscan.scan import stream
+from attnscan.scan.per_pair import PerPairWriter
+from attnscan.scan.scanner import Scanner
 
 
 def test_heads_ranks_the_pairs_that_come_along() -> None:
@@ -89,7 +95,6 @@ def test_heads_with_a_state_and_from_every_pairs_file(tmp_path: Path) -> None:
 
 def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(tmp_path: Path) -> None:
     """A real process, a real Ctrl-C, in the middle of a long scan."""
-    import signal
     import time
 
     pairs, state = tmp_path / "pairs.csv", tmp_path / "state.json"
@@ -116,3 +121,37 @@ def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(tmp_path: Path) -
     assert running.returncode == 130, err
     assert "1-8" in out and re.search(r"interrupted after \d+ pairs; the same command goes on", err)
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("moment", ["scored", "written"])
+@pytest.mark.parametrize("step", [2, 5, 7])
+def test_interrupted_heads_has_the_pairs_in_the_file_that_it_has_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, step: int
+) -> None:
+    """Ctrl-C in the middle of a window, whose longest pairs come first, and in the middle of writing one."""
+    owner, name = (Scanner, "score") if moment == "scored" else (PerPairWriter, "_add")
+    real, calls = getattr(owner, name), count(1)
+
+    def interrupting(self: object, *arguments: Any, **more: Any) -> Any:
+        done = real(self, *arguments, **more)
+        if next(calls) == step:
+            signal.raise_signal(signal.SIGINT)
+        return done
+
+    monkeypatch.setattr(owner, name, interrupting)
+    monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (3, 3))
+    monkeypatch.setattr(stream, "_TOKENS_IN_WINDOW", 1)
+    file = tmp_path / "every.parquet"
+    options = ("--model", "bundled", "--predictive", "off", "-p", "next-word", "--no-related", "--batch-tokens", "150")
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        stopped = CliRunner().invoke(app, ["heads", *options, "--per-pair", str(file), "--csv"])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if moment == "scored" and step == 2:  # before a window is done there is nothing to show
+        assert (stopped.exit_code, stopped.stdout, file.exists()) == (130, "", False)
+        return
+    told = re.search(r"interrupted after (\d+) pairs", stopped.stderr)
+    assert stopped.exit_code == 130 and told is not None, stopped.output
+    assert sorted(pd.read_parquet(file)["pair"].unique()) == list(range(1, int(told[1]) + 1))
+    assert run("heads", "--from", str(file), "--csv").stdout == stopped.stdout

@@ -163,6 +163,18 @@ def answered(plan: Plan, totals: Totals) -> Totals:
 # Without a cluster
 
 
+def test_machines_with_other_weights_under_one_name_are_told(toy: str, files: list[str], tmp_path: Path) -> None:
+    """When blocks are scored, and when the sample is asked for predictive, by models that are loaded later."""
+    other = save_toy_bert(tmp_path / "other", 2, 3, {(0, 1): "identical"})
+    plan = plan_of(toy, files, options=ScanOptions(model=toy, predictive_pairs=2))
+    elsewhere = replace(plan, options=replace(plan.options, model=str(other)))
+    blocks = list(blocks_of(plan, 0))[:2]
+    with pytest.raises(EngineError, match="the machines of the cluster differ: fingerprint "):
+        added(plan, blocks[:1]).add(Worker(elsewhere).score(blocks[1], []))
+    with pytest.raises(EngineError, match="the machines of the cluster differ: fingerprint "):
+        answered(elsewhere, added(plan, blocks))
+
+
 @pytest.mark.parametrize("block_pairs", [1, 7, 20, 1000])
 def test_blocks_hold_every_record_once_in_order_and_end(toy: str, files: list[str], block_pairs: int) -> None:
     plan = plan_of(toy, files, block_pairs=block_pairs)

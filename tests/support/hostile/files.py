@@ -98,9 +98,9 @@ def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
 
     def read_state(path: Path) -> Any:
         loaded: ScanState = load_state(path, scanner)
-        sums = loaded.sums.told
-        assert sums is not None
-        return loaded.seen, sums.every_key.total.tolist(), sums.words
+        told = loaded.sums.told
+        assert told is not None
+        return loaded.seen, told.every_key.total.tolist(), told.words
 
     yield Kind("state.json", lambda path: save_state(path, state, scanner), read_state, True)
     yield Kind("scores.parquet", write, lambda path: rank_file(path).to_frame().to_csv(), False)

@@ -7,6 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from drawn import random_weights, size, texts
 
@@ -44,6 +45,18 @@ def test_lines_are_as_many_as_the_weights_worth_drawing(article: Classification,
     svg = picture(article, "head", heads=[(0, 2)], lines=True).decode()
     drawn = re.findall(rf"stroke: {RAMP[6]}", svg)
     assert len(drawn) == (attention.weights[0, 2] >= 0.01).sum() + 3  # and the key's
+
+
+@pytest.mark.parametrize("twentieth", range(1, 21))
+def test_weights_a_little_above_a_twentieth_are_drawn(twentieth: int) -> None:
+    """0.2 is 0.2000000030 in float32: a line of an opacity above 1 is a ValueError."""
+    result, attention = random_weights(1, 1, 22)
+    for top in (np.float32(twentieth / 20), np.nextafter(np.float32(twentieth / 20), np.float32(2))):
+        weights = np.full((1, 1, 22, 22), (1 - top) / 21, dtype=np.float32)
+        weights[0, 0, range(22), range(22)] = top
+        shown = replace(result, attention=replace(attention, weights=weights))
+        svg = picture(shown, "head", heads=[(0, 0)], lines=True).decode()
+        assert svg.count(f"stroke: {RAMP[6]}") == (weights >= 0.01).sum() + 3
 
 
 @pytest.mark.parametrize("format", ["svg", "pdf", "png"])

@@ -1,0 +1,95 @@
+"""What a file of every pair's scores says of itself, in its metadata; it is not trusted when it is read.
+
+A small file can name a huge model: the sizes are bounded here, before anything is laid out to their measure.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, get_type_hints
+
+from attnscan.inputs.weights import MAX_HEADS
+from attnscan.results.signature import Signature
+
+KEY = "attnscan"
+"""Of the metadata."""
+MAX_SCORES = 1 << 20
+"""Layers x heads x patterns: two and a half times those of the largest model and our patterns."""
+_MAX_PATTERNS = 127  # their numbers in the file have eight bits
+_MAX_TEXT = 1 << 16
+
+
+@dataclass(frozen=True)
+class About:
+    """What such a file says of itself."""
+
+    signature: Signature
+    patterns: tuple[str, ...]
+    grid: tuple[int, int]
+    """Layers and heads."""
+    parts: tuple[str, ...] | None = None
+    """The parts of a directory, by name; None for a file."""
+
+    def metadata(self) -> dict[str, str]:
+        """The metadata that says it."""
+        about = {"signature": asdict(self.signature), "patterns": list(self.patterns), "grid": list(self.grid)}
+        return {KEY: json.dumps(about if self.parts is None else {**about, "parts": list(self.parts)})}
+
+    @classmethod
+    def read(cls, metadata: Mapping[bytes, bytes] | None) -> About:
+        """What metadata says, every type and size of it checked.
+
+        Raises: ValueError, which says what is wrong.
+        """
+        if metadata is None or KEY.encode() not in metadata:
+            raise ValueError("it says nothing of itself")
+        about = json.loads(metadata[KEY.encode()])
+        _check(isinstance(about, dict) and {"signature", "patterns", "grid"} <= set(about), "it lacks what it must say")
+        _check(set(about) <= {field.name for field in fields(cls)}, "it says more than it can")
+        grid, patterns = about["grid"], _names(about["patterns"], "patterns")
+        _check(isinstance(grid, list) and len(grid) == 2 and all(_is_count(each) for each in grid), "its grid is none")
+        layers, heads = grid
+        _check(0 < len(patterns) <= _MAX_PATTERNS, f"it has {len(patterns)} patterns")
+        _check(0 < layers * heads <= MAX_HEADS, f"it is of {layers} layers of {heads} heads")
+        _check(layers * heads * len(patterns) <= MAX_SCORES, "it is of more heads and patterns than any model has")
+        parts = about.get("parts")
+        return cls(
+            _signature(about["signature"]),
+            patterns,
+            (layers, heads),
+            None if parts is None else _names(parts, "parts"),
+        )
+
+
+def _check(holds: bool, what: str) -> None:
+    if not holds:
+        raise ValueError(what)
+
+
+def _signature(said: Any) -> Signature:
+    """A signature whose fields are all there, each of its type."""
+    _check(isinstance(said, dict), "its signature is none")
+    types = get_type_hints(Signature)
+    _check(set(said) <= set(types), "its signature has fields of another version")
+    for field in fields(Signature):
+        if field.name not in said:
+            _check(field.default is not MISSING, f"its signature has no {field.name}")
+            continue
+        value = said[field.name]
+        right = _is_count(value) if types[field.name] is int else isinstance(value, types[field.name])
+        _check(right and len(str(value)) <= _MAX_TEXT, f"its {field.name} is of another type")
+    return Signature(**said)
+
+
+def _names(said: Any, what: str) -> tuple[str, ...]:
+    """Names, each there once."""
+    _check(isinstance(said, Sequence) and not isinstance(said, str), f"its {what} are no list")
+    _check(all(isinstance(each, str) and 0 < len(each) <= _MAX_TEXT for each in said), f"its {what} are no names")
+    _check(len(set(said)) == len(said), f"one of its {what} is there twice")
+    return tuple(said)
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 <= value < 1 << 63

@@ -1,0 +1,87 @@
+"""What tells a model from another, and what does not."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from tiny_checkpoints import SMALL, configured, loaded, save
+from transformers import BertConfig, BertForMaskedLM, BertModel, ByT5Tokenizer
+
+from attnscan.model.fingerprint import fingerprint
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """One with random weights, and without a pooler, which is filled with random numbers when it is loaded."""
+    return save(tmp_path / "model", BertModel(BertConfig(**SMALL), add_pooling_layer=False))
+
+
+def _differ(one: Path, other: Path) -> list[str]:
+    """The parts of two checkpoints that are not the same."""
+    a, b = (asdict(loaded(each).fingerprint) for each in (one, other))
+    assert (str(loaded(one).fingerprint) == str(loaded(other).fingerprint)) == (a == b)
+    return [name for name in a if a[name] != b[name]]
+
+
+def _last_weight(directory: Path) -> None:
+    weights = load_file(directory / "model.safetensors")
+    weights[sorted(weights)[-1]].view(-1)[-1] += 1e-4
+    save_file(weights, directory / "model.safetensors", {"format": "pt"})
+
+
+def _renamed_token(directory: Path) -> None:
+    file = directory / "tokenizer.json"
+    file.write_text(file.read_text().replace('"mat"', '"hat"'))
+
+
+def _limit(directory: Path) -> None:
+    file = directory / "tokenizer_config.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"model_max_length": 17}))
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [
+        (_last_weight, "weights"),
+        (lambda directory: configured(directory, hidden_act="relu"), "config"),
+        (_renamed_token, "tokenizer"),
+        (_limit, "tokenizer"),
+    ],
+)
+def test_each_part_is_told(checkpoint: Path, tmp_path: Path, change: Callable[[Path], object], part: str) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(checkpoint, other)
+    assert _differ(checkpoint, other) == []
+    change(other)
+    assert _differ(checkpoint, other) == [part]
+
+
+def test_place_and_other_files_and_earlier_inputs_change_nothing(checkpoint: Path, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere" / "copy"
+    shutil.copytree(checkpoint, other)
+    (other / "README.md").write_text("Another one")
+    save_file({"weight": torch.ones(1)}, other / "adapter.safetensors")
+    model = loaded(other)
+    model.tokenizer("the cat sat", truncation=True, max_length=4, padding="max_length")
+    assert model.fingerprint == loaded(checkpoint).fingerprint
+
+
+def test_a_head_that_runs_counts(tmp_path: Path) -> None:
+    model = BertForMaskedLM(BertConfig(**SMALL))
+    one = save(tmp_path / "one", model)
+    with torch.no_grad():
+        model.cls.predictions.bias[0] += 1
+    assert _differ(one, save(tmp_path / "other", model)) == ["weights"]
+
+
+def test_a_tokenizer_that_is_written_in_python_has_one_too(checkpoint: Path) -> None:
+    model = loaded(checkpoint).model
+    one, same, other = (fingerprint(model, ByT5Tokenizer(extra_ids=ids)) for ids in (9, 9, 10))
+    assert one == same and one.tokenizer != other.tokenizer
