@@ -149,8 +149,9 @@ def test_interrupted_heads_has_the_pairs_in_the_file_that_it_has_counted(
     finally:
         signal.signal(signal.SIGINT, before)
     if moment == "scored" and step == 2:  # before a window is done there is nothing to show
-        assert (stopped.exit_code, stopped.stdout, file.exists()) == (130, "", False)
+        assert (stopped.exit_code, stopped.stdout, list(tmp_path.iterdir())) == (130, "", [])
         return
+    file = tmp_path / "every.partial.parquet"
     told = re.search(r"interrupted after (\d+) pairs", stopped.stderr)
     assert stopped.exit_code == 130 and told is not None, stopped.output
     assert sorted(pd.read_parquet(file)["pair"].unique()) == list(range(1, int(told[1]) + 1))

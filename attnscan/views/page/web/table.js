@@ -41,11 +41,13 @@ const tableView = {
     change({ sort: state.sort in next ? next[state.sort] : usual + name });
   },
 
-  /** The cells of a head's line in the CSV, by the name of their column. */
+  /** What the table shows in a column of a head's line: its name, or what the CSV has there. */
   cell(head, name) {
-    if (name === "head") return head.name;
-    const place = column[name] - FIRST_SCORE;
-    return leftOut() && place >= 0 ? head.onWords[place] : head.row[column[name]];
+    return name === "head" ? head.name : this.csvCell(head, column[name]);
+  },
+
+  csvCell(head, index) {
+    return leftOut() && index >= FIRST_SCORE ? head.onWords[index - FIRST_SCORE] : head.row[index];
   },
 
   /** The heads that are shown, in the order that they are shown in. */
@@ -98,9 +100,7 @@ const tableView = {
   save() {
     const lines = [
       facts.columns,
-      ...this.rows().map((head) =>
-        facts.columns.map((name) => this.cell(head, name)),
-      ),
+      ...this.rows().map((head) => facts.columns.map((_, index) => this.csvCell(head, index))),
     ];
     const text = lines.map((line) => line.map(quoted).join(",") + "\n").join("");
     const link = make("a", {
