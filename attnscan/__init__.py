@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
-    from attnscan.results.classification import Classification
+    from attnscan.results.classification import Classification, Stability
     from attnscan.results.comparison import Comparison
     from attnscan.results.dependencies import Dependencies
     from attnscan.results.explanation import Explanations
     from attnscan.results.head_explanation import HeadExplanation
-    from attnscan.results.ranking import Ranking
+    from attnscan.results.ranking import Leads, Ranking
     from attnscan.results.scores import Scores, ScoreTable
     from attnscan.results.signature import Signature
     from attnscan.results.similarity import Similarity
@@ -46,6 +46,7 @@ __all__ = [
     "EncodedInput",
     "Explanations",
     "HeadExplanation",
+    "Leads",
     "Page",
     "Pattern",
     "Ranking",
@@ -54,6 +55,7 @@ __all__ = [
     "Scores",
     "Signature",
     "Similarity",
+    "Stability",
     "__version__",
     "ablate",
     "classify",
@@ -77,12 +79,12 @@ _HOMES = {
     "inputs.batch": ("EncodedBatch", "EncodedInput"),
     "results.ablation": ("Ablation",),
     "results.attention": ("Attention",),
-    "results.classification": ("Classification",),
+    "results.classification": ("Classification", "Stability"),
     "results.comparison": ("Comparison",),
     "results.dependencies": ("Dependencies",),
     "results.explanation": ("Explanations",),
     "results.head_explanation": ("HeadExplanation",),
-    "results.ranking": ("Ranking",),
+    "results.ranking": ("Leads", "Ranking"),
     "results.scores": ("ScoreTable", "Scores"),
     "results.signature": ("Signature",),
     "results.similarity": ("Similarity",),
