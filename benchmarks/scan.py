@@ -70,7 +70,8 @@ def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     """What attnscan does, tokenizing apart."""
     pieces = list(batches(inputs, scanner.loaded.room(None)))
     longest = max(len(one.tokens) for one in inputs)
-    with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, Scanner.score)) as scored:
+    score = partial(Scanner.score, products=True)  # as a scan of many pairs does
+    with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, score)) as scored:
         for _ in scored:
             pass
 

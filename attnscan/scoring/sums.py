@@ -155,7 +155,8 @@ class HeadProducts:
         """The products of some pairs. Shape: each [pair, layer, head, pattern]."""
         pairs, layers, heads, patterns = total.shape
         flat = (pairs, layers * heads, patterns)
-        total, n = (np.moveaxis(values.reshape(flat), -1, 0) for values in (total, n))
+        # Laid out anew, since BLAS takes no matrix whose numbers stand apart
+        total, n = (np.ascontiguousarray(np.moveaxis(values.reshape(flat), -1, 0)) for values in (total, n))
         across = total.transpose(0, 2, 1), n.transpose(0, 2, 1)
         return cls(across[0] @ total, across[0] @ n, across[1] @ n)
 
