@@ -46,20 +46,20 @@ class Ranking:
         return Leads.of(table, p, order[:-1], order[1:])
 
     def close_to_best(self, pattern: str, *, without_delimiters: bool = False) -> list[Head]:
-        """The heads that cannot be told from the best by these pairs, best first."""
+        """The heads that cannot be told from the best by these pairs, best first; none where leads have no error."""
         order = self.order(pattern, without_delimiters=without_delimiters)
         table, p = self.scores.table(without_delimiters), self.scores.patterns.index(pattern)
         leads = Leads.of(table, p, np.broadcast_to(order[0], order[1:].shape), order[1:])
         width = self.scores.grid[1]
-        return [divmod(int(flat), width) for flat in order[1:][~leads.sure & ~np.isnan(leads.difference)]]
+        return [divmod(int(flat), width) for flat in order[1:][~leads.sure & ~np.isnan(leads.se)]]
 
     def pairs_to_tell(self, pattern: str, *, without_delimiters: bool = False) -> int | None:
         """About how many pairs would tell the best head from the next, if both score as they do on these.
 
-        None if that is not known: below two pairs, or where the two score alike.
+        None where these pairs tell them already, or it is not known: below two pairs, or where the two score alike.
         """
         lead = self.leads(pattern, without_delimiters=without_delimiters)
-        if not len(lead.se) or not lead.difference[0] > 0 or not lead.se[0] > 0:
+        if not len(lead.se) or lead.sure[0] or not lead.difference[0] > 0 or not lead.se[0] > 0:
             return None
         pairs = self.scores.table(without_delimiters).pairs[..., self.scores.patterns.index(pattern)].max()
         needed = float(pairs * (1.96 * lead.se[0] / lead.difference[0]) ** 2)

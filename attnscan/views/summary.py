@@ -78,8 +78,11 @@ def sureness(result: Classification) -> Iterator[str]:
             f"Labels that stay in {STAYS:.0%} of {RESAMPLINGS:,} resamplings of these words: {stays[0]}; "
             f"on words: {stays[1]}."
         )
-        if few := int(np.isnan(result.stability.label).sum()):
-            yield f"{few} labels rest on fewer than {LEAST_WORDS} words, too few to tell."
+        few, few_on_words = (
+            int(np.isnan(share).sum()) for share in (result.stability.label, result.stability.content_label)
+        )
+        if few or few_on_words:
+            yield f"{few} labels, and {few_on_words} on words, rest on fewer than {LEAST_WORDS} words, too few to tell."
 
 
 def worth(table: ScoreTable, place: tuple[int, int, int]) -> dict[str, str]:
@@ -101,6 +104,15 @@ def ranked_by(result: Ranking) -> str:
 
 def told_apart(result: Ranking, pattern: str, *, without_delimiters: bool = False) -> str:
     """Which heads cannot be told from the best one, and about how many pairs would tell; empty if there are none."""
+    leads = result.leads(pattern, without_delimiters=without_delimiters)
+    if np.isnan(leads.se[:1]).any():
+        p = result.scores.patterns.index(pattern)
+        few = result.scores.table(without_delimiters).pairs[..., p].max() < 2
+        return (
+            "One pair cannot tell heads apart: give at least two."
+            if few
+            else "Leads have no errors in so large a model."
+        )
     close = result.close_to_best(pattern, without_delimiters=without_delimiters)
     if not close:
         return ""

@@ -49,9 +49,14 @@ def test_about_so_many_pairs_would_tell_the_best_from_the_next() -> None:
     assert _ranking(0.0).pairs_to_tell("next-word") is None
 
 
-def test_without_products_no_lead_is_sure() -> None:
+def test_without_products_no_lead_is_sure_and_no_head_is_called_close() -> None:
     leads = _ranking(None).leads("next-word")
     assert np.isnan(leads.se).all() and not leads.sure.any()
+    assert _ranking(None).close_to_best("next-word") == []
+
+
+def test_where_the_best_is_told_from_the_next_no_pairs_are_missing() -> None:
+    assert _ranking(0.004).pairs_to_tell("next-word") is None
 
 
 def test_a_ranking_by_the_other_half_may_have_leads_below_zero() -> None:

@@ -123,8 +123,12 @@ def _parts(*written: Path | None) -> dict[Path, Path]:
 
 def _warn_of_few(result: Ranking, names: Sequence[str]) -> None:
     """Tell that `predictive` was asked of too few pairs for its best head to be told from the next."""
-    if "predictive" in names and (close := result.close_to_best("predictive")):
-        asked = int(result.scores.every_key.pairs[..., result.scores.patterns.index("predictive")].max())
+    if "predictive" not in names:
+        return
+    asked = int(result.scores.every_key.pairs[..., result.scores.patterns.index("predictive")].max())
+    if asked == 1:
+        say("one pair asked for predictive words does not tell heads apart (--predictive-pairs)")
+    elif close := result.close_to_best("predictive"):
         needed = result.pairs_to_tell("predictive")
         remedy = "" if needed is None else f": about {needed:,} would tell it from the next (--predictive-pairs)"
         say(f"{asked} pairs asked for predictive words do not tell its best head from {len(close)} others{remedy}")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.heads import head_name
-from attnscan.results.ranking import Ranking
+from attnscan.results.ranking import Leads, Ranking
 from attnscan.views.summary import ranked_by, told_apart, worth
 from attnscan.views.terminal.parts import color_of, columns, model_line, named, wrapped
 
@@ -47,7 +48,7 @@ def _table(result: Ranking, pattern: str, top: int, width: int, without_delimite
             head_name(head),
             row["score"],
             row["interval"],
-            _lead(leads.difference[rank], sure=leads.sure[rank]) if rank < len(leads.sure) else "",
+            _lead(leads, rank) if rank < len(leads.sure) else "",
             *([row["itself"]] if of_others else []),
             *(row[name] for name in ("chance", "above_chance", "n", "pairs")),
             Text("█" * round(max(0, width - _BEFORE_BAR) * score) if score == score else "", style=color_of(pattern)),
@@ -55,9 +56,9 @@ def _table(result: Ranking, pattern: str, top: int, width: int, without_delimite
     return grid
 
 
-def _lead(difference: float, *, sure: bool) -> str:
-    """By how much a head is above the next one; marked where they cannot be told apart."""
-    return "" if difference != difference else f"{'' if sure else '≈ '}{difference:.3f}"
+def _lead(leads: Leads, rank: int) -> str:
+    """By how much a head is above the next one; marked where they cannot be told apart, empty where nobody knows."""
+    return "" if np.isnan(leads.se[rank]) else f"{'' if leads.sure[rank] else '≈ '}{leads.difference[rank]:.3f}"
 
 
 def _notes(without_delimiters: bool, width: int) -> Iterator[Text]:

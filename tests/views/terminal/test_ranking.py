@@ -15,11 +15,16 @@ from attnscan.views.terminal.parts import render
 from attnscan.views.terminal.ranking import ranking_view
 
 
-def _ranking(scored: Scored = Scored("next-word"), scores: tuple[float, ...] = (0.5, 0.49, 0.2)) -> Ranking:  # noqa: B008
-    """Heads of one layer, by 12,345 pairs; every difference has an error of 0.02."""
+def _ranking(
+    scored: Scored = Scored("next-word"),  # noqa: B008
+    scores: tuple[float, ...] = (0.5, 0.49, 0.2),
+    pairs: int = 12_345,
+    error: float = 0.02,
+) -> Ranking:
+    """Heads of one layer, by so many pairs; every difference has the same error."""
     score = np.array([[[each] for each in scores]])
-    counts = np.where(np.isnan(score), 0, 12_345)
-    between = np.full((1, len(scores), len(scores)), 0.02)
+    counts = np.where(np.isnan(score), 0, pairs)
+    between = np.full((1, len(scores), len(scores)), error)
     rest = (np.full_like(score, 0.01), 9 * counts, counts, np.ones_like(score), 0.75 * score, between)
     table = ScoreTable(score, np.full_like(score, 0.1), *rest)
     return Ranking(Scores((scored,), table, table, np.ones((1, len(scores)))), replace(SIGNATURE, pairs_read=12_345))
@@ -41,6 +46,15 @@ def test_the_best_of_close_heads_is_called_the_luckiest() -> None:
     assert "0-0 cannot be told from 0-1; about 189,699 pairs would tell it from the next." in said
     assert "in part the luckiest: --split" in said
     assert "cannot be told" not in _screen(_ranking(scores=(0.5, 0.3, 0.2)))
+
+
+def test_leads_without_errors_claim_nothing() -> None:
+    """Of one pair, and of a model so large that its heads' products are not kept."""
+    one, large = _screen(_ranking(pairs=1, error=np.nan)), _screen(_ranking(error=np.nan))
+    assert "One pair cannot tell heads apart: give at least two." in one
+    assert "Leads have no errors in so large a model." in large
+    for screen in (one, large):
+        assert "cannot be told from" not in screen and "0.010" not in screen
 
 
 def test_a_split_ranking_says_by_which_pairs() -> None:
