@@ -23,12 +23,21 @@ def options_of(model: str | None, options: Choices) -> ScanOptions:
     return ScanOptions(**{**options, "model": model, "patterns": patterns})  # type: ignore[arg-type]
 
 
+def without_norm(options: Choices, what: str) -> Choices:
+    """The same options. Raises: OptionError if they ask for what heads carry, which says nothing of `what`."""
+    if options.get("norm"):
+        raise OptionError(f"{what} by what heads carry cannot be had", "leave out norm")
+    return options
+
+
 def explained(model: str | None, pattern: str | None, options: Choices) -> ScanOptions:
     """The options, if they score the pattern; without `predictive`, which would cost more than all else.
 
     Raises: OptionError if they do not.
     """
-    result = options_of(model, {"predictive": "auto" if pattern == "predictive" else "off", **options})
+    result = options_of(
+        model, {"predictive": "auto" if pattern == "predictive" else "off", **without_norm(options, "explanations")}
+    )
     names = [known.id for known in result.patterns]
     if pattern not in (None, *names):
         hint = nearest(str(pattern), names, f"there are {', '.join(names)}")

@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Unpack, get_args
 
-from attnscan.api.given import Pairs, check_known, explained, options_of, read_again, records_of
+from attnscan.api.given import Pairs, check_known, explained, options_of, read_again, records_of, without_norm
 from attnscan.errors import InputError, OptionError
 from attnscan.inputs.pairs import Record, read_pairs, shipped_pairs
 from attnscan.results.ablation import Ablation
@@ -122,7 +122,9 @@ def ablate(
         check_known("measure", name, MEASURES)
     check_known("by", by, get_args(By))
     named = heads is not None or singly
-    asked = options_of(model, {"on_long": "truncate", "predictive": "off" if named else "auto", **options})
+    asked = options_of(
+        model, {"on_long": "truncate", "predictive": "off" if named else "auto", **without_norm(options, "ablation")}
+    )
     competing = (*PATTERNS, *(pattern for pattern in asked.patterns if pattern not in PATTERNS))
     request = AblationRequest(
         patterns=tuple(pattern.id for pattern in asked.patterns),

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Unpack
 
-from attnscan.api.given import explained, options_of
+from attnscan.api.given import explained, options_of, without_norm
 from attnscan.errors import OptionError, needs
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.weights import read_weights, weights_of
@@ -97,7 +97,7 @@ def dependencies(a: str, b: str | None = None, *, model: str | None = None, **op
     Raises: as `classify`; ModelError if the model cannot be asked.
     """
     pair = Pair(a, b)
-    with Scanner(options_of(model, options)) as scanner:
+    with Scanner(options_of(model, without_norm(options, "predictive words"))) as scanner:
         return one_input.dependencies(scanner, pair)
 
 

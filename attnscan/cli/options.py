@@ -188,6 +188,10 @@ class ScanChoices:
 
     model: Model = None
     unit: Annotated[Unit, typer.Option("--unit", help="Score tokens, or words with their pieces merged.")] = "token"
+    norm: Annotated[
+        bool,
+        typer.Option("--norm", help="By what heads carry, weight times the value's norm, in place of weight alone."),
+    ] = False
     no_related: Annotated[bool, typer.Option("--no-related", help="Count identical words only, not related ones.")] = (
         False
     )

@@ -6,14 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.inputs.batch import EncodedInput
+from attnscan.model.carried import OutputProjections
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
 
 
 class AttentionKeeper:
-    """A consumer that keeps the attention of a single input."""
+    """A consumer that keeps the attention of a single input and, given projections, its keys' norms."""
 
-    def __init__(self) -> None:
+    def __init__(self, projections: OutputProjections | None = None) -> None:
+        self._projections = projections
         self._grid = (0, 0)
         self._neurons: NDArray[np.float32] | None = None
 
@@ -24,12 +26,15 @@ class AttentionKeeper:
             self._weights = np.empty((*block.grid, *block.weights.shape[2:]), dtype=np.float32)
             self._visible = np.empty((block.grid[0], *block.weights.shape[2:]), dtype=np.bool_)
             self._scaling = [0.0] * block.grid[0]
+            self._norms = np.empty((*block.grid, block.weights.shape[-1]), dtype=np.float32)
             self._neurons = None
             if block.query is not None:
                 self._neurons = np.empty((2, *block.grid, *block.query.shape[2:]), dtype=np.float32)
         place, length = (block.layer, block.heads), block.weights.shape[-1]
         self._weights[place] = block.weights[0].cpu().numpy()
         self._visible[block.layer] = block.visible[0, :length, :length].cpu().numpy()
+        if self._projections is not None and block.value is not None:
+            self._norms[place] = self._projections.norms(block.layer, block.heads, block.value)[0].cpu().numpy()
         if block.query is not None and block.key is not None and block.scaling is not None:
             assert self._neurons is not None
             for kept, neurons in zip(self._neurons, (block.query, block.key), strict=True):
@@ -49,4 +54,5 @@ class AttentionKeeper:
             key=key,
             scaling=() if query is None else tuple(self._scaling),
             unit=encoded.unit,
+            norms=None if self._projections is None else self._norms,
         )

@@ -53,6 +53,11 @@ class AttentionBlock:
     """What q·k is multiplied with before the softmax; None without the tap."""
     logits: Tensor | None
     """What the softmax is of, mask included, finite throughout. Shape: that of `weights`; None without the tap."""
+    value: Tensor | None = None
+    """What the weights are of; grouped values are repeated for each head. Shape: [batch, head, key, dimension]."""
+    idle: Tensor | None = None
+    """Which queries take nothing from any key, so that their rows are zero. Shape: [batch, head, query], bool; None
+    if there are none, as there are none of weights."""
 
 
 Consumer = Callable[[AttentionBlock], None]
@@ -145,7 +150,7 @@ class Tap(AttentionFunction):
                 logits *= scaling
             mask.add_to(logits, inputs, heads)
             weights = torch.softmax(logits, dim=-1)
-            shown = (query[part], key[part], scaling, logits)
+            shown = (query[part], key[part], scaling, logits, value[part])
             run.show(AttentionBlock(grid, run.layer, inputs, heads, weights, mask.visible, *shown))
             if not last:
                 output[part] = torch.matmul(weights.to(value.dtype), value[part])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.errors import OptionError
 from attnscan.inputs.weights import SavedWeights
 
 
@@ -32,11 +34,29 @@ class Attention:
     """What each layer multiplies q·k with before the softmax, usually 1/√d; empty where there are no queries."""
     unit: tuple[int, ...] = ()
     """Which scored unit each token belongs to; empty for saved weights."""
+    norms: NDArray[np.float32] | None = None
+    """How long each key's value is behind each head's slice of the output projection, ‖f(x_j)‖: what there is to take.
+
+    Shape: [layer, head, key]; None if the model does not show it."""
 
     @property
     def grid(self) -> tuple[int, int]:
         """Layers and heads."""
         return self.weights.shape[0], self.weights.shape[1]
+
+    @cached_property
+    def carried(self) -> Attention:
+        """The same with what heads carry in place of weights: each times the key's norm, as a share of its row.
+
+        A row that carries nothing is zero. Raises: OptionError if the norms are not there.
+        """
+        if self.norms is None:
+            raise OptionError("what heads carry is not in this result", "leave out norm")
+        carried = self.weights * self.norms[:, :, None]
+        whole = carried.sum(-1, keepdims=True)
+        whole[whole == 0] = 1
+        carried /= whole
+        return replace(self, weights=carried)
 
     def products(self, layer: int, head: int, query: int) -> NDArray[np.float32]:
         """What each neuron adds to the logit of each key, q·k scaled; a row's sum is that key's logit.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +38,19 @@ class Stability:
 
     label: FloatArray
     content_label: FloatArray
+    carried_label: FloatArray | None = None
+    """None where what heads carry cannot be had."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """What every head carries on one input, in place of where it looks."""
+
+    scores: Scores
+    """With what is carried in place of weights."""
+    output: FloatArray
+    """The mean length of what each head puts out for a word, as a share of its layer's heads' together; 1/heads is an
+    equal part. Shape: [layer, head]; NaN where a whole layer puts out nothing."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +61,8 @@ class Classification:
     """The tokens, or the words, that were scored."""
     sentence: tuple[int, ...]
     """0 for sentence A, 1 for B, -1 for a special token, -2 for padding."""
-    scores: Scores
+    by_weight: Scores
+    """Of attention weights as they are."""
     signature: Signature
     not_measured: Mapping[str, str] = field(default_factory=dict)
     """Patterns that were not looked for and why, as against those that no word of the input was eligible for."""
@@ -58,12 +72,21 @@ class Classification:
     """Units that counted as related and are not identical, by their places, the earlier one first."""
     threshold: float = THRESHOLD
     """How far above chance a label's pattern must be."""
+    carried: Carried | None = field(default=None, repr=False)
+    """The same of what heads carry; None if it cannot be had."""
     stability: Stability | None = field(default=None, repr=False)
     """How sure the labels are, if that was measured."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
     """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
     html: Callable[[Classification], str] | None = field(default=None, repr=False, compare=False)
     """Writes what a notebook shows of it."""
+
+    @property
+    def scores(self) -> Scores:
+        """What labels and tables are of: weights or, if the signature says `norm`, what is carried."""
+        if self.carried is None or not self.signature.norm:
+            return self.by_weight
+        return self.carried.scores
 
     @cached_property
     def label(self) -> NDArray[np.str_]:
@@ -81,11 +104,43 @@ class Classification:
         return self.scores.ranked_labels(self.scores.words_only, 0, self.threshold)
 
     @cached_property
+    def carried_label(self) -> NDArray[np.str_]:
+        """The same by what heads carry; empty where that cannot be had. Shape: [layer, head]."""
+        if self.carried is None:
+            return np.full(self.scores.grid, "")
+        return self.carried.scores.ranked_labels(self.carried.scores.every_key, 0, self.threshold)
+
+    @cached_property
     def parking(self) -> FloatArray:
         """How much each head rests on delimiters, in [0, 1]; 0 where the input has none. Shape: [layer, head]."""
         if "delimiter" not in self.scores.patterns:
             return np.zeros(self.scores.grid)
         return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
+
+    def with_norm(self, norm: bool) -> Classification:
+        """The same input by what heads carry, or by their weights, with labels and tables of that; how sure the labels
+        are is not told anew.
+
+        Raises: OptionError if what heads carry is not there.
+        """
+        if norm == self.signature.norm:
+            return self
+        if self.carried is None:
+            raise OptionError("what heads carry is not in this result", "leave out norm")
+        return replace(self, signature=replace(self.signature, norm=norm), stability=None)
+
+    @property
+    def mapped(self) -> Classification:
+        """What maps of all heads show: this result by what heads carry, as far as that can be had."""
+        return self if self.carried is None else self.with_norm(True)
+
+    @property
+    def shown_attention(self) -> Attention:
+        """The kept attention, with what heads carry in place of weights if labels and tables are of that.
+
+        Raises: OptionError if it was not kept.
+        """
+        return self.kept_attention().carried if self.signature.norm else self.kept_attention()
 
     def kept_attention(self) -> Attention:
         """The same as `attention`. Raises: OptionError if it was not kept."""
@@ -125,6 +180,10 @@ class Classification:
         if self.stability is not None:
             columns["label_stays"] = self.stability.label.ravel()
             columns["content_label_stays"] = self.stability.content_label.ravel()
+            stays = self.stability.carried_label
+            columns["carried_label_stays"] = np.full(layers * heads, np.nan) if stays is None else stays.ravel()
+        columns["carried_label"] = self.carried_label.ravel()
+        columns["output"] = np.full(layers * heads, np.nan) if self.carried is None else self.carried.output.ravel()
         frame = pd.DataFrame(columns)
         frame.attrs = {
             "signature": asdict(self.signature),

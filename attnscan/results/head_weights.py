@@ -34,8 +34,8 @@ class HeadWeights:
 
     @property
     def attention(self) -> Attention:
-        """The input's, whole. Raises: OptionError if it was not kept."""
-        return self.result.kept_attention()
+        """The input's, whole, by what the result is of. Raises: OptionError if it was not kept."""
+        return self.result.shown_attention
 
     def matrices(self) -> Iterator[tuple[tuple[Head, ...], NDArray[np.float32]]]:
         """Each head's weights, or their mean, with the heads that it is of. Shape: [query, key] of those asked for."""

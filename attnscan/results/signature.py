@@ -27,6 +27,8 @@ class Signature:
     pairs_read: int = 0
     pairs_truncated: int = 0
     pairs_skipped: int = 0
+    norm: bool = False
+    """Whether this is of what heads carry, weight times the norm of the transformed value, and not of their weights."""
     fingerprint: str | None = None
     """A hash of the model's weights, config and tokenizer; None where it was not taken, as it is for one input."""
 

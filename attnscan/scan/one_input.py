@@ -8,18 +8,20 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from attnscan.errors import ModelError
+from attnscan.errors import CaptureError, ModelError, OptionError
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
+from attnscan.model.carried import OutputProjections
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import same_or, visible_keys
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Classification
+from attnscan.results.classification import Carried, Classification
 from attnscan.results.dependencies import Dependencies, Help
+from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature, hashed
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner, signed
@@ -42,21 +44,32 @@ def classify(scanner: Scanner, pair: Pair, report: Report | None = None, *, keep
     encoded = scanner.encode(pair)
     help_of_words = scanner.help(encoded, report)
     batch = scanner.collate([encoded])
-    scorers = _Scorers(Targets(batch, scanner.options.patterns, [] if help_of_words is None else [help_of_words]))
-    keeper = AttentionKeeper() if keep else None
+    targets = Targets(batch, scanner.options.patterns, [] if help_of_words is None else [help_of_words])
+    projections, why_not_carried = _projections(scanner)
+    keeper = AttentionKeeper(projections) if keep else None
+    by_weight, carried = _Scorers(targets), None if projections is None else _CarriedScorers(targets, projections)
+    consumers = [consumer for consumer in (by_weight, carried, keeper) if consumer is not None]
 
     def consume(block: AttentionBlock) -> None:
-        scorers(block)
-        if keeper is not None:
-            keeper(block)
+        for consumer in consumers:
+            consumer(block)
 
-    scanner.run(batch.model_inputs, consume)
+    scanner.with_options(norm=False).run(batch.model_inputs, consume)
     signature = scanner.signature(_seen(pair, encoded))
-    result = _classification(encoded, scorers, signature, scanner.options, scanner.why_no_measure, help_of_words)
+    why_no_measure = scanner.why_no_measure
+    result = _classification(encoded, by_weight, signature, scanner.options, why_no_measure, help_of_words, carried)
     (related,) = batch.related_pairs
-    notes = (*result.notes, *_named(related, encoded.units))
-    result = replace(result, related=related, notes=notes)
-    return replace(result, attention=keeper.attention(encoded)) if keeper else result
+    notes = (*result.notes, *why_not_carried, *_named(related, encoded.units))
+    attention = None if keeper is None else keeper.attention(encoded)
+    return replace(result, related=related, notes=notes, attention=attention)
+
+
+def _projections(scanner: Scanner) -> tuple[OutputProjections | None, list[str]]:
+    """How heads are projected into the hidden states; if that cannot be seen, a line that says why."""
+    try:
+        return scanner.projections, []
+    except CaptureError as error:
+        return None, [error.what]
 
 
 def dependencies(scanner: Scanner, pair: Pair, report: Report | None = None) -> Dependencies:
@@ -79,7 +92,11 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
     """What every head does by its saved weights alone. Without a model no words count as related.
 
     `name` stands for the model in the result. With `keep`, the result carries the weights.
+
+    Raises: OptionError for what needs more than weights.
     """
+    if options.norm:
+        raise OptionError("saved weights do not tell what heads carry", "leave out --norm, or name a model")
     encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
     batch = collate([encoded])
     grid = (saved.attention.shape[0], saved.attention.shape[1])
@@ -124,6 +141,32 @@ class _Scorers:
         return {name: values[self._is_word] for name, values in self._by_query.pair_sums().items()}
 
 
+class _CarriedScorers(_Scorers):
+    """The same of what heads carry; and how much they put out."""
+
+    def __init__(self, targets: Targets, projections: OutputProjections) -> None:
+        super().__init__(targets)
+        self._projections = projections
+        self._outputs = torch.zeros(0)
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block."""
+        super().__call__(self._projections.carried(block))
+        outputs = self._projections.outputs(block)[0]
+        if self._outputs.shape[:2] != block.grid:
+            self._outputs = outputs.new_empty(*block.grid, outputs.shape[-1])
+        self._outputs[block.layer, block.heads] = outputs
+
+    def output(self, encoded: EncodedInput) -> FloatArray:
+        """Each head's share of its layer's output, as `Carried` has it; a word's is the mean of its pieces'."""
+        unit, of_word = np.array(encoded.unit), np.array(encoded.sentence) >= 0
+        lengths = self._outputs.cpu().numpy().astype(np.float64)
+        together: FloatArray = (lengths * (of_word / np.bincount(unit)[unit])).sum(-1)
+        with np.errstate(invalid="ignore"):
+            share: FloatArray = together / together.sum(-1, keepdims=True)
+            return share
+
+
 def _classification(
     encoded: EncodedInput,
     scorers: _Scorers,
@@ -131,19 +174,21 @@ def _classification(
     options: ScanOptions,
     why_no_measure: str,
     help_of_words: Help | None = None,
+    carried: _CarriedScorers | None = None,
 ) -> Classification:
     unmeasured = [pattern.id for pattern in options.patterns if pattern.target is None and help_of_words is None]
-    scores = scorers.whole.sums().finish()
-    return Classification(
+    result = Classification(
         units=encoded.units,
         sentence=encoded.unit_sentence,
-        scores=scores,
+        by_weight=scorers.whole.sums().finish(),
         signature=signature,
         not_measured=dict.fromkeys(unmeasured, why_no_measure),
         notes=() if help_of_words is None else (help_of_words.description,),
         threshold=options.threshold,
-        stability=stability(scores, scorers.words, options.threshold, options.seed),
+        carried=None if carried is None else Carried(carried.whole.sums().finish(), carried.output(encoded)),
     )
+    words_carried = None if carried is None else carried.words
+    return replace(result, stability=stability(result, scorers.words, words_carried, options.seed))
 
 
 def _named(related: Sequence[tuple[int, int]], units: Sequence[str]) -> list[str]:

@@ -30,6 +30,8 @@ class ScanOptions:
     dtype: Dtype = "auto"
     unit: Unit = "token"
     """Score tokens, or words with their pieces merged."""
+    norm: bool = False
+    """Whether heads are scored by what they carry, weight times the norm of the transformed value, not by weight."""
     related: bool = True
     """Whether related words count as identical ones do."""
     on_long: OnLong = "error"
@@ -96,6 +98,7 @@ class Choices(TypedDict, total=False):
     device: Device
     dtype: Dtype
     unit: Unit
+    norm: bool
     related: bool
     on_long: OnLong
     threshold: float

@@ -153,9 +153,9 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
         about, files = _told(path)
         shape, scored = (*about.grid, len(about.patterns)), tuple(map(Scored, about.patterns))
         nothing = np.full(about.grid, np.nan)
-        sums = ScoreSums.of(_of_pairs(_NO_ROWS, shape), scored, nothing, 0, products=True)
+        sums = ScoreSums.of(_of_pairs(_NO_ROWS, shape), scored, nothing, nothing, products=True)
         for rows in _whole_pairs(files, shape, about.patterns):
-            sums += ScoreSums.of(_of_pairs(rows, shape), scored, nothing, 0, products=True)
+            sums += ScoreSums.of(_of_pairs(rows, shape), scored, nothing, nothing, products=True)
     except FileNotFoundError:
         raise PairsError(f"there is no file {path}", "check the path") from None
     except OutputError:

@@ -19,6 +19,7 @@ from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.encode import encode_pair, whole_words
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.related import Relatedness, Relation
+from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loading import load
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import AttentionBlock, Consumer, Tap
@@ -37,6 +38,7 @@ from attnscan.scoring.targets import Targets
 
 OnPairs = Callable[[Sequence[int], Mapping[str, FloatArray]], None]
 """Given the numbers of some pairs and their own sums, as `Scorer.pair_sums` names them."""
+_WORD = Pair("the")  # what a model is tried on
 
 
 class Scanner:
@@ -62,6 +64,12 @@ class Scanner:
 
     def __enter__(self) -> Scanner:
         self._tap.__enter__()
+        if self.options.norm:
+            try:
+                _ = self.projections  # refused before a pair is read
+            except BaseException:
+                self._tap.__exit__(None, None, None)
+                raise
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -113,8 +121,8 @@ class Scanner:
         Raises: ModelError if it shows none.
         """
         grids: list[tuple[int, int]] = []
-        batch = self.collate([self.encode(Pair("the"))])
-        self.run(batch.model_inputs, lambda block: grids.append(block.grid))
+        batch = self.collate([self.encode(_WORD)])
+        self._tap.run(batch.model_inputs, lambda block: grids.append(block.grid))
         return grids[-1]
 
     @property
@@ -177,7 +185,7 @@ class Scanner:
         if on_pairs is not None:
             on_pairs([one.number for one in inputs], scorer.pair_sums())
         sums = scorer.sums(products=products)
-        return sums if only is None else replace(sums, entropy=sums.entropy * 0, words=0.0)
+        return sums if only is None else replace(sums, entropy=sums.entropy * 0, words=sums.words * 0)
 
     def collate(self, inputs: Sequence[EncodedInput]) -> EncodedBatch:
         """Inputs as one batch, where the model is, with the words that are related in its embeddings."""
@@ -186,9 +194,20 @@ class Scanner:
     def run(self, model_inputs: dict[str, Tensor], consume: Consumer) -> None:
         """Run the model as far as its last layer's weights, shown to a consumer block by block.
 
+        By options with `norm`, it is shown what heads carry in their place.
         Raises: CaptureError.
         """
-        self._tap.run(model_inputs, consume)
+        carried = self.projections.carried if self.options.norm else None
+        self._tap.run(model_inputs, consume if carried is None else lambda block: consume(carried(block)))
+
+    @cached_property
+    def projections(self) -> OutputProjections:
+        """How each layer's heads are projected into the hidden states, found on a word.
+
+        Raises: CaptureError if the architecture does not show it.
+        """
+        model_inputs = self.collate([self.encode(_WORD)]).model_inputs
+        return output_projections(self.loaded.model, model_inputs)
 
     def signature(self, seen: Seen, *, fingerprint: bool = False) -> Signature:
         """What a result has to say of where it comes from, and of what it has seen; which files, if that is wanted."""
@@ -234,5 +253,6 @@ def signed(options: ScanOptions, **about: Any) -> Signature:
         attnscan=__version__,
         torch=str(torch.__version__),
         unit=options.unit,
+        norm=options.norm,
         pattern_set=PATTERN_SET_VERSION,
     )

@@ -30,9 +30,10 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
-_FORMAT = 4
+_FORMAT = 5
 _OF_MODEL = {"weights": "weights differ", "config": "config differs", "tokenizer": "tokenizer differs"}
 _SUMS = tuple(f.name for f in fields(ScanSums))
+_OF_ROWS = ("entropy", "words")
 _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 67 MiB, nearly all for the products of heads; split, twice that
 
 
@@ -83,7 +84,7 @@ def _fingerprint(scanner: Scanner) -> dict[str, Any]:
     options, signature = scanner.options, asdict(scanner.signature(Seen()))
     about = {name: signature[name] for name in ("attnscan", "dtype", "unit", "pattern_set")}
     about |= asdict(scanner.loaded.fingerprint)
-    for name in ("related", "on_long", "predictive_pairs", "predictive_words", "seed", "split"):
+    for name in ("norm", "related", "on_long", "predictive_pairs", "predictive_words", "seed", "split"):
         about[name] = getattr(options, name)
     return {**about, "predictive": scanner.measure, "patterns": [pattern.id for pattern in options.patterns]}
 
@@ -104,7 +105,7 @@ def _check_fingerprint(path: Path, theirs: Mapping[str, Any], ours: Mapping[str,
 def _dumped(sums: ScoreSums | None) -> dict[str, Any] | None:
     if sums is None:
         return None
-    dumped: dict[str, Any] = {"entropy": _text(sums.entropy), "words": sums.words}
+    dumped: dict[str, Any] = {name: _text(getattr(sums, name)) for name in _OF_ROWS}
     dumped |= {kind: {f.name: _text(getattr(getattr(sums, kind), f.name)) for f in fields(Sums)} for kind in KINDS}
     if sums.products is not None:
         dumped["products"] = {
@@ -131,7 +132,8 @@ def _loaded(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: tu
     products = None
     if "products" in data:
         products = {kind: HeadProducts(**_arrays(data["products"][kind], HeadProducts, of_heads)) for kind in KINDS}
-    return ScoreSums(scored, every_key, words_only, _array(data["entropy"], grid), float(data["words"]), products)
+    of_rows = {name: _array(data[name], grid) for name in _OF_ROWS}
+    return ScoreSums(scored, every_key, words_only, **of_rows, products=products)
 
 
 def _arrays(data: Mapping[str, Any], kind: Any, shape: tuple[int, ...]) -> dict[str, FloatArray]:

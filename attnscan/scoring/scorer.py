@@ -59,6 +59,8 @@ class Scorer:
         self._grid = grid
         dtype = exact(self._words.device)
         self._entropy = self._words.new_full((len(self._words), *grid), torch.nan, dtype=dtype)
+        self._rows = self._words.sum(1, dtype=dtype)[:, None, None].expand_as(self._entropy).clone()
+        """Whose entropy that is."""
         shape = (len(KINDS), self._words.shape[1] if self._by_query else len(self._words), *grid)
         self._weight = self._words.new_zeros(*shape, len(self._columns), dtype=dtype)
         """On targets, in the columns of the readout."""
@@ -71,31 +73,46 @@ class Scorer:
             self._start(block.grid)
         start, stop, _ = block.inputs.indices(len(self._words))
         if self._merge is None:
-            self._take(block, slice(start, stop), block.weights, block.logits)
+            self._take(block, slice(start, stop), block.weights, block.logits, block.idle)
             return
         for row, number in enumerate(range(start, stop)):  # words are of any number, whatever that of tokens
             weights, logits = self._merge(
                 number, block.weights[row, None], None if block.logits is None else block.logits[row, None]
             )
-            self._take(block, slice(number, number + 1), weights, logits)
+            idle = None
+            if block.idle is not None:  # a word takes something if one of its pieces does
+                taken = weights.sum(-1, keepdim=True)
+                idle = taken[..., 0] == 0
+                weights, logits = weights / taken.where(taken > 0, 1.0), None
+            self._take(block, slice(number, number + 1), weights, logits, idle)
 
-    def _take(self, block: AttentionBlock, inputs: slice, weights: Tensor, logits: Tensor | None) -> None:
-        """Score some inputs of one length: over every key, and over words alone, each row renormalised."""
-        part = self._part(inputs, weights.shape[-1], block)
+    def _take(
+        self, block: AttentionBlock, inputs: slice, weights: Tensor, logits: Tensor | None, idle: Tensor | None
+    ) -> None:
+        """Score some inputs of one length: over every key, and over words alone, each row renormalised.
+
+        A row that is `idle` counts for nothing.
+        """
+        part, place = self._part(inputs, weights.shape[-1], block), (inputs, block.layer, block.heads)
         entropy = _row_entropy(weights, logits).where(part.is_word, 0.0)
-        self._entropy[inputs, block.layer, block.heads] = entropy.sum(-1, dtype=self._entropy.dtype)
+        if idle is not None:
+            entropy = entropy.where(~idle, 0.0)
+            self._rows[place] = (part.is_word & ~idle).sum(-1).to(self._rows)
+        self._entropy[place] = entropy.sum(-1, dtype=self._entropy.dtype)
         left = part.readout.left(weights)
         counts = left >= _LEAST_LEFT
         share = counts / left.clip(_LEAST_LEFT)
         if self._by_query:
             queries = (slice(weights.shape[-1]), block.layer, block.heads)
             self._weight[:, *queries] = part.readout.rows(weights, share)
-            self._counted[0, *queries] = part.every_key[0, :, None]
+            every_key = part.every_key[0, :, None]
+            self._counted[0, *queries] = every_key if idle is None else ~idle[0].T[..., None] * every_key
             self._counted[1, *queries] = counts[0].T[..., None] * part.on_words[0, :, None]
             return
-        place = (inputs, block.layer, block.heads)
         self._weight[:, *place] = part.readout(weights, share)
-        self._counted[0, *place] = part.every_key.sum(1, keepdim=True)
+        self._counted[0, *place] = (
+            part.every_key.sum(1, keepdim=True) if idle is None else (~idle).to(part.every_key) @ part.every_key
+        )
         self._counted[1, *place] = counts.to(part.on_words) @ part.on_words
 
     def _part(self, inputs: slice, length: int, block: AttentionBlock) -> _Part:
@@ -134,7 +151,7 @@ class Scorer:
             self.pair_sums(),
             scored=self._targets.scored,
             entropy=entropy.sum(0),
-            words=float(self._words.sum()),
+            words=self._rows.cpu().numpy().astype(np.float64).sum(0),
             products=products,
         )
 

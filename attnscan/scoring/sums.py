@@ -224,14 +224,20 @@ class ScoreSums:
     words_only: Sums
     entropy: FloatArray
     """Of all words' row entropies, in nats. Shape: [layer, head]."""
-    words: float
-    """How many words that were."""
+    words: FloatArray
+    """How many rows that were. Shape: [layer, head]."""
     products: Mapping[str, HeadProducts] | None = None
     """Of heads, for each of the `KINDS`, if they are kept."""
 
     @classmethod
     def of(
-        cls, pairs: PairSums, scored: tuple[Scored, ...], entropy: FloatArray, words: float, *, products: bool = False
+        cls,
+        pairs: PairSums,
+        scored: tuple[Scored, ...],
+        entropy: FloatArray,
+        words: FloatArray,
+        *,
+        products: bool = False,
     ) -> ScoreSums:
         """The sums of some pairs; `entropy` and `words` are theirs together."""
         names = ("weight", "n", "chance", "whole", "itself")
@@ -257,5 +263,6 @@ class ScoreSums:
         every_key, words_only = (
             getattr(self, kind).finish(None if self.products is None else self.products[kind]) for kind in KINDS
         )
-        entropy = self.entropy / self.words if self.words else np.full_like(self.entropy, np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            entropy = self.entropy / self.words
         return Scores(self.scored, every_key, words_only, entropy)

@@ -92,7 +92,7 @@ class _PairedSums:
     def of(cls, ours: PairSums, theirs: PairSums, like: ScoreSums) -> _PairedSums:
         """Of some pairs, in the same order; `like` says what the patterns are."""
         unknown = np.full(like.entropy.shape, np.nan)  # entropy is not among what is told of single pairs
-        one, other = (ScoreSums.of(sums, like.scored, unknown, 0.0) for sums in (ours, theirs))
+        one, other = (ScoreSums.of(sums, like.scored, unknown, unknown) for sums in (ours, theirs))
         products = RatioProducts.of(*(sums[f"every_key.{name}"] for sums in (ours, theirs) for name in ("weight", "n")))
         return cls(one, other, products)
 

@@ -16,7 +16,16 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter, mark, on_white, opacity, paper_color, readable_on
-from attnscan.views.summary import notes, pattern_rows, token_lines, told_apart, worth
+from attnscan.views.summary import (
+    count_names,
+    map_note,
+    notes,
+    pattern_rows,
+    strongest_by,
+    token_lines,
+    told_apart,
+    worth,
+)
 
 _STRONGEST = 5
 _TABLE = "font:inherit;color:inherit;margin:0.5em 0;border-spacing:1px"
@@ -27,16 +36,15 @@ _NUMBER = "text-align:right;padding:0 1em 0 0"
 _FRAME = "width:100%;height:680px;border:0"
 _PAGE_SIZE = 1_000_000  # bytes: a notebook keeps what it shows
 _FAINT = "opacity:0.65"
-_MAP_NOTE = "Map: layers down, heads across; small letter: half or more rests on delimiters."
 
 
 def classification_html(result: Classification) -> str:
     """The tokens, the heads of each pattern, and the map of all heads; a cell's tooltip has the head's scores."""
     title = _title(result.signature, result.scores.grid)
     below = Markup("").join(
-        Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, note) for note in (*notes(result), _MAP_NOTE)
+        Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, note) for note in (*notes(result), map_note(result))
     )
-    parts = (title, _tokens(result), _patterns(result), below, _map(result), _views(result))
+    parts = (title, _tokens(result), _patterns(result), below, _map(result.mapped), _views(result))
     return _whole(parts)
 
 
@@ -65,7 +73,8 @@ def ranking_html(result: Ranking) -> str:
 
 def _title(signature: Signature, grid: tuple[int, int], *more: str) -> Markup:
     layers, heads = grid
-    details = ", ".join((f"{signature.device} {signature.dtype}", *more))
+    carried = ["by what heads carry"] if signature.norm else []
+    details = ", ".join((f"{signature.device} {signature.dtype}", *carried, *more))
     return Markup('<p style="{}"><b>{}</b> {} × {} = {} heads <span style="{}">{}</span></p>').format(
         _LINE, plain(signature.model), layers, heads, layers * heads, _FAINT, details
     )
@@ -101,7 +110,8 @@ def _tokens(result: Classification) -> Markup:
 
 def _patterns(result: Classification) -> Markup:
     """How many heads each pattern has, and the strongest ones."""
-    header = _row("th", (("pattern", _LEFT), ("heads", _NUMBER), ("on words", _NUMBER), ("strongest heads", _LEFT)))
+    counted = ((name, _NUMBER) for name in count_names(result))
+    header = _row("th", (("pattern", _LEFT), *counted, (strongest_by(result), _LEFT)))
     rows = []
     for row in pattern_rows(result, result.scores.patterns, _STRONGEST):
         name = Markup("{} {}").format(_swatch(row.pattern), plain(row.pattern))

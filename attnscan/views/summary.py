@@ -10,7 +10,7 @@ import numpy as np
 from attnscan.results.classification import LEAST_WORDS, RESAMPLINGS, STAYS, Classification
 from attnscan.results.heads import Head, head_name
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import MIXED, ScoreTable
+from attnscan.results.scores import MIXED, FloatArray, ScoreTable
 from attnscan.safe_text import plain
 
 _CLOSE = 5  # heads that cannot be told from the best: so many are named
@@ -21,8 +21,8 @@ class PatternRow:
     """How many heads follow a pattern, and which follow it most."""
 
     pattern: str
-    counts: tuple[str, str]
-    """Of heads by their label, and by their label on words; empty if the pattern was not measured."""
+    counts: tuple[str, ...]
+    """Of heads by each label, as `count_names` names them; empty if the pattern was not measured."""
     strongest: tuple[tuple[Head, float], ...]
     """Heads with their scores, best first."""
     why_none: str
@@ -39,18 +39,33 @@ def token_lines(result: Classification) -> dict[str, list[tuple[str, bool]]]:
     return lines
 
 
+def count_names(result: Classification) -> tuple[str, ...]:
+    """By which labels a row counts heads: that of what they carry comes first, where it can be had."""
+    return ("heads", "on words") if result.carried is None else ("carry", "look", "on words")
+
+
+def strongest_by(result: Classification) -> str:
+    """What the strongest heads of a row are the strongest by."""
+    return "strongest heads" if result.carried is None else f"strongest by {_quantity(result)}"
+
+
+def _quantity(result: Classification) -> str:
+    return "what they carry" if result.signature.norm else "weight"
+
+
 def pattern_rows(
     result: Classification, patterns: Iterable[str], top: int, *, without_delimiters: bool = False
 ) -> Iterator[PatternRow]:
     """A row for each pattern with its `top` strongest heads, and one for the heads without a pattern."""
     scores = result.scores.table(without_delimiters).score
+    labels = [result.label] if result.carried is None else [result.carried_label, result.with_norm(False).label]
     for pattern in (*patterns, MIXED):
-        heads, on_words = (str(int((labels == pattern).sum())) for labels in (result.label, result.content_label))
-        counts = heads, "–" if pattern == "delimiter" else on_words
+        *heads, on_words = (str(int((label == pattern).sum())) for label in (*labels, result.content_label))
+        counts = *heads, "–" if pattern == "delimiter" else on_words
         if pattern == MIXED:
             yield PatternRow(pattern, counts, (), "no pattern is far enough above chance")
         elif pattern in result.not_measured:
-            yield PatternRow(pattern, ("", ""), (), f"not measured: {plain(result.not_measured[pattern])}")
+            yield PatternRow(pattern, ("",) * len(counts), (), f"not measured: {plain(result.not_measured[pattern])}")
         elif np.isnan(score := scores[..., result.scores.patterns.index(pattern)]).all():
             yield PatternRow(pattern, counts, (), "no word of this input is eligible")
         else:
@@ -61,28 +76,51 @@ def pattern_rows(
 
 def notes(result: Classification) -> tuple[str, ...]:
     """What to know of the rows' counts and scores, a line each."""
-    above = f"heads: by label, {result.threshold:g} above chance or more. on words: delimiters left out."
-    return (above, *sureness(result), *map(plain, result.notes))
+    above = f"{result.threshold:g} above chance or more"
+    if result.carried is None:
+        heads = f"heads: by label, {above}. on words: delimiters left out."
+    else:
+        heads = f"Heads by label, {above}, of what they carry, of where they look, and of that on words alone."
+    return (heads, *sureness(result), *_most_output(result), *map(plain, result.notes))
+
+
+def _most_output(result: Classification) -> Iterator[str]:
+    """Which heads put out the largest share of their layers' output."""
+    if result.carried is not None and np.isfinite(output := result.carried.output).any():
+        order = np.argsort(-np.nan_to_num(output, nan=-np.inf), axis=None, kind="stable")[:_CLOSE]
+        heads = [divmod(int(flat), output.shape[1]) for flat in order]
+        most = ", ".join(f"{head_name(head)} {output[head]:.2f}" for head in heads)
+        yield f"Most of a layer's output, where an equal part is {1 / output.shape[1]:.2f}: {most}."
+
+
+def map_note(result: Classification) -> str:
+    """What a map of all heads shows."""
+    if result.carried is None:
+        return "Map: layers down, heads across; small letter: half or more rests on delimiters."
+    return "Map, by what heads carry: layers down, heads across; small letter: half or more comes from delimiters."
 
 
 def sureness(result: Classification) -> Iterator[str]:
     """How many labels stay when the input's words are drawn anew."""
-    if result.stability is not None:
-        stays = [
-            "none can be told"
-            if np.isnan(share).all()
-            else f"{int((share >= STAYS).sum())} of {np.isfinite(share).sum()}"
-            for share in (result.stability.label, result.stability.content_label)
-        ]
-        yield (
-            f"Labels that stay in {STAYS:.0%} of {RESAMPLINGS:,} resamplings of these words: {stays[0]}; "
-            f"on words: {stays[1]}."
-        )
-        few, few_on_words = (
-            int(np.isnan(share).sum()) for share in (result.stability.label, result.stability.content_label)
-        )
-        if few or few_on_words:
-            yield f"{few} labels, and {few_on_words} on words, rest on fewer than {LEAST_WORDS} words, too few to tell."
+    if result.stability is None:
+        return
+    carry = result.stability.carried_label
+    shares = {"carry": carry} if carry is not None else {}
+    if not result.signature.norm:
+        shares["heads" if carry is None else "look"] = result.stability.label
+    shares["on words"] = result.stability.content_label
+    stay = ", ".join(f"{name} {_stay(share)}" for name, share in shares.items())
+    yield f"Labels that stay in {STAYS:.0%} of {RESAMPLINGS:,} resamplings of these words: {stay}."
+    few = {name: int(np.isnan(share).sum()) for name, share in shares.items()}
+    if any(few.values()):
+        told = ", ".join(f"{name} {count}" for name, count in few.items())
+        yield f"Labels that rest on fewer than {LEAST_WORDS} words, too few to tell: {told}."
+
+
+def _stay(share: FloatArray) -> str:
+    if np.isnan(share).all():
+        return "none can be told"
+    return f"{int((share >= STAYS).sum())} of {np.isfinite(share).sum()}"
 
 
 def worth(table: ScoreTable, place: tuple[int, int, int]) -> dict[str, str]:

@@ -54,6 +54,10 @@ def classify(
     given.check()
     if given.weights is not None and save_weights is not None:
         raise typer.BadParameter("--weights has nothing to save")
+    if scan.norm and save_weights is not None:
+        raise typer.BadParameter(
+            "--save-weights keeps weights as they are: leave out --norm, which does not change them"
+        )
     destination = where.destination()
     options = scan.options(model=given.model, threshold=threshold)
     if save_weights is not None:

@@ -57,9 +57,9 @@ def explain(
         ),
     ] = None,
     files: PairFiles,
-    scan: Annotated[ScanChoices, Without("unit", "truncate", "predictive_words", "predictive_pairs")] = ScanChoices(
-        predictive="off"
-    ),
+    scan: Annotated[
+        ScanChoices, Without("unit", "norm", "truncate", "predictive_words", "predictive_pairs")
+    ] = ScanChoices(predictive="off"),
     where: Where,
 ) -> None:
     if all_heads:

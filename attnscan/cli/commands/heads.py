@@ -23,6 +23,7 @@ from attnscan.cli.options import (
     flattened,
 )
 from attnscan.cli.session import Passes, chosen, opened, tell
+from attnscan.errors import PairsError
 from attnscan.results.files import check_writable, partial_of
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.patterns import PATTERNS
@@ -97,6 +98,8 @@ def heads(
         from attnscan.scan.per_pair import rank_file
 
         result = rank_file(from_file, pattern or ())
+        if scan.norm and not result.signature.norm:
+            raise PairsError(f"{from_file} is of weights, not of what heads carry", "run heads --norm --per-pair again")
     elif cluster is not None:
         result = _ranked_on(cluster, files, options, per_pair)
     else:

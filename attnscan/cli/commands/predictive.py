@@ -21,7 +21,7 @@ def predictive(
     *,
     a: Annotated[str, typer.Argument(metavar="A", help="Sentence A.")],
     b: SentenceB = None,
-    scan: Annotated[ScanChoices, Without("no_related", "predictive_pairs", "seed")],
+    scan: Annotated[ScanChoices, Without("norm", "no_related", "predictive_pairs", "seed")],
     where: Where,
 ) -> None:
     destination = where.destination()

@@ -21,12 +21,16 @@ _KEY_LINE = 1.15 * LINE
 
 
 def map_sheet(result: Classification, width: float) -> Sheet:
-    """What each head does on words: a letter in its pattern's colour, paler the more the head rests on delimiters."""
+    """What each head does on words: a letter in its pattern's colour, paler the more the head rests on delimiters.
+
+    By what heads carry, as far as that can be had.
+    """
+    result = result.mapped
     layers, heads = result.scores.grid
     left, inner = ruler_width(layers), width - 2 * MARGIN
     side = min(LARGEST_CELL, (width - left - MARGIN) / heads)
     grid = Box(max(left, (width - side * heads) / 2), MARGIN + 2 * LINE, side * heads, side * layers)
-    labels, parking = _label_key(result, inner), _parking_key(lettered=_letter_size(side) is not None)
+    labels, parking = _label_key(result, inner), _parking_key(result, lettered=_letter_size(side) is not None)
     below = grid.y + grid.height + 0.07
     between = below + _height_of(labels, inner) + 0.03
     sheet = Sheet(width, between + _height_of(parking, inner) + MARGIN)
@@ -102,12 +106,12 @@ def _label_key(result: Classification, width: float) -> list[_Entry]:
     ]
 
 
-def _parking_key(*, lettered: bool) -> list[_Entry]:
-    """How pale a cell is by its weight on delimiters."""
+def _parking_key(result: Classification, *, lettered: bool) -> list[_Entry]:
+    """How pale a cell is by what it has from delimiters."""
     texts = {0: "0", PARKS: f"{PARKS:g}{' (small letter)' if lettered else ''}", 1: "1"}
     swatches = [_Entry(text, COLORS["next-word"], opacity(rests)) for rests, text in texts.items()]
     notes = [] if lettered else [_Entry("no room for letters: --width gives more")]
-    return [_Entry("weight on delimiters"), *swatches, *notes]
+    return [_Entry("carried from delimiters" if result.signature.norm else "weight on delimiters"), *swatches, *notes]
 
 
 def _height_of(entries: Sequence[_Entry], width: float) -> float:

@@ -66,7 +66,7 @@ def picture(
             case _ if kind == "map":
                 sheet = map_sheet(result, look.width)
             case _ if kind == "head":
-                attention, chosen = result.kept_attention(), heads_named(heads, result.scores.grid)
+                attention, chosen = result.shown_attention, heads_named(heads, result.scores.grid)
                 if lines:
                     sheet = lines_sheet(attention, chosen, look.width)
                 else:

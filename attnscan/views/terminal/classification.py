@@ -13,13 +13,13 @@ from attnscan.results.heads import head_name
 from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
 from attnscan.views.palette import PARKS, letter, mark
-from attnscan.views.summary import PatternRow, notes, pattern_rows, token_lines
+from attnscan.views.summary import PatternRow, count_names, notes, pattern_rows, strongest_by, token_lines
 from attnscan.views.terminal.parts import color_of, columns, flowed, model_line, named, number
 
 _FEW = 5  # patterns: beside fewer there is room for more columns
 _TOKEN_LINES = 6  # of each sentence, at most
 _ENTRY = len("11-11 0.00") + 2
-_BESIDE = 38  # columns of the pattern table that stand before its list of heads
+_PATTERN = 20  # columns of the pattern table that stand before its counts
 
 
 def classification_view(
@@ -30,9 +30,10 @@ def classification_view(
     without_delimiters: bool = False,
 ) -> RenderableType:
     """One input at a glance: its tokens, the heads of each pattern, the map of all heads."""
-    beside = width - _BESIDE
+    beside = width - _PATTERN - sum(len(name) + 2 for name in count_names(result))
     shown = top or max(3, (beside + 2) // _ENTRY)
-    grid = columns(("pattern",), ("heads", "on words"), ("strongest heads",), header="bold")
+    names = count_names(result)
+    grid = columns(("pattern",), names, (strongest_by(result),), header="bold")
     for row in pattern_rows(result, patterns, shown, without_delimiters=without_delimiters):
         strongest = Text(row.why_none, style="dim") if row.why_none else _strongest(result, row, beside)
         grid.add_row(named(row.pattern), *row.counts, strongest)
@@ -44,7 +45,7 @@ def classification_view(
         grid,
         *_table_notes(result, without_delimiters),
         "",
-        *_map(result, width),
+        *_map(result.mapped, width),
     )
 
 
@@ -54,24 +55,31 @@ def all_heads_view(
     """Every head with its labels and scores, in the given order of heads counted layer by layer."""
     scores = result.scores
     table = scores.table(without_delimiters)
-    roomy = width >= 84 + 6 * max(0, len(patterns) - 7) + 15
-    texts = ("head", "label", *(["runner-up"] if roomy else []), "on words")
+    carries = result.carried is not None and not result.signature.norm
+    roomy = width >= 84 + 6 * max(0, len(patterns) - 7) + 15 + (21 if carries else 0)
+    labels = {"label": result.label}
+    labels |= {"runner-up": result.runner_up} if roomy else {}
+    labels |= {"on words": result.content_label} if roomy or not carries else {}
+    labels |= {"carries": result.carried_label} if carries else {}
+    numbers = {"nats": scores.entropy}
+    if result.carried is not None and (roomy or len(patterns) < _FEW):
+        numbers["out"] = result.carried.output
     of_others = [known.id for known in scores.scored if known.of_others and known.id in patterns]
     of_others = of_others if roomy or len(patterns) < _FEW else []
     selves = [f"{letter(pattern)} self" for pattern in of_others]
-    grid = columns(texts, (*map(letter, patterns), *selves, "nats"), header="bold", apart=1)
+    grid = columns(("head", *labels), (*map(letter, patterns), *selves, *numbers), header="bold", apart=1)
     for flat in order:
         layer, head = divmod(int(flat), scores.grid[1])
-        labels = [result.label, *([result.runner_up] if roomy else []), result.content_label]
         grid.add_row(
             f"{layer}-{head}",
-            *(named(str(label[layer, head])) for label in labels),
+            *(named(str(label[layer, head])) for label in labels.values()),
             *(number(table.score[layer, head, scores.patterns.index(pattern)]) for pattern in patterns),
             *(number(table.itself[layer, head, scores.patterns.index(pattern)]) for pattern in of_others),
-            number(scores.entropy[layer, head]),
+            *(number(values[layer, head]) for values in numbers.values()),
         )
     entries = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns)]
     entries += [*(f"{name} of this, the word itself" for name in selves), "nats entropy of a row"]
+    entries += [f"out share of its layer's output, {1 / scores.grid[1]:.2f} an equal part"] if "out" in numbers else []
     legend = flowed((Text(entry, style="dim") for entry in entries), width)
     return Group(_title(result), "", grid, "", *legend, *_table_notes(result, without_delimiters))
 
@@ -95,7 +103,7 @@ def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:
 
 
 def _strongest(result: Classification, row: PatternRow, width: int) -> Text:
-    """The best heads of a pattern, bold where that is their label."""
+    """The best heads of a pattern, bold where that is their label by the same."""
     entries = (
         Text(
             f"{head_name(head)} {score:.2f}".ljust(_ENTRY - 2),
@@ -116,7 +124,8 @@ def _map(result: Classification, width: int) -> Iterator[RenderableType]:
     """The layer x head grid of what each head does on words, subdued where it mostly rests on delimiters."""
     layers, heads = result.scores.grid
     cell = next((size for size in (3, 2) if 7 + size * heads <= width), 1)
-    yield Text("Map: what each head does on words; layers down, heads across", style="bold")
+    how = "carries among words" if result.signature.norm else "does on words"
+    yield Text(f"Map: what each head {how}; layers down, heads across", style="bold")
     every = 1 if cell == 3 else 5
     ruler = "".join(str(head).rjust(cell) if head % every == 0 else " " * cell for head in range(heads))
     yield Text(f"       {ruler if cell > 1 else f'0 to {heads - 1}'}", style="dim")
@@ -129,7 +138,8 @@ def _map(result: Classification, width: int) -> Iterator[RenderableType]:
         yield line
     shown = [name for name in (*result.scores.patterns, MIXED) if (result.content_label == name).any()]
     yield from flowed((named(name) for name in shown), width)
-    yield Text("Small letter: half of the head's weight or more rests on delimiters.", style="dim")
+    rests = "what the head carries comes from" if result.signature.norm else "the head's weight rests on"
+    yield Text(f"Small letter: half or more of {rests} delimiters.", style="dim")
 
 
 def _mark(label: str, parking: float) -> Text:

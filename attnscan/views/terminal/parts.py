@@ -56,7 +56,8 @@ def _lines_of(text: str) -> str:
 def model_line(signature: Signature, more: str = "") -> Text:
     """A screen's first line: the model, and what it ran on."""
     where = plain(f"  {signature.device} {signature.dtype}")
-    return Text.assemble((plain(signature.model), "bold"), more, (where, "dim"))
+    carried = "  by what heads carry" if signature.norm else ""
+    return Text.assemble((plain(signature.model), "bold"), more, (where, "dim"), carried)
 
 
 def flowed(entries: Iterable[Text], width: int) -> Iterator[Text]:
