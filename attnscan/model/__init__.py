@@ -11,6 +11,7 @@ tap.py                 attention, layer by layer, to a consumer
 without_tap.py         what a model without the tap shows as its attentions, checked
 attention_function.py  our attention function in place of the model's
 masks.py               which keys a query may see
+carried.py             what heads carry: norms of transformed values, and where the output projection is
 output_tap.py          what heads put out, to be changed in a run to the end
 keeper.py              a consumer that keeps one input's attention
 threads.py             read ahead; work side by side on replicas

@@ -105,10 +105,8 @@ class Classification:
 
     @cached_property
     def carried_label(self) -> NDArray[np.str_]:
-        """The same by what heads carry; empty where that cannot be had. Shape: [layer, head]."""
-        if self.carried is None:
-            return np.full(self.scores.grid, "")
-        return self.carried.scores.ranked_labels(self.carried.scores.every_key, 0, self.threshold)
+        """The same by what heads carry. Shape: [layer, head]. Raises: OptionError if that is not there."""
+        return self.with_norm(True).label
 
     @cached_property
     def parking(self) -> FloatArray:
@@ -177,13 +175,14 @@ class Classification:
         columns["entropy"] = self.scores.entropy.ravel()
         for pattern in (known.id for known in self.scores.scored if known.of_others and known.id in columns):
             columns[f"{pattern}_self"] = table.itself[..., self.scores.patterns.index(pattern)].ravel()
-        if self.stability is not None:
-            columns["label_stays"] = self.stability.label.ravel()
-            columns["content_label_stays"] = self.stability.content_label.ravel()
-            stays = self.stability.carried_label
-            columns["carried_label_stays"] = np.full(layers * heads, np.nan) if stays is None else stays.ravel()
-        columns["carried_label"] = self.carried_label.ravel()
-        columns["output"] = np.full(layers * heads, np.nan) if self.carried is None else self.carried.output.ravel()
+        unknown = np.full(self.scores.grid, np.nan)
+        if (stability := self.stability) is not None:
+            columns["label_stays"] = stability.label.ravel()
+            columns["content_label_stays"] = stability.content_label.ravel()
+            stays = stability.carried_label
+            columns["carried_label_stays"] = (unknown if stays is None else stays).ravel()
+        columns["carried_label"] = (unknown if self.carried is None else self.carried_label).ravel()
+        columns["output"] = (unknown if self.carried is None else self.carried.output).ravel()
         frame = pd.DataFrame(columns)
         frame.attrs = {
             "signature": asdict(self.signature),

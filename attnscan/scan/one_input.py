@@ -19,17 +19,17 @@ from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import same_or, visible_keys
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Carried, Classification
+from attnscan.results.classification import Carried, Classification, Stability
 from attnscan.results.dependencies import Dependencies, Help
-from attnscan.results.scores import FloatArray
+from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.signature import Signature, hashed
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner, signed
 from attnscan.scan.seen import Seen
 from attnscan.scoring.predictive import Report
-from attnscan.scoring.resampling import stability
+from attnscan.scoring.resampling import stays
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import PairSums
+from attnscan.scoring.sums import KINDS, PairSums
 from attnscan.scoring.targets import Targets
 
 
@@ -187,8 +187,22 @@ def _classification(
         threshold=options.threshold,
         carried=None if carried is None else Carried(carried.whole.sums().finish(), carried.output(encoded)),
     )
-    words_carried = None if carried is None else carried.words
-    return replace(result, stability=stability(result, scorers.words, words_carried, options.seed))
+    return replace(result, stability=_stability(result, scorers, carried, options.seed))
+
+
+def _stability(result: Classification, by_weight: _Scorers, carried: _Scorers | None, seed: int) -> Stability:
+    """How sure each head's labels are."""
+
+    def stay(scores: Scores, kind: str, scorers: _Scorers) -> FloatArray:
+        return stays(scores, kind, scorers.words, result.threshold, seed)
+
+    every_key, words_only = KINDS
+    asked = carried if carried is not None and result.signature.norm else by_weight
+    label, content_label = (stay(result.scores, kind, asked) for kind in (every_key, words_only))
+    if result.carried is None or carried is None:
+        return Stability(label, content_label)
+    same = asked is carried
+    return Stability(label, content_label, label if same else stay(result.carried.scores, every_key, carried))
 
 
 def _named(related: Sequence[tuple[int, int]], units: Sequence[str]) -> list[str]:

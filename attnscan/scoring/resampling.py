@@ -11,48 +11,30 @@ from dataclasses import fields
 
 import numpy as np
 
-from attnscan.results.classification import LEAST_WORDS, RESAMPLINGS, Classification, Stability
+from attnscan.results.classification import LEAST_WORDS, RESAMPLINGS
 from attnscan.results.scores import FloatArray, Scores, ScoreTable
-from attnscan.scoring.sums import KINDS, PairSums, Sums
+from attnscan.scoring.sums import PairSums, Sums
 
 _AT_ONCE = 50  # resamplings: of 384 heads and 7 patterns, their sums take 5 MB a quantity
 
 
-def stability(result: Classification, words: PairSums, words_carried: PairSums | None, seed: int) -> Stability:
-    """In what share of resamplings each head keeps each of its labels.
+def stays(scores: Scores, kind: str, words: PairSums, threshold: float, seed: int) -> FloatArray:
+    """In what share of resamplings each head keeps its label by one of the `KINDS` of scores.
 
-    Shape: `words` as of a `Scorer` that takes every query by itself, those of the input's words alone; `words_carried`
-    the same of what heads carry, if the result has that.
-    """
-    every_key, words_only = KINDS
-    asked = words if words_carried is None or not result.signature.norm else words_carried
-    label = _stays(result.scores, every_key, asked, result.threshold, seed)
-    content_label = _stays(result.scores, words_only, asked, result.threshold, seed)
-    carried_label = None
-    if result.carried is not None and words_carried is not None:
-        if result.signature.norm:
-            carried_label = label
-        else:
-            carried_label = _stays(result.carried.scores, every_key, words_carried, result.threshold, seed)
-    return Stability(label, content_label, carried_label)
-
-
-def _stays(scores: Scores, kind: str, words: PairSums, threshold: float, seed: int) -> FloatArray:
-    """In what share of resamplings each head keeps its label by one kind of score; NaN where too few words tell.
-
-    Shape: [layer, head].
+    Shape: [layer, head]; NaN where the label rests on too few words. `words` as of a `Scorer` that takes every query
+    by itself, those of the input's words alone.
     """
     count = len(words["every_key.n"])
     rng = np.random.default_rng(seed)
     table: ScoreTable = getattr(scores, kind)
-    winners, stays = scores.winners(table, 0, threshold), np.zeros(scores.grid)
+    winners, kept = scores.winners(table, 0, threshold), np.zeros(scores.grid)
     for _ in range(0, RESAMPLINGS, _AT_ONCE):
         drawn = rng.multinomial(count, np.full(count, 1 / count), size=_AT_ONCE).astype(float)
-        stays += (scores.winners(_table(words, kind, drawn), 0, threshold) == winners).sum(0)
+        kept += (scores.winners(_table(words, kind, drawn), 0, threshold) == winners).sum(0)
     # a label rests on the words that are eligible for its pattern; `mixed`, the last of these, on all of them
     rests_on = np.concatenate([table.n, np.full((*scores.grid, 1), count)], -1)
     too_few = np.take_along_axis(rests_on, winners[..., None] % rests_on.shape[-1], -1)[..., 0] < LEAST_WORDS
-    return np.where(too_few, np.nan, stays / RESAMPLINGS)
+    return np.where(too_few, np.nan, kept / RESAMPLINGS)
 
 
 def _table(words: PairSums, kind: str, drawn: FloatArray) -> ScoreTable:

@@ -68,7 +68,7 @@ def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:
     assert frame.columns.tolist() == [
         *("model", "layer", "head", "label", "runner_up", "content_label"),
         *PATTERNS,
-        *("entropy", "identical_self"),
+        *("entropy", "identical_self", "carried_label", "output"),
     ]
     assert frame[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1]]
 
@@ -84,6 +84,8 @@ def test_a_frame_of_chosen_patterns_keeps_the_labels() -> None:
         "content_label",
         "next-word",
         "entropy",
+        "carried_label",
+        "output",
     ]
     assert frame["label"].item() == "delimiter"
 

@@ -26,7 +26,8 @@ from attnscan.scan.options import ScanOptions
 DELIMITED = [("csv", ","), ("tsv", "\t")]
 SCORES = ["next-word", "previous-word", "identical", "cross-sentence", "predictive", "delimiter", "bag-of-words"]
 CLASSIFY = ["model", "layer", "head", "label", "runner_up", "content_label", *SCORES, "entropy"]
-CLASSIFY += ["identical_self", "label_stays", "content_label_stays"]
+NOT_TOLD = ["label_stays", "content_label_stays", "carried_label_stays", "carried_label", "output"]
+CLASSIFY += ["identical_self", *NOT_TOLD]
 NAN = math.nan
 
 texts = st.text(st.characters(codec="utf-8"))
@@ -52,9 +53,10 @@ class TestDelimited:
     def test_csv_of_classify_to_the_byte(self) -> None:
         assert render(two_heads(), "csv").decode() == (
             "model,layer,head,label,runner_up,content_label,next-word,previous-word,identical,cross-sentence,"
-            "predictive,delimiter,bag-of-words,entropy,identical_self,label_stays,content_label_stays\n"
-            "saved.npz,0,0,next-word,mixed,next-word,1.000000,0.000000,,,,0.500000,0.250000,0.000000,,,\n"
-            "saved.npz,0,1,mixed,mixed,mixed,0.250000,0.250000,,,,0.500000,0.500000,1.386294,,,\n"
+            "predictive,delimiter,bag-of-words,entropy,identical_self,label_stays,content_label_stays,"
+            "carried_label_stays,carried_label,output\n"
+            "saved.npz,0,0,next-word,mixed,next-word,1.000000,0.000000,,,,0.500000,0.250000,0.000000,,,,,,\n"
+            "saved.npz,0,1,mixed,mixed,mixed,0.250000,0.250000,,,,0.500000,0.500000,1.386294,,,,,,\n"
         )
 
     def test_tsv_is_csv_with_tabs(self) -> None:
@@ -156,7 +158,7 @@ class TestJson:
             "content_label": "mixed",
             **dict(zip(SCORES, [0.25, 0.25, None, None, None, 0.5, 0.5], strict=True)),
             "entropy": 1.386294,
-            **dict.fromkeys(["identical_self", "label_stays", "content_label_stays"]),
+            **dict.fromkeys(["identical_self", *NOT_TOLD]),
         }
 
     def test_each_head_has_its_line(self) -> None:

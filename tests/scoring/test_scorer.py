@@ -94,7 +94,7 @@ def _equal(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:
         for name, values in vars(getattr(one, kind)).items():
             assert_allclose(values, getattr(getattr(other, kind), name), atol=tolerance, rtol=tolerance, err_msg=name)
     assert_allclose(one.entropy, other.entropy, atol=tolerance, rtol=tolerance)
-    assert one.words == other.words
+    assert_allclose(one.words, other.words)
 
 
 @settings(deadline=None, max_examples=draws(60))

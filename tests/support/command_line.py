@@ -9,7 +9,8 @@ from attnscan.cli.app import app
 A, B = "I went to the store.", "At the store, I bought fresh strawberries."
 COLUMNS = (
     "model,layer,head,label,runner_up,content_label,next-word,previous-word,identical,cross-sentence,predictive,"
-    "delimiter,bag-of-words,entropy,identical_self,label_stays,content_label_stays"
+    "delimiter,bag-of-words,entropy,identical_self,label_stays,content_label_stays,carried_label_stays,"
+    "carried_label,output"
 )
 
 

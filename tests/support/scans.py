@@ -43,7 +43,7 @@ def assert_equal_sums(one: ScoreSums, other: ScoreSums, tolerance: float) -> Non
             found, expected = (getattr(sums.products[kind], field.name) for sums in (one, other))
             assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=f"{kind} {field.name}")
     assert_allclose(one.entropy, other.entropy, rtol=tolerance)
-    assert one.words == other.words
+    assert_allclose(one.words, other.words)
 
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")

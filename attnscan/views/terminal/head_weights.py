@@ -14,7 +14,7 @@ from attnscan.results.head_weights import HeadWeights, strongest
 from attnscan.results.heads import Head, head_name
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS
-from attnscan.views.terminal.parts import flowed, model_line, named
+from attnscan.views.terminal.parts import flowed, model_line, named, number
 
 _LABEL = 12  # columns of a token's text, at most
 _BEST = 20  # columns beside a row, for its strongest key
@@ -59,7 +59,8 @@ def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Te
         score = scores.every_key.score[(*head, p)]
         if not np.isnan(score):
             entries.append(named(pattern).append(f" {score:.2f}"))
-    entries.append(Text(f"entropy {scores.entropy[head]:.2f} nats", style="dim"))
+    entropy = number(scores.entropy[head])
+    entries.append(Text(f"entropy {entropy} nats" if entropy else "carries nothing", style="dim"))
     yield from flowed(entries, width)
 
 

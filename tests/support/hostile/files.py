@@ -100,7 +100,7 @@ def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
         loaded: ScanState = load_state(path, scanner)
         told = loaded.sums.told
         assert told is not None
-        return loaded.seen, told.every_key.total.tolist(), told.words
+        return loaded.seen, told.every_key.total.tolist(), told.words.tolist()
 
     yield Kind("state.json", lambda path: save_state(path, state, scanner), read_state, True)
     yield Kind("scores.parquet", write, lambda path: rank_file(path).to_frame().to_csv(), False)

@@ -77,7 +77,13 @@ def test_colour_adds_nothing_but_colour(article: Classification) -> None:
     assert [line.rstrip() for line in ESCAPES.sub("", coloured).splitlines()] == plain.splitlines()
 
 
-def test_the_map_shows_content_labels_small_where_the_head_parks(article: Classification) -> None:
+@pytest.mark.parametrize("carried", [True, False])
+def test_the_map_shows_labels_on_words_small_where_the_head_parks(article: Classification, carried: bool) -> None:
+    """By what heads carry, where that can be had."""
+    assert article.carried is not None
+    shown = article if carried else replace(article, carried=None)
+    scores = article.carried.scores if carried else article.by_weight
+    labels = scores.ranked_labels(scores.words_only, 0, article.threshold)
     letters = {
         "next-word": "N",
         "previous-word": "P",
@@ -87,28 +93,36 @@ def test_the_map_shows_content_labels_small_where_the_head_parks(article: Classi
         "predictive": "W",
         "mixed": "·",
     }
-    parking = article.scores.every_key.score[..., article.scores.patterns.index("delimiter")]
-    for layer, line in enumerate(text_of_map(article, 80)):
+    parking = scores.every_key.score[..., article.scores.patterns.index("delimiter")]
+    for layer, line in enumerate(text_of_map(shown, 80)):
         number, *marks = line.split()
         assert int(number) == layer
         for head, mark in enumerate(marks):
-            expected = letters[str(article.content_label[layer, head])]
+            expected = letters[str(labels[layer, head])]
             assert mark == (expected.lower() if parking[layer, head] >= 0.5 else expected)
 
 
 def test_the_pattern_table_counts_labels_and_names_the_best_heads(article: Classification) -> None:
     text = render(classification_view(article, article.scores.patterns, 80), 80)
-    table = text[text.index("pattern") : text.index("heads: by label")]
+    table = text[text.index("pattern") : text.index("Heads by label")]
     rows = {line.split()[1]: line.split() for line in table.splitlines()[1:]}
     for pattern in ("next-word", "previous-word", "delimiter", "mixed"):
-        assert int(rows[pattern][2]) == (article.label == pattern).sum()
-    assert rows["previous-word"][4:6] == ["0-2", "1.00"]
-    assert int(rows["predictive"][2]) == (article.label == "predictive").sum()
+        assert int(rows[pattern][2]) == (article.carried_label == pattern).sum()
+        assert int(rows[pattern][3]) == (article.label == pattern).sum()
+    assert rows["previous-word"][5:7] == ["0-2", "1.00"]
+    assert int(rows["predictive"][2]) == (article.carried_label == "predictive").sum()
+    assert int(rows["delimiter"][2]) < int(rows["delimiter"][3]) / 10
+
+
+def test_without_what_heads_carry_the_table_counts_labels_alone(article: Classification) -> None:
+    text = render(classification_view(replace(article, carried=None, stability=None), ["delimiter"], 80), 80)
+    assert re.search(rf"D delimiter +{(article.label == 'delimiter').sum()} +– ", text)
+    assert "carr" not in text
 
 
 def test_chosen_patterns_alone_and_as_many_heads_as_asked(article: Classification) -> None:
     text = render(classification_view(article, ["delimiter"], 80, top=7), 80)
-    table = text[text.index("pattern") : text.index("heads: by label")]
+    table = text[text.index("pattern") : text.index("Heads by label")]
     assert "next-word" not in table
     assert len(re.findall(r"\d+-\d+ \d\.\d\d", table)) == 7
 

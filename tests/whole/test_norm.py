@@ -1,0 +1,272 @@
+"""`--norm`: what heads carry, through every command, against plain arithmetic on what the model's own modules put out."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from command_line import A, B, classify, run
+from families import UNTAPPED, tiny_model
+from numpy.testing import assert_allclose
+from numpy.typing import NDArray
+from reference import PATTERNS, Written, entropy, scores
+from tiny_checkpoints import save
+from toy import HEAD_SIZE, VOCABULARY, save_toy_bert
+from transformers import BertModel
+from typer.testing import CliRunner
+
+import attnscan
+from attnscan.cli.app import app
+from attnscan.errors import AttnscanError, OptionError
+from attnscan.model.sources import choose
+
+PAIRS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("One sentence, and no more of it.", None)]
+
+
+def _refused(*arguments: str) -> str:
+    outcome = CliRunner().invoke(app, list(arguments))
+    assert outcome.exit_code != 0
+    return " ".join(outcome.output.replace("│", " ").split())
+
+
+def _carried(a: str, b: str | None) -> tuple[Written, NDArray[np.float64], NDArray[np.float64]]:
+    """The bundled model's carried weights and what its heads put out, from its modules alone.
+
+    Shape: [layer, head, query, key] and [layer, head].
+    """
+    from transformers import AutoTokenizer
+
+    place = choose("bundled").location
+    tokenizer = AutoTokenizer.from_pretrained(place)
+    model = BertModel.from_pretrained(place, attn_implementation="eager").eval()
+    values: list[torch.Tensor] = []
+    for layer in model.encoder.layer:
+        layer.attention.self.value.register_forward_hook(
+            lambda _m, _i, output: values.append(output[0].detach().double())
+        )
+    encoded = tokenizer(a, b, return_tensors="pt")
+    with torch.no_grad():
+        weights = model(**encoded, output_attentions=True).attentions
+    tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])
+    sentence = [-1 if t in ("[CLS]", "[SEP]") else int(s) for t, s in zip(tokens, encoded["token_type_ids"][0])]
+    words = [i for i, each in enumerate(sentence) if each >= 0]
+    carried, output = [], []
+    for layer, alpha, value in zip(model.encoder.layer, weights, values, strict=True):
+        projection = layer.attention.output.dense.weight.detach().double()  # [hidden, heads x value]
+        rows, lengths = [], []
+        for head, matrix in enumerate(alpha[0].double()):
+            part = slice(head * value.shape[1] // 12, (head + 1) * value.shape[1] // 12)
+            transformed = value[:, part] @ projection[:, part].T
+            row = matrix * transformed.norm(dim=-1)
+            rows.append((row / row.sum(-1, keepdim=True)).numpy())
+            lengths.append(float((matrix @ transformed).norm(dim=-1)[words].mean()))
+        carried.append(rows)
+        output.append(np.array(lengths) / sum(lengths))
+    return Written(tokens, sentence), np.array(carried), np.array(output)
+
+
+@pytest.fixture(scope="module")
+def by_hand() -> list[tuple[Written, NDArray[np.float64], NDArray[np.float64]]]:
+    return [_carried(a, b) for a, b in PAIRS]
+
+
+def test_scores_are_those_of_plain_loops_over_what_is_carried(by_hand: list) -> None:  # type: ignore[type-arg]
+    pairs = [(a, b) if b else a for a, b in PAIRS]
+    ranking = attnscan.rank_heads(pairs, model="bundled", related=False, predictive="off", norm=True)  # type: ignore[arg-type]
+    inputs = [written for written, _, _ in by_hand]
+    for words_only in (False, True):
+        table = ranking.scores.table(words_only)
+        for layer, head in np.ndindex(6, 12):
+            expected = scores(inputs, [carried[layer, head] for _, carried, _ in by_hand], words_only=words_only)
+            for pattern in PATTERNS:
+                place = layer, head, ranking.scores.patterns.index(pattern)
+                found = [getattr(table, name)[place] for name in ("score", "chance", "se", "n", "pairs", "itself")]
+                assert_allclose(found, expected[pattern], atol=2e-6, err_msg=f"{layer}-{head} {pattern}")
+    for layer, head in np.ndindex(6, 12):
+        expected_entropy = entropy(inputs, [carried[layer, head] for _, carried, _ in by_hand])
+        assert ranking.scores.entropy[layer, head] == pytest.approx(expected_entropy, abs=1e-5)
+
+
+def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list) -> None:  # type: ignore[type-arg]
+    asked = {"model": "bundled", "related": False, "predictive": "off"}
+    by_weight, by_norm = (attnscan.classify(A, B, norm=norm, **asked) for norm in (False, True))  # type: ignore[arg-type]
+    _, carried, output = by_hand[0]
+    assert by_weight.carried is not None and by_weight.attention is not None
+    assert_allclose(by_weight.carried.output, output, atol=1e-6)
+    assert_allclose(by_weight.attention.carried.weights, carried, atol=1e-6)
+    assert_allclose(by_weight.attention.carried.weights.sum(-1), 1, atol=1e-5)
+    assert (by_weight.carried_label == by_norm.label).all()
+    assert (by_norm.carried_label == by_norm.label).all()
+    assert not (by_weight.label == by_norm.label).all()
+    assert (by_norm.signature.norm, by_weight.signature.norm) == (True, False)
+    assert_allclose(by_norm.scores.every_key.score, by_weight.with_norm(True).scores.every_key.score)
+    frame = by_weight.to_frame()
+    assert frame.columns.tolist()[-2:] == ["carried_label", "output"]
+    assert_allclose(frame["output"].to_numpy().reshape(6, 12).sum(1), 1)
+
+
+@pytest.fixture(scope="module")
+def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model whose one head looks at delimiters, which have no value, and a little at the previous word."""
+    directory = save_toy_bert(tmp_path_factory.mktemp("resting") / "toy", 1, 2, {(0, 0): "previous-word"})
+    model = BertModel.from_pretrained(directory)
+    attention, size = model.encoder.layer[0].attention, 2 * HEAD_SIZE
+    features = len(VOCABULARY)  # the words come first in what a layer reads
+    mean = 3 / size
+    spread = (mean - mean**2) ** 0.5
+    with torch.no_grad():
+        attention.self.query.weight[:HEAD_SIZE] *= 37 / 40  # the previous word's logit is 37
+        attention.self.query.bias[:HEAD_SIZE] *= 37 / 40
+        attention.self.query.bias[HEAD_SIZE - 1] = 40 * HEAD_SIZE**0.5  # and a delimiter's 40
+        for word, token in enumerate(VOCABULARY):
+            special = token in ("[CLS]", "[SEP]")
+            neuron = HEAD_SIZE - 1 if special else word
+            to = attention.self.key if special else attention.self.value
+            to.weight[neuron, word] = spread
+            to.bias[neuron] += mean
+        attention.self.key.bias[HEAD_SIZE - 1] = 2 * mean - mean  # two words share the neuron, and one is there
+        attention.output.dense.weight.copy_(torch.eye(size))
+    assert features < HEAD_SIZE - 1 + 1
+    model.save_pretrained(directory)
+    return directory
+
+
+def test_a_head_that_rests_is_told_from_one_that_takes(resting: Path) -> None:
+    text = ("the cat sat on the mat .", "a dog ran to the store .")
+    found = attnscan.classify(*text, model=str(resting), related=False, predictive="off")
+    assert found.label[0, 0] == "delimiter"
+    assert found.carried_label[0, 0] == "previous-word"
+    ranked = attnscan.rank_heads([text], model=str(resting), predictive="off", norm=True)
+    by_pattern = dict(zip(ranked.scores.patterns, ranked.scores.every_key.score[0, 0], strict=True))
+    assert by_pattern["previous-word"] > 0.99
+    assert by_pattern["delimiter"] < 0.1
+    assert by_pattern["delimiter"] < found.scores.every_key.score[0, 0, ranked.scores.patterns.index("delimiter")] - 0.8
+
+
+def test_a_head_that_carries_nothing_is_scored_on_nothing(resting: Path) -> None:
+    """The second head of the planted layer has no values at all."""
+    found = attnscan.classify("the cat sat .", model=str(resting), predictive="off")
+    assert found.carried is not None
+    assert (found.carried.scores.every_key.n[0, 1] == 0).all()
+    assert np.isnan(found.carried.scores.entropy[0, 1])
+    assert found.carried_label[0, 1] == "mixed"
+    assert found.carried.output[0].tolist() == [1, 0]
+    assert found.attention is not None
+    assert (found.attention.carried.weights[0, 1] == 0).all()
+    classified = run("classify", "the cat sat .", "--model", str(resting), "--norm", "--csv").stdout
+    assert "nan" not in classified.lower()
+    assert "nan" not in run("show", "0-1", "the cat sat .", "--model", str(resting), "--norm").stdout.lower()
+
+
+def test_words_merge_the_rows_that_carry_something(resting: Path) -> None:
+    """By words, a piece that takes nothing leaves its word to the other pieces."""
+    found = attnscan.classify("straw##berries i bought .", model=str(resting), unit="word", norm=True, predictive="off")
+    table = found.scores.every_key
+    assert (table.score[0, 0][table.n[0, 0] > 0] <= 1 + 1e-6).all()
+
+
+class TestCommands:
+    def test_csv_of_one_input_is_that_of_the_carried_table(self) -> None:
+        plain, normed = (pd.read_csv(io.StringIO(classify("--csv", *o).stdout)) for o in ((), ("--norm",)))
+        assert plain["carried_label"].tolist() == normed["label"].tolist() == normed["carried_label"].tolist()
+        assert plain["output"].tolist() == normed["output"].tolist()
+        assert normed["delimiter"].mean() < plain["delimiter"].mean() / 2
+
+    def test_the_signature_says_which(self) -> None:
+        for options, norm in (((), False), (("--norm",), True)):
+            assert json.loads(classify("--format", "json", *options).stdout)["signature"]["norm"] is norm
+
+    def test_the_first_line_of_a_screen_says_which(self, tmp_path: Path) -> None:
+        pairs = tmp_path / "pairs.tsv"
+        pairs.write_text(f"a\tb\n{A}\t{B}\nThe cat sat.\tThe cat ran.\n")
+        over = ("--pairs", str(pairs), "--model", "bundled")
+        one = (A, B, "--model", "bundled")
+        for command in (
+            ("classify", *one),
+            ("classify", "--all", *one),
+            ("show", "2-9", *one),
+            ("heads", *over, "--predictive", "off"),
+            ("similar", *over),
+            ("compare", "bundled", "bundled", "--pairs", str(pairs)),
+        ):
+            assert "by what heads carry" in run(*command, "--norm").stdout.splitlines()[0], command
+            assert "by what heads carry" not in run(*command).stdout.splitlines()[0], command
+
+    def test_what_is_shown_of_a_head_is_what_it_carries(self, by_hand: list) -> None:  # type: ignore[type-arg]
+        shown = run("show", "2-9", A, B, "--model", "bundled", "--norm", "--csv").stdout
+        weights = pd.read_csv(io.StringIO(shown))["weight"].to_numpy()
+        assert_allclose(weights.reshape(by_hand[0][1].shape[2:]), by_hand[0][1][2, 9], atol=1e-6)
+
+    def test_pictures_are_of_what_is_carried(self, tmp_path: Path) -> None:
+        pytest.importorskip("matplotlib")
+        for kind in (["scores"], ["layers"], ["head", "--heads", "2-9"]):
+            drawn = []
+            for number, options in enumerate(((), ("--norm",))):
+                path = tmp_path / f"{number}.svg"
+                run("plot", A, B, "--model", "bundled", "--kind", *kind, "-o", str(path), *options)
+                drawn.append(path.read_bytes())
+            assert drawn[0] != drawn[1], kind
+
+    def test_similar_and_compare_are_of_what_is_carried(self) -> None:
+        pairs = ["the cat sat on the mat .", ("The cat sat.", "The cat ran.")]
+        for found in (
+            [attnscan.similar(pairs, model="bundled", norm=norm).divergence for norm in (False, True)],
+            [attnscan.compare("bundled", "bundled", pairs, norm=norm).to_frame()["score_a"] for norm in (False, True)],
+        ):
+            assert np.abs(np.asarray(found[0]) - np.asarray(found[1])).max() > 0.05
+
+    def test_a_state_of_the_one_is_not_gone_on_with_by_the_other(self, tmp_path: Path) -> None:
+        state, pairs = tmp_path / "state.json", tmp_path / "pairs.tsv"
+        pairs.write_text(f"a\tb\n{A}\t{B}\n")
+        command = ("heads", "--pairs", str(pairs), "--model", "bundled", "--predictive", "off", "--state", str(state))
+        run(*command, "--norm")
+        assert "its norm is True, and here it is False" in _refused(*command)
+        assert "2 pairs" not in run(*command, "--norm").stdout
+
+    def test_every_pairs_scores_say_which(self, tmp_path: Path) -> None:
+        files = {norm: tmp_path / f"{norm}.parquet" for norm in (False, True)}
+        pairs = tmp_path / "pairs.tsv"
+        pairs.write_text(f"a\tb\n{A}\t{B}\nThe cat sat.\tThe cat ran.\n")
+        for norm, path in files.items():
+            more = ("--norm",) if norm else ()
+            command = ("heads", "--pairs", str(pairs), "--model", "bundled", "--predictive", "off", "--csv")
+            table = pd.read_csv(io.StringIO(run(*command, "--per-pair", str(path), *more).stdout))
+            again = pd.read_csv(io.StringIO(run("heads", "--from", str(path), "--csv", *more).stdout))
+            pd.testing.assert_frame_equal(table, again, atol=2e-6)
+        assert "by what heads carry" in run("heads", "--from", str(files[True])).stdout
+        assert "is of weights, not of what heads carry" in _refused("heads", "--from", str(files[False]), "--norm")
+
+    def test_saved_weights_do_not_tell_it(self, tmp_path: Path) -> None:
+        path = tmp_path / "weights.npz"
+        classify("--save-weights", str(path), "--csv")
+        for command in (("classify",), ("show", "2-9")):
+            assert "saved weights do not tell what heads carry" in _refused(*command, "--weights", str(path), "--norm")
+        weights_alone = pd.read_csv(io.StringIO(run("classify", "--weights", str(path), "--csv").stdout))
+        assert weights_alone["carried_label"].isna().all() and weights_alone["output"].isna().all()
+        kept = _refused("classify", A, "--model", "bundled", "--norm", "--save-weights", str(tmp_path / "more.npz"))
+        assert "leave out --norm" in kept
+
+
+def test_what_cannot_be_carried_is_refused_in_python_too() -> None:
+    for call in (
+        lambda: attnscan.explain(A, B, model="bundled", norm=True),
+        lambda: attnscan.ablate([A], model="bundled", norm=True),
+        lambda: attnscan.dependencies(A, model="bundled", norm=True),
+    ):
+        with pytest.raises(OptionError, match="by what heads carry cannot be had"):
+            call()
+
+
+def test_an_architecture_without_the_tap_is_refused_before_a_pair_is_read(tmp_path: Path) -> None:
+    directory = save(tmp_path / "mpnet", tiny_model("mpnet", UNTAPPED["mpnet"]))
+    with pytest.raises(AttnscanError, match="MPNetModel carry cannot be told"):
+        attnscan.rank_heads([], model=str(directory), norm=True)
+    plain = attnscan.classify("the cat sat .", model=str(directory))
+    assert plain.carried is None
+    assert any("MPNetModel carry cannot be told" in note for note in plain.notes)
+    assert plain.to_frame()["carried_label"].isna().all()
