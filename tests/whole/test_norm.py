@@ -1,4 +1,4 @@
-"""`--norm`: what heads carry, through every command, against plain arithmetic on what the model's own modules put out."""
+"""`--norm`: what heads carry, through every command, against plain arithmetic on what a model's modules put out."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def _carried(a: str, b: str | None) -> tuple[Written, NDArray[np.float64], NDArr
     with torch.no_grad():
         weights = model(**encoded, output_attentions=True).attentions
     tokens = tokenizer.convert_ids_to_tokens(encoded["input_ids"][0])
-    sentence = [-1 if t in ("[CLS]", "[SEP]") else int(s) for t, s in zip(tokens, encoded["token_type_ids"][0])]
+    segments = encoded["token_type_ids"][0].tolist()
+    sentence = [-1 if token in ("[CLS]", "[SEP]") else s for token, s in zip(tokens, segments, strict=True)]
     words = [i for i, each in enumerate(sentence) if each >= 0]
     carried, output = [], []
     for layer, alpha, value in zip(model.encoder.layer, weights, values, strict=True):
@@ -183,7 +184,7 @@ class TestCommands:
 
     def test_the_first_line_of_a_screen_says_which(self, tmp_path: Path) -> None:
         pairs = tmp_path / "pairs.tsv"
-        pairs.write_text(f"a\tb\n{A}\t{B}\nThe cat sat.\tThe cat ran.\n")
+        pairs.write_text(f"sentence_a\tsentence_b\n{A}\t{B}\nThe cat sat.\tThe cat ran.\n")
         over = ("--pairs", str(pairs), "--model", "bundled")
         one = (A, B, "--model", "bundled")
         for command in (
@@ -222,7 +223,7 @@ class TestCommands:
 
     def test_a_state_of_the_one_is_not_gone_on_with_by_the_other(self, tmp_path: Path) -> None:
         state, pairs = tmp_path / "state.json", tmp_path / "pairs.tsv"
-        pairs.write_text(f"a\tb\n{A}\t{B}\n")
+        pairs.write_text(f"sentence_a\tsentence_b\n{A}\t{B}\n")
         command = ("heads", "--pairs", str(pairs), "--model", "bundled", "--predictive", "off", "--state", str(state))
         run(*command, "--norm")
         assert "its norm is True, and here it is False" in _refused(*command)
@@ -231,7 +232,7 @@ class TestCommands:
     def test_every_pairs_scores_say_which(self, tmp_path: Path) -> None:
         files = {norm: tmp_path / f"{norm}.parquet" for norm in (False, True)}
         pairs = tmp_path / "pairs.tsv"
-        pairs.write_text(f"a\tb\n{A}\t{B}\nThe cat sat.\tThe cat ran.\n")
+        pairs.write_text(f"sentence_a\tsentence_b\n{A}\t{B}\nThe cat sat.\tThe cat ran.\n")
         for norm, path in files.items():
             more = ("--norm",) if norm else ()
             command = ("heads", "--pairs", str(pairs), "--model", "bundled", "--predictive", "off", "--csv")
