@@ -5,7 +5,7 @@
 A model of BERT base's shape (random weights: time does not depend on them), every pattern but `predictive`,
 8,192 tokens in batches as attnscan makes them for that shape. The sdpa forward runs the whole encoder over the same
 batches, on as many cores as torch takes, and computes nothing from it; the loop is what a user writes today: one pair
-at a time, `output_attentions=True`, numpy. Rivals run in turn in one process; the ratios are medians over neighbouring
+at a time, `output_attentions=True`, numpy. A scan of what heads carry is held against one of weights. Rivals run in turn in one process; the ratios are medians over neighbouring
 runs.
 """
 
@@ -34,6 +34,7 @@ from attnscan.scoring.targets import Targets
 
 TOKENS = 8192
 BOUNDS = {"32 tokens": 0.95, "128 tokens": 0.95, "512 tokens": 1.05}
+NORM_BOUND = 1.15
 
 
 def inputs_of(length: int, count: int) -> list[EncodedInput]:
@@ -71,6 +72,7 @@ def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     pieces = list(batches(inputs, scanner.loaded.room(None)))
     longest = max(len(one.tokens) for one in inputs)
     score = partial(Scanner.score, products=True)  # as a scan of many pairs does
+    _ = scanner.projections if scanner.options.norm else None  # found once for all batches
     with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, score)) as scored:
         for _ in scored:
             pass
@@ -99,7 +101,7 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
 
 
 def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[Row]:
-    """Two lines for each kind of work: against the plain forward, and against the loop."""
+    """Three lines for each kind of work: against the plain forward, by --norm against by weight, against the loop."""
     found = []
     with random_model(layers) as scanner:
         eager = BertModel(scanner.loaded.model.config, add_pooling_layer=False).eval()
@@ -111,6 +113,7 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
                     "scan": partial(cost, partial(scan, scanner, inputs)),
                     "plain": partial(cost, partial(plain, scanner, inputs)),
                     "loop": partial(cost, partial(loop, eager, inputs)),
+                    "norm": partial(cost, partial(scan, scanner.with_options(norm=True), inputs)),
                 },
                 runs,
             )
@@ -118,6 +121,7 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
             found.append(
                 row(what, "a forward without attention (sdpa)", costs["scan"], costs["plain"], BOUNDS.get(name))
             )
+            found.append(row(f"{what}, --norm", "one by weight", costs["norm"], costs["scan"], NORM_BOUND))
             found.append(row(what, "a plain loop", costs["scan"], costs["loop"], 0.5 if name == "pairs" else None))
     return found
 
@@ -128,7 +132,7 @@ def works_of(lengths: list[int]) -> dict[str, list[EncodedInput]]:
 
 
 def main() -> None:
-    """Print two lines for each length."""
+    """Print three lines for each length."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each, after one that is not")
     parser.add_argument("--layers", type=int, default=12)
