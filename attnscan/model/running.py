@@ -58,7 +58,7 @@ def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     )
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What an error of somebody else's says at its start; its class where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
