@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from attnscan.errors import AttnscanError
+from attnscan.errors import AttnscanError, out_of_memory
+from attnscan.model.surroundings import more_memory
 from attnscan.safe_text import plain
 
 if TYPE_CHECKING:
@@ -46,6 +47,11 @@ def reported() -> Iterator[None]:
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(130) from None
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        say(f"memory ran out; {more_memory('free some, use fewer --batch-tokens or shorter inputs')}")
+        raise typer.Exit(1) from None
 
 
 def write_apart_from_libraries() -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscan.errors import AttnscanError, DeviceError, ModelError
+from attnscan.errors import AttnscanError, DeviceError, MemoryFullError, ModelError, out_of_memory
 from attnscan.inputs.batch import Room
 from attnscan.inputs.encode import check_reads_sentences
 from attnscan.inputs.tokenizer_calls import asked, is_panic
@@ -121,7 +121,8 @@ class LoadedModel:
 def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> LoadedModel:
     """Load a model and its tokenizer. Weights are read as safetensors, and no code of the model's is run.
 
-    Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device.
+    Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device, or
+    too little memory.
     """
     place = _device(device)
     number = torch.float32 if dtype == "auto" else getattr(torch, dtype)  # whatever the checkpoint is stored in
@@ -165,7 +166,7 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
 
 @contextmanager
 def _said(source: Source) -> Iterator[None]:
-    """Raises: ModelError for whatever loading raises, by its many parts."""
+    """Raises: MemoryFullError where memory ran out; ModelError for whatever else loading raises, by its many parts."""
     try:
         yield
     except AttnscanError:
@@ -173,6 +174,11 @@ def _said(source: Source) -> Iterator[None]:
     except BaseException as error:
         if not isinstance(error, Exception) and not is_panic(error):
             raise
+        if out_of_memory(error):
+            raise MemoryFullError(
+                f"the model {source.name} does not fit into memory",
+                "free some, raise ulimit -v, or use a smaller model",
+            ) from error
         where_to_look = (
             "see that config.json, the tokenizer and model.safetensors belong together"
             if Path(source.location).is_dir()
