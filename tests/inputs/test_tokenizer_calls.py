@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -105,6 +107,27 @@ def test_a_slow_regular_expression_is_waited_for_only_so_long(monkeypatch: pytes
     with pytest.raises(ModelError, match="has not read a sentence after 0 seconds"):
         encode_pair(tokenizer, Pair("a" * 40 + "!"), "token", 99, truncate=False)
     assert time.monotonic() - began < 5
+
+
+@pytest.mark.long
+def test_a_run_inside_a_regular_expression_hears_an_interrupt() -> None:
+    script = (
+        "from attnscan.inputs.tokenizer_calls import called\n"
+        "from test_tokenizer_calls import SLOW, splitting\n"
+        "tokenizer = splitting(SLOW)\nprint('ready', flush=True)\ncalled(tokenizer, 'a' * 2000 + '!')\n"
+    )
+    places = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    command = [sys.executable, "-c", script]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": places}
+    ) as running:
+        assert running.stdout is not None
+        while running.stdout.readline().strip() != "ready":  # a tokenizer prints empty lines when it is trained
+            assert running.poll() is None
+        time.sleep(1)
+        running.send_signal(signal.SIGINT)
+        _, told = running.communicate(timeout=20)
+    assert "KeyboardInterrupt" in told and running.returncode in (-signal.SIGINT, 130)
 
 
 def test_only_a_tokenizer_that_may_take_long_works_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
