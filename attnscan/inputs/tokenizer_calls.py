@@ -46,7 +46,8 @@ def called(tokenizer: Any, *texts: str | None, **options: Any) -> Any:
     if not _may_take_long[tokenizer]:
         return asked(tokenizer, *texts, verbose=False, **options)
     seconds = PATIENCE + sum(len(text or "") for text in texts) / _CHARACTERS_A_SECOND
-    found = _within(seconds, lambda: asked(tokenizer, *texts, verbose=False, **options))
+    with hushed():
+        found = _within(seconds, lambda: asked(tokenizer, *texts, verbose=False, **options))
     if not found:
         raise ModelError(
             f"the tokenizer {type(tokenizer).__name__} has not read a sentence after {seconds:.0f} seconds",
@@ -61,8 +62,7 @@ def asked(do: Callable[..., Found], *arguments: Any, **options: Any) -> Found:
     Raises: TokenizerFailed; MemoryError and interrupts as they are.
     """
     try:
-        with hushed():
-            return do(*arguments, **options)
+        return do(*arguments, **options)
     except MemoryError:
         raise
     except BaseException as error:
@@ -157,7 +157,10 @@ _hush = _Hush()
 
 @contextmanager
 def hushed() -> Iterator[None]:
-    """Hide what is not Python's own on standard error, if Python writes elsewhere: nothing of its own is to be lost."""
+    """Hide what is not Python's own on standard error, if Python writes elsewhere: nothing of its own is to be lost.
+
+    It takes some 40 microseconds, so only loading and tokenizers that are known to give up at times are hushed.
+    """
     if _python_writes_to_it():
         yield
         return

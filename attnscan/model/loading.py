@@ -20,7 +20,7 @@ from torch import Tensor
 from attnscan.errors import AttnscanError, DeviceError, MemoryFullError, ModelError, out_of_memory
 from attnscan.inputs.batch import Room
 from attnscan.inputs.encode import check_reads_sentences
-from attnscan.inputs.tokenizer_calls import asked, is_panic
+from attnscan.inputs.tokenizer_calls import asked, hushed, is_panic
 from attnscan.model.attention_function import attention_of
 from attnscan.model.fingerprint import Fingerprint, fingerprint
 from attnscan.model.running import first_line, quiet_transformers
@@ -132,9 +132,9 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
         _check_sha256(source)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with quiet_transformers(), warnings.catch_warnings(action="ignore"), guarded(source.location):
-        with _said(source):
+        with hushed(), _said(source):
             tokenizer = _load_tokenizer(source)
-        check_reads_sentences(tokenizer)
+            check_reads_sentences(tokenizer)
         with _said(source):
             whole, missing = _load_weights(source, number)
             with attention_of(whole, "eager") as takes_eager:

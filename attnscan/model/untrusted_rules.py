@@ -83,7 +83,8 @@ def check_rules(rules: Mapping[str, Any]) -> None:
     read = growths["normalizer"].then(growths["pre_tokenizer"]).then(growths["post_processor"])
     for what, growth in (("a text", read), ("a token", growths["decoder"])):
         if growth.times > MOST_TIMES or growth.more > MOST_MORE:
-            raise _refused(f"the rules of its tokenizer may make {what} {growth.times + growth.more:.3g} times longer")
+            by = f"{growth.times:.3g} times" if growth.times > MOST_TIMES else f"{growth.more:.3g} tokens"
+            raise _refused(f"the rules of its tokenizer may make {what} {by} longer")
 
 
 def _growth(step: Any, held: str) -> Growth:

@@ -19,7 +19,7 @@ from attnscan.errors import InputError, ModelError
 from attnscan.inputs import tokenizer_calls
 from attnscan.inputs.encode import check_reads_sentences, encode_pair, whole_words
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.tokenizer_calls import TokenizerFailed, asked, called
+from attnscan.inputs.tokenizer_calls import TokenizerFailed, asked, called, hushed
 
 SLOW = "(?:a|a){20}(?=[^a!])"
 """A second for thirty letters `a`, and below the number of attempts at which it is given up."""
@@ -75,7 +75,7 @@ def test_a_panic_of_rust_is_an_error_and_prints_nothing(capfd: pytest.CaptureFix
     tokenizer = splitting(EXPLODES)
     with pytest.raises(TokenizerFailed, match="retry-limit"):
         called(tokenizer, "the cat sat on the mat")
-    with pytest.raises(ModelError, match=r"PreTrainedTokenizerFast|TokenizersBackend"):
+    with hushed(), pytest.raises(ModelError, match=r"PreTrainedTokenizerFast|TokenizersBackend"):
         check_reads_sentences(tokenizer)
     assert capfd.readouterr().err == ""
     os.write(2, b"said again\n")
@@ -85,17 +85,17 @@ def test_a_panic_of_rust_is_an_error_and_prints_nothing(capfd: pytest.CaptureFix
 def test_where_python_writes_to_descriptor_2_itself_nothing_is_hidden() -> None:
     """In a notebook or a script another thread may be writing there."""
     script = (
-        "import os\nfrom attnscan.inputs.tokenizer_calls import asked\n"
-        "asked(lambda: os.write(2, b'of a library\\n'))\n"
+        "import os\nfrom attnscan.inputs.tokenizer_calls import hushed\n"
+        "with hushed(): os.write(2, b'of a library\\n')\n"
         "from attnscan.cli.messages import say, write_apart_from_libraries\nwrite_apart_from_libraries()\n"
-        "asked(lambda: os.write(2, b'hidden\\n'))\nasked(lambda: say('shown'))\n"
+        "with hushed(): os.write(2, b'hidden\\n'); say('shown')\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stderr == "of a library\nattnscan: shown\n"
 
 
 def test_without_standard_error_there_is_nothing_to_hide() -> None:
-    script = "import os\nos.close(2)\nfrom attnscan.inputs.tokenizer_calls import asked\nprint(asked(lambda: 1))"
+    script = "import os\nos.close(2)\nfrom attnscan.inputs.tokenizer_calls import hushed\nwith hushed(): print(1)"
     assert subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True).stdout == b"1\n"
 
 
