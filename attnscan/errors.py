@@ -9,7 +9,7 @@
     ├── ModelError       a model that cannot be found, trusted or loaded
     │   └── CaptureError a loaded model whose attention cannot be read
     ├── DeviceError      a device or number format that this machine does not have
-    │   └── MemoryFullError  inputs that the device's memory does not hold
+    │   └── MemoryFullError  what memory does not hold: inputs, a model, torch itself
     ├── WeightsError     a file of saved weights that is malformed or hostile
     ├── EngineError      a cluster that is not installed, cannot be reached, or fails
     ├── StateError       a state file of other pairs or options, or a damaged one
@@ -76,7 +76,7 @@ class DeviceError(AttnscanError):
 
 
 class MemoryFullError(DeviceError):
-    """Inputs that the device's memory does not hold."""
+    """What memory does not hold: inputs, a model, or the libraries that it needs."""
 
 
 class WeightsError(AttnscanError):
@@ -105,6 +105,29 @@ def nearest(name: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean '{near[0]}'?" if near else otherwise
 
 
+def out_of_memory(error: BaseException | None) -> bool:
+    """Whether memory ran out, by an error or what led to it: libraries have a dozen ways of saying so.
+
+    >>> out_of_memory(RuntimeError("std::bad_alloc")), out_of_memory(RuntimeError("shapes differ"))
+    (True, False)
+    """
+    while error is not None:
+        if isinstance(error, MemoryError | MemoryFullError) or any(words in str(error) for words in _OUT_OF_MEMORY):
+            return True
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return False
+
+
+_OUT_OF_MEMORY = (
+    "std::bad_alloc",
+    "annot allocate memory",  # by the system, in either case of its first letter
+    "can't allocate memory",  # by torch
+    "failed to map segment from shared object",
+    "can't start new thread",
+    "CUDA out of memory",
+)
+
+
 @contextmanager
 def needs(what: str, extra: str, error: type[AttnscanError] = OutputError) -> Iterator[None]:
     """Around the import of a package that an extra of attnscan installs; `what` says who needs which package.
@@ -118,5 +141,7 @@ def needs(what: str, extra: str, error: type[AttnscanError] = OutputError) -> It
     """
     try:
         yield
-    except ImportError:
+    except ImportError as failed:
+        if out_of_memory(failed):
+            raise
         raise error(f"{what}, which is not installed", f"run: pip install 'attnscan[{extra}]'") from None

@@ -39,7 +39,7 @@ NO_TORCH = {
         f"attnscan.inputs.{name}"
         for name in ("pairs", "readers", "descriptors", "remote_files", "weights", "tokens", "vocabulary")
     ),
-    *(f"attnscan.model.{name}" for name in ("sources", "catalog")),
+    *(f"attnscan.model.{name}" for name in ("sources", "surroundings", "catalog")),
     *(f"attnscan.scoring.{name}" for name in ("patterns", "sums")),
     *(
         f"attnscan.scan.{name}"
@@ -128,7 +128,9 @@ def test_who_meets_the_libraries(library: str) -> None:
 def test_every_command_is_a_module_of_its_name() -> None:
     commands = {name for name in SOURCES if name.startswith("attnscan.cli.commands.")}
     assert {f"attnscan.cli.commands.{name}" for name in app.COMMANDS} == commands
-    light = {f"attnscan.{name}" for name in ("errors", "cli.messages", "safe_text", "__version__")}
+    light = {
+        f"attnscan.{name}" for name in ("errors", "cli.messages", "model.surroundings", "safe_text", "__version__")
+    }
     assert ARROWS["attnscan.cli.app"] <= light  # no command is imported before it is asked for
 
 

@@ -13,7 +13,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from attnscan.__version__ import __version__
-from attnscan.cli.messages import lose_no_interrupt, reported
+from attnscan.cli.messages import lose_no_interrupt, reported, write_apart_from_libraries
+from attnscan.model.surroundings import spare_address_space
 from attnscan.safe_text import plain
 
 COMMANDS = {
@@ -112,6 +113,8 @@ def main() -> None:
     """Run the command line."""
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every line
+    write_apart_from_libraries()
+    spare_address_space()
     lose_no_interrupt()
     try:
         app(prog_name="attnscan")

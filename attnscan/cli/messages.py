@@ -9,11 +9,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from io import TextIOWrapper
 from typing import TYPE_CHECKING
 
 import typer
 
-from attnscan.errors import AttnscanError
+from attnscan.errors import AttnscanError, out_of_memory
+from attnscan.model.surroundings import more_memory
 from attnscan.safe_text import plain
 
 if TYPE_CHECKING:
@@ -45,6 +47,25 @@ def reported() -> Iterator[None]:
     except KeyboardInterrupt:
         say("interrupted")
         raise typer.Exit(130) from None
+    except Exception as error:
+        if not out_of_memory(error):
+            raise
+        say(f"memory ran out; {more_memory('free some, use fewer --batch-tokens or shorter inputs')}")
+        raise typer.Exit(1) from None
+
+
+def write_apart_from_libraries() -> None:
+    """Let Python write to standard error by a descriptor of its own: what a library writes to 2 can then be hushed."""
+    try:
+        if sys.stderr is None or sys.stderr.fileno() != 2:
+            return
+        own = os.dup(2)
+    except (OSError, ValueError):  # a stand-in without a descriptor, or a descriptor that was closed
+        return
+    raw = open(own, "wb", buffering=0, closefd=False)  # noqa: SIM115 (it stays open as long as the process)
+    sys.stderr = TextIOWrapper(
+        raw, sys.stderr.encoding, sys.stderr.errors, line_buffering=True, write_through=True
+    )  # nothing is left to be flushed at exit, where that fails
 
 
 def lose_no_interrupt() -> None:

@@ -10,6 +10,7 @@ from attnscan.cli.messages import WITHOUT_TAP, progress, say
 from attnscan.cli.options import OneInput, PairFiles
 from attnscan.errors import InputError, PairsError
 from attnscan.model import sources
+from attnscan.model.surroundings import check_address_space
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ def opened(options: ScanOptions, source: Source | None = None) -> Scanner:
 def classified(given: OneInput, options: ScanOptions, *, keep: bool) -> Classification:
     """Score saved weights, or else one input; with `keep`, the result carries the attention."""
     if given.weights is not None:
+        check_address_space()
         from attnscan.inputs.weights import read_weights
 
         saved = read_weights(given.weights)  # before torch: a bad file is answered at once

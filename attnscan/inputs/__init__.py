@@ -1,14 +1,15 @@
 """What goes in: files -> pairs -> tokens -> batches.
 
-pairs.py         pairs of sentences, and which columns of a file hold them
-readers.py       CSV, TSV, JSONL, text and Parquet files to rows
-descriptors.py   names of what is open already, such as /dev/stdin
-remote_files.py  globs, directories, S3, GCS and HDFS
-weights.py       saved attention weights, .npz, in and out
-tokens.py        how tokenizers write their tokens
-vocabulary.py    which tokens are whole words, and which of these are frequent
-encode.py        a pair to an encoded input; only this module meets tokenizers
-batch.py         encoded inputs to batches
-related.py       words that are near each other in a model's embeddings
-data/            the sentence pairs that attnscan ships
+pairs.py            pairs of sentences, and which columns of a file hold them
+readers.py          CSV, TSV, JSONL, text and Parquet files to rows
+descriptors.py      names of what is open already, such as /dev/stdin
+remote_files.py     globs, directories, S3, GCS and HDFS
+weights.py          saved attention weights, .npz, in and out
+tokens.py           how tokenizers write their tokens
+vocabulary.py       which tokens are whole words, and which of these are frequent
+tokenizer_calls.py  what a tokenizer raises, as one line; how long it may take
+encode.py           a pair to an encoded input; only this module meets tokenizers
+batch.py            encoded inputs to batches
+related.py          words that are near each other in a model's embeddings
+data/               the sentence pairs that attnscan ships
 """

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
-from attnscan.errors import InputError, TooLongError
+from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
 from attnscan.inputs.pairs import Pair
+from attnscan.inputs.tokenizer_calls import TokenizerFailed, TokenizerPanicked, asked, called, explained
 from attnscan.inputs.tokens import WORD_END, WORD_STARTS, Unit, continues_word, is_punctuation, splits_words
 from attnscan.inputs.vocabulary import WholeWords
 
@@ -21,8 +23,21 @@ _TOKENS = 4  # ... and that many tokens, where the text is to be cut
 def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
     """Tokenize one input for a model that reads at most `limit` tokens.
 
-    Raises: InputError if a sentence has no token; TooLongError if the input is too long and not to be cut.
+    Raises: InputError if a sentence has no token, or the tokenizer fails on it; TooLongError if the input is too long
+    and not to be cut; ModelError if the tokenizer comes to no end.
     """
+
+    def failed(why: str) -> InputError:
+        return InputError(
+            f"the tokenizer {type(tokenizer).__name__} fails on this input: {why}",
+            "write it otherwise, or use a model with another tokenizer",
+        )
+
+    with explained(failed):
+        return _encoded(tokenizer, pair, unit, limit, truncate)
+
+
+def _encoded(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
     whole, pair = pair, _start_of(tokenizer, pair, limit, truncate)
     encoding = _tokenize(tokenizer, pair, limit if truncate else None)
     ids = encoding["input_ids"]
@@ -68,12 +83,70 @@ def encode_tokens(
     )
 
 
+def check_reads_sentences(tokenizer: Any) -> None:
+    """Raises: ModelError if a tokenizer is not for sentences, or is damaged so that it fails on any.
+
+    One that gives up inside its library on a plain sentence is damaged; one that raises may only lack its words.
+    """
+
+    def failed(why: str) -> ModelError:
+        name, takes = type(tokenizer).__name__, inspect.signature(type(tokenizer).__call__).parameters
+        reads = next((what for parameter, what in _READS.items() if parameter in takes), None)
+        if reads is None:
+            return ModelError(
+                f"the tokenizer {name} fails on plain sentences: {why}",
+                "see that the tokenizer's files belong together: save them again, with tokenizer.save_pretrained()",
+            )
+        return ModelError(
+            f"the tokenizer {name} reads {reads}, and attnscan gives it sentences",
+            "use a model of plain text, such as BERT or RoBERTa",
+        )
+
+    with explained(failed):
+        try:
+            _tokenize(tokenizer, Pair(_PLAIN), None)
+        except TokenizerPanicked:
+            raise
+        except TokenizerFailed:
+            own = [word for word in asked(tokenizer.get_vocab) if word.isalnum()]
+            _tokenize(tokenizer, Pair(min(own, default=_PLAIN)), None)
+
+
+_PLAIN = "The cat sat on the mat, and I bought 12 fresh strawberries!"
+_READS = {
+    "boxes": "words with their boxes on a page",
+    "xpaths": "words with their places in a web page",
+    "table": "questions about a table",
+    "notes": "musical notes",
+    "titles": "a question with titles and texts",
+}
+"""What a tokenizer reads that takes a parameter of such a name."""
+
+
 def whole_words(tokenizer: Any) -> WholeWords:
-    """The whole words that a tokenizer knows, added ones too."""
+    """The whole words that a tokenizer knows, added ones too.
+
+    Raises: ModelError if it cannot tell.
+    """
+
+    def failed(why: str) -> ModelError:
+        return ModelError(
+            f"the tokenizer {type(tokenizer).__name__} cannot list its words: {why}",
+            "see that the tokenizer's files belong together, or pass --no-related",
+        )
+
+    with explained(failed):
+        return _whole_words(tokenizer)
+
+
+def _whole_words(tokenizer: Any) -> WholeWords:
     added = getattr(tokenizer, "added_tokens_decoder", {})
-    special = {*tokenizer.all_special_tokens, *(token.content for token in added.values() if token.special)}
+    special = {
+        *asked(lambda: tokenizer.all_special_tokens),
+        *(token.content for token in added.values() if token.special),
+    }
     # by text: a damaged tokenizer that lacks its own unknown token has no end of looking for their numbers
-    written = {number: token for token, number in tokenizer.get_vocab().items() if token not in special}
+    written = {number: token for token, number in asked(tokenizer.get_vocab).items() if token not in special}
     return WholeWords.of(dict(zip(written, _decoded(tokenizer, list(written.values())), strict=True)))
 
 
@@ -91,7 +164,7 @@ def _start_of(tokenizer: Any, pair: Pair, limit: int, truncate: bool) -> Pair:
 
 
 def _start(tokenizer: Any, text: str, tokens: int) -> str:
-    encoding = tokenizer(text, add_special_tokens=False, verbose=False)
+    encoding = called(tokenizer, text, add_special_tokens=False)
     if not encoding.is_fast or len(encoding["input_ids"]) <= tokens:
         return text
     return text[: max(end for _, end in encoding.encodings[0].offsets[:tokens])]
@@ -100,7 +173,7 @@ def _start(tokenizer: Any, text: str, tokens: int) -> str:
 def _tokenize(tokenizer: Any, pair: Pair, max_length: int | None) -> Any:
     """One input's encoding; a cut takes from the longer sentence first."""
     cut = "longest_first" if max_length else False
-    return tokenizer(pair.a, pair.b, truncation=cut, max_length=max_length, verbose=False)
+    return called(tokenizer, pair.a, pair.b, truncation=cut, max_length=max_length)
 
 
 def _sentences(tokenizer: Any, encoding: Any, pair: Pair) -> list[int]:
@@ -111,13 +184,13 @@ def _sentences(tokenizer: Any, encoding: Any, pair: Pair) -> list[int]:
     # special: what tells is where each sentence's own tokens are.
     ids = encoding["input_ids"]
     a, b = (
-        [] if text is None else tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+        [] if text is None else called(tokenizer, text, add_special_tokens=False)["input_ids"]
         for text in (pair.a, pair.b)
     )
-    whole = len(a) + len(b) + tokenizer.num_special_tokens_to_add(pair=pair.b is not None)
+    whole = len(a) + len(b) + asked(tokenizer.num_special_tokens_to_add, pair=pair.b is not None)
     if whole > len(ids):
         cut = {"num_tokens_to_remove": whole - len(ids), "truncation_strategy": "longest_first"}
-        a, b, _ = tokenizer.truncate_sequences(a, b if pair.b is not None else None, **cut)
+        a, b, _ = asked(tokenizer.truncate_sequences, a, b if pair.b is not None else None, **cut)
     sentence, start = [SPECIAL] * len(ids), 0
     for number, own in enumerate((a, b or [])):
         at = next((i for i in range(start, len(ids)) if ids[i : i + len(own)] == own), None)
@@ -133,14 +206,14 @@ def _sentences(tokenizer: Any, encoding: Any, pair: Pair) -> list[int]:
 
 def _texts(tokenizer: Any, ids: list[int]) -> tuple[str, ...]:
     """What each token says: byte-level tokens decoded, unless they end inside a character."""
-    return _decoded(tokenizer, tokenizer.convert_ids_to_tokens(ids))
+    return _decoded(tokenizer, asked(tokenizer.convert_ids_to_tokens, ids))
 
 
 def _decoded(tokenizer: Any, written: list[str]) -> tuple[str, ...]:
     decode = _byte_level_decoder(tokenizer)
     if decode is None:
         return tuple(written)
-    decoded = [decode([token]) for token in written]
+    decoded = asked(lambda: [decode([token]) for token in written])
     return tuple(w if "\ufffd" in d or not d else d for w, d in zip(written, decoded, strict=True))
 
 
@@ -158,9 +231,9 @@ def _merged(tokenizer: Any, ids: list[int], numbers: Sequence[int]) -> tuple[str
     if decode is None:
         return ()
     units: list[list[str]] = [[] for _ in range(numbers[-1] + 1)]
-    for token, number in zip(tokenizer.convert_ids_to_tokens(ids), numbers, strict=True):
+    for token, number in zip(asked(tokenizer.convert_ids_to_tokens, ids), numbers, strict=True):
         units[number].append(token)
-    return tuple(decode(pieces) or "".join(pieces) for pieces in units)
+    return asked(lambda: tuple(decode(pieces) or "".join(pieces) for pieces in units))
 
 
 def _surfaces(encoding: Any, tokens: Sequence[str], sentence: Sequence[int], pair: Pair) -> list[str]:

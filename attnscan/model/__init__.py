@@ -1,10 +1,12 @@
 """Somebody else's model: find it, load it, run it, look inside.
 
 sources.py             what a model's name means
+surroundings.py        what torch needs of the process it is imported into
 catalog.py             which models can run now
 loading.py             a source to a loaded model, on a device
 fingerprint.py         what tells a model from another of its name
 untrusted.py           no pickles, bounded memory
+untrusted_rules.py     how much longer a tokenizer's rules may make a text
 task_heads.py          next-sentence and classifier heads
 running.py             forward passes, their failures, halves where memory is short
 tap.py                 attention, layer by layer, to a consumer

@@ -7,6 +7,8 @@ import hashlib
 import itertools
 import os
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,13 +17,16 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscan.errors import DeviceError, ModelError
+from attnscan.errors import AttnscanError, DeviceError, MemoryFullError, ModelError, out_of_memory
 from attnscan.inputs.batch import Room
+from attnscan.inputs.encode import check_reads_sentences
+from attnscan.inputs.tokenizer_calls import asked, hushed, is_panic
 from attnscan.model.attention_function import attention_of
 from attnscan.model.fingerprint import Fingerprint, fingerprint
 from attnscan.model.running import first_line, quiet_transformers
 from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source
 from attnscan.model.untrusted import check_config, guarded
+from attnscan.model.untrusted_rules import check_files, check_tokenizer
 from attnscan.safe_text import plain
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
@@ -116,7 +121,8 @@ class LoadedModel:
 def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> LoadedModel:
     """Load a model and its tokenizer. Weights are read as safetensors, and no code of the model's is run.
 
-    Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device.
+    Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device, or
+    too little memory.
     """
     place = _device(device)
     number = torch.float32 if dtype == "auto" else getattr(torch, dtype)  # whatever the checkpoint is stored in
@@ -126,26 +132,15 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
         _check_sha256(source)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
     with quiet_transformers(), warnings.catch_warnings(action="ignore"), guarded(source.location):
-        from transformers import AutoTokenizer, PreTrainedConfig
-
-        try:
-            check_config(PreTrainedConfig.get_config_dict(source.location)[0])
-            tokenizer = AutoTokenizer.from_pretrained(source.location, trust_remote_code=False)
-            if not isinstance(tokenizer.model_max_length, int | float):
-                raise ValueError(f"its tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number")
+        with hushed(), _said(source):
+            tokenizer = _load_tokenizer(source)
+            check_reads_sentences(tokenizer)
+        with _said(source):
             whole, missing = _load_weights(source, number)
             with attention_of(whole, "eager") as takes_eager:
                 pass
             if not takes_eager:  # Falcon under sdpa gives wrong weights when asked for them
                 whole, missing = _load_weights(source, number, "eager")
-        except Exception as error:  # from_pretrained raises whatever its many parts raise
-            where_to_look = (
-                "see that config.json, the tokenizer and model.safetensors belong together"
-                if Path(source.location).is_dir()
-                else "check its name, or pass a directory"
-            )
-            reason = plain(first_line(error))[:300]
-            raise ModelError(f"cannot load the model {source.name}: {reason}", where_to_look) from error
     whole = whole.to(place).eval()
     encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
     if not hasattr(encoder, "config"):
@@ -167,6 +162,57 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
         dtype=number,
         revision=source.revision or getattr(whole.config, "_commit_hash", None),
     )
+
+
+@contextmanager
+def _said(source: Source) -> Iterator[None]:
+    """Raises: MemoryFullError where memory ran out; ModelError for whatever else loading raises, by its many parts."""
+    try:
+        yield
+    except AttnscanError:
+        raise
+    except BaseException as error:
+        if not isinstance(error, Exception) and not is_panic(error):
+            raise
+        if out_of_memory(error):
+            raise MemoryFullError(
+                f"the model {source.name} does not fit into memory",
+                "free some, raise ulimit -v, or use a smaller model",
+            ) from error
+        where_to_look = (
+            "see that config.json, the tokenizer and model.safetensors belong together"
+            if Path(source.location).is_dir()
+            else "check its name, or pass a directory"
+        )
+        reason = plain(first_line(error))[:300]
+        raise ModelError(f"cannot load the model {source.name}: {reason}", where_to_look) from error
+
+
+def _load_tokenizer(source: Source) -> Any:
+    """The tokenizer, once config and rules are known to ask for no more than can be."""
+    from transformers import AutoTokenizer, PreTrainedConfig
+
+    check_config(PreTrainedConfig.get_config_dict(source.location)[0])
+    if (directory := _tokenizer_directory(source.location)) is not None:
+        check_files(directory)
+    tokenizer = asked(AutoTokenizer.from_pretrained, source.location, trust_remote_code=False)
+    if not isinstance(tokenizer.model_max_length, int | float):
+        raise ValueError(f"its tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number")
+    check_tokenizer(tokenizer)
+    return tokenizer
+
+
+def _tokenizer_directory(location: str) -> Path | None:
+    """Where tokenizer.json lies, once it is fetched if it has to be; None if there is none, or the hub is silent."""
+    if Path(location).is_dir():
+        return Path(location)
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError
+
+    try:
+        return Path(hf_hub_download(location, "tokenizer.json")).parent
+    except EntryNotFoundError:
+        return None
 
 
 def _load_weights(source: Source, dtype: torch.dtype, attention: str | None = None) -> tuple[Any, list[str]]:

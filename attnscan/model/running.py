@@ -11,7 +11,8 @@ import torch
 from torch import Tensor
 from transformers.utils import logging
 
-from attnscan.errors import CaptureError, MemoryFullError
+from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
+from attnscan.model.surroundings import address_space, more_memory
 
 T = TypeVar("T")
 Found = TypeVar("Found")
@@ -50,7 +51,7 @@ def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     if _no_room(error):
         return MemoryFullError(
             f"the inputs do not fit into the device's memory with {type(model).__name__}",
-            "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs",
+            more_memory("use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs"),
         )
     return CaptureError(
         f"the model {type(model).__name__} fails on this input: {first_line(error)[:200]}",
@@ -58,7 +59,7 @@ def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     )
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """What an error of somebody else's says at its start; its class where it says nothing."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]
 
@@ -86,9 +87,10 @@ def not_finite(what: str, where: str = "") -> CaptureError:
 
 
 def _no_room(error: Exception) -> bool:
-    """Whether memory ran out: torch has a class for an accelerator's alone."""
-    full = isinstance(error, torch.OutOfMemoryError | MemoryFullError | MemoryError)
-    return full or "DefaultCPUAllocator: can't allocate memory" in str(error)
+    """Whether memory ran out: torch has a class for an accelerator's alone, and oneDNN does not say what it lacks."""
+    if isinstance(error, torch.OutOfMemoryError) or out_of_memory(error):
+        return True
+    return "could not create a primitive" in str(error) and address_space() is not None
 
 
 def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
@@ -137,7 +139,7 @@ def in_halves(
             on_cpu = torch.device(device).type == "cpu"
             raise MemoryFullError(
                 f"one input of {tokens(items[0])} tokens does not fit into the memory of the {device}",
-                "use shorter inputs" if on_cpu else "use --device cpu, --dtype float16, or shorter inputs",
+                more_memory("use shorter inputs" if on_cpu else "use --device cpu, --dtype float16, or shorter inputs"),
             ) from None
     else:
         yield found

@@ -469,6 +469,40 @@ def test_an_interrupt_before_a_command_begins_is_no_traceback(
     assert capsys.readouterr() == ("", "")
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("std::bad_alloc"),
+        ImportError("libtorch_cpu.so: failed to map segment from shared object"),
+        RuntimeError("can't start new thread"),
+        OSError(12, "Cannot allocate memory"),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("limit", [None, 2 * 10**9])
+def test_memory_that_runs_out_anywhere_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, error: Exception, limit: int | None
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("attnscan.cli.commands.models._show_all", fail)
+    monkeypatch.setattr("attnscan.model.surroundings.address_space", lambda: limit)
+    line = refusal("models")
+    assert "memory ran out; " in line and ("the limit of 2.00 GB (ulimit -v)" in line) == (limit is not None)
+
+
+def test_an_error_that_is_no_lack_of_memory_is_not_called_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A control."""
+
+    def fail(*_: object) -> None:
+        raise RuntimeError("shapes differ")
+
+    monkeypatch.setattr("attnscan.cli.commands.models._show_all", fail)
+    assert isinstance(run("models").exception, RuntimeError)
+
+
 def test_a_count_that_begins_again_is_another_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     terminal = StringIO()
     monkeypatch.setattr(terminal, "isatty", lambda: True)

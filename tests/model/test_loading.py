@@ -32,7 +32,7 @@ from transformers import (
 )
 from transformers.utils import logging
 
-from attnscan.errors import DeviceError
+from attnscan.errors import DeviceError, MemoryFullError
 from attnscan.model.loading import load
 from attnscan.model.sources import BUNDLED_SHA256, Device, Dtype, Source, bundled
 
@@ -240,6 +240,20 @@ class TestDisagreement:
     def test_a_hub_that_stops_answering_is_one_line(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         monkeypatch.chdir(tmp_path)
         assert "org/no-such-model" in refusal(lambda: load(Source("org/no-such-model", "org/no-such-model")))
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), OSError(12, "Cannot allocate memory"), RuntimeError("std::bad_alloc")]
+)
+def test_a_model_that_memory_does_not_hold_is_not_called_damaged(
+    bert: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr("attnscan.model.loading._load_weights", fail)
+    line = refusal(lambda: loaded(bert), MemoryFullError)
+    assert "the model tiny does not fit into memory" in line and "belong together" not in line
 
 
 class TestBundled:

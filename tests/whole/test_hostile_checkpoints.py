@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from hostile.checkpoints import TRAPS, Change, copies, mutated
+from hostile.checkpoints import TRAPS, Change, copies, mutated, ruled, split_at
 from hostile.runs import check, run, save_tiny_model
 
 from attnscan.model.loading import load
@@ -54,6 +54,18 @@ def test_damage_is_refused_or_does_no_harm(tiny: Path, tmp_path: Path) -> None:
     changes: dict[str, Change] = {str(number): mutated(draw) for number in range(40)}
     done = [_classified(model, name) for name, model in copies(tiny, tmp_path, changes)]
     assert any(done) and not all(done)
+
+
+def test_an_input_that_a_tokenizer_fails_on_is_a_bad_record(tiny: Path, tmp_path: Path) -> None:
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text(f"sentence_a\tsentence_b\nthe cat\ta mat\nthe {'a' * 60} cat\ta mat\nthe mat\ta cat\n")
+    flags = ("--pairs", pairs, "--no-related", "--predictive", "off", "--pattern", "delimiter", "--csv")
+    for _, model in copies(tiny, tmp_path, {"": ruled(pre_tokenizer=split_at("(?:a|a|a)*(?=[^ a])(?!c)|[ac]"))}):
+        stopped = run("heads", "--model", model, *flags)
+        assert not check(stopped) and "pairs.tsv:3: the tokenizer" in stopped.stderr
+        assert "retry-limit" in stopped.stderr and "another tokenizer" in stopped.stderr
+        skipped = run("heads", "--model", model, *flags, "--skip-bad")
+        assert check(skipped) and "attnscan: 1 bad records were skipped" in skipped.stderr
 
 
 def test_a_model_may_be_larger_than_its_weights_by_what_they_explain(tiny: Path, tmp_path: Path) -> None:

@@ -50,3 +50,42 @@ def test_python_without_assertions_finds_the_same() -> None:
     """A control."""
     plain, optimized = (_run("classify", *ONE, "--csv", PYTHONOPTIMIZE=level) for level in ("", "1"))
     assert plain.returncode == 0 and optimized.stdout == plain.stdout and optimized.stderr == ""
+
+
+def _limited(kibibytes: int, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A run that may reserve so much address space."""
+    command = ["sh", "-c", f'ulimit -v {kibibytes} && exec "$@"', "sh", sys.executable, "-m", "attnscan", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=100)
+
+
+@pytest.mark.parametrize("kibibytes", [500_000, 820_000, 1_000_000])
+def test_too_little_address_space_is_said_before_torch_is_imported(kibibytes: int) -> None:
+    """At 820,000 OpenBLAS looks for memory without end."""
+    done = _limited(kibibytes, "classify", *ONE)
+    assert (done.returncode, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert f"may reserve {kibibytes * 1024 / 1e9:.2f} GB of address space" in line and "ulimit -v unlimited" in line
+    assert _limited(kibibytes, "heads", "--help").returncode == 0
+
+
+@pytest.mark.parametrize("kibibytes", [600_000, 820_000, 1_600_000])
+def test_tables_are_read_in_little_address_space(tmp_path: Path, kibibytes: int) -> None:
+    """At 820,000 the same, and at 1,600,000 Arrow reserves what OpenBLAS then lacks, unless it is told otherwise."""
+    path = tmp_path / "every.parquet"
+    written = _run("heads", "--model", "bundled", "-p", "delimiter", "--csv", "--per-pair", str(path))
+    done = _limited(kibibytes, "heads", "--from", str(path), "--csv")
+    if kibibytes < 700_000:
+        assert (done.returncode, done.stdout) == (1, "") and "pandas and pyarrow take" in done.stderr
+    else:
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout == written.stdout
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kibibytes", [1_480_000, 4_000_000])
+def test_with_little_address_space_a_run_works_or_says_what_is_short(kibibytes: int) -> None:
+    done = _limited(kibibytes, "heads", "--model", "bundled", "-p", "next-word", "--csv")
+    if kibibytes == 4_000_000:
+        assert done.returncode == 0 and done.stderr == ""
+    elif done.returncode:
+        (line,) = done.stderr.splitlines()
+        assert done.returncode == 1 and done.stdout == "" and "memory" in line and "ulimit -v" in line

@@ -24,6 +24,7 @@ from attnscan.cli.options import (
 )
 from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.errors import PairsError
+from attnscan.model.surroundings import check_address_space
 from attnscan.results.files import check_writable, partial_of
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.patterns import PATTERNS
@@ -95,6 +96,7 @@ def heads(
             check_writable(path)
     interrupted = False
     if from_file is not None:
+        check_address_space(with_model=False)
         from attnscan.scan.per_pair import rank_file
 
         result = rank_file(from_file, pattern or ())

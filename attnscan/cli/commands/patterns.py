@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from attnscan.cli.destination import Destination, encoded, write_stdout
-from attnscan.model.sources import check_docstrings
+from attnscan.model.surroundings import check_docstrings
 from attnscan.views.terminal.patterns import patterns_text
 
 EXAMPLES = (

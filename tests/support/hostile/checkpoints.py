@@ -72,7 +72,94 @@ def _remote_code(directory: Path) -> None:
     configured(model_type="evil", auto_map={"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"})(directory)
 
 
+def ruled(**parts: Any) -> Change:
+    """Change parts of tokenizer.json; what is added to a list or a dictionary is added to what is there."""
+
+    def change(directory: Path) -> None:
+        path = directory / "tokenizer.json"
+        rules = json.loads(path.read_text())
+        for name, value in parts.items():
+            rules[name] = rules[name] + value if name == "added_tokens" else value
+        path.write_text(json.dumps(rules))
+
+    return change
+
+
+def _of_class(name: str) -> Change:
+    """The tokenizer said to be of another class of transformers."""
+
+    def change(directory: Path) -> None:
+        path = directory / "tokenizer_config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "tokenizer_class": name}))
+
+    return change
+
+
+def _sequence(kind: str, steps: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"type": "Sequence", kind: steps}
+
+
+def _template(pieces: list[dict[str, Any]], special: dict[str, Any] | None = None) -> dict[str, Any]:
+    pair = [*pieces, {"Sequence": {"id": "B", "type_id": 0}}]
+    return {"type": "TemplateProcessing", "single": pieces, "pair": pair, "special_tokens": special or {}}
+
+
+def _replaced(pattern: dict[str, str], content: str) -> dict[str, Any]:
+    return {"type": "Replace", "pattern": pattern, "content": content}
+
+
+def split_at(regex: str) -> dict[str, Any]:
+    """A pre-tokenizer with a regular expression of its own."""
+    return {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": False}
+
+
+_A = {"Sequence": {"id": "A", "type_id": 0}}
+_TENFOLD = _sequence("normalizers", [_replaced({"String": "a"}, "a" * 10)] * 9)
+_CAT = {"content": "cat", "single_word": False, "lstrip": False, "rstrip": False, "normalized": True, "special": False}
+_MANY = {"id": "<s>", "ids": [2] * 1_000_000, "tokens": ["<s>"] * 1_000_000}
+EXPLODES = "(?:(?:[^x]*)*(?:[^y]*)*)*(?<=[0-9])[^!]"
+"""A regular expression that no sentence matches, and that is given up after ten million attempts."""
+
+TOKENIZERS: dict[str, Change] = {
+    "nine replacements of a letter by ten": ruled(normalizer=_TENFOLD),
+    "nine replacements, and an added word": ruled(normalizer=_TENFOLD, added_tokens=[{"id": 340, **_CAT}]),
+    "nine replacements in a decoder": ruled(
+        decoder=_sequence("decoders", [{"type": "ByteLevel"}, *_TENFOLD["normalizers"]])
+    ),
+    "nothing replaced by a hundred letters, nine times": ruled(
+        normalizer=_sequence("normalizers", [_replaced({"Regex": ""}, "a" * 100)] * 9)
+    ),
+    "a thousand long prefixes": ruled(
+        normalizer=_sequence("normalizers", [{"type": "Prepend", "prepend": "a" * 10_000}] * 1000)
+    ),
+    "thirty times byte by byte": ruled(
+        pre_tokenizer=_sequence(
+            "pretokenizers", [{"type": "ByteLevel", "add_prefix_space": True, "trim_offsets": True}] * 30
+        )
+    ),
+    "a sentence said 5,000 times": ruled(post_processor=_template([_A] * 5000)),
+    "a special token of a million numbers": ruled(
+        post_processor=_template([{"SpecialToken": {"id": "<s>", "type_id": 0}}, _A], {"<s>": _MANY})
+    ),
+    "a map of letters that says gigabytes": ruled(
+        normalizer={"type": "Precompiled", "precompiled_charsmap": "/////w=="}
+    ),
+    "a map of letters that is none": ruled(normalizer={"type": "Precompiled", "precompiled_charsmap": "AAAAAAAA"}),
+    "a regular expression that explodes": ruled(pre_tokenizer=split_at(EXPLODES)),
+    "a normalizer that explodes": ruled(normalizer=_replaced({"Regex": EXPLODES}, "a")),
+    "an added word that explodes": ruled(
+        normalizer=_replaced({"Regex": EXPLODES}, "a"), added_tokens=[{"id": 340, **_CAT, "content": "cat " * 10}]
+    ),
+    "pieces of no length": ruled(pre_tokenizer={"type": "FixedLength", "length": 0}),
+    "a template without a sentence": ruled(post_processor=_template([])),
+    "an empty word list": ruled(model={"type": "Unigram", "unk_id": None, "vocab": [], "byte_fallback": False}),
+    "a tokenizer of words and boxes": _of_class("LayoutLMv3Tokenizer"),
+    "a tokenizer of the nodes of web pages": _of_class("MarkupLMTokenizer"),
+}
+"""Tokenizers that would take gigabytes or for ever, that break inside their library, or that read no sentences."""
+
 TRAPS: dict[str, Change] = {
+    **TOKENIZERS,
     "a config that names a pickle": _weights_as("adapter_model.bin", sound=True, index=False),
     "a config that names a trap": _weights_as("adapter_model.bin", sound=False, index=False),
     "an index of pickles": _weights_as("weights.bin", sound=True, index=True),
