@@ -40,6 +40,13 @@ class Stability:
     content_label: FloatArray
     carried_label: FloatArray | None = None
     """None where what heads carry cannot be had."""
+    otherwise: Stability | None = None
+    """The same by weight where these labels are by what heads carry, and the other way round; None if not measured."""
+
+    @property
+    def turned(self) -> Stability | None:
+        """The other of the two, with this one as its `otherwise`."""
+        return self.otherwise and replace(self.otherwise, otherwise=replace(self, otherwise=None))
 
 
 @dataclass(frozen=True)
@@ -118,8 +125,7 @@ class Classification:
         return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
 
     def with_norm(self, norm: bool) -> Classification:
-        """The same input by what heads carry, or by their weights, with labels and tables of that; how sure the labels
-        are is not told anew.
+        """The same input by what heads carry, or by their weights, with labels and tables of that.
 
         Raises: OptionError if what heads carry is not there.
         """
@@ -127,7 +133,8 @@ class Classification:
             return self
         if self.carried is None:
             raise OptionError("what heads carry is not in this result", "leave out norm")
-        return replace(self, signature=replace(self.signature, norm=norm), stability=None)
+        stability = self.stability and self.stability.turned
+        return replace(self, signature=replace(self.signature, norm=norm), stability=stability)
 
     @property
     def mapped(self) -> Classification:

@@ -7,7 +7,7 @@ Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 6
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -24,17 +24,20 @@ def stability(result: Classification, words: PairSums, words_carried: PairSums |
     Shape: `words` as of a `Scorer` that takes every query by itself, those of the input's words alone; `words_carried`
     the same of what heads carry, if the result has that.
     """
-    every_key, words_only = KINDS
-    asked = words if words_carried is None or not result.signature.norm else words_carried
-    label = _stays(result.scores, every_key, asked, result.threshold, seed)
-    content_label = _stays(result.scores, words_only, asked, result.threshold, seed)
-    carried_label = None
-    if result.carried is not None and words_carried is not None:
-        if result.signature.norm:
-            carried_label = label
-        else:
-            carried_label = _stays(result.carried.scores, every_key, words_carried, result.threshold, seed)
-    return Stability(label, content_label, carried_label)
+    by_weight = _of_scores(result.by_weight, words, result.threshold, seed)
+    if result.carried is None or words_carried is None:
+        return by_weight
+    by_norm = _of_scores(result.carried.scores, words_carried, result.threshold, seed)
+    by_norm, by_weight = (replace(each, carried_label=by_norm.label) for each in (by_norm, by_weight))
+    if result.signature.norm:
+        return replace(by_norm, otherwise=by_weight)
+    return replace(by_weight, otherwise=by_norm)
+
+
+def _of_scores(scores: Scores, words: PairSums, threshold: float, seed: int) -> Stability:
+    """Of the labels by some scores."""
+    label, content_label = (_stays(scores, kind, words, threshold, seed) for kind in KINDS)
+    return Stability(label, content_label)
 
 
 def _stays(scores: Scores, kind: str, words: PairSums, threshold: float, seed: int) -> FloatArray:
