@@ -135,7 +135,7 @@ const headView = {
     const horizontal = state.layout === "horizontal";
     const [width, height] = horizontal
       ? [Math.max(queryList.scrollWidth, keyList.scrollWidth), 220]
-      : [find("stage").clientWidth > 700 ? 340 : 220, Math.max(queryList.offsetHeight, keyList.offsetHeight)];
+      : [this.breadth(find("stage").clientWidth), Math.max(queryList.offsetHeight, keyList.offsetHeight)];
     const context = sized(canvas, width, height);
     const [from, to] = [anchors(queryList, canvas, horizontal), anchors(keyList, canvas, horizontal)];
     this.drawn = drawLines(context, lines, (line) =>
@@ -150,6 +150,9 @@ const headView = {
     );
     this.say();
   },
+
+  /** How wide the lines are, in CSS pixels, on a stage of some width. */
+  breadth: (width) => (width > 700 ? 340 : width > 460 ? 220 : 120),
 
   /** The mean of the chosen heads, of weights or of what they carry. */
   mean(query, key) {

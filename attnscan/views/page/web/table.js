@@ -1,8 +1,9 @@
 // The table: every head with its labels and scores, to sort, to search, and to save as CSV.
 
 const TEXTS = ["label", "runner_up", "content_label", "carried_label"];
-const shownColumns = ["head", ...facts.columns.slice(NAMES)].filter(
-  (name) => !["carried_label", "carried_label_stays", "output"].includes(name) || isMeasured(name),
+const OF_CARRIED = ["carried_label", "carried_label_stays", "output"];
+const shownColumns = ["head", ...new Set([...TEXTS, ...facts.columns.slice(FIRST_SCORE)])].filter(
+  (name) => !OF_CARRIED.includes(name) || isMeasured(name),
 );
 const headings = {
   runner_up: "runner-up",
