@@ -118,6 +118,7 @@ def _facts(
     others = {"words": _cells(by_weight, without_delimiters=True)}
     if attention.norms is not None:
         others["carried"] = _cells(result.with_norm(True))
+    assert all(cells[0] == columns for cells in others.values())
     size = 0 if attention.query is None else attention.query.shape[-1]
     return {
         "grid": result.scores.grid,
