@@ -38,8 +38,6 @@ class Stability:
 
     label: FloatArray
     content_label: FloatArray
-    carried_label: FloatArray | None = None
-    """None where what heads carry cannot be had."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +49,8 @@ class Carried:
     output: FloatArray
     """The mean length of what each head puts out for a word, as a share of its layer's heads' together; 1/heads is an
     equal part. Shape: [layer, head]; NaN where a whole layer puts out nothing."""
+    stability: Stability | None = field(default=None, repr=False)
+    """How sure the labels are by what is carried."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Classification:
     """How far above chance a label's pattern must be."""
     carried: Carried | None = field(default=None, repr=False)
     """The same of what heads carry; None if it cannot be had."""
-    stability: Stability | None = field(default=None, repr=False)
-    """How sure the labels are, if that was measured."""
+    stability_by_weight: Stability | None = field(default=None, repr=False)
+    """How sure the labels are by weight, if that was measured."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
     """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
     html: Callable[[Classification], str] | None = field(default=None, repr=False, compare=False)
@@ -87,6 +87,13 @@ class Classification:
         if self.carried is None or not self.signature.norm:
             return self.by_weight
         return self.carried.scores
+
+    @property
+    def stability(self) -> Stability | None:
+        """How sure the labels are, those of weights or of what is carried as `scores` is; None if it is not known."""
+        if self.carried is None or not self.signature.norm:
+            return self.stability_by_weight
+        return self.carried.stability
 
     @cached_property
     def label(self) -> NDArray[np.str_]:
@@ -116,8 +123,7 @@ class Classification:
         return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
 
     def with_norm(self, norm: bool) -> Classification:
-        """The same input by what heads carry, or by their weights, with labels and tables of that; how sure the labels
-        are is not told anew.
+        """The same input by what heads carry, or by their weights, with labels and tables of that.
 
         Raises: OptionError if what heads carry is not there.
         """
@@ -125,7 +131,7 @@ class Classification:
             return self
         if self.carried is None:
             raise OptionError("what heads carry is not in this result", "leave out norm")
-        return replace(self, signature=replace(self.signature, norm=norm), stability=None)
+        return replace(self, signature=replace(self.signature, norm=norm))
 
     @property
     def mapped(self) -> Classification:
@@ -179,8 +185,8 @@ class Classification:
         if (stability := self.stability) is not None:
             columns["label_stays"] = stability.label.ravel()
             columns["content_label_stays"] = stability.content_label.ravel()
-            stays = stability.carried_label
-            columns["carried_label_stays"] = (unknown if stays is None else stays).ravel()
+            carried = None if self.carried is None else self.carried.stability
+            columns["carried_label_stays"] = (unknown if carried is None else carried.label).ravel()
         columns["carried_label"] = (unknown if self.carried is None else self.carried_label).ravel()
         columns["output"] = (unknown if self.carried is None else self.carried.output).ravel()
         frame = pd.DataFrame(columns)

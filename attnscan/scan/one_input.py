@@ -19,17 +19,16 @@ from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import same_or, visible_keys
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Carried, Classification, Stability
+from attnscan.results.classification import Carried, Classification
 from attnscan.results.dependencies import Dependencies, Help
-from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.signature import Signature, hashed
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner, signed
 from attnscan.scan.seen import Seen
 from attnscan.scoring.predictive import Report
-from attnscan.scoring.resampling import stays
+from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import KINDS, PairSums
+from attnscan.scoring.sums import PairSums
 from attnscan.scoring.targets import Targets
 
 
@@ -157,14 +156,15 @@ class _CarriedScorers(_Scorers):
             self._outputs = outputs.new_empty(*block.grid, outputs.shape[-1])
         self._outputs[block.layer, block.heads] = outputs
 
-    def output(self, encoded: EncodedInput) -> FloatArray:
-        """Each head's share of its layer's output, as `Carried` has it; a word's is the mean of its pieces'."""
+    def found(self, encoded: EncodedInput, options: ScanOptions) -> Carried:
+        """All of it, once every block has come; what a word puts out is the mean of what its pieces do."""
         unit, of_word = np.array(encoded.unit), np.array(encoded.sentence) >= 0
         lengths = self._outputs.cpu().numpy().astype(np.float64)
-        together: FloatArray = (lengths * (of_word / np.bincount(unit)[unit])).sum(-1)
+        together = (lengths * (of_word / np.bincount(unit)[unit])).sum(-1)
         with np.errstate(invalid="ignore"):
-            share: FloatArray = together / together.sum(-1, keepdims=True)
-            return share
+            output = together / together.sum(-1, keepdims=True)
+        scores = self.whole.sums().finish()
+        return Carried(scores, output, stability(scores, self.words, options.threshold, options.seed))
 
 
 def _classification(
@@ -177,32 +177,18 @@ def _classification(
     carried: _CarriedScorers | None = None,
 ) -> Classification:
     unmeasured = [pattern.id for pattern in options.patterns if pattern.target is None and help_of_words is None]
-    result = Classification(
+    by_weight = scorers.whole.sums().finish()
+    return Classification(
         units=encoded.units,
         sentence=encoded.unit_sentence,
-        by_weight=scorers.whole.sums().finish(),
+        by_weight=by_weight,
         signature=signature,
         not_measured=dict.fromkeys(unmeasured, why_no_measure),
         notes=() if help_of_words is None else (help_of_words.description,),
         threshold=options.threshold,
-        carried=None if carried is None else Carried(carried.whole.sums().finish(), carried.output(encoded)),
+        carried=None if carried is None else carried.found(encoded, options),
+        stability_by_weight=stability(by_weight, scorers.words, options.threshold, options.seed),
     )
-    return replace(result, stability=_stability(result, scorers, carried, options.seed))
-
-
-def _stability(result: Classification, by_weight: _Scorers, carried: _Scorers | None, seed: int) -> Stability:
-    """How sure each head's labels are."""
-
-    def stay(scores: Scores, kind: str, scorers: _Scorers) -> FloatArray:
-        return stays(scores, kind, scorers.words, result.threshold, seed)
-
-    every_key, words_only = KINDS
-    asked = carried if carried is not None and result.signature.norm else by_weight
-    label, content_label = (stay(result.scores, kind, asked) for kind in (every_key, words_only))
-    if result.carried is None or carried is None:
-        return Stability(label, content_label)
-    same = asked is carried
-    return Stability(label, content_label, label if same else stay(result.carried.scores, every_key, carried))
 
 
 def _named(related: Sequence[tuple[int, int]], units: Sequence[str]) -> list[str]:

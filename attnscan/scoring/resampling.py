@@ -11,19 +11,23 @@ from dataclasses import fields
 
 import numpy as np
 
-from attnscan.results.classification import LEAST_WORDS, RESAMPLINGS
+from attnscan.results.classification import LEAST_WORDS, RESAMPLINGS, Stability
 from attnscan.results.scores import FloatArray, Scores, ScoreTable
-from attnscan.scoring.sums import PairSums, Sums
+from attnscan.scoring.sums import KINDS, PairSums, Sums
 
 _AT_ONCE = 50  # resamplings: of 384 heads and 7 patterns, their sums take 5 MB a quantity
 
 
-def stays(scores: Scores, kind: str, words: PairSums, threshold: float, seed: int) -> FloatArray:
-    """In what share of resamplings each head keeps its label by one of the `KINDS` of scores.
+def stability(scores: Scores, words: PairSums, threshold: float, seed: int) -> Stability:
+    """In what share of resamplings each head keeps its label, and its label on words.
 
-    Shape: [layer, head]; NaN where the label rests on too few words. `words` as of a `Scorer` that takes every query
-    by itself, those of the input's words alone.
+    Shape: `words` as of a `Scorer` that takes every query by itself, those of the input's words alone.
     """
+    return Stability(*(_stays(scores, kind, words, threshold, seed) for kind in KINDS))
+
+
+def _stays(scores: Scores, kind: str, words: PairSums, threshold: float, seed: int) -> FloatArray:
+    """The same by one kind of score; NaN where a label rests on too few words. Shape: [layer, head]."""
     count = len(words["every_key.n"])
     rng = np.random.default_rng(seed)
     table: ScoreTable = getattr(scores, kind)

@@ -104,10 +104,11 @@ def sureness(result: Classification) -> Iterator[str]:
     """How many labels stay when the input's words are drawn anew."""
     if result.stability is None:
         return
-    carry = result.stability.carried_label
-    shares = {"carry": carry} if carry is not None else {}
+    shares: dict[str, FloatArray] = {}
+    if result.carried is not None and result.carried.stability is not None:
+        shares["carry"] = result.carried.stability.label
     if not result.signature.norm:
-        shares["heads" if carry is None else "look"] = result.stability.label
+        shares["look" if shares else "heads"] = result.stability.label
     shares["on words"] = result.stability.content_label
     stay = ", ".join(f"{name} {_stay(share)}" for name, share in shares.items())
     yield f"Labels that stay in {STAYS:.0%} of {RESAMPLINGS:,} resamplings of these words: {stay}."

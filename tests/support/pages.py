@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Classification
+from attnscan.results.classification import Carried, Classification
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 
@@ -59,6 +59,21 @@ def made_up(
     result = classify_weights(saved, "made-up", ScanOptions())
     attention = replace(Attention.of(saved, result.sentence), query=query, key=key, scaling=(scaling,) * layers)
     return replace(result, attention=attention), attention
+
+
+def carrying(result: Classification, norms: NDArray[np.floating] | None = None) -> tuple[Classification, Attention]:
+    """The same result with what its heads carry, by norms [layer, head, key] of which a few are small unless given."""
+    attention = result.kept_attention()
+    if norms is None:
+        norms = np.random.default_rng(1).lognormal(0, 1.5, (*attention.grid, len(attention.tokens)))
+    attention = replace(attention, norms=norms.astype(np.float32))
+    shares = attention.carried.weights
+    spread = np.where(shares.any(-1, keepdims=True), shares, attention.weights)  # saved weights may hold no empty row
+    carried = classify_weights(replace(attention, weights=spread).saved(), "made-up", ScanOptions())
+    output = np.full(attention.grid, 1 / attention.grid[1])
+    of_norms = Carried(carried.by_weight, output, carried.stability)
+    result = replace(result, carried=of_norms, attention=attention)
+    return result, attention
 
 
 class Elements(HTMLParser):

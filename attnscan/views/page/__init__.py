@@ -1,6 +1,6 @@
 """The offline page.
 
 page.py   a classification and its attention to one HTML file
-cargo.py  what a page carries of the attention, within its size
+cargo.py  what a page holds of the attention, within its size
 web/      its template, styles and scripts
 """

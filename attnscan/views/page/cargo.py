@@ -1,7 +1,12 @@
-"""What a page carries of an input's attention: rounded, compressed, and as much as its size allows.
+"""What a page holds of an input's attention: rounded, compressed, and as much as its size allows.
 
 Weights become whole steps, of the finest step that lets every head fit. If not even the coarsest does, the heads
-that follow a pattern most are carried. Queries and keys take what room is left, in the same order of heads.
+that follow a pattern most are on the page. Queries and keys take what room is left, in the same order of heads.
+
+What a head carries is weight times norm, as a share of its row. Of rounded weights that can be far off: where a large
+weight meets a small norm, small weights decide, and 0.0003 in steps of 0.001 is nothing (0.3 was seen, at 120 tokens).
+So the page holds the norms, and how many steps the share is from what rounded weights make of it. Both sides count in
+whole numbers and agree; what is left is small and takes a quarter of the room that the shares themselves would.
 """
 
 from __future__ import annotations
@@ -28,6 +33,7 @@ NEURON_STEPS = (4095, 127)
 _Packed = TypeVar("_Packed")
 _WEIGHTS_SHARE = 2 / 3  # of the room, where queries and keys want some, too
 _BESIDE = 160  # characters of a page that a head's cargo needs around it
+_NORM_STEPS = 65535  # a head's largest norm; weight x norm x weight steps stay far below 2^53, where a browser is exact
 _SIDE = 32
 _THUMBNAIL_BYTES = 500_000  # of all heads together, before compression
 
@@ -47,17 +53,29 @@ class Neurons:
 
 
 @dataclass(frozen=True)
+class Weights:
+    """One head's weights, and what it carries."""
+
+    packed: str
+    """uint16 [query, key], all high bytes before all low ones."""
+    carried: str
+    """uint16 [1 + query, key], likewise: the keys' norms, and how many steps each share of what is carried is from what
+    rounded weights and norms make of it (0, -1, 1, -2, … as 0, 1, 2, 3, …); empty if that cannot be had."""
+
+
+@dataclass(frozen=True)
 class Cargo:
-    """Everything numeric that a page carries beside the scores. Texts are base64 of deflated bytes."""
+    """Everything numeric that a page holds beside the scores. Texts are base64 of deflated bytes."""
 
     side: int = 0
     """Thumbnails are squares of that many cells."""
     thumbnails: str = ""
     """uint8 [layer, head, query, key]: 255 × the square root of the largest weight in each cell."""
+    carried_thumbnails: str = ""
+    """The same of what heads carry; empty if that cannot be had."""
     weight_steps: int = WEIGHT_STEPS[0]
-    """A weight is carried as whole steps of 1 / weight_steps: it is off by half a step at most."""
-    weights: Mapping[Head, str] = field(default_factory=dict)
-    """uint16 [query, key], all high bytes before all low ones."""
+    """Weights, and shares of what is carried, are whole steps of 1 / weight_steps: off by half a step at most."""
+    weights: Mapping[Head, Weights] = field(default_factory=dict)
     neurons: Mapping[Head, Neurons] = field(default_factory=dict)
     masks: Sequence[str] = ()
     """uint8 [query, key], 1 where the query sees the key; each different mask once, none if all see all."""
@@ -65,28 +83,32 @@ class Cargo:
 
     @property
     def weight_error(self) -> float:
-        """How far a carried weight is from the model's, at most."""
+        """How far a weight, or a share of what is carried, is from the model's, at most."""
         return 0.5 / self.weight_steps
 
     @property
     def logit_error(self) -> float:
-        """How far a logit made from the carried queries and keys is from the model's, at most."""
+        """How far a logit made from the queries and keys is from the model's, at most."""
         return max((each.logit_error for each in self.neurons.values()), default=0.0)
 
 
 def load(attention: Attention, order: Sequence[Head], room: float, *, neurons: bool) -> Cargo:
-    """What goes into `room` characters, the first heads of `order` first."""
-    side, thumbnails = _thumbnails(attention.weights)
+    """What goes into `room` characters, the first heads of `order` first; with what heads carry if norms are there."""
+    readings = [attention.weights] if attention.norms is None else [attention.weights, attention.carried.weights]
+    side = _side(attention, _THUMBNAIL_BYTES // len(readings))
+    thumbnails = [_thumbnails(each, side) for each in readings]
     masks, mask_of_layer = _masks(attention.visible)
-    room -= len(thumbnails) + sum(len(each) + _BESIDE for each in masks)
+    room -= sum(map(len, thumbnails)) + sum(len(each) + _BESIDE for each in masks)
     neurons = neurons and attention.query is not None
     weights_of, neurons_of = partial(_packed_weights, attention), partial(_packed_neurons, attention)
-    steps, weights = _finest(WEIGHT_STEPS, order, room * _WEIGHTS_SHARE if neurons else room, weights_of, len)
-    room -= sum(len(each) + _BESIDE for each in weights.values())
-    carried: dict[Head, Neurons] = {}
+    weights_room = room * _WEIGHTS_SHARE if neurons else room
+    steps, weights = _finest(WEIGHT_STEPS, order, weights_room, weights_of, _size)
+    room -= sum(_size(each) + _BESIDE for each in weights.values())
+    held: dict[Head, Neurons] = {}
     if neurons:
-        _, carried = _finest(NEURON_STEPS, list(weights), room, neurons_of, lambda each: len(each.packed))
-    return Cargo(side, thumbnails, steps, weights, carried, masks, mask_of_layer)
+        _, held = _finest(NEURON_STEPS, list(weights), room, neurons_of, lambda each: len(each.packed))
+    carried = "".join(thumbnails[1:])
+    return Cargo(side, thumbnails[0], carried, steps, weights, held, masks, mask_of_layer)
 
 
 def strongest_first(scores: Scores) -> list[Head]:
@@ -101,17 +123,21 @@ def strongest_first(scores: Scores) -> list[Head]:
     return [divmod(flat, heads) for flat in dict.fromkeys([*ranked, *range(layers * heads)])]
 
 
-def _thumbnails(weights: NDArray[np.float32]) -> tuple[int, str]:
+def _side(attention: Attention, room: int) -> int:
+    """How many cells wide thumbnails are, so that those of all heads take about `room` bytes."""
+    layers, heads = attention.grid
+    return min(max(4, min(_SIDE, int((room / (layers * heads)) ** 0.5))), len(attention.tokens))
+
+
+def _thumbnails(weights: NDArray[np.float32], side: int) -> str:
     """Every head, made small by taking the largest weight of each cell."""
     layers, heads, length, _ = weights.shape
-    side = max(4, min(_SIDE, int((_THUMBNAIL_BYTES / (layers * heads)) ** 0.5)))
-    side = min(side, length)
     edges = np.linspace(0, length, side, endpoint=False).astype(int)
     small = np.empty((layers, heads, side, side), dtype=np.uint8)
     for layer, each in enumerate(weights):  # layer by layer, for the memory
         pooled = np.maximum.reduceat(np.maximum.reduceat(each, edges, axis=1), edges, axis=2)
         small[layer] = np.rint(255 * np.sqrt(pooled))
-    return side, _compressed(small)
+    return _compressed(small)
 
 
 def _masks(visible: NDArray[np.bool_]) -> tuple[list[str], list[int]]:
@@ -144,8 +170,28 @@ def _finest(
     return steps, fitting
 
 
-def _packed_weights(attention: Attention, head: Head, steps: int) -> str:
-    return _compressed(_planes(np.rint(attention.weights[head] * steps).astype(np.uint16)))
+def _size(weights: Weights) -> int:
+    return len(weights.packed) + (len(weights.carried) + _BESIDE if weights.carried else 0)
+
+
+def _packed_weights(attention: Attention, head: Head, steps: int) -> Weights:
+    whole = np.rint(attention.weights[head] * steps).astype(np.uint16)
+    packed = _compressed(_planes(whole))
+    if attention.norms is None:
+        return Weights(packed, "")
+    norms = attention.norms[head].astype(np.float64)
+    norms = np.rint(norms / max(norms.max(), np.finfo(np.float32).tiny) * _NORM_STEPS).astype(np.int64)
+    off = np.rint(attention.carried.weights[head] * steps).astype(np.int64) - _carried_steps(whole, norms, steps)
+    rows = np.vstack([norms, np.where(off < 0, -2 * off - 1, 2 * off)])
+    return Weights(packed, _compressed(_planes(rows.astype(np.uint16))))
+
+
+def _carried_steps(weights: NDArray[np.uint16], norms: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
+    """What rounded weights and norms make of the shares, to the nearest step, a half upwards: as the page does it."""
+    carried = weights * norms
+    whole = np.maximum(carried.sum(-1, keepdims=True), 1)
+    nearest: NDArray[np.int64] = (2 * carried * steps + whole) // (2 * whole)
+    return nearest
 
 
 def _packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
@@ -153,8 +199,8 @@ def _packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
     true = np.stack([attention.query[head], attention.key[head]]).astype(np.float64)
     worth = np.maximum(np.abs(true).max(axis=(1, 2), keepdims=True), np.finfo(np.float32).tiny) / steps
     whole = np.rint(true / worth)
-    carried, scaling = whole * worth, attention.scaling[head[0]]
-    error = np.abs((carried[0] @ carried[1].T - true[0] @ true[1].T) * scaling).max()
+    rounded, scaling = whole * worth, attention.scaling[head[0]]
+    error = np.abs((rounded[0] @ rounded[1].T - true[0] @ true[1].T) * scaling).max()
     query, key = (float(each) for each in worth.ravel())
     return Neurons(_compressed(_planes((whole + steps).astype(np.uint16))), steps, (query, key), float(error))
 

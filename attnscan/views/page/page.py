@@ -39,16 +39,17 @@ _WEB = Path(__file__).parent / "web"
 _SCRIPTS = ("data", "dom", "state", "heads", "model", "lines", "head", "neuron", "table", "main")
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _PADDING = -2
+_NAMES = 3  # model, layer and head: the first columns of the CSV
 
 
 @dataclass(frozen=True)
 class PageOptions:
-    """What a page carries."""
+    """What a page holds."""
 
     heads: tuple[Head, ...] | None = None
-    """The heads whose weights it carries; None for all, or those of them that fit."""
+    """The heads whose weights it holds; None for all, or those of them that fit."""
     neurons: bool = True
-    """Whether it carries queries and keys, too."""
+    """Whether it holds queries and keys, too."""
     size: int | None = SIZE
     """Bytes that it takes at most, though never less than every head's scores need; None for no limit."""
 
@@ -59,17 +60,20 @@ class Page:
 
     html: str
     notes: tuple[str, ...]
-    """What it does not carry for want of room, a line each."""
+    """What it has no room for, a line each."""
 
 
 def page(result: Classification, options: PageOptions | None = None) -> Page:
     """Every head of one input, to look at in a browser.
 
-    Scores and a thumbnail are there for all heads; weights, queries and keys for as many as fit.
+    Scores and thumbnails are there for all heads; weights, queries and keys for as many as fit. Each is there by weight
+    and, where that can be had, by what heads carry, which the page opens on if the result is of that.
     Raises: OptionError if the result's attention was not kept.
     """
     options = options or PageOptions()
     attention = _without_padding(result.kept_attention())
+    if result.carried is None:
+        attention = replace(attention, norms=None)
     order = strongest_first(result.scores) if options.heads is None else list(options.heads)
     empty = _html(result, attention, options, Cargo(), order)
     room = float("inf") if options.size is None else options.size - len(empty.encode())
@@ -85,6 +89,8 @@ def _html(
         signature={name: plain(str(value)) for name, value in asdict(result.signature).items()},
         grid=result.scores.grid,
         length=len(attention.tokens),
+        usual=_usual_reading(result, attention),
+        why_not_carried=_why_not_carried(result, attention),
         direction="rtl" if _reads_right_to_left(attention.tokens) else "ltr",
         sentences=_sentences(attention),
         patterns=_patterns(result),
@@ -95,8 +101,9 @@ def _html(
         logit_error=at_most(cargo.logit_error) if cargo.neurons else "",
         data=_json(_facts(result, attention, options, cargo, order)),
         thumbnails=cargo.thumbnails,
+        carried_thumbnails=cargo.carried_thumbnails,
         masks=cargo.masks,
-        weights={head_name(head): text for head, text in cargo.weights.items()},
+        weights={head_name(head): each for head, each in cargo.weights.items()},
         neurons={head_name(head): each.packed for head, each in cargo.neurons.items()},
     )
     return html
@@ -106,8 +113,12 @@ def _facts(
     result: Classification, attention: Attention, options: PageOptions, cargo: Cargo, order: Sequence[Head]
 ) -> dict[str, Any]:
     """What the scripts read. Scores are text, as the CSV has them."""
-    columns, *rows = _cells(result, without_delimiters=False)
-    first = columns.index("content_label") + 1
+    by_weight = result if result.carried is None else result.with_norm(False)
+    columns, *rows = _cells(by_weight)
+    others = {"words": _cells(by_weight, without_delimiters=True)}
+    if attention.norms is not None:
+        others["carried"] = _cells(result.with_norm(True))
+    assert all(cells[0] == columns for cells in others.values())
     size = 0 if attention.query is None else attention.query.shape[-1]
     return {
         "grid": result.scores.grid,
@@ -119,7 +130,8 @@ def _facts(
         "patterns": _patterns(result),
         "columns": columns,
         "rows": rows,
-        "onWords": [row[first:] for row in _cells(result, without_delimiters=True)[1:]],
+        "others": {reading: [row[_NAMES:] for row in cells[1:]] for reading, cells in others.items()},
+        "usual": _usual_reading(result, attention),
         "best": head_name(order[0]),
         "side": cargo.side,
         "maskOfLayer": cargo.mask_of_layer,
@@ -135,7 +147,7 @@ def _facts(
     }
 
 
-def _cells(result: Classification, *, without_delimiters: bool) -> list[list[str]]:
+def _cells(result: Classification, *, without_delimiters: bool = False) -> list[list[str]]:
     """The table of `classify --csv`, cell by cell."""
     frame = result.to_frame(without_delimiters=without_delimiters)
     return list(csv.reader(io.StringIO(render(frame, "csv").decode(), newline="")))
@@ -178,7 +190,23 @@ def _left_out(cargo: Cargo, order: Sequence[Head], options: PageOptions, attenti
 def _why_no_weights(options: PageOptions) -> str:
     if options.heads is not None:
         return "this page was made with other heads (--heads)"
-    return "the heads that follow a pattern most are there, as many as fit; --size or --heads carries others"
+    return "the heads that follow a pattern most are there, as many as fit; --size or --heads brings others"
+
+
+def _usual_reading(result: Classification, attention: Attention) -> str:
+    """What the page opens on."""
+    return "carried" if result.signature.norm and attention.norms is not None else "weight"
+
+
+def _why_not_carried(result: Classification, attention: Attention) -> str:
+    """Why what heads carry is not there; empty if it is."""
+    if attention.norms is not None:
+        return ""
+    if result.signature.read_by == "file":
+        return "saved weights do not tell what heads carry"
+    if result.carried is None:
+        return "what heads of this architecture carry cannot be told"
+    return "the norms of this input's values were not kept"
 
 
 def _why_no_neurons(result: Classification, attention: Attention, options: PageOptions) -> str:
@@ -188,7 +216,7 @@ def _why_no_neurons(result: Classification, attention: Attention, options: PageO
         return "this architecture does not show its queries and keys"
     if not options.neurons:
         return "this page was made without queries and keys (--no-neurons)"
-    return "there was no room for this head's queries and keys; --size or --heads carries them"
+    return "there was no room for this head's queries and keys; --size or --heads brings them"
 
 
 def _without_padding(attention: Attention) -> Attention:
@@ -205,6 +233,7 @@ def _without_padding(attention: Attention) -> Attention:
         visible=attention.visible[:, kept][..., kept],
         query=None if attention.query is None else attention.query[:, :, kept],
         key=None if attention.key is None else attention.key[:, :, kept],
+        norms=None if attention.norms is None else attention.norms[:, :, kept],
     )
 
 

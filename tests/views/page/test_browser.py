@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hostile.texts import NASTY
-from one_run import classify_and_keep
-from pages import HOSTILE, made_up, without_neurons
+from one_run import classify, classify_and_keep
+from pages import HOSTILE, carrying, made_up, without_neurons
 
 from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
@@ -25,6 +25,7 @@ from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.page import PageOptions, page
+from attnscan.views.palette import COLORS
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a failure
@@ -39,6 +40,14 @@ if CHROMIUM is None and not MUST_RUN:
     pytest.skip("no Chromium: apt-get install chromium", allow_module_level=True)
 
 Open = Callable[..., Page]
+
+PAIR = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
+OPTIONS = ScanOptions(model="bundled", predictive="off")
+COPY = (
+    "canvas => { const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');"
+    " copy.drawImage(canvas, 0, 0); const { data } = copy.getImageData(0, 0, canvas.width, canvas.height); "
+)
+PIXELS = COPY + "return [...data]; }"
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +91,14 @@ def opened(browser: Browser) -> Iterator[Open]:
 
 @pytest.fixture(scope="module")
 def article() -> tuple[Classification, Attention]:
-    pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
-    return classify_and_keep(pair, ScanOptions(model="bundled", predictive="off"))
+    return classify_and_keep(PAIR, OPTIONS)
+
+
+@pytest.fixture(scope="module")
+def classified_anew() -> dict[str, Classification]:
+    """The same input as the command line classifies it for each reading, by itself."""
+    by_weight, by_norm = (classify(PAIR, replace(OPTIONS, norm=norm)) for norm in (False, True))
+    return {"weight": by_weight, "words": by_weight, "carried": by_norm}
 
 
 @pytest.fixture(scope="module")
@@ -119,10 +134,20 @@ def test_a_notebook_shows_the_same_views(opened: Open, tmp_path: Path, article: 
     assert drawn(frame.locator("canvas").first) > 0
 
 
-def cells_of(result: Classification, *, left_out: bool = False) -> list[list[str]]:
-    """The lines of `classify --csv` without the header."""
-    frame = result.to_frame(without_delimiters=left_out)
-    return list(csv.reader(io.StringIO(render(frame, "csv").decode())))[1:]
+READINGS = ("weight", "words", "carried")
+
+
+def csv_of(result: Classification, reading: str) -> bytes:
+    """What `classify --csv` writes, by weight, with `--without-delimiters` or with `--norm`."""
+    return render(result.with_norm(reading == "carried").to_frame(without_delimiters=reading == "words"), "csv")
+
+
+def carried_by_hand(attention: Attention, layer: int, head: int, query: int) -> list[float]:
+    """What a query is given from each key: weight times norm, as a share of its row."""
+    assert attention.norms is not None
+    weights, norms = attention.weights[layer, head, query].tolist(), attention.norms[layer, head].tolist()
+    products = [weight * norm for weight, norm in zip(weights, norms, strict=True)]
+    return [product / (sum(products) or 1) for product in products]
 
 
 def settle(page: Page) -> None:
@@ -134,9 +159,7 @@ def drawn(canvas: Locator) -> int:
     """How many of a canvas's pixels are not blank."""
     settle(canvas.page)
     count: int = canvas.evaluate(
-        "canvas => { const copy = new OffscreenCanvas(canvas.width, canvas.height).getContext('2d');"
-        " copy.drawImage(canvas, 0, 0); const { data } = copy.getImageData(0, 0, canvas.width, canvas.height);"
-        " let count = 0; for (let i = 3; i < data.length; i += 4) count += data[i] > 0; return count; }"
+        COPY + "let count = 0; for (let i = 3; i < data.length; i += 4) count += data[i] > 0; return count; }"
     )
     return count
 
@@ -161,6 +184,38 @@ class TestModelView:
         assert all(
             drawn(shown.locator(f"#thumbnails button[value='{name}'] canvas")) for name in ("0-2", "1-8", "5-11")
         )
+
+    def test_squares_colours_and_counts_follow_the_reading(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        result, attention = article
+        shown = opened(article_page)
+        labels = {"weight": result.label, "words": result.content_label, "carried": result.carried_label}
+        carried = np.array(
+            [[carried_by_hand(attention, *place, query) for query in range(19)] for place in np.ndindex(6, 12)]
+        )
+        assert not (labels["weight"] == labels["carried"]).all()
+        for reading in ("carried", "words", "weight", "carried"):
+            shown.click(f"#by button[value='{reading}']")
+            settle(shown)
+            said = shown.locator("#thumbnails button").evaluate_all("all => all.map(b => b.ariaLabel)")
+            assert [text.split(", ")[1].split(" ")[0] for text in said] == labels[reading].ravel().tolist()
+            delimiter = int((labels[reading] == "delimiter").sum())
+            expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(str(delimiter))
+            true = carried if reading == "carried" else attention.weights.reshape(72, 19, 19)
+            for flat in (2, 21, 35, 71):
+                pixels = shown.locator(f"#thumbnails button[value='{flat // 12}-{flat % 12}'] canvas").evaluate(PIXELS)
+                alphas = np.array(pixels[3::4]).reshape(19, 19)
+                assert np.abs(alphas - 255 * np.sqrt(true[flat])).max() <= 0.51
+                color = COLORS.get(labels[reading].ravel()[flat], "#64748b")
+                strongest = int(alphas.argmax())
+                found = pixels[4 * strongest : 4 * strongest + 3]
+                np.testing.assert_allclose(found, [int(color[i : i + 2], 16) for i in (1, 3, 5)], atol=4)
+
+    def test_order_by_a_pattern_is_that_of_the_reading(self, opened: Open, article_page: Path, article: tuple) -> None:
+        shown = opened(article_page, "#order=delimiter&by=carried")
+        order = [divmod(int(flat), 12) for flat in article[0].with_norm(True).ranking("delimiter")]
+        assert texts(shown.locator("#thumbnails b")) == [f"{layer}-{head}" for layer, head in order]
 
     def test_order_by_a_pattern_is_the_ranking(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page)
@@ -261,8 +316,83 @@ class TestHeadView:
 
     def test_delimiters_can_be_left_out(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page, "#view=head")
-        shown.click("#delimiters button[value='left-out']")
+        shown.click("#by button[value='words']")
         expect(shown.locator("#queries button:visible")).to_have_count(16)
+        shown = opened(article_page, "#view=head&delimiters=left-out")  # as older pages say it
+        expect(shown.locator("#queries button:visible")).to_have_count(16)
+        expect(shown.locator("#by button[value='words']")).to_have_attribute("aria-checked", "true")
+
+    def test_numbers_and_lines_are_what_the_head_carries(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        attention = article[1]
+        shown = opened(article_page, "#view=head&heads=1-9&token=q5&from=0.3")
+        before = drawn(shown.locator("#lines"))
+        shown.click("#by button[value='carried']")
+        assert "by=carried" in shown.url
+        true = np.array([carried_by_hand(attention, 1, 9, query) for query in range(19)])
+        values = [float(text) for text in texts(shown.locator("#keys .value"))]
+        np.testing.assert_allclose(values, true[5], atol=0.0005 + 0.00005)
+        assert np.abs(true[5] - attention.weights[1, 9, 5]).max() > 0.1  # a control
+        expect(shown.locator("#reading")).to_have_text("How much is carried to store (5) from each token: head 1-9.")
+        assert drawn(shown.locator("#lines")) != before
+        shown.click("#keys button[value='4']")
+        values = [float(text) for text in texts(shown.locator("#queries .value"))]
+        np.testing.assert_allclose(values, true[:, 4], atol=0.0005 + 0.00005)
+        expect(shown.locator("#reading")).to_have_text("How much is carried to each token from the (4): head 1-9.")
+        shown.keyboard.press("Escape")
+        shown.mouse.move(640, 890)
+        settle(shown)
+        label = str(shown.locator("#lines").get_attribute("aria-label"))
+        assert label.startswith(f"{(true >= 0.3).sum()} lines of share 0.30 or more")
+        shown.click("#by button[value='weight']")
+        label = str(shown.locator("#lines").get_attribute("aria-label"))
+        assert label.startswith(f"{(attention.weights[1, 9] >= 0.3).sum()} lines of weight 0.30 or more")
+
+    def test_the_picker_and_the_facts_follow_the_reading(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        result = article[0]
+        differ = np.argwhere((result.label != result.carried_label) & (result.carried_label != "mixed"))
+        layer, head = differ[0].tolist()
+        label, carried = str(result.label[layer, head]), str(result.carried_label[layer, head])
+        output = f"output {result.carried.output[layer, head]:.3f} of its layer's, an equal part is 0.083"
+        shown = opened(article_page, f"#view=head&heads={layer}-{head}")
+        expect(shown.locator("#facts h3 span")).to_have_text(label)
+        expect(shown.locator("#facts")).to_contain_text(f"carries {carried}; {output}")
+        shown.click("#by button[value='carried']")
+        expect(shown.locator("#facts h3 span")).to_have_text(carried)
+        expect(shown.locator("#facts")).to_contain_text(f"by weight {label}; {output}")
+        button = shown.locator(f"#picker button[value='{layer}-{head}']")
+        expect(button).to_have_attribute("aria-label", f"head {layer}-{head}, {carried}")
+        scores = result.carried.scores.every_key.score[layer, head]
+        measured = [float(text) if text != "–" else np.nan for text in texts(shown.locator("#facts td:nth-child(2)"))]
+        np.testing.assert_allclose(measured, scores, atol=0.005 + 1e-9)
+
+    def test_a_row_that_carries_nothing_is_zero(self, opened: Open, saved: Callable[..., Path]) -> None:
+        norms = np.ones((1, 2, 6))
+        norms[0, 1] = 0
+        result, attention = carrying(made_up(1, 2, 6)[0], norms)
+        no_output = replace(result, carried=replace(result.carried, output=np.full((1, 2), np.nan)))
+        shown = opened(saved("nothing", no_output, attention), "#view=head&heads=0-1&token=q2&by=carried")
+        assert texts(shown.locator("#keys .value")) == ["0.000"] * 6
+        assert str(shown.locator("#lines").get_attribute("aria-label")).startswith("0 lines of share")
+        for view in ("head", "table", "model", "neuron"):
+            shown.click(f"#tab-{view}")
+            settle(shown)
+            assert not any("NaN" in part.inner_html() for part in shown.locator("header, main, footer").all())
+        assert shown.locator("#thumbnails button[value='0-1'] canvas").evaluate(PIXELS)[3::4] == [0] * 36
+
+    def test_nothing_is_carried_from_a_key_that_is_not_seen(self, opened: Open, saved: Callable[..., Path]) -> None:
+        result, attention = made_up(1, 2, 4)
+        weights = np.tril(attention.weights)
+        weights /= weights.sum(-1, keepdims=True)
+        causal = replace(attention, weights=weights, visible=np.tril(np.ones((1, 4, 4), dtype=bool)))
+        result, attention = carrying(replace(result, attention=causal))
+        shown = opened(saved("causal-carried", result, attention), "#view=head&heads=0-1&by=carried&token=q1")
+        values = [float(text) for text in texts(shown.locator("#keys .value"))]
+        np.testing.assert_allclose(values, carried_by_hand(attention, 0, 1, 1), atol=0.0005 + 0.00005)
+        assert values[2:] == [0, 0] and values[0] > 0
 
     def test_horizontal_layout_goes_with_the_text(
         self, opened: Open, article_page: Path, saved: Callable[..., Path]
@@ -326,17 +456,32 @@ class TestNeuronView:
 
 
 class TestTable:
-    @pytest.mark.parametrize("left_out", [False, True])
-    def test_it_shows_the_csvs_numbers(self, opened: Open, article_page: Path, article: tuple, left_out: bool) -> None:
+    @pytest.mark.parametrize("reading", READINGS)
+    def test_it_shows_the_csvs_numbers(self, opened: Open, article_page: Path, article: tuple, reading: str) -> None:
         shown = opened(article_page, "#view=table")
-        if left_out:
-            shown.click("#delimiters button[value='left-out']")
+        shown.click(f"#by button[value='{reading}']")
         settle(shown)
         rows = shown.locator("#scores tbody tr").evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
         )
-        expected = [[f"{row[1]}-{row[2]}", *row[3:]] for row in cells_of(article[0], left_out=left_out)]
-        assert rows == expected
+        columns, *cells = csv.reader(io.StringIO(csv_of(article[0], reading).decode()))
+        place = columns.index("carried_label")  # the labels stand together
+        order = [3, 4, 5, place, *(i for i in range(6, len(columns)) if i != place)]
+        assert rows == [[f"{row[1]}-{row[2]}", *(row[i] for i in order)] for row in cells]
+        headings = texts(shown.locator("#scores thead button"))
+        assert headings[:5] == ["head", "label", "runner-up", "on words", "carries"]
+        assert headings[-4:] == ["label stays", "on words stays", "carries stays", "output"]
+
+    def test_it_is_searched_and_sorted_by_what_heads_carry(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        result = article[0].with_norm(True)
+        shown = opened(article_page, "#view=table&by=carried&label=previous-word&sort=-output")
+        heads = [tuple(place) for place in np.argwhere(result.label == "previous-word").tolist()]
+        heads.sort(key=lambda place: -result.carried.output[place])
+        assert texts(shown.locator("#scores tbody th")) == [f"{layer}-{head}" for layer, head in heads]
+        shown.click("#scores thead button[value='carried_label']")
+        expect(shown.locator("#scores thead th[aria-sort='ascending']")).to_have_text("carries")
 
     def test_it_sorts_and_filters(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#view=table")
@@ -353,14 +498,14 @@ class TestTable:
         expect(names).to_have_count(int((article[0].label[1] == "next-word").sum()))
         expect(shown.locator("#count")).to_contain_text("of 72 heads")
 
-    @pytest.mark.parametrize("left_out", [False, True])
+    @pytest.mark.parametrize("reading", READINGS)
     def test_the_saved_csv_is_that_of_classify(
-        self, opened: Open, article_page: Path, article: tuple, left_out: bool
+        self, opened: Open, article_page: Path, classified_anew: dict[str, Classification], reading: str
     ) -> None:
-        shown = opened(article_page, f"#view=table&delimiters={'left-out' if left_out else 'counted'}")
+        shown = opened(article_page, f"#view=table&by={reading}")
         with shown.expect_download() as download:
             shown.click("#save")
-        frame = article[0].to_frame(without_delimiters=left_out)
+        frame = classified_anew[reading].to_frame(without_delimiters=reading == "words")
         assert Path(download.value.path()).read_bytes() == render(frame, "csv")
         assert download.value.suggested_filename == "heads.csv"
 
@@ -426,8 +571,64 @@ class TestEveryView:
         expect(again.locator("#queries button[value='4']")).to_have_attribute("aria-selected", "true")
         expect(again.locator("#layout button[value='horizontal']")).to_have_attribute("aria-checked", "true")
 
+    def test_the_reading_by_keyboard_and_with_every_view(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page)
+        expect(shown.locator("#by button[value='weight']")).to_have_attribute("aria-checked", "true")
+        shown.focus("#by button[value='weight']")
+        for reading in READINGS[1:]:
+            shown.keyboard.press("ArrowRight")
+            expect(shown.locator(f"#by button[value='{reading}']")).to_have_attribute("aria-checked", "true")
+            expect(shown.locator(f"#by button[value='{reading}']")).to_be_focused()
+        expect(shown.locator("#model-hint")).to_contain_text("dark where what the head carries comes from")
+        shown.click("#tab-head")
+        expect(shown.locator("#by button[value='carried']")).to_have_attribute("aria-checked", "true")
+        shown.click("#tab-neuron")
+        expect(shown.locator("#by")).to_be_hidden()
+
+    def test_the_neuron_view_shows_weights_in_every_reading(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        shown = opened(article_page, "#view=neuron&heads=1-9&token=q4&by=carried")
+        weights = [float(text) for text in texts(shown.locator("#softmax span"))]
+        np.testing.assert_allclose(weights, article[1].weights[1, 9, 4], atol=0.0005 + 0.00005)
+
+    def test_a_page_by_what_heads_carry_opens_on_it(
+        self, opened: Open, saved: Callable[..., Path], article: tuple
+    ) -> None:
+        result, attention = article
+        shown = opened(saved("norm", result.with_norm(True), attention))
+        expect(shown.locator("#by button[value='carried']")).to_have_attribute("aria-checked", "true")
+        expect(shown.locator(".facts")).to_contain_text("opens on what heads carry")
+        expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(
+            str(int((result.carried_label == "delimiter").sum()))
+        )
+        shown.click("#by button[value='weight']")
+        settle(shown)
+        assert "by=weight" in shown.url
+        expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(
+            str(int((result.label == "delimiter").sum()))
+        )
+
+    def test_saved_weights_do_not_tell_what_heads_carry(self, opened: Open, saved: Callable[..., Path]) -> None:
+        result, attention = made_up(1, 2, 6)
+        shown = opened(saved("weights-alone", result, attention), "#by=carried")
+        button = shown.locator("#by button[value='carried']")
+        expect(button).to_be_disabled()
+        expect(button).to_have_attribute("title", "Not here: saved weights do not tell what heads carry")
+        expect(shown.locator("#by button[value='weight']")).to_have_attribute("aria-checked", "true")
+        shown.focus("#by button[value='weight']")
+        for _ in range(3):
+            shown.keyboard.press("ArrowRight")
+        expect(shown.locator("#by button[value='words']")).to_have_attribute("aria-checked", "true")
+        shown.click("#tab-table")
+        assert not {"carries", "output", "carries stays"} & set(texts(shown.locator("#scores thead button")))
+        shown.click("#tab-head")
+        expect(shown.locator("#facts")).not_to_contain_text("carries")
+
     def test_an_address_of_nonsense_is_not_obeyed(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page, "#view=x&heads=99-0&token=q999&from=two&order=<b>&sort=-nonsense&__proto__=1")
+        shown = opened(
+            article_page, "#view=x&heads=99-0&by=constructor&token=q999&from=two&order=<b>&sort=-nonsense&__proto__=1"
+        )
         expect(shown.locator("#thumbnails button")).to_have_count(72)
         shown.click("#tab-table")
         expect(shown.locator("#scores tbody tr")).to_have_count(72)
@@ -453,9 +654,10 @@ class TestEveryView:
 
     @pytest.mark.parametrize("view", VIEWS)
     def test_no_view_is_wider_than_a_narrow_window(self, opened: Open, article_page: Path, view: str) -> None:
-        shown = opened(article_page, f"#view={view}", viewport={"width": 800, "height": 900})
-        shown.locator(f"#{view}").wait_for()
-        assert shown.evaluate("document.documentElement.scrollWidth") <= 800
+        for width in (800, 400):
+            shown = opened(article_page, f"#view={view}&token=q5", viewport={"width": width, "height": 900})
+            shown.locator(f"#{view}").wait_for()
+            assert shown.evaluate("document.documentElement.scrollWidth") <= width
 
     @pytest.mark.parametrize("view", VIEWS)
     def test_hostile_text_runs_nothing(self, opened: Open, saved: Callable[..., Path], view: str) -> None:
@@ -479,7 +681,7 @@ class TestEveryView:
         shown = opened(saved("two", *article, PageOptions(heads=((1, 8), (0, 2)))), "#view=head")
         assert shown.input_value("#heads") == "1-8" and shown.locator("#head-notice").is_hidden()
         shown.click("#picker button[value='3-3']")
-        expect(shown.locator("#head-notice")).to_contain_text("Not carried: the weights of 3-3")
+        expect(shown.locator("#head-notice")).to_contain_text("Not on this page: the weights of 3-3")
         shown.click("#tab-neuron")
         expect(shown.locator("#neuron-notice")).to_contain_text("--heads")
         shown.click("#tab-table")

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import csv
+import html
 import io
+import re
 from dataclasses import replace
+from fractions import Fraction
+from math import floor
 
 import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
-from pages import Elements, made_up, without_neurons
+from pages import Elements, carrying, made_up, without_neurons
 
+from attnscan.results.classification import Classification
 from attnscan.results.heads import heads_named
 from attnscan.results.tables import render
 from attnscan.views.page.cargo import WEIGHT_STEPS, load, strongest_first
@@ -29,6 +34,51 @@ class TestCargo:
             error = np.abs(carried - attention.weights[head].ravel()).max()
             assert 0 < error <= 0.5 / steps + 1e-7
         assert f"rounded to within {at_most(0.5 / steps)}" in elements.text["rounding"]
+
+    @pytest.mark.parametrize("steps", WEIGHT_STEPS)
+    def test_what_is_carried_is_as_near_as_the_page_says(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("attnscan.views.page.cargo.WEIGHT_STEPS", (steps,))
+        result, attention = carrying(made_up(2, 3, 30, sharp=2)[0])
+        elements = Elements(page(result).html)
+        assert elements.carried("carried") == elements.carried("weights") == strongest_first(result.scores)
+        without_the_rest = []
+        for head in elements.carried("carried"):
+            weights = elements.steps_of("weights-{}-{}".format(*head)).reshape(30, 30)
+            norms, *off = elements.steps_of("carried-{}-{}".format(*head)).reshape(31, 30).tolist()
+            for row, query, rest in zip(weights.tolist(), range(30), off, strict=True):
+                products = [weight * norm for weight, norm in zip(row, norms, strict=True)]
+                shares = [Fraction(product * steps, sum(products) or 1) for product in products]
+                shown = [floor(share + Fraction(1, 2)) for share in shares]
+                signed = [-(each + 1) // 2 if each % 2 else each // 2 for each in rest]
+                true = _by_hand(attention.weights[head][query], attention.norms[head])
+                errors = np.abs(np.add(shown, signed) / steps - true)
+                assert errors.max() <= 0.5 / steps + 1e-6
+                without_the_rest.append(np.abs(np.array(shown) / steps - true).max())
+        assert max(without_the_rest) > 2 / steps  # a control: rounded weights alone do not tell it
+        assert f"shares of what heads carry are rounded to within {at_most(0.5 / steps)}" in elements.text["rounding"]
+
+    def test_a_head_without_any_norm_carries_nothing(self) -> None:
+        norms = np.ones((2, 3, 30))
+        norms[0, 1] = 0
+        result, attention = carrying(made_up(2, 3, 30)[0], norms)
+        elements = Elements(page(result).html)
+        assert not elements.steps_of("carried-0-1").any() and elements.steps_of("carried-0-0").any()
+        small = elements.bytes_of("carried-thumbnail-bytes").reshape(2, 3, 30, 30)
+        assert not small[0, 1].any() and small[0, 0].all()
+        assert not re.search(r"\bnan\b", elements.text["data"], re.IGNORECASE)
+        assert not attention.carried.weights[0, 1].any()
+
+    def test_a_causal_mask_holds_for_what_is_carried(self) -> None:
+        weights = np.tril(np.ones((1, 2, 10, 10), dtype=np.float32)) / np.arange(1, 11)[:, None]
+        result, attention = made_up(1, 2, 10)
+        visible = np.tril(np.ones((1, 10, 10), dtype=bool))
+        causal = replace(attention, weights=weights.astype(np.float32), visible=visible)
+        elements = Elements(page(carrying(replace(result, attention=causal))[0]).html)
+        for name in ("0-0", "0-1"):
+            assert not np.triu(elements.steps_of(f"carried-{name}").reshape(11, 10)[1:], 1).any()
+        assert_array_equal(elements.bytes_of("mask-0").reshape(10, 10), visible[0])
+        thumbnails = elements.bytes_of("carried-thumbnail-bytes").reshape(2, 10, 10)
+        assert not np.triu(thumbnails, 1).any() and thumbnails[:, 9].all()
 
     def test_a_short_input_is_carried_with_the_finest_steps_and_whole(self, small: tuple) -> None:
         made = page(small[0])
@@ -54,12 +104,13 @@ class TestCargo:
 
     @pytest.mark.parametrize("sharp", [0.01, 0.5, 2, 10])
     def test_144_heads_at_128_tokens_take_at_most_two_megabytes(self, sharp: float) -> None:
-        made = page(made_up(12, 12, 128, neurons=64, sharp=sharp)[0])
+        made = page(carrying(made_up(12, 12, 128, neurons=64, sharp=sharp)[0])[0])
         assert len(made.html.encode()) <= SIZE == 2_000_000
         elements = Elements(made.html)
         assert len(elements.carried("weights")) == 144 or any("weights" in note for note in made.notes)
         assert len(elements.carried("neurons")) >= 20
-        assert len(elements.facts["rows"]) == 144
+        assert elements.carried("carried") == elements.carried("weights")
+        assert len(elements.facts["rows"]) == len(elements.facts["others"]["carried"]) == 144
 
     def test_the_best_heads_of_each_pattern_come_first(self, small: tuple) -> None:
         scores = small[0].scores
@@ -115,19 +166,71 @@ class TestCargo:
         pooled = attention.weights.reshape(1, 2, 32, 2, 32, 2).max((3, 5))
         assert_array_equal(small, np.rint(255 * np.sqrt(pooled)))
 
+    def test_thumbnails_of_what_is_carried_hold_its_largest_share(self) -> None:
+        result, attention = carrying(made_up(1, 2, 64)[0])
+        small = Elements(page(result).html).bytes_of("carried-thumbnail-bytes").reshape(1, 2, 32, 32)
+        assert attention.norms is not None
+        for head in (0, 1):
+            true = np.stack([_by_hand(row, attention.norms[0, head]) for row in attention.weights[0, head]])
+            pooled = true.reshape(32, 2, 32, 2).max((1, 3))
+            assert np.abs(small[0, head] - 255 * np.sqrt(pooled)).max() <= 0.51
+
+    def test_thumbnails_of_both_readings_share_the_room(self) -> None:
+        _, attention = made_up(24, 16, 40, neurons=2)
+        assert load(attention, [], 1e9, neurons=False).side == 32
+        norms = np.ones((24, 16, 40), dtype=np.float32)
+        assert 2 * 24 * 16 * load(replace(attention, norms=norms), [], 1e9, neurons=False).side ** 2 <= 500_000
+
     def test_padding_is_not_shown(self, small: tuple) -> None:
         result, attention = small
+        result, attention = carrying(result)
         padded = replace(attention, sentence=(*attention.sentence[:-2], -2, -2))
         elements = Elements(page(replace(result, attention=padded)).html)
+        assert len(elements.steps_of("carried-0-0")) == 9 * 8
         assert len(elements.facts["tokens"]) == 8
         steps = elements.steps_of("weights-0-0").reshape(8, 8) / elements.facts["weightSteps"]
         assert np.abs(steps - attention.weights[0, 0, :8, :8]).max() < 1e-4
 
 
-def test_scores_are_those_of_the_csv(small: tuple) -> None:
-    result, _ = small
-    facts = Elements(page(result).html).facts
-    for rows, left_out in (([facts["columns"], *facts["rows"]], False), (facts["onWords"], True)):
-        frame = result.to_frame(without_delimiters=left_out)
-        expected = list(csv.reader(io.StringIO(render(frame, "csv").decode())))
-        assert rows == (expected if not left_out else [row[6:] for row in expected[1:]])
+@pytest.mark.parametrize("norm", [False, True])
+def test_scores_are_those_of_the_csv(small: tuple, norm: bool) -> None:
+    result, _ = carrying(small[0])
+    facts = Elements(page(result.with_norm(norm)).html).facts
+    assert [facts["columns"], *facts["rows"]] == _csv(result)
+    assert facts["others"] == {
+        "words": [row[3:] for row in _csv(result, without_delimiters=True)[1:]],
+        "carried": [row[3:] for row in _csv(result.with_norm(True))[1:]],
+    }
+    assert facts["usual"] == ("carried" if norm else "weight")
+
+
+@pytest.mark.parametrize("what", ["result", "attention"])
+def test_without_what_heads_carry_it_says_why(small: tuple, what: str) -> None:
+    result, attention = carrying(small[0])
+    if what == "result":
+        bare = replace(result, carried=None, signature=replace(result.signature, read_by="output_attentions"))
+        why = "what heads of this architecture carry cannot be told"
+    else:
+        norms_gone = replace(attention, norms=None)
+        bare = replace(result, attention=norms_gone, signature=replace(result.signature, read_by="tap"))
+        why = "the norms of this input's values were not kept"
+    for found, reason in ((bare, why), (small[0], "saved weights do not tell what heads carry")):
+        made = page(found).html
+        elements = Elements(made)
+        (button,) = [of for tag, of in elements.tags if tag == "button" and of.get("value") == "carried"]
+        assert "disabled" in button and button["title"] == f"Not here: {reason}"
+        assert f"What heads carry is not on this page: {reason}." in html.unescape(made)
+        assert elements.carried("carried") == [] and list(elements.facts["others"]) == ["words"]
+        assert elements.facts["usual"] == "weight" and "carried-thumbnail-bytes" not in elements.text
+
+
+def _csv(result: Classification, *, without_delimiters: bool = False) -> list[list[str]]:
+    """What `classify --csv` writes, cell by cell."""
+    frame = result.to_frame(without_delimiters=without_delimiters)
+    return list(csv.reader(io.StringIO(render(frame, "csv").decode())))
+
+
+def _by_hand(weights: np.ndarray, norms: np.ndarray) -> list[float]:
+    """What a query is given from each key: weight times norm, as a share of its row."""
+    products = [float(weight) * float(norm) for weight, norm in zip(weights, norms, strict=True)]
+    return [product / (sum(products) or 1) for product in products]

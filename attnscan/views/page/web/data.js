@@ -6,29 +6,41 @@ const LENGTH = facts.tokens.length;
 const pattern = Object.fromEntries(facts.patterns.map((each) => [each.id, each]));
 const scored = facts.patterns.map((each) => each.id).filter((id) => facts.columns.includes(id));
 const column = Object.fromEntries(facts.columns.map((name, index) => [name, index]));
+const NAMES = column.head + 1;
 const FIRST_SCORE = column.content_label + 1;
 
-/** Every head, layer by layer. `row` is its line of the CSV; `onWords` its numbers with delimiters left out. */
+/**
+ * Every head, layer by layer. `rows` is its line of the CSV in each reading, as `attnscan classify --csv` writes it:
+ * by weight, on words alone (--without-delimiters), and by what is carried (--norm).
+ */
 const heads = facts.rows.map((row, index) => ({
   name: `${row[column.layer]}-${row[column.head]}`,
   layer: Math.floor(index / HEADS),
   head: index % HEADS,
   index,
-  row,
-  onWords: facts.onWords[index],
+  rows: {
+    weight: row,
+    ...Object.fromEntries(
+      Object.entries(facts.others).map(([reading, rows]) => [reading, [...row.slice(0, NAMES), ...rows[index]]]),
+    ),
+  },
 }));
 const headNamed = new Map(heads.map((head) => [head.name, head]));
 
-/** A head's scores as the CSV's text, in the order of `scored`. */
-function scoresOf(head, leftOut) {
-  return (leftOut ? head.onWords : head.row.slice(FIRST_SCORE)).slice(0, scored.length);
+/** A head's line of the CSV in the reading that is shown. */
+const rowOf = (head) => head.rows[state.by];
+
+/** Its scores as the CSV's text, in the order of `scored`. */
+function scoresOf(head) {
+  return rowOf(head).slice(FIRST_SCORE, FIRST_SCORE + scored.length);
 }
 
-function labelOf(head, leftOut) {
-  return head.row[leftOut ? column.content_label : column.label];
+function labelOf(head) {
+  return rowOf(head)[state.by === "words" ? column.content_label : column.label];
 }
 
-function carries(kind, head) {
+/** Whether the page has a head's `weights`, `carried` or `neurons`. */
+function holds(kind, head) {
   return document.getElementById(`${kind}-${head.name}`) !== null;
 }
 
@@ -57,17 +69,48 @@ function once(key, make) {
   return unpacked.get(key);
 }
 
-/** A head's weights, [query × key] in one array; null if the page does not carry them. */
+const inSteps = (steps) => Float32Array.from(steps, (step) => step / facts.weightSteps);
+
+/** A head's weights, [query × key] in one array; null if the page does not hold them. */
 function weightsOf(head) {
-  if (!carries("weights", head)) return Promise.resolve(null);
-  return once(`weights-${head.name}`, async () =>
-    Float32Array.from(joined(await bytesOf(`weights-${head.name}`)), (steps) => steps / facts.weightSteps),
-  );
+  if (!holds("weights", head)) return Promise.resolve(null);
+  return once(`weights-${head.name}`, async () => inSteps(joined(await bytesOf(`weights-${head.name}`))));
 }
 
-/** A head's queries and keys, each [token × neuron] in one array; null if the page does not carry them. */
+/** What a head carries, likewise: each weight times its key's norm, as a share of its row. */
+function carriedOf(head) {
+  if (!holds("carried", head)) return Promise.resolve(null);
+  return once(`carried-${head.name}`, async () => {
+    const [weights, packed] = await Promise.all(["weights", "carried"].map((kind) => bytesOf(`${kind}-${head.name}`)));
+    return inSteps(carriedSteps(joined(weights), joined(packed)));
+  });
+}
+
+/**
+ * Undo what the page was made with: norms come first, then how far each share is from what rounded weights and norms
+ * make of it. All numbers are whole and below 2^53, so that every browser finds the same ones.
+ */
+function carriedSteps(weights, packed) {
+  const carried = new Uint16Array(weights.length);
+  for (let start = 0; start < weights.length; start += LENGTH) {
+    let whole = 0;
+    for (let key = 0; key < LENGTH; key++) whole += weights[start + key] * packed[key];
+    whole = Math.max(whole, 1); // a row that carries nothing stays zero
+    for (let key = 0; key < LENGTH; key++) {
+      const share = 2 * weights[start + key] * packed[key] * facts.weightSteps;
+      const off = packed[LENGTH + start + key];
+      carried[start + key] = Math.floor((share + whole) / (2 * whole)) + (off % 2 ? -(off + 1) / 2 : off / 2);
+    }
+  }
+  return carried;
+}
+
+/** The numbers of the reading that is shown. */
+const shownOf = (head) => (state.by === "carried" ? carriedOf(head) : weightsOf(head));
+
+/** A head's queries and keys, each [token × neuron] in one array; null if the page does not hold them. */
 function neuronsOf(head) {
-  if (!carries("neurons", head)) return Promise.resolve(null);
+  if (!holds("neurons", head)) return Promise.resolve(null);
   return once(`neurons-${head.name}`, async () => {
     const { zero, worth } = facts.neuron.of[head.name];
     const steps = joined(await bytesOf(`neurons-${head.name}`));
@@ -84,6 +127,8 @@ function maskOf(layer) {
   return mask === undefined ? Promise.resolve(null) : once(`mask-${mask}`, () => bytesOf(`mask-${mask}`));
 }
 
+/** Every head made small, in the reading that is shown. */
 function thumbnails() {
-  return once("thumbnails", () => bytesOf("thumbnail-bytes"));
+  const id = state.by === "carried" ? "carried-thumbnail-bytes" : "thumbnail-bytes";
+  return once(id, () => bytesOf(id));
 }

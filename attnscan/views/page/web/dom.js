@@ -86,7 +86,7 @@ function steer(container, items, columns, onMove = () => {}) {
 
 /** Buttons of which one is chosen, as radio buttons are; tells `onChoose` its value. */
 function segmented(id, onChoose) {
-  const buttons = [...find(id).querySelectorAll("button")];
+  const buttons = [...find(id).querySelectorAll("button:enabled")];
   for (const button of buttons) button.addEventListener("click", () => onChoose(button.value));
   steer(
     find(id),

@@ -71,16 +71,16 @@ const headView = {
 
   async paint() {
     const heads = chosenHeads();
-    const names = state.heads;
+    const [names, by] = [state.heads, state.by];
     this.paintControls();
-    const weights = await Promise.all(heads.map(weightsOf));
-    if (names !== state.heads || state.view !== "head") return; // another one was chosen meanwhile
+    const weights = await Promise.all(heads.map(shownOf));
+    if (names !== state.heads || by !== state.by || state.view !== "head") return; // another one was chosen meanwhile
     this.heads = heads;
     this.weights = weights;
     const missing = heads.filter((_, position) => !weights[position]).map((head) => head.name);
     notice(
       "head-notice",
-      missing.length ? `Not carried: the weights of ${missing.join(", ")}; ${facts.whyNoWeights}.` : "",
+      missing.length ? `Not on this page: the weights of ${missing.join(", ")}; ${facts.whyNoWeights}.` : "",
     );
     find("stage").hidden = missing.length === heads.length;
     this.queries = this.paintTokens(find("queries"), "q", state.pairs[0]);
@@ -103,7 +103,8 @@ const headView = {
     const segment = state.pairs === "all" ? null : "ab".indexOf(sentence);
     const shown = [];
     for (const [index, token] of [...list.children].entries()) {
-      token.hidden = (segment !== null && facts.segments[index] !== segment) || (leftOut() && facts.special[index]);
+      const elsewhere = segment !== null && facts.segments[index] !== segment;
+      token.hidden = elsewhere || (state.by === "words" && facts.special[index]);
       setAttribute(token, "aria-selected", String(state.token === side + index));
       if (!token.hidden) shown.push(index);
     }
@@ -115,7 +116,7 @@ const headView = {
     return shown;
   },
 
-  /** The token whose weights are shown: the one under the pointer, else the one that is held, if it is there. */
+  /** The token whose numbers are shown: the one under the pointer, else the one that is held, if it is there. */
   active() {
     const active = this.hovered || heldToken();
     return active && (active.side === "q" ? this.queries : this.keys).includes(active.index) ? active : null;
@@ -134,7 +135,7 @@ const headView = {
     const horizontal = state.layout === "horizontal";
     const [width, height] = horizontal
       ? [Math.max(queryList.scrollWidth, keyList.scrollWidth), 220]
-      : [find("stage").clientWidth > 700 ? 340 : 220, Math.max(queryList.offsetHeight, keyList.offsetHeight)];
+      : [this.breadth(find("stage").clientWidth), Math.max(queryList.offsetHeight, keyList.offsetHeight)];
     const context = sized(canvas, width, height);
     const [from, to] = [anchors(queryList, canvas, horizontal), anchors(keyList, canvas, horizontal)];
     this.drawn = drawLines(context, lines, (line) =>
@@ -142,14 +143,18 @@ const headView = {
         ? [from.get(line.query), 0, to.get(line.key), height]
         : [0, from.get(line.query), width, to.get(line.key)],
     );
+    const number = `${state.by === "carried" ? "share" : "weight"} ${Number(state.from).toFixed(2)}`;
     canvas.setAttribute(
       "aria-label",
-      `${lines.length} lines of weight ${Number(state.from).toFixed(2)} or more, from ${queries.length} queries to ${keys.length} keys`,
+      `${lines.length} lines of ${number} or more, from ${queries.length} queries to ${keys.length} keys`,
     );
     this.say();
   },
 
-  /** The mean weight of the chosen heads. */
+  /** How wide the lines are, in CSS pixels, on a stage of some width. */
+  breadth: (width) => (width > 700 ? 340 : width > 460 ? 220 : 120),
+
+  /** The mean of the chosen heads, of weights or of what they carry. */
   mean(query, key) {
     const there = this.weights.filter((weights) => weights);
     return there.reduce((sum, weights) => sum + weights[query * LENGTH + key], 0) / there.length;
@@ -185,10 +190,18 @@ const headView = {
 
   usualLine() {
     const active = this.active();
-    if (!active) return ["Point at a token or a line to read weights; click a token to hold it."];
+    const carried = state.by === "carried";
+    if (!active) {
+      return [`Point at a token or a line to read ${carried ? "shares" : "weights"}; click a token to hold it.`];
+    }
+    const token = named(active.index);
+    const asQuery = carried
+      ? ["How much is carried to ", ...token, " from each token"]
+      : ["How much ", ...token, " looks at each token"];
+    const asKey = carried
+      ? ["How much is carried to each token from ", ...token]
+      : ["How much each token looks at ", ...token];
     const of = this.heads.length > 1 ? `mean of ${this.heads.length} heads` : `head ${this.heads[0].name}`;
-    return active.side === "q"
-      ? ["How much ", ...named(active.index), ` looks at each token: ${of}.`, ...relatedTo(active.index)]
-      : ["How much each token looks at ", ...named(active.index), `: ${of}.`, ...relatedTo(active.index)];
+    return [...(active.side === "q" ? asQuery : asKey), `: ${of}.`, ...relatedTo(active.index)];
   },
 };

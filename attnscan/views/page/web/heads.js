@@ -4,7 +4,7 @@ const OVERLAY = ["#3d8fd6", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#7b61c9
 
 /** The colour of a head's lines: its label's if it is alone, else one of its own. */
 function lineColor(head, position, count) {
-  return count > 1 ? OVERLAY[position % OVERLAY.length] : pattern[labelOf(head, leftOut())].color;
+  return count > 1 ? OVERLAY[position % OVERLAY.length] : pattern[labelOf(head)].color;
 }
 
 function buildPicker() {
@@ -14,7 +14,7 @@ function buildPicker() {
   picker.style.setProperty("--side", `${side}px`);
   for (const head of heads) {
     picker.append(
-      make("button", { type: "button", value: head.name, class: carries("weights", head) ? "" : "absent" }),
+      make("button", { type: "button", value: head.name, class: holds("weights", head) ? "" : "absent" }),
     );
   }
   const buttons = [...picker.children];
@@ -43,7 +43,7 @@ function paintPicker() {
   const buttons = [...find("picker").children];
   for (const [index, button] of buttons.entries()) {
     const head = heads[index];
-    const label = labelOf(head, leftOut());
+    const label = labelOf(head);
     const position = chosen.indexOf(head);
     setVariable(button, "--color", pattern[label].color);
     button.classList.toggle("mixed", label === "mixed");
@@ -58,12 +58,12 @@ function paintPicker() {
 
 /** A head's labels and scores, as a small table with bars. */
 function factsOf(head, position, count) {
-  const label = labelOf(head, leftOut());
+  const label = labelOf(head);
   const title = make("h3", {}, make("i", { class: "swatch" }), `Head ${head.name}`, make("span", {}, label));
   title.querySelector("i").style.setProperty("--color", lineColor(head, position, count));
   if (count > 1) return make("div", { class: "head-facts" }, title);
   const rows = scored.map((id, index) => {
-    const score = scoresOf(head, leftOut())[index];
+    const score = scoresOf(head)[index];
     const bar = make("i", { class: "bar" });
     bar.style.setProperty("--color", pattern[id].color);
     bar.style.setProperty("--share", score || 0);
@@ -75,12 +75,23 @@ function factsOf(head, position, count) {
       make("td", {}, bar),
     );
   });
-  const row = head.row;
+  const row = rowOf(head);
   const also = make(
     "p",
     { class: "hint" },
     `runner-up ${row[column.runner_up]}, on words ${row[column.content_label]}, `,
     `entropy ${Number(row[column.entropy]).toFixed(2)} nats`,
   );
-  return make("div", { class: "head-facts" }, title, make("table", {}, ...rows), also);
+  return make("div", { class: "head-facts" }, title, make("table", {}, ...rows), also, ...carriedFacts(head));
+}
+
+/** What a head carries and how much it puts out, where that is known. */
+function carriedFacts(head) {
+  const { carried, weight } = head.rows;
+  if (!carried) return [];
+  const other = state.by === "carried" ? `by weight ${weight[column.label]}` : `carries ${carried[column.label]}`;
+  const output = weight[column.output];
+  const equal = `an equal part is ${(1 / HEADS).toFixed(3)}`;
+  const share = output ? `; output ${Number(output).toFixed(3)} of its layer's, ${equal}` : "";
+  return [make("p", { class: "hint" }, other + share)];
 }

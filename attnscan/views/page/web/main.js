@@ -26,8 +26,8 @@ async function show() {
     tabs.find((tab) => tab.value === state.view),
   );
   find("beside").hidden = !beside;
-  find("delimiters-field").hidden = state.view === "neuron"; // a softmax is over all keys
-  paintDelimiters(state.delimiters);
+  find("by-field").hidden = state.view === "neuron"; // a softmax is over all keys
+  paintBy(state.by);
   if (beside) paintPicker();
   await views[state.view].paint();
   if (mine === turn) document.documentElement.dataset.settled = "yes";
@@ -41,11 +41,11 @@ steer(
   () => 1,
   (tab) => change({ view: tab.value }),
 );
-const paintDelimiters = segmented("delimiters", (delimiters) => change({ delimiters }));
+const paintBy = segmented("by", (by) => change({ by }));
 find("theme").addEventListener("click", () => change({ theme: theme() === "dark" ? "light" : "dark" }));
 
 if (!("DecompressionStream" in window))
-  notice("trouble", "This browser cannot unpack what the page carries: it needs one of 2023 or later.");
+  notice("trouble", "This browser cannot unpack what the page holds: it needs one of 2023 or later.");
 buildPicker();
 for (const view of Object.values(views)) view.build();
 readAddress();

@@ -1,4 +1,4 @@
-// The model view: every head as a thumbnail of its weights, in the colour of its label.
+// The model view: every head as a thumbnail of its weights, or of what it carries, in the colour of its label.
 
 const THUMBNAIL = 56; // CSS pixels
 
@@ -39,24 +39,29 @@ const modelView = {
   ranked() {
     if (state.order === "place") return heads;
     const place = scored.indexOf(state.order);
-    const score = (head) => (scoresOf(head, leftOut())[place] === "" ? -1 : Number(scoresOf(head, leftOut())[place]));
+    const score = (head) => (scoresOf(head)[place] === "" ? -1 : Number(scoresOf(head)[place]));
     return [...heads].sort((a, b) => score(b) - score(a) || a.index - b.index);
   },
 
   /** Paint what has changed since it was painted last: a view that is come back to is there already. */
   async paint() {
-    const now = JSON.stringify([state.order, state.only, state.delimiters]);
+    const now = JSON.stringify([state.order, state.only, state.by]);
     if (this.painted !== now) {
       this.painted = now;
       this.paintCells();
     }
     rove(this.inOrder, this.cells[chosenHeads()[0].index]);
+    const by = state.by;
     const bytes = await thumbnails();
+    if (by !== state.by) return; // another reading was chosen meanwhile
     for (const head of heads) this.paintThumbnail(head, bytes);
   },
 
   paintCells() {
     find("order").value = state.order;
+    const dark = state.by === "carried" ? "what the head carries comes from" : "the weight is";
+    find("model-hint").textContent =
+      `Each square is one head: queries downwards, keys across, dark where ${dark}. Choose one to see its lines.`;
     this.paintLegend();
     const ranked = this.ranked();
     const byPlace = state.order === "place";
@@ -82,9 +87,9 @@ const modelView = {
 
   paintCaption(head) {
     const cell = this.cells[head.index];
-    const label = labelOf(head, leftOut());
+    const label = labelOf(head);
     const id = state.order === "place" ? label : state.order;
-    const score = scoresOf(head, leftOut())[scored.indexOf(id)];
+    const score = scoresOf(head)[scored.indexOf(id)];
     const number = score ? Number(score).toFixed(2) : "";
     cell.querySelector("span > span").textContent = state.order === "place" ? pattern[label].letter : number || "–";
     cell.style.setProperty("--color", pattern[label].color);
@@ -100,10 +105,11 @@ const modelView = {
 
   paintThumbnail(head, bytes) {
     const side = facts.side;
-    const shade = pattern[labelOf(head, leftOut())].color;
+    const shade = pattern[labelOf(head)].color;
     const canvas = this.cells[head.index].querySelector("canvas");
-    if (canvas.dataset.color === shade) return; // it is there already
-    canvas.dataset.color = shade;
+    const now = `${shade} ${state.by === "carried" ? "carried" : "weight"}`;
+    if (canvas.dataset.painted === now) return; // it is there already
+    canvas.dataset.painted = now;
     canvas.width = canvas.height = side;
     const context = canvas.getContext("2d");
     const image = context.createImageData(side, side);
@@ -115,7 +121,7 @@ const modelView = {
 
   paintLegend() {
     const counts = {};
-    for (const head of heads) counts[labelOf(head, leftOut())] = (counts[labelOf(head, leftOut())] || 0) + 1;
+    for (const head of heads) counts[labelOf(head)] = (counts[labelOf(head)] || 0) + 1;
     const buttons = facts.patterns.map((each) => {
       const button = make(
         "button",

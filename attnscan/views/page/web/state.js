@@ -2,7 +2,7 @@
 
 const usual = {
   view: "model",
-  delimiters: "counted",
+  by: facts.usual, // weight, words (delimiters left out) or carried
   order: "place",
   only: "", // the one pattern whose heads stand out
   heads: facts.best,
@@ -18,7 +18,7 @@ const usual = {
 };
 const allowed = {
   view: (text) => ["model", "head", "neuron", "table"].includes(text),
-  delimiters: (text) => ["counted", "left-out"].includes(text),
+  by: (text) => Object.hasOwn(heads[0].rows, text),
   order: (text) => text === "place" || scored.includes(text),
   only: (text) => text === "" || text in pattern,
   heads: (text) => text.split(",").every((name) => headNamed.has(name)),
@@ -38,6 +38,7 @@ let state = { ...usual };
 /** Take over what the address says, as far as it makes sense for this page. */
 function readAddress() {
   const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
+  if (given.delimiters === "left-out") given.by ??= "words"; // as pages said it before they had `by`
   const known = Object.keys(usual).filter((name) => name in given && allowed[name](given[name]));
   state = { ...usual, ...Object.fromEntries(known.map((name) => [name, given[name]])) };
 }
@@ -61,7 +62,6 @@ function change(changes) {
   show();
 }
 
-const leftOut = () => state.delimiters === "left-out";
 const chosenHeads = () => state.heads.split(",").map((name) => headNamed.get(name));
 
 /** The token that is held, as { side: "q" or "k", index }; null if none is. */

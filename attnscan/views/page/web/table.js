@@ -1,14 +1,24 @@
 // The table: every head with its labels and scores, to sort, to search, and to save as CSV.
 
-const TEXTS = ["label", "runner_up", "content_label"];
-const shownColumns = ["head", ...TEXTS, ...facts.columns.slice(FIRST_SCORE)];
+const TEXTS = ["label", "runner_up", "content_label", "carried_label"];
+const OF_CARRIED = ["carried_label", "carried_label_stays", "output"];
+const shownColumns = ["head", ...new Set([...TEXTS, ...facts.columns.slice(FIRST_SCORE)])].filter(
+  (name) => !OF_CARRIED.includes(name) || isMeasured(name),
+);
 const headings = {
   runner_up: "runner-up",
   content_label: "on words",
   identical_self: "identical: itself",
   label_stays: "label stays",
   content_label_stays: "on words stays",
+  carried_label: "carries",
+  carried_label_stays: "carries stays",
 };
+
+/** Whether any head has something in a column. */
+function isMeasured(name) {
+  return heads.some((head) => head.rows.weight[column[name]]);
+}
 
 const tableView = {
   build() {
@@ -43,11 +53,7 @@ const tableView = {
 
   /** What the table shows in a column of a head's line: its name, or what the CSV has there. */
   cell(head, name) {
-    return name === "head" ? head.name : this.csvCell(head, column[name]);
-  },
-
-  csvCell(head, index) {
-    return leftOut() && index >= FIRST_SCORE ? head.onWords[index - FIRST_SCORE] : head.row[index];
+    return name === "head" ? head.name : rowOf(head)[column[name]];
   },
 
   /** The heads that are shown, in the order that they are shown in. */
@@ -58,7 +64,7 @@ const tableView = {
       .filter(Boolean);
     const found = heads.filter(
       (head) =>
-        (!state.label || labelOf(head, leftOut()) === state.label) &&
+        (!state.label || labelOf(head) === state.label) &&
         (!wanted.length || wanted.some((word) => matches(head, word))),
     );
     if (!state.sort) return found;
@@ -91,17 +97,14 @@ const tableView = {
     const cells = shownColumns
       .slice(1)
       .map((name) =>
-        TEXTS.includes(name) ? labelCell(head.row[column[name]]) : numberCell(this.cell(head, name), pattern[name]),
+        TEXTS.includes(name) ? labelCell(this.cell(head, name)) : numberCell(this.cell(head, name), pattern[name]),
       );
     return make("tr", {}, make("th", { scope: "row" }, opener), ...cells);
   },
 
-  /** Save the heads that are shown, as `attnscan classify --csv` writes them. */
+  /** Save the heads that are shown, as `attnscan classify --csv` writes them in this reading. */
   save() {
-    const lines = [
-      facts.columns,
-      ...this.rows().map((head) => facts.columns.map((_, index) => this.csvCell(head, index))),
-    ];
+    const lines = [facts.columns, ...this.rows().map(rowOf)];
     const text = lines.map((line) => line.map(quoted).join(",") + "\n").join("");
     const link = make("a", {
       download: "heads.csv",
@@ -115,7 +118,9 @@ const tableView = {
 /** Whether a head is called so, is of the layer `layer:2`, or has such a label. */
 function matches(head, word) {
   return (
-    head.name === word || word === `layer:${head.layer}` || TEXTS.some((name) => head.row[column[name]].includes(word))
+    head.name === word ||
+    word === `layer:${head.layer}` ||
+    TEXTS.some((name) => rowOf(head)[column[name]].includes(word))
   );
 }
 
