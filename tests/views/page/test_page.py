@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from one_run import classify_and_keep
+from one_run import classify, classify_and_keep
 from pages import HOSTILE, Elements, made_up
+from pandas.testing import assert_frame_equal
 
 from attnscan.errors import OptionError
 from attnscan.inputs.pairs import Pair
@@ -87,3 +88,17 @@ def test_related_words_are_told_by_their_tokens(unit: str) -> None:
     facts = Elements(page(classify_and_keep(pair, options)[0], PageOptions(heads=((0, 0),))).html).facts
     assert [[facts["tokens"][token] for token in pair] for pair in facts["related"]] == [["king", "queen"]]
     assert facts["tokens"].count("##berries") == 2
+
+
+@pytest.mark.parametrize("norm", [False, True])
+def test_a_result_that_is_turned_has_the_table_of_one_that_was_asked_for(norm: bool) -> None:
+    """The page rests on it: it is made from one run and saves the tables of both."""
+    pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
+    asked, other = (
+        classify(pair, ScanOptions(model="bundled", predictive="off", norm=each)) for each in (norm, not norm)
+    )
+    for left_out in (False, True):
+        expected, turned = (each.to_frame(without_delimiters=left_out) for each in (asked, other.with_norm(norm)))
+        assert_frame_equal(turned, expected)
+        again = asked.with_norm(not norm).with_norm(norm).to_frame(without_delimiters=left_out)
+        assert_frame_equal(again, expected)
