@@ -29,7 +29,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 import torch
-from hostile import checkpoints, files, kills, texts
+from hostile import checkpoints, files, kills, mixing, texts
 from hostile.runs import check, loaded_once, run, save_tiny_model
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -201,6 +201,7 @@ def main() -> None:
         ("texts", 10_000),
         ("checkpoints", 1000),
         ("kills", 200),
+        ("mixings", 60),
         ("every", 1),
         ("pairs", 1_000_000),
     ):
@@ -214,6 +215,10 @@ def main() -> None:
         "checkpoints: traps, and damaged at random": partial(of_checkpoints, sizes.checkpoints),
         **{
             f"runs {fault.__name__.replace('_', ' ')}": partial(of_faults, fault, sizes.kills) for fault in kills.FAULTS
+        },
+        **{
+            f"runs {fault.__name__.replace('_', ' ')}": partial(of_faults, fault, sizes.mixings)
+            for fault in mixing.FAULTS
         },
         "a scan of 0 pairs": partial(of_pairs, 0),
         "a scan of 1 pair": partial(of_pairs, 1),
