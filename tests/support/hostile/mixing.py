@@ -1,4 +1,4 @@
-"""What could mix two runs: a model changed under a state, a part written over a whole, a run that is stopped for a while."""
+"""What could mix two runs: a changed model under a state, a part over a whole result, a pause."""
 
 from __future__ import annotations
 
