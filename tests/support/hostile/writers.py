@@ -20,8 +20,6 @@ OLDER = b"of an earlier run"
 ONE = ("the cat sat on the mat", "a cat sat")
 TABLES = ("csv", "tsv", "json", "jsonl", "md", "txt", "parquet")
 PICTURES = ("svg", "png", "pdf")
-OF_EACH_LIBRARY = (".txt", ".parquet", ".svg", ".html", ".npz", ".state")
-"""What these are written with may want a place of its own."""
 _LEAST = 200  # bytes: standard error is a file as well, and its one line must fit
 STDOUT = ("table", "csv", "json", "parquet")
 
