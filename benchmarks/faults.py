@@ -1,9 +1,9 @@
 """What a user can do by accident or malice, in full: inputs tried, faults injected, and how often attnscan failed.
 
     python benchmarks/faults.py [--texts 10000] [--checkpoints 1000] [--kills 200] [--pairs 1000000]
-    [--mixings 60] [--every 1] [--strings 1] [--options 1] [--writers 1] [--part NAME ...]
+    [--mixings 60] [--every 1] [--strings 2] [--options 1] [--writers 2] [--part NAME ...]
 
---every, --strings, --options and --writers take every so many of what they list, and all of it by default.
+--every, --strings, --options and --writers take every so many of what they list; 1 is all of it.
 The generators and checks are those of the tests, `tests/support/hostile/`. Each part is a process of its own, whose
 peak memory is the operating system's; the libraries alone take about 450 MiB of it. Prints a table in Markdown, and
 each failure as it comes; exits with 1 if there was one.
@@ -244,8 +244,8 @@ def main() -> None:
         ("checkpoints", 1000),
         ("kills", 200),
         ("mixings", 60),
-        ("writers", 1),
-        ("strings", 1),
+        ("writers", 2),
+        ("strings", 2),
         ("options", 1),
         ("every", 1),
         ("pairs", 1_000_000),
