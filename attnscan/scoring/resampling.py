@@ -24,6 +24,8 @@ def stability(scores: Scores, words: PairSums, threshold: float, seed: int) -> S
     Shape: `words` as of a `Scorer` that takes every query by itself, those of the input's words alone.
     """
     count = len(words["every_key.n"])
+    if count < LEAST_WORDS:  # too few for any label, and of tens of thousands of heads the drawings take minutes
+        return Stability(*(np.full(scores.grid, np.nan) for _ in KINDS))
     rng = np.random.default_rng(seed)
     kept = []
     for kind in KINDS:

@@ -81,8 +81,12 @@ class Elements(HTMLParser):
 
     @property
     def facts(self) -> dict[str, Any]:
+        """What the scripts read, and from the packed table each head's `rows` and what differs `onWords`."""
         facts: dict[str, Any] = json.loads(self.text["data"])
-        return facts
+        cells = json.loads(self.bytes_of("table-bytes").tobytes())
+        count = len(facts["columns"])
+        rows = {"rows": zip(*cells[:count], strict=True), "onWords": zip(*cells[count:], strict=True)}
+        return facts | {name: [list(row) for row in values] for name, values in rows.items()}
 
     def bytes_of(self, name: str) -> NDArray[np.uint8]:
         return np.frombuffer(zlib.decompress(base64.b64decode(self.text[name])), np.uint8)

@@ -1,24 +1,34 @@
-"""What a page carries of an input's attention: rounded, compressed, and as much as its size allows.
+"""What a page carries of a result: rounded, compressed, and as much as its size allows.
 
-Weights become whole steps, of the finest step that lets every head fit. If not even the coarsest does, the heads
-that follow a pattern most are carried. Queries and keys take what room is left, in the same order of heads.
+Every head's scores come first, with fewer decimals where a model has so many heads that they would not fit. Weights
+become whole steps, of the finest step that lets every head fit. If not even the coarsest does, the heads that follow
+a pattern most are carried. Queries and keys take what room is left, in the same order of heads.
 """
 
 from __future__ import annotations
 
 import base64
+import csv
+import io
+import json
+import math
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.attention import Attention
+from attnscan.results.classification import Classification
 from attnscan.results.heads import Head
 from attnscan.results.scores import Scores
+from attnscan.results.tables import DECIMALS, render
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 WEIGHT_STEPS = (10_000, 2000, 1000, 500, 250)
 """Into how many steps a weight of 1 is divided, finest first: errors of 0.00005 to 0.002."""
@@ -30,6 +40,18 @@ _WEIGHTS_SHARE = 2 / 3  # of the room, where queries and keys want some, too
 _BESIDE = 160  # characters of a page that a head's cargo needs around it
 _SIDE = 32
 _THUMBNAIL_BYTES = 500_000  # of all heads together, before compression
+_COARSER = (4, 3, 2)  # decimals of scores that do not fit with all of them
+
+
+@dataclass(frozen=True)
+class Table:
+    """Every head's labels and scores, as the CSV has them."""
+
+    columns: tuple[str, ...]
+    packed: str
+    """JSON, base64 of deflated bytes: a list of the cells of each column, and of each on words."""
+    decimals: int
+    """Of its numbers. The CSV has 6."""
 
 
 @dataclass(frozen=True)
@@ -48,7 +70,7 @@ class Neurons:
 
 @dataclass(frozen=True)
 class Cargo:
-    """Everything numeric that a page carries beside the scores. Texts are base64 of deflated bytes."""
+    """Everything numeric of the attention that a page carries. Texts are base64 of deflated bytes."""
 
     side: int = 0
     """Thumbnails are squares of that many cells."""
@@ -74,11 +96,41 @@ class Cargo:
         return max((each.logit_error for each in self.neurons.values()), default=0.0)
 
 
-def load(attention: Attention, order: Sequence[Head], room: float, *, neurons: bool) -> Cargo:
-    """What goes into `room` characters, the first heads of `order` first."""
+def tables(result: Classification) -> Iterator[Table]:
+    """The scores of all heads with all decimals, then with ever fewer."""
+    counted, on_words = (result.to_frame(without_delimiters=left_out) for left_out in (False, True))
+    on_words = on_words[on_words.columns[list(counted.columns).index("content_label") + 1 :]]
+    cells = [*_cells(counted), *_cells(on_words)]
+    numbers = [
+        frame[name].tolist() if kind.kind == "f" else None
+        for frame in (counted, on_words)
+        for name, kind in frame.dtypes.items()
+    ]
+    for decimals in (DECIMALS, *_COARSER):
+        if decimals < DECIMALS:
+            cells = [
+                column if values is None else ["" if math.isnan(value) else f"{value:.{decimals}f}" for value in values]
+                for column, values in zip(cells, numbers, strict=True)
+            ]
+        text = json.dumps(cells, separators=(",", ":")).encode()
+        yield Table(tuple(counted.columns), _compressed(text, zlib.Z_DEFAULT_STRATEGY), decimals)
+
+
+def _cells(frame: pd.DataFrame) -> list[Sequence[str]]:
+    """The cells of the CSV, column by column."""
+    _, *rows = csv.reader(io.StringIO(render(frame, "csv").decode(), newline=""))
+    return list(zip(*rows, strict=True))
+
+
+def of_every_head(attention: Attention) -> Cargo:
+    """What a page of any size carries: thumbnails, and which keys each query sees."""
     side, thumbnails = _thumbnails(attention.weights)
     masks, mask_of_layer = _masks(attention.visible)
-    room -= len(thumbnails) + sum(len(each) + _BESIDE for each in masks)
+    return Cargo(side, thumbnails, masks=masks, mask_of_layer=mask_of_layer)
+
+
+def load(cargo: Cargo, attention: Attention, order: Sequence[Head], room: float, *, neurons: bool) -> Cargo:
+    """The same and what goes into `room` more characters, the first heads of `order` first."""
     neurons = neurons and attention.query is not None
     weights_of, neurons_of = partial(_packed_weights, attention), partial(_packed_neurons, attention)
     steps, weights = _finest(WEIGHT_STEPS, order, room * _WEIGHTS_SHARE if neurons else room, weights_of, len)
@@ -86,7 +138,7 @@ def load(attention: Attention, order: Sequence[Head], room: float, *, neurons: b
     carried: dict[Head, Neurons] = {}
     if neurons:
         _, carried = _finest(NEURON_STEPS, list(weights), room, neurons_of, lambda each: len(each.packed))
-    return Cargo(side, thumbnails, steps, weights, carried, masks, mask_of_layer)
+    return replace(cargo, weight_steps=steps, weights=weights, neurons=carried)
 
 
 def strongest_first(scores: Scores) -> list[Head]:
@@ -104,7 +156,7 @@ def strongest_first(scores: Scores) -> list[Head]:
 def _thumbnails(weights: NDArray[np.float32]) -> tuple[int, str]:
     """Every head, made small by taking the largest weight of each cell."""
     layers, heads, length, _ = weights.shape
-    side = max(4, min(_SIDE, int((_THUMBNAIL_BYTES / (layers * heads)) ** 0.5)))
+    side = max(1, min(_SIDE, int((_THUMBNAIL_BYTES / (layers * heads)) ** 0.5)))
     side = min(side, length)
     edges = np.linspace(0, length, side, endpoint=False).astype(int)
     small = np.empty((layers, heads, side, side), dtype=np.uint8)
@@ -164,6 +216,7 @@ def _planes(values: NDArray[np.uint16]) -> NDArray[np.uint8]:
     return np.stack([values >> 8, values & 0xFF]).astype(np.uint8)
 
 
-def _compressed(values: NDArray[np.uint8]) -> str:
-    deflate = zlib.compressobj(6, strategy=zlib.Z_FILTERED)  # numbers, not text: 8 % smaller than by default
-    return base64.b64encode(deflate.compress(values.tobytes()) + deflate.flush()).decode("ascii")
+def _compressed(values: NDArray[np.uint8] | bytes, strategy: int = zlib.Z_FILTERED) -> str:
+    """By the strategy for numbers, unless it is told another: it makes them 8 % smaller than the one for text."""
+    deflate = zlib.compressobj(6, strategy=strategy)
+    return base64.b64encode(deflate.compress(bytes(values)) + deflate.flush()).decode("ascii")

@@ -1,5 +1,8 @@
 // What the page holds: the facts as JSON, and packed numbers that are unpacked when they are first needed.
 
+if (!("DecompressionStream" in window))
+  notice("trouble", "This browser cannot unpack what the page carries: it needs one of 2023 or later.");
+
 const facts = JSON.parse(document.getElementById("data").textContent);
 const [LAYERS, HEADS] = facts.grid;
 const LENGTH = facts.tokens.length;
@@ -8,14 +11,17 @@ const scored = facts.patterns.map((each) => each.id).filter((id) => facts.column
 const column = Object.fromEntries(facts.columns.map((name, index) => [name, index]));
 const FIRST_SCORE = column.content_label + 1;
 
+/** The cells of the CSV column by column, and then those that differ with delimiters left out. */
+const cells = JSON.parse(new TextDecoder().decode(await bytesOf("table-bytes")));
+
 /** Every head, layer by layer. `row` is its line of the CSV; `onWords` its numbers with delimiters left out. */
-const heads = facts.rows.map((row, index) => ({
-  name: `${row[column.layer]}-${row[column.head]}`,
+const heads = cells[column.layer].map((layer, index) => ({
+  name: `${layer}-${cells[column.head][index]}`,
   layer: Math.floor(index / HEADS),
   head: index % HEADS,
   index,
-  row,
-  onWords: facts.onWords[index],
+  row: facts.columns.map((_, place) => cells[place][index]),
+  onWords: cells.slice(facts.columns.length).map((ofColumn) => ofColumn[index]),
 }));
 const headNamed = new Map(heads.map((head) => [head.name, head]));
 

@@ -44,8 +44,6 @@ steer(
 const paintDelimiters = segmented("delimiters", (delimiters) => change({ delimiters }));
 find("theme").addEventListener("click", () => change({ theme: theme() === "dark" ? "light" : "dark" }));
 
-if (!("DecompressionStream" in window))
-  notice("trouble", "This browser cannot unpack what the page carries: it needs one of 2023 or later.");
 buildPicker();
 for (const view of Object.values(views)) view.build();
 readAddress();
