@@ -1,7 +1,9 @@
 """What a user can do by accident or malice, in full: inputs tried, faults injected, and how often attnscan failed.
 
-    python benchmarks/faults.py [--texts 10000] [--checkpoints 1000] [--kills 200] [--pairs 1000000] [--part NAME ...]
+    python benchmarks/faults.py [--texts 10000] [--checkpoints 1000] [--kills 200] [--pairs 1000000]
+    [--mixings 60] [--every 1] [--strings 2] [--options 1] [--writers 2] [--part NAME ...]
 
+--every, --strings, --options and --writers take every so many of what they list; 1 is all of it.
 The generators and checks are those of the tests, `tests/support/hostile/`. Each part is a process of its own, whose
 peak memory is the operating system's; the libraries alone take about 450 MiB of it. Prints a table in Markdown, and
 each failure as it comes; exits with 1 if there was one.
@@ -29,7 +31,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 import torch
-from hostile import checkpoints, files, kills, texts
+from hostile import checkpoints, files, kills, mixing, options, strings, texts, writers
 from hostile.runs import check, loaded_once, run, save_tiny_model
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -124,6 +126,46 @@ def of_faults(fault: Callable[[kills.Scene, random.Random], bool], count: int, d
         yield partial(fault, scene, random.Random(seed))
 
 
+def of_strings(every: int, directory: Path) -> Iterator[Trial]:
+    """Each string of each file that is read, or every so many, with what a terminal obeys in it."""
+    model = save_tiny_model(directory / "model")
+    with loaded_once():
+        yield from strings.trials(model, directory, every)
+
+
+def of_options(every: int, directory: Path) -> Iterator[Trial]:
+    """Each option of each command at its extremes, or every so many of these."""
+    model = save_tiny_model(directory / "model")
+    (place := directory / "place").mkdir()
+    options.prepared(place, model)
+    with loaded_once():
+        for _, trial in itertools.islice(options.trials(place), 0, None, every):
+            yield trial
+
+
+def of_full_disks(every: int, directory: Path) -> Iterator[Trial]:
+    """Each command that writes, in each format, or every so many, on a disk that is full after so many bytes."""
+    scene, draw = _prepared(directory, 12), random.Random(0)
+    listed = list(writers.writers(scene))
+    for writer in listed[::every]:
+        yield partial(writers.on_a_full_disk, scene, writer, draw)
+    to_stdout = [(writer, form) for writer in listed if writer.name == "result.csv" for form in writers.STDOUT]
+    for writer, form in to_stdout[::every]:
+        yield partial(writers.to_a_full_device, scene, writer, form)
+
+
+def of_closed_places(every: int, directory: Path) -> Iterator[Trial]:
+    """Each command that writes, in each format, or every so many, where a user may not write."""
+    scene = _prepared(directory, 12)
+    listed = list(writers.writers(scene))
+    at_home = {(writer.option, Path(writer.name).suffix): writer for writer in listed}  # one for each library
+    for writer in listed[::every]:
+        for older in (True, False):
+            yield partial(writers.in_a_place_that_may_not_be_written, scene, writer, older=older)
+        if writer in at_home.values():
+            yield partial(writers.at_home_where_nothing_may_be_written, scene, writer)
+
+
 def of_pairs(count: int, directory: Path) -> Iterator[Trial]:
     """One scan of so many short pairs."""
     model, path = save_tiny_model(directory / "model"), directory / "pairs.tsv"
@@ -155,14 +197,14 @@ def of_a_large_model(directory: Path) -> Iterator[Trial]:
         yield lambda command=command, flags=flags: check(run(*command, long, long, *flags))  # type: ignore[misc]
 
 
-def _prepared(directory: Path) -> kills.Scene:
+def _prepared(directory: Path, pairs: int = 100) -> kills.Scene:
     """A scene whose model was saved by a fork: this process must not have run torch's threads when it forks."""
     if (pid := os.fork()) == 0:
         save_tiny_model(directory / "model")
         os._exit(0)
     os.waitpid(pid, 0)
     (directory / "scene").mkdir()
-    return kills.Scene(directory / "scene", directory / "model", 100)
+    return kills.Scene(directory / "scene", directory / "model", pairs)
 
 
 def measured(name: str, part: Part) -> Row:
@@ -201,6 +243,10 @@ def main() -> None:
         ("texts", 10_000),
         ("checkpoints", 1000),
         ("kills", 200),
+        ("mixings", 60),
+        ("writers", 2),
+        ("strings", 2),
+        ("options", 1),
         ("every", 1),
         ("pairs", 1_000_000),
     ):
@@ -215,6 +261,14 @@ def main() -> None:
         **{
             f"runs {fault.__name__.replace('_', ' ')}": partial(of_faults, fault, sizes.kills) for fault in kills.FAULTS
         },
+        **{
+            f"runs {fault.__name__.replace('_', ' ')}": partial(of_faults, fault, sizes.mixings)
+            for fault in mixing.FAULTS
+        },
+        "every string of every file, with what a terminal obeys": partial(of_strings, sizes.strings),
+        "every option of every command, at its extremes": partial(of_options, sizes.options),
+        "every command and format, on a full disk": partial(of_full_disks, sizes.writers),
+        "every command and format, where it may not write": partial(of_closed_places, sizes.writers),
         "a scan of 0 pairs": partial(of_pairs, 0),
         "a scan of 1 pair": partial(of_pairs, 1),
         f"a scan of {sizes.pairs // 10:,} pairs": partial(of_pairs, sizes.pairs // 10),

@@ -95,7 +95,8 @@ def _files_of(name: Path | str) -> Iterator[Path]:
     path = str(name).removeprefix("file://")
     yield Path(path)
     if stat.S_ISDIR(mode := _mode(Path(path))):
-        yield from Path(path).rglob("*")
+        for place, _, names in os.walk(path):  # which leaves out what may not be read, and what is gone meanwhile
+            yield from (Path(place, name) for name in names)
     elif not mode:
         yield from map(Path, glob(path, recursive=True))  # noqa: PTH207 (it may be absolute)
 
@@ -113,7 +114,15 @@ def _identity(path: Path) -> object:
     try:
         return _key(path.stat())
     except OSError:  # it is not there yet
+        return _place(path)
+
+
+def _place(path: Path) -> str:
+    """Where a name leads, through links."""
+    try:
         return os.path.realpath(path)
+    except OSError:  # a link that may not be read: nothing can be written there either
+        return os.path.abspath(path)  # noqa: PTH100
 
 
 def _key(status: os.stat_result) -> tuple[int, int]:
@@ -121,4 +130,4 @@ def _key(status: os.stat_result) -> tuple[int, int]:
 
 
 def _is_null(path: Path) -> bool:
-    return os.path.realpath(path) == os.path.realpath(os.devnull)
+    return _place(path) == os.path.realpath(os.devnull)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscan.cli.messages import WITHOUT_TAP, progress, say
@@ -33,7 +33,7 @@ class Passes:
         """How many records were skipped."""
         self._files = files
         self._told: set[int] = set()  # hashes of errors; each says where its record stands
-        once = [path for path in files.paths if path == "-" or (Path(path).exists() and not Path(path).is_file())]
+        once = [path for path in files.paths if path == "-" or _is_no_file(path)]
         if once and count > 1:
             name = "standard input" if once[0] == "-" else once[0]
             raise PairsError(f"{name} can be read only once, and this takes {count} passes", remedy)
@@ -63,6 +63,11 @@ class Passes:
             self.bad += 1
             if self.bad <= 3:
                 say(f"skipped: {error}")
+
+
+def _is_no_file(path: str) -> bool:
+    """Whether it is there and is something else than a file; a name that is too long for one is not there."""
+    return os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113 (of Path, some raise)
 
 
 def chosen(options: ScanOptions) -> Source:

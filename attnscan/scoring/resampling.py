@@ -29,6 +29,8 @@ def stability(scores: Scores, words: PairSums, threshold: float, seed: int) -> S
 def _stays(scores: Scores, kind: str, words: PairSums, threshold: float, seed: int) -> FloatArray:
     """The same by one kind of score; NaN where a label rests on too few words. Shape: [layer, head]."""
     count = len(words["every_key.n"])
+    if count < LEAST_WORDS:  # too few for any label, and of tens of thousands of heads the drawings take minutes
+        return np.full(scores.grid, np.nan)
     rng = np.random.default_rng(seed)
     table: ScoreTable = getattr(scores, kind)
     winners, kept = scores.winners(table, 0, threshold), np.zeros(scores.grid)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -179,3 +180,20 @@ def test_what_is_apart_may_be_written(place: Path) -> None:
         check_apart([place / "new.csv", place / "model" / ".." / "new.csv"])
     done = CliRunner().invoke(app, ["models", "bundled", "-o", "model/new.csv"])
     assert done.exit_code == 0 and (place / "model" / "new.csv").is_file()
+
+
+def test_a_link_that_may_not_be_read_is_no_reason_to_fail(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As those of other users' processes below a directory that is read."""
+    hidden = place / "more" / "hidden"
+    hidden.symlink_to(place / "nowhere")
+    whole = os.path.realpath
+
+    def realpath(path: Path) -> str:
+        if Path(path) == hidden:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return whole(path)
+
+    monkeypatch.setattr("attnscan.cli.apart.os.path.realpath", realpath)
+    check_apart([place / "new.csv"], [str(place / "more")])
+    with pytest.raises(typer.BadParameter, match="is named twice"):
+        check_apart([hidden], [str(place / "more")])

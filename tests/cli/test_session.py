@@ -168,3 +168,12 @@ def test_one_input_is_encoded_once(arguments: list[str], monkeypatch: pytest.Mon
     result = CliRunner().invoke(app, command)
     assert result.exit_code == 0, result.output
     assert encoded.count(article) == 1
+
+
+@pytest.mark.parametrize("command", [["heads"], ["ablate", "--heads", "0-0"], ["similar"], ["compare", "bundled"]])
+def test_a_name_too_long_for_a_file_is_no_file(command: list[str]) -> None:
+    model = ["bundled"] if command[0] == "compare" else ["--model", "bundled"]
+    done = CliRunner().invoke(app, [*command, *model, "--pairs", "x" * 5000 + ".csv"])
+    assert (done.exit_code, done.stdout) == (1, "")
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("attnscan: ") and line.endswith("check the path")

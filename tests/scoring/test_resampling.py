@@ -58,6 +58,13 @@ def test_a_label_of_few_words_is_not_told() -> None:
     few = [[0.9] * 4 + [np.nan] * 4, [0.1] * 8]
     assert np.isnan(_stability(few)[1]).all()
     assert _stability([[0.1] * 8, [0.1] * 8])[1].tolist() == [1, 1]
+
+
+def test_nothing_is_drawn_from_too_few_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("attnscan.scoring.resampling._table", None)
+    assert np.isnan(_stability([[0.9] * 4, [0.1] * 4])[1]).all()
+    with pytest.raises(TypeError):  # a control
+        _stability([[0.9] * 5, [0.1] * 5])
     assert np.isnan(_stability([[0.1] * 4, [0.1] * 4])[1]).all()
 
 

@@ -96,8 +96,15 @@ class Elements(HTMLParser):
 
     @property
     def facts(self) -> dict[str, Any]:
+        """What the scripts read, and from the packed table each head's `rows`, and what is other in `others`."""
         facts: dict[str, Any] = json.loads(self.text["data"])
-        return facts
+        cells = json.loads(self.bytes_of("table-bytes").tobytes())
+        count = len(facts["columns"])
+        rows, others = list(zip(*cells[:count], strict=True)), {}
+        for number, reading in enumerate(facts["readings"]):
+            start = count + number * (count - 3)
+            others[reading] = [list(row) for row in zip(*cells[start : start + count - 3], strict=True)]
+        return facts | {"rows": [list(row) for row in rows], "others": others}
 
     def bytes_of(self, name: str) -> NDArray[np.uint8]:
         return np.frombuffer(zlib.decompress(base64.b64decode(self.text[name])), np.uint8)

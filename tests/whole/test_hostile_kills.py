@@ -16,12 +16,12 @@ FAULTS = Path(__file__).parents[2] / "benchmarks" / "faults.py"
 @pytest.mark.long
 def test_nothing_is_lost_and_the_faults_strike() -> None:
     """In a process of its own: runs are forks of it, and one that has computed with threads must not fork."""
-    command = [sys.executable, str(FAULTS), "--kills", "1", "--part", "runs"]
+    command = [sys.executable, str(FAULTS), "--kills", "1", "--mixings", "3", "--part", "runs"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=TWO_THREADS)
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith("| runs ")]
     struck = {cells[1].strip(): int(cells[3]) for cells in rows}
-    assert len(struck) == 6 and sum(struck.values()) > 0, done.stdout
+    assert len(struck) == 9 and sum(struck.values()) > 0, done.stdout
 
 
 IN_A_FINALIZER = """

@@ -75,7 +75,7 @@ def report(
 
     made = page(result, heads=heads, neurons=not no_neurons, megabytes=size)
     for note in made.notes:
-        say(f"{note}; --heads or --size carries others")
+        say(f"{note}; --size carries more, and --heads others")
     if to_stdout:
         write_stdout(made.html.encode())
     else:

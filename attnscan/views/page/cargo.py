@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
@@ -65,7 +65,7 @@ class Weights:
 
 @dataclass(frozen=True)
 class Cargo:
-    """Everything numeric that a page holds beside the scores. Texts are base64 of deflated bytes."""
+    """Everything numeric of the attention that a page holds. Texts are base64 of deflated bytes."""
 
     side: int = 0
     """Thumbnails are squares of that many cells."""
@@ -92,13 +92,17 @@ class Cargo:
         return max((each.logit_error for each in self.neurons.values()), default=0.0)
 
 
-def load(attention: Attention, order: Sequence[Head], room: float, *, neurons: bool) -> Cargo:
-    """What goes into `room` characters, the first heads of `order` first; with what heads carry if norms are there."""
+def of_every_head(attention: Attention) -> Cargo:
+    """What a page of any size holds: thumbnails, also of what heads carry if norms are there, and masks."""
     readings = [attention.weights] if attention.norms is None else [attention.weights, attention.carried.weights]
     side = _side(attention, _THUMBNAIL_BYTES // len(readings))
     thumbnails = [_thumbnails(each, side) for each in readings]
     masks, mask_of_layer = _masks(attention.visible)
-    room -= sum(map(len, thumbnails)) + sum(len(each) + _BESIDE for each in masks)
+    return Cargo(side, thumbnails[0], "".join(thumbnails[1:]), masks=masks, mask_of_layer=mask_of_layer)
+
+
+def load(cargo: Cargo, attention: Attention, order: Sequence[Head], room: float, *, neurons: bool) -> Cargo:
+    """The same and what goes into `room` more characters, the first heads of `order` first."""
     neurons = neurons and attention.query is not None
     weights_of, neurons_of = partial(_packed_weights, attention), partial(_packed_neurons, attention)
     weights_room = room * _WEIGHTS_SHARE if neurons else room
@@ -107,8 +111,7 @@ def load(attention: Attention, order: Sequence[Head], room: float, *, neurons: b
     held: dict[Head, Neurons] = {}
     if neurons:
         _, held = _finest(NEURON_STEPS, list(weights), room, neurons_of, lambda each: len(each.packed))
-    carried = "".join(thumbnails[1:])
-    return Cargo(side, thumbnails[0], carried, steps, weights, held, masks, mask_of_layer)
+    return replace(cargo, weight_steps=steps, weights=weights, neurons=held)
 
 
 def strongest_first(scores: Scores) -> list[Head]:
@@ -126,7 +129,7 @@ def strongest_first(scores: Scores) -> list[Head]:
 def _side(attention: Attention, room: int) -> int:
     """How many cells wide thumbnails are, so that those of all heads take about `room` bytes."""
     layers, heads = attention.grid
-    return min(max(4, min(_SIDE, int((room / (layers * heads)) ** 0.5))), len(attention.tokens))
+    return min(max(1, min(_SIDE, int((room / (layers * heads)) ** 0.5))), len(attention.tokens))
 
 
 def _thumbnails(weights: NDArray[np.float32], side: int) -> str:
@@ -137,13 +140,13 @@ def _thumbnails(weights: NDArray[np.float32], side: int) -> str:
     for layer, each in enumerate(weights):  # layer by layer, for the memory
         pooled = np.maximum.reduceat(np.maximum.reduceat(each, edges, axis=1), edges, axis=2)
         small[layer] = np.rint(255 * np.sqrt(pooled))
-    return _compressed(small)
+    return compressed(small)
 
 
 def _masks(visible: NDArray[np.bool_]) -> tuple[list[str], list[int]]:
     if visible.all():
         return [], []
-    packed = [_compressed(layer.astype(np.uint8)) for layer in visible]
+    packed = [compressed(layer.astype(np.uint8)) for layer in visible]
     masks = list(dict.fromkeys(packed))
     return masks, [masks.index(each) for each in packed]
 
@@ -176,14 +179,14 @@ def _size(weights: Weights) -> int:
 
 def _packed_weights(attention: Attention, head: Head, steps: int) -> Weights:
     whole = np.rint(attention.weights[head] * steps).astype(np.uint16)
-    packed = _compressed(_planes(whole))
+    packed = compressed(_planes(whole))
     if attention.norms is None:
         return Weights(packed, "")
     norms = attention.norms[head].astype(np.float64)
     norms = np.rint(norms / max(norms.max(), np.finfo(np.float32).tiny) * _NORM_STEPS).astype(np.int64)
     off = np.rint(attention.carried.weights[head] * steps).astype(np.int64) - _carried_steps(whole, norms, steps)
     rows = np.vstack([norms, np.where(off < 0, -2 * off - 1, 2 * off)])
-    return Weights(packed, _compressed(_planes(rows.astype(np.uint16))))
+    return Weights(packed, compressed(_planes(rows.astype(np.uint16))))
 
 
 def _carried_steps(weights: NDArray[np.uint16], norms: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
@@ -202,7 +205,7 @@ def _packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
     rounded, scaling = whole * worth, attention.scaling[head[0]]
     error = np.abs((rounded[0] @ rounded[1].T - true[0] @ true[1].T) * scaling).max()
     query, key = (float(each) for each in worth.ravel())
-    return Neurons(_compressed(_planes((whole + steps).astype(np.uint16))), steps, (query, key), float(error))
+    return Neurons(compressed(_planes((whole + steps).astype(np.uint16))), steps, (query, key), float(error))
 
 
 def _planes(values: NDArray[np.uint16]) -> NDArray[np.uint8]:
@@ -210,6 +213,7 @@ def _planes(values: NDArray[np.uint16]) -> NDArray[np.uint8]:
     return np.stack([values >> 8, values & 0xFF]).astype(np.uint8)
 
 
-def _compressed(values: NDArray[np.uint8]) -> str:
-    deflate = zlib.compressobj(6, strategy=zlib.Z_FILTERED)  # numbers, not text: 8 % smaller than by default
-    return base64.b64encode(deflate.compress(values.tobytes()) + deflate.flush()).decode("ascii")
+def compressed(values: NDArray[np.uint8] | bytes, strategy: int = zlib.Z_FILTERED) -> str:
+    """By the strategy for numbers, unless it is told another: it makes them 8 % smaller than the one for text."""
+    deflate = zlib.compressobj(6, strategy=strategy)
+    return base64.b64encode(deflate.compress(bytes(values)) + deflate.flush()).decode("ascii")

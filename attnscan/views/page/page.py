@@ -7,9 +7,7 @@ or as JSON in which no tag can end; the scripts set it as text alone. The page's
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
-import io
 import json
 import math
 import unicodedata
@@ -26,20 +24,21 @@ from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.heads import Head, head_name
 from attnscan.results.scores import MIXED
-from attnscan.results.tables import render
+from attnscan.results.tables import DECIMALS
 from attnscan.safe_text import plain
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.views.page.cargo import Cargo, load, strongest_first
+from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
+from attnscan.views.page.table import Table, tables
 from attnscan.views.palette import COLORS, letter
 
 SIZE = 2_000_000
 """Bytes that a page takes at most, unless its heads are chosen."""
 
 _WEB = Path(__file__).parent / "web"
-_SCRIPTS = ("data", "dom", "state", "heads", "model", "lines", "head", "neuron", "table", "main")
+_NOTES = 600  # characters of what is said of what did not fit
+_SCRIPTS = ("dom", "data", "state", "heads", "model", "lines", "head", "neuron", "table", "main")
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _PADDING = -2
-_NAMES = 3  # model, layer and head: the first columns of the CSV
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,8 @@ class PageOptions:
     neurons: bool = True
     """Whether it holds queries and keys, too."""
     size: int | None = SIZE
-    """Bytes that it takes at most, though never less than every head's scores need; None for no limit."""
+    """Bytes that it takes at most, though never less than every head's scores need at their fewest decimals; None for
+    no limit."""
 
 
 @dataclass(frozen=True)
@@ -75,14 +75,25 @@ def page(result: Classification, options: PageOptions | None = None) -> Page:
     if result.carried is None:
         attention = replace(attention, norms=None)
     order = strongest_first(result.scores) if options.heads is None else list(options.heads)
-    empty = _html(result, attention, options, Cargo(), order)
-    room = float("inf") if options.size is None else options.size - len(empty.encode())
-    cargo = load(attention, order, room, neurons=options.neurons)
-    return Page(_html(result, attention, options, cargo, order), tuple(_left_out(cargo, order, options, attention)))
+    empty, room = of_every_head(attention), float("inf")
+    for table in tables(result, carried=attention.norms is not None):
+        if options.size is not None:
+            room = options.size - len(_html(result, attention, options, empty, table, order, ()).encode()) - _NOTES
+        if room >= 0:
+            break
+    cargo = load(empty, attention, order, room, neurons=options.neurons)
+    notes = tuple(_left_out(cargo, table, order, options, attention, room))
+    return Page(_html(result, attention, options, cargo, table, order, notes), notes)
 
 
 def _html(
-    result: Classification, attention: Attention, options: PageOptions, cargo: Cargo, order: Sequence[Head]
+    result: Classification,
+    attention: Attention,
+    options: PageOptions,
+    cargo: Cargo,
+    table: Table,
+    order: Sequence[Head],
+    notes: Sequence[str],
 ) -> str:
     html: str = _template().render(
         title=plain(result.signature.model),
@@ -96,10 +107,12 @@ def _html(
         patterns=_patterns(result),
         threshold=f"{result.threshold:g}",
         notes=[plain(note) for note in result.notes],
-        left_out=_left_out(cargo, order, options, attention),
+        left_out=notes,
+        decimals=table.decimals if table.decimals < DECIMALS else "",
         weight_error=at_most(cargo.weight_error),
         logit_error=at_most(cargo.logit_error) if cargo.neurons else "",
-        data=_json(_facts(result, attention, options, cargo, order)),
+        data=_json(_facts(result, attention, options, cargo, table, order)),
+        table=table.packed,
         thumbnails=cargo.thumbnails,
         carried_thumbnails=cargo.carried_thumbnails,
         masks=cargo.masks,
@@ -110,15 +123,14 @@ def _html(
 
 
 def _facts(
-    result: Classification, attention: Attention, options: PageOptions, cargo: Cargo, order: Sequence[Head]
+    result: Classification,
+    attention: Attention,
+    options: PageOptions,
+    cargo: Cargo,
+    table: Table,
+    order: Sequence[Head],
 ) -> dict[str, Any]:
-    """What the scripts read. Scores are text, as the CSV has them."""
-    by_weight = result if result.carried is None else result.with_norm(False)
-    columns, *rows = _cells(by_weight)
-    others = {"words": _cells(by_weight, without_delimiters=True)}
-    if attention.norms is not None:
-        others["carried"] = _cells(result.with_norm(True))
-    assert all(cells[0] == columns for cells in others.values())
+    """What the scripts read."""
     size = 0 if attention.query is None else attention.query.shape[-1]
     return {
         "grid": result.scores.grid,
@@ -128,9 +140,8 @@ def _facts(
         "related": [[attention.unit.index(unit) for unit in pair] for pair in result.related],  # each is one token
         "rightToLeft": _reads_right_to_left(attention.tokens),
         "patterns": _patterns(result),
-        "columns": columns,
-        "rows": rows,
-        "others": {reading: [row[_NAMES:] for row in cells[1:]] for reading, cells in others.items()},
+        "columns": table.columns,
+        "readings": table.readings,
         "usual": _usual_reading(result, attention),
         "best": head_name(order[0]),
         "side": cargo.side,
@@ -145,12 +156,6 @@ def _facts(
             "whyNone": _why_no_neurons(result, attention, options),
         },
     }
-
-
-def _cells(result: Classification, *, without_delimiters: bool = False) -> list[list[str]]:
-    """The table of `classify --csv`, cell by cell."""
-    frame = result.to_frame(without_delimiters=without_delimiters)
-    return list(csv.reader(io.StringIO(render(frame, "csv").decode(), newline="")))
 
 
 def _patterns(result: Classification) -> list[dict[str, str]]:
@@ -176,12 +181,20 @@ def _sentences(attention: Attention) -> list[tuple[str, list[tuple[str, bool]]]]
     ]
 
 
-def _left_out(cargo: Cargo, order: Sequence[Head], options: PageOptions, attention: Attention) -> list[str]:
+def _left_out(
+    cargo: Cargo, table: Table, order: Sequence[Head], options: PageOptions, attention: Attention, room: float
+) -> list[str]:
     """What was wanted and is not there."""
     lines = []
     limit = f"in {options.size / 1e6:g} MB" if options.size else ""
+    if options.size and room < 0:
+        needed = at_most((options.size - room) / 1e6)
+        lines.append(f"the scores of all heads do not fit {limit}: the page takes {needed} MB")
+    if table.decimals < DECIMALS:
+        lines.append(f"the scores of all heads have {table.decimals} decimals, as many as fit {limit}")
     if len(cargo.weights) < len(order):
-        lines.append(f"the weights of {len(cargo.weights)} of {len(order)} heads fit {limit}: the best of each pattern")
+        which = ": the best of each pattern" if cargo.weights else ""
+        lines.append(f"the weights of {len(cargo.weights)} of {len(order)} heads fit {limit}{which}")
     if options.neurons and attention.query is not None and len(cargo.neurons) < len(cargo.weights):
         lines.append(f"the queries and keys of {len(cargo.neurons)} of {len(order)} heads fit {limit}")
     return lines

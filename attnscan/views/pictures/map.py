@@ -6,16 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.colors import to_rgba
 
+from attnscan.errors import SelectionError
 from attnscan.results.classification import Classification
 from attnscan.results.scores import MIXED
 from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on
 from attnscan.views.pictures.lettering import POINT, SIZE, flowed, shortened, step_of, width_of
-from attnscan.views.pictures.sheet import LINE, MARGIN, Box, Sheet
+from attnscan.views.pictures.sheet import DOT, LINE, LONGEST, MARGIN, MOST_CELLS, Box, Sheet
 
 LARGEST_CELL = 0.3
 _SMALLEST_LETTER = 4.0  # in points
-_GAP = 0.01  # around each cell
+_GAP = 0.01  # around each cell, or a fifth of a cell where that is less
 _SWATCH = 0.11
 _KEY_LINE = 1.15 * LINE
 
@@ -28,16 +30,15 @@ def map_sheet(result: Classification, width: float) -> Sheet:
     result = result.mapped
     layers, heads = result.scores.grid
     left, inner = ruler_width(layers), width - 2 * MARGIN
-    side = min(LARGEST_CELL, (width - left - MARGIN) / heads)
+    side = min(LARGEST_CELL, (width - left - MARGIN) / heads, LONGEST / layers)
+    check_heads_can_be_seen(side, (layers, heads), width)
     grid = Box(max(left, (width - side * heads) / 2), MARGIN + 2 * LINE, side * heads, side * layers)
     labels, parking = _label_key(result, inner), _parking_key(result, lettered=_letter_size(side) is not None)
     below = grid.y + grid.height + 0.07
     between = below + _height_of(labels, inner) + 0.03
     sheet = Sheet(width, between + _height_of(parking, inner) + MARGIN)
     rulers(sheet, grid, (layers, heads))
-    for layer, head in np.ndindex(layers, heads):
-        cell = Box(grid.x + head * side, grid.y + layer * side, side, side)
-        _head(sheet, cell, str(result.content_label[layer, head]), float(result.parking[layer, head]))
+    _heads(sheet, grid, result)
     _draw_key(sheet, labels, below)
     _draw_key(sheet, parking, between)
     return sheet
@@ -67,10 +68,34 @@ def rulers(
         sheet.text(grid.x + grid.width / 2, grid.y + far, "head", align="center")
 
 
+def check_heads_can_be_seen(side: float, grid: tuple[int, int], width: float) -> None:
+    """Raises: SelectionError if what stands for a head, of so many inches, is less than a dot of a printed picture."""
+    if side < DOT:
+        layers, heads = grid
+        raise SelectionError(
+            f"{layers} layers of {heads} heads have no room in a picture {width:g} inches wide",
+            "give a larger --width, or list the heads: attnscan classify --csv",
+        )
+
+
+def _heads(sheet: Sheet, grid: Box, result: Classification) -> None:
+    """Every head's cell; so many that they are no more than dots become one image."""
+    layers, heads = result.scores.grid
+    side, labels, rests = grid.width / heads, result.content_label, result.parking
+    if layers * heads > MOST_CELLS:
+        colors = np.array([[to_rgba(paper_color(str(label))) for label in row] for row in labels])
+        colors[..., 3] = [[opacity(float(each)) for each in row] for row in rests]
+        sheet.image(grid, colors)
+        return
+    for layer, head in np.ndindex(layers, heads):
+        cell = Box(grid.x + head * side, grid.y + layer * side, side, side)
+        _head(sheet, cell, str(labels[layer, head]), float(rests[layer, head]))
+
+
 def _head(sheet: Sheet, cell: Box, label: str, rests: float) -> None:
     """A head's cell: its pattern's letter, small where it parks on delimiters, as on the terminal."""
-    color, seen = paper_color(label), opacity(rests)
-    sheet.box(Box(cell.x + _GAP, cell.y + _GAP, cell.width - 2 * _GAP, cell.height - 2 * _GAP), color, seen)
+    color, seen, gap = paper_color(label), opacity(rests), min(_GAP, cell.width / 5)
+    sheet.box(Box(cell.x + gap, cell.y + gap, cell.width - 2 * gap, cell.height - 2 * gap), color, seen)
     if (size := _letter_size(cell.width)) is not None:
         middle = cell.x + cell.width / 2, cell.y + cell.height / 2
         sheet.text(*middle, mark(label, rests), align="center", size=size, color=readable_on(on_white(color, seen)))

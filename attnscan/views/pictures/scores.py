@@ -13,8 +13,8 @@ from attnscan.results.heads import head_name
 from attnscan.results.scores import FloatArray, ScoreTable
 from attnscan.views.palette import INK, letter, paper_color
 from attnscan.views.pictures.lettering import shortened, step_of, width_of, wrapped
-from attnscan.views.pictures.map import LARGEST_CELL, ruler_width, rulers
-from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, MARGIN, Box, Sheet
+from attnscan.views.pictures.map import LARGEST_CELL, check_heads_can_be_seen, ruler_width, rulers
+from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, LONGEST, MARGIN, Box, Sheet
 
 _GAP = 0.12  # inches between two panels
 _ROOMY = 5.0  # inches, from where four panels stand side by side
@@ -81,12 +81,13 @@ def scores_sheet(result: Classification, width: float, table: ScoreTable, vector
 
     def panels(columns: int) -> _Panels:
         across = (width - left - MARGIN - _GAP * (columns - 1)) / columns
-        size = across, max(layers * min(LARGEST_CELL, across / heads), 1.5 * LINE)
+        size = across, min(max(layers * min(LARGEST_CELL, across / heads), 1.5 * LINE), LONGEST)
         return _Panels(count, columns, left, size, 1.3 * LINE, 2.3 * LINE, _note(result, table, width))
 
     fewest = _fewest_columns(count, width)
     fitting = (each for each in map(panels, range(fewest, count)) if each.height <= 2 * width)
     layout = next(fitting, panels(count))
+    check_heads_can_be_seen(min(layout.size[0] / heads, layout.size[1] / layers), (layers, heads), width)
     sheet = layout.begin(width, cells=count * layers * heads, vector=vector)
     for p in range(count):
         box = layout.box(p)
@@ -110,6 +111,8 @@ def layers_sheet(result: Classification, width: float, table: ScoreTable) -> She
     left = MARGIN + LINE + width_of("0.5") + 0.05
     size = (width - left - MARGIN - _GAP * (columns - 1)) / columns, _PANEL
     layout = _Panels(count, columns, left, size, 3.1 * LINE, 2.3 * LINE, _note(result, table, width))
+    layers, heads = result.scores.grid
+    check_heads_can_be_seen(size[0] / layers, (layers, heads), width)
     sheet = layout.begin(width)
     for p in range(count):
         box = layout.box(p)

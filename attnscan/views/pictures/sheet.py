@@ -35,10 +35,14 @@ MARGIN = 0.04
 LINE = 10.5 * POINT
 """From one line of text to the next."""
 LONGEST = 9.0
-"""No picture is taller: a page's column."""
+"""No picture's content is taller: a page's column."""
+DPI = 300
+DOT = 1 / DPI
+"""The smallest thing that can be seen, in inches."""
+MOST_CELLS = 6000
+"""Drawn one by one; more become images, so that the file stays small."""
 
 _MIDDLE = 0.36  # of the size: how far a capital's middle lies above the baseline
-_MOST_CELLS = 6000  # drawn one by one; more become images, so that the file stays small
 _COLORS = LinearSegmentedColormap.from_list("attnscan", RAMP)
 _SETTINGS: dict[str, Any] = {
     "font.size": SIZE,
@@ -81,7 +85,7 @@ class Sheet:
 
     def __init__(self, width: float, height: float, *, cells: int = 0, vector: bool = True) -> None:
         self.width, self.height = width, height
-        self._as_images, self._vector = cells > _MOST_CELLS, vector
+        self._as_images, self._vector = cells > MOST_CELLS, vector
         self._figure = Figure(figsize=(width, height))
         self._axes = self._figure.add_axes((0, 0, 1, 1))
         self._axes.set_axis_off()
@@ -159,6 +163,11 @@ class Sheet:
         x, y = np.linspace(0, box.width, columns + 1), np.linspace(0, box.height, rows + 1)
         self._axes.pcolormesh(box.x + x, box.y + y, shown, cmap=_COLORS, norm=scale, edgecolors="face", linewidth=0.25)
 
+    def image(self, box: Box, colors: NDArray[np.float64]) -> None:
+        """Cells without borders, each of one colour. Shape: [row, column, 4], red to opacity, each in [0, 1]."""
+        extent = (box.x, box.x + box.width, box.y + box.height, box.y)
+        self._axes.imshow(colors, extent=extent, aspect="auto", interpolation="none")
+
     def scale(self, x: float, y: float, top: float, name: str) -> None:
         """The key to `heat`: its shades from 0 to `top`, and what they stand for; one inch and a text wide."""
         box = Box(x + 0.1, y - 0.05, 0.8, 0.1)
@@ -177,5 +186,5 @@ class Sheet:
             "svg": {"Title": title, "Description": about, "Date": None},
             "pdf": {"Title": title, "Subject": about, "CreationDate": None},
         }
-        self._figure.savefig(file, format=format, dpi=300, metadata=metadata[format])
+        self._figure.savefig(file, format=format, dpi=DPI, metadata=metadata[format])
         return file.getvalue()

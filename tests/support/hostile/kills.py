@@ -15,7 +15,7 @@ import resource
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,10 +50,10 @@ class Scene:
     """A directory with a model and pairs, in which the same command is run again and again, and disturbed."""
 
     def __init__(self, directory: Path, model: Path, count: int) -> None:
-        self.directory = directory
+        self.directory, self.model = directory, model
         self.state, self.table = directory / "scan.state", directory / "heads.csv"
         self.scores = directory / "scores.parquet"
-        pairs = directory / "pairs.csv"
+        self.pairs = pairs = directory / "pairs.csv"
         with pairs.open("w", encoding="utf-8", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(("sentence_a", "sentence_b"))
@@ -70,7 +70,8 @@ class Scene:
 
     def clear(self) -> None:
         """Remove what runs have written."""
-        for path in (self.state, self.table, partial_of(self.table), self.scores, *self.hidden()):
+        results = (self.table, self.scores)
+        for path in (self.state, *results, *map(partial_of, results), *self.hidden()):
             path.unlink(missing_ok=True)
 
     def hidden(self) -> list[Path]:
@@ -84,9 +85,14 @@ class Scene:
         *,
         largest_file: int | None = None,
         clock_goes_back: bool = False,
+        first: Callable[[], None] = lambda: None,
     ) -> Ended:
-        """A run of its own, sent signals so many seconds after its start and after one another."""
-        pid, began = self.start(arguments, largest_file=largest_file, clock_goes_back=clock_goes_back), time.monotonic()
+        """A run of its own, sent signals so many seconds after its start and after one another.
+
+        `first` is what else its process does before.
+        """
+        began = time.monotonic()
+        pid = self.start(arguments, largest_file=largest_file, clock_goes_back=clock_goes_back, first=first)
         for after, number in signals:
             time.sleep(after)
             os.kill(pid, number)  # it is not waited for yet, and so its number is not another's
@@ -96,7 +102,14 @@ class Scene:
         said.unlink(missing_ok=True)
         return Ended(os.waitstatus_to_exitcode(status), stderr, time.monotonic() - began)
 
-    def start(self, arguments: Sequence[str], *, largest_file: int | None = None, clock_goes_back: bool = False) -> int:
+    def start(
+        self,
+        arguments: Sequence[str],
+        *,
+        largest_file: int | None = None,
+        clock_goes_back: bool = False,
+        first: Callable[[], None] = lambda: None,
+    ) -> int:
         """Fork, and run the command there."""
         sys.stdout.flush()
         pid = os.fork()
@@ -117,6 +130,7 @@ class Scene:
         sys.argv = ["attnscan", *arguments]
         code = 70  # a traceback
         try:
+            first()
             main()
         except SystemExit as end:
             code = int(end.code or 0) if isinstance(end.code, int | None) else 70

@@ -6,9 +6,11 @@ import csv
 import html
 import io
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
 from math import floor
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -18,7 +20,7 @@ from pages import Elements, carrying, made_up, without_neurons
 from attnscan.results.classification import Classification
 from attnscan.results.heads import heads_named
 from attnscan.results.tables import render
-from attnscan.views.page.cargo import WEIGHT_STEPS, load, strongest_first
+from attnscan.views.page.cargo import WEIGHT_STEPS, of_every_head, strongest_first
 from attnscan.views.page.page import SIZE, PageOptions, at_most, page
 
 
@@ -161,7 +163,7 @@ class TestCargo:
 
     def test_thumbnails_hold_the_largest_weight_of_each_cell(self) -> None:
         _, attention = made_up(1, 2, 64)
-        cargo = load(attention, [], 1e9, neurons=False)
+        cargo = of_every_head(attention)
         small = Elements(f'<script id="t">{cargo.thumbnails}</script>').bytes_of("t").reshape(1, 2, 32, 32)
         pooled = attention.weights.reshape(1, 2, 32, 2, 32, 2).max((3, 5))
         assert_array_equal(small, np.rint(255 * np.sqrt(pooled)))
@@ -177,9 +179,9 @@ class TestCargo:
 
     def test_thumbnails_of_both_readings_share_the_room(self) -> None:
         _, attention = made_up(24, 16, 40, neurons=2)
-        assert load(attention, [], 1e9, neurons=False).side == 32
+        assert of_every_head(attention).side == 32
         norms = np.ones((24, 16, 40), dtype=np.float32)
-        assert 2 * 24 * 16 * load(replace(attention, norms=norms), [], 1e9, neurons=False).side ** 2 <= 500_000
+        assert 2 * 24 * 16 * of_every_head(replace(attention, norms=norms)).side ** 2 <= 500_000
 
     def test_padding_is_not_shown(self, small: tuple) -> None:
         result, attention = small
@@ -234,3 +236,33 @@ def _by_hand(weights: np.ndarray, norms: np.ndarray) -> list[float]:
     """What a query is given from each key: weight times norm, as a share of its row."""
     products = [float(weight) * float(norm) for weight, norm in zip(weights, norms, strict=True)]
     return [product / (sum(products) or 1) for product in products]
+
+
+class TestThousandsOfHeads:
+    @pytest.fixture(scope="class")
+    def many(self) -> Iterator[Classification]:
+        """How sure its labels are takes long, and is not on the page of so few words."""
+        with mock.patch("attnscan.scan.one_input.stability", lambda *_: None):
+            yield made_up(50, 60, 4)[0]
+
+    @pytest.mark.parametrize(("size", "decimals"), [(SIZE, 6), (248_000, 4), (202_000, 2)])
+    def test_scores_have_as_many_decimals_as_fit(self, many: Classification, size: int, decimals: int) -> None:
+        made = page(many, PageOptions(size=size))
+        assert len(made.html.encode()) <= size
+        facts = Elements(made.html).facts
+        frame = many.to_frame().iloc[:, facts["columns"].index("content_label") + 1 :]
+        for row, expected in zip(facts["rows"], frame.to_numpy(), strict=True):
+            for cell, value in zip(row[-len(expected) :], expected, strict=True):
+                assert cell == ("" if np.isnan(value) else f"{value:.{decimals}f}")
+        said = f"the scores of all heads have {decimals} decimals, as many as fit in {size / 1e6:g} MB"
+        assert (said in made.notes) is (decimals < 6)
+        assert (f"rounded to {decimals} decimals" in made.html) is (decimals < 6)
+        assert all(note in made.html for note in made.notes)
+
+    def test_a_page_that_cannot_be_as_small_says_so(self, many: Classification) -> None:
+        made = page(many, PageOptions(size=100_000))
+        size = len(made.html.encode())
+        assert size > 100_000 and Elements(made.html).carried("weights") == []
+        (told,) = (note for note in made.notes if "the page takes" in note)
+        said = re.fullmatch(r"the scores of all heads do not fit in 0.1 MB: the page takes ([\d.]+) MB", told)
+        assert said is not None and size <= float(said[1]) * 1e6 <= 1.1 * size

@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from io import BytesIO
 
+import numpy as np
 import pytest
-from drawn import texts
+from drawn import random_weights, texts
+from matplotlib.colors import to_rgb
+from matplotlib.image import imread
 
+from attnscan.errors import SelectionError
 from attnscan.results.classification import Classification
 from attnscan.results.scores import MIXED
-from attnscan.views.palette import COLORS, MIXED_COLOR, PARKS, letter
+from attnscan.views.palette import COLORS, MIXED_COLOR, PARKS, letter, on_white, opacity, paper_color
+from attnscan.views.pictures.look import Look
+from attnscan.views.pictures.map import ruler_width
 from attnscan.views.pictures.picture import picture
+from attnscan.views.pictures.sheet import DPI, LINE, MARGIN, MOST_CELLS
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is drawn of how sure labels are, and of thousands of heads that takes long."""
+    monkeypatch.setattr("attnscan.scan.one_input.stability", lambda *_: None)
 
 
 def test_the_map_has_the_letter_and_the_colour_of_every_label(article: Classification) -> None:
@@ -38,3 +52,31 @@ def test_the_map_is_paler_where_a_head_rests_on_delimiters(article: Classificati
         color, rests = COLORS[str(article.content_label[place])], article.parking[place]
         opacities = [float(o) for o in re.findall(rf"fill: {color}; fill-opacity: ([\d.]+)", svg)]
         assert any(opacity == pytest.approx(1 - 0.8 * rests, abs=1e-5) for opacity in opacities)
+
+
+@pytest.mark.usefixtures("quick")
+def test_thousands_of_heads_are_an_image_in_the_same_colours() -> None:
+    layers, heads = 70, 100
+    assert layers * heads > MOST_CELLS
+    result, _ = random_weights(layers, heads, 6)
+    assert len(set(result.content_label.flat)) > 1
+    assert len(picture(result)) < 200_000, "a shape for each head"
+    drawn = imread(BytesIO(picture(result, look=Look("png"))))
+    left = ruler_width(layers)
+    side = (3.3 - left - MARGIN) / heads
+    for place in np.ndindex(layers, heads):
+        x, y = left + (place[1] + 0.5) * side, MARGIN + 2 * LINE + (place[0] + 0.5) * side
+        color = on_white(paper_color(str(result.content_label[place])), opacity(float(result.parking[place])))
+        assert drawn[int(y * DPI), int(x * DPI), :3] == pytest.approx(to_rgb(color), abs=0.01), place
+
+
+@pytest.mark.usefixtures("quick")
+@pytest.mark.parametrize("kind", ["map", "scores", "layers"])
+@pytest.mark.parametrize(("layers", "heads"), [(1, 2000), (3000, 1)])
+def test_heads_that_nobody_could_see_are_refused(layers: int, heads: int, kind: str) -> None:
+    result, _ = random_weights(layers, heads, 4)
+    if (kind, layers) == ("layers", 1):  # one point a layer, however many heads
+        assert picture(result, "layers")
+        return
+    with pytest.raises(SelectionError, match=f"{layers} layers of {heads} heads have no room .* classify --csv"):
+        picture(result, kind)  # type: ignore[arg-type]

@@ -1,5 +1,8 @@
 // What the page holds: the facts as JSON, and packed numbers that are unpacked when they are first needed.
 
+if (!("DecompressionStream" in window))
+  notice("trouble", "This browser cannot unpack what the page carries: it needs one of 2023 or later.");
+
 const facts = JSON.parse(document.getElementById("data").textContent);
 const [LAYERS, HEADS] = facts.grid;
 const LENGTH = facts.tokens.length;
@@ -9,21 +12,24 @@ const column = Object.fromEntries(facts.columns.map((name, index) => [name, inde
 const NAMES = column.head + 1;
 const FIRST_SCORE = column.content_label + 1;
 
+/** The cells of the CSV column by column, and then of each column but the names' in each of the other readings. */
+const cells = JSON.parse(new TextDecoder().decode(await bytesOf("table-bytes")));
+
 /**
  * Every head, layer by layer. `rows` is its line of the CSV in each reading, as `attnscan classify --csv` writes it:
  * by weight, on words alone (--without-delimiters), and by what is carried (--norm).
  */
-const heads = facts.rows.map((row, index) => ({
-  name: `${row[column.layer]}-${row[column.head]}`,
+const heads = cells[column.layer].map((layer, index) => ({
+  name: `${layer}-${cells[column.head][index]}`,
   layer: Math.floor(index / HEADS),
   head: index % HEADS,
   index,
-  rows: {
-    weight: row,
-    ...Object.fromEntries(
-      Object.entries(facts.others).map(([reading, rows]) => [reading, [...row.slice(0, NAMES), ...rows[index]]]),
-    ),
-  },
+  rows: Object.fromEntries(
+    ["weight", ...facts.readings].map((reading, number) => {
+      const before = number * (facts.columns.length - NAMES); // cells of the readings that come first
+      return [reading, facts.columns.map((_, place) => cells[place < NAMES ? place : before + place][index])];
+    }),
+  ),
 }));
 const headNamed = new Map(heads.map((head) => [head.name, head]));
 

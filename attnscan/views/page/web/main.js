@@ -44,8 +44,6 @@ steer(
 const paintBy = segmented("by", (by) => change({ by }));
 find("theme").addEventListener("click", () => change({ theme: theme() === "dark" ? "light" : "dark" }));
 
-if (!("DecompressionStream" in window))
-  notice("trouble", "This browser cannot unpack what the page holds: it needs one of 2023 or later.");
 buildPicker();
 for (const view of Object.values(views)) view.build();
 readAddress();

@@ -1,0 +1,154 @@
+"""Every option of every command at its extremes: a result, or one line; never a traceback or a library's warning.
+
+The options are those of the command line's own parser, so none can be forgotten.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args
+
+import numpy as np
+import typer
+
+from hostile.runs import check, run
+
+NUMBERS = (
+    "0",
+    "-0",
+    "1",
+    "-1",
+    "1.5",
+    str(2**63 - 1),
+    str(2**63),
+    str(10**22),
+    "nan",
+    "inf",
+    "-inf",
+    "1e308",
+    "1e-308",
+)
+TEXTS = (
+    "",
+    " ",
+    "x",
+    "x" * 5000,
+    "a\nb",
+    "\x1b]0;mine\x07",
+    "\u202e",
+    "\ud800",
+    "--",
+    "-",
+    ",",
+    "=1+1",
+    "[bold]",
+    "0-0",
+)
+PLACES = (
+    *TEXTS,
+    "no/such",
+    ".",
+    "/",
+    "/dev/null",
+    "/dev/full",
+    "/dev/stdin/x",
+    "file/x",
+    "~",
+    "x" * 300 + ".csv",
+    "a//b",
+)
+
+
+def prepared(directory: Path, model: Path) -> None:
+    """The files that the commands' lines name, in a directory to run them in."""
+    (directory / "pairs.csv").write_text("sentence_a,sentence_b\nthe cat sat,a cat\na mat,the mat\n")
+    (directory / "file").write_text("a file")
+    (directory / "model").symlink_to(model)
+    weights = np.random.default_rng(0).dirichlet(np.ones(4), (2, 2, 4)).astype("f4")
+    tokens = np.array(["[CLS]", "the", "cat", "[SEP]"])
+    np.savez(directory / "weights.npz", attention=weights, tokens=tokens, segments=np.zeros(4, int))
+
+
+def lines() -> dict[str, list[str]]:
+    """What each command needs, to which an option is added."""
+    model, off = ["--model", "model"], ["--predictive", "off"]
+    one, many = ["the cat sat", *model], ["--pairs", "pairs.csv", *model]
+    return {
+        "classify": [*one, *off],
+        "show": ["0-0", *one],
+        "predictive": one,
+        "report": [*one, *off, "-o", "page.html"],
+        "plot": [*one, *off, "-o", "map.svg"],
+        "explain": ["0-0", *one, *off],
+        "heads": [*many, *off],
+        "ablate": [*many, "--heads", "0-0", "--draws", "2"],
+        "similar": many,
+        "compare": ["model", "model", "--pairs", "pairs.csv"],
+        "patterns": [],
+        "models": ["model"],
+    }
+
+
+def options() -> Iterator[tuple[str, str, tuple[str, ...]]]:
+    """Each command, each of its options as it is typed, or the place of an argument, and the values to try."""
+    for name in lines():
+        module = import_module(f"attnscan.cli.commands.{name}")
+        alone = typer.Typer(add_completion=False)
+        alone.command()(getattr(module, name))
+        for option in typer.main.get_command(alone).params:
+            if option.param_type_name == "argument":
+                yield name, f"argument {option.name}", TEXTS
+            elif getattr(option, "is_flag", False):
+                yield name, option.opts[0], ()
+            else:
+                yield name, max(option.opts, key=len), _values(option)
+
+
+def _values(option: Any) -> tuple[str, ...]:
+    kinds = {annotation := option.type_descriptor.annotation, *get_args(annotation)}
+    if kinds & {int, float}:
+        return (*NUMBERS, "", "x", "١")
+    if Path in kinds or option.name in ("pairs", "model"):
+        return PLACES
+    return (*TEXTS, *NUMBERS)
+
+
+def trials(directory: Path) -> Iterator[tuple[str, Callable[[], bool]]]:
+    """What to run, and what it is: whether it did its work. To be run where `prepared` was.
+
+    Raises, each: AssertionError.
+    """
+    for command, option, values in options():
+        line = lines()[command]
+        for value in values or (None,):
+            if option.startswith("argument "):
+                given = ["--", value] if not line else [value, *line[1:]]
+            else:
+                given = [*_without(line, option), option, *([] if value is None else [value])]
+            yield f"{command} {option} {value!r:.40}", partial(_ran, directory, command, given)
+
+
+def _without(line: list[str], option: str) -> list[str]:
+    """A line without an option and its value: the last one given counts, but some may be repeated."""
+    for name in (option, {"--output": "-o"}.get(option, option)):
+        if name in line:
+            at = line.index(name)
+            return [*line[:at], *line[at + 2 :]]
+    return line
+
+
+def _ran(directory: Path, command: str, given: list[str]) -> bool:
+    before = set(directory.iterdir())
+    with chdir(directory), warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        result = run(command, *given)
+    for path in set(directory.iterdir()) - before:
+        path.unlink()
+    told = [each for each in warned if not issubclass(each.category, DeprecationWarning | ResourceWarning)]
+    assert not told, [str(each.message) for each in told]
+    return check(result)

@@ -1,0 +1,181 @@
+"""Every string of every file that is read, with each kind of thing that a terminal obeys in it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+
+from attnscan.results.signature import hashed
+from hostile.runs import check, run
+from hostile.values import changed
+
+OBEYED = (
+    "\x1b[31m",  # a colour
+    "\x1b[2J",  # an empty screen
+    "\x1b]0;mine\x07",  # a title
+    "\x1b]8;;file:///etc/passwd\x1b\\",  # a link
+    "\x1b]52;c;bWluZQ==\x07",  # the clipboard
+    "\x1bP+q544e\x1b\\",  # a question that the terminal answers
+    "\x1bc",  # a reset
+    "\x9b31m",  # a colour, in one character less
+    "\x9d0;mine\x9c",
+    "\u202e",  # a line that runs backwards
+    "\u2066",
+    "\u200f",
+    "\b\b\b",
+    "\r",
+    "\x7f",
+    "\u2028",
+)
+FORMATS = ("table", "csv", "tsv", "json", "jsonl", "markdown")
+Trial = Callable[[], bool]
+
+
+def trials(model: Path, directory: Path, every: int = 1) -> Iterator[Trial]:
+    """All kinds of files that are read: each string of each, or every so many, with one of `OBEYED` in it.
+
+    Raises, each: AssertionError if what a terminal obeys comes out.
+    """
+    families = (of_pairs, of_every_pairs_scores, of_states, of_weights, of_checkpoints)
+    for family in families:
+        place = directory / family.__name__
+        place.mkdir()
+        yield from islice(family(model, place), 0, None, every)
+
+
+def of_pairs(model: Path, directory: Path) -> Iterator[Trial]:
+    """Names of columns, sentences, and what stands beside them; read whole, skipped where bad, and refused."""
+    for number, nasty in enumerate(OBEYED):
+        rows = [
+            {"sentence_a": f"the {nasty}cat", "sentence_b": f"{nasty}a mat", f"more{nasty}": nasty},
+            {"sentence_a": "the cat", "sentence_b": f"sat{nasty}", f"more{nasty}": f"x{nasty}"},
+            {"sentence_a": "", "sentence_b": nasty, f"more{nasty}": ""},
+        ]
+        for suffix in (".csv", ".tsv", ".jsonl", ".txt", ".parquet"):
+            path = directory / f"{number}{nasty.replace('/', '')}{suffix}"
+            _write_rows(path, rows)
+            for flags in ((), ("--skip-bad",), ("--columns", f"more{nasty}"), ("--columns", f"{nasty},b")):
+                arguments = ("heads", *_scan(model), "--pairs", path, "--format", FORMATS[number % 6], *flags)
+                yield partial(_checked, arguments)
+
+
+def of_every_pairs_scores(model: Path, directory: Path) -> Iterator[Trial]:
+    """What a file of `--per-pair` says of itself."""
+    whole, other = directory / "whole.parquet", directory / "other.parquet"
+    assert _checked(("heads", *_scan(model), "--pairs", _plain_pairs(directory), "--per-pair", whole))
+    table, about = pa.parquet.read_table(whole), json.loads(pa.parquet.read_metadata(whole).metadata[b"attnscan"])
+
+    def read(data: Any, names: list[Any], form: str) -> bool:
+        rename = dict(zip(about["patterns"], names, strict=True))
+        column = pa.array([str(rename[name]) for name in table["pattern"].to_pylist()]).dictionary_encode()
+        own = table.set_column(table.schema.get_field_index("pattern"), "pattern", column)
+        pa.parquet.write_table(own.replace_schema_metadata({"attnscan": json.dumps(data)}), other)
+        return _checked(("heads", "--from", other, "--format", form))
+
+    for number, (place, data) in enumerate(changed(about, _with_each)):
+        names = data["patterns"] if place.startswith("patterns") else about["patterns"]
+        yield partial(read, data, names, FORMATS[number % 6])
+
+
+def of_states(model: Path, directory: Path) -> Iterator[Trial]:
+    """What a state says of the scan that it is of, under a checksum that is right."""
+    state, pairs = directory / "scan.state", _plain_pairs(directory)
+    arguments = ("heads", *_scan(model), "--pairs", pairs, "--state", state)
+    assert _checked(arguments)
+    written = json.loads(state.read_bytes())
+    data = {name: value for name, value in written.items() if name not in ("format", "sha256")}
+    light = {**data, "sums": {"told": None, "ranked": None}}
+
+    def read(other: dict[str, Any]) -> bool:
+        whole = {**other, "sums": data["sums"]}
+        digest = hashed(json.dumps(whole).encode())
+        state.write_text(json.dumps({"format": written["format"], "sha256": digest, **whole}))
+        return _checked(arguments)
+
+    for _, other in changed(light, _with_each):
+        if isinstance(other, dict):
+            yield partial(read, other)
+
+
+def of_weights(_: Path, directory: Path) -> Iterator[Trial]:
+    """The tokens of saved weights."""
+    weights = np.random.default_rng(0).dirichlet(np.ones(5), (2, 2, 5))
+    commands = (("classify",), ("classify", "--all"), ("show", "0-1"), ("show", "0-1", "--token", "1"), ("show", "9-9"))
+    for number, nasty in enumerate(OBEYED):
+        path = directory / f"{number}{nasty.replace('/', '')}.npz"
+        tokens = ["[CLS]", f"the{nasty}", f"{nasty}cat", nasty, "[SEP]"]
+        np.savez(path, attention=weights, tokens=np.array(tokens), segments=np.zeros(5, int))
+        for command in commands:
+            for form in FORMATS:
+                yield partial(_checked, (*command, "--weights", path, "--format", form))
+        yield partial(_checked, ("report", "--weights", path, "-o", "-"))
+
+
+def of_checkpoints(model: Path, directory: Path) -> Iterator[Trial]:
+    """Config and tokenizer; of each string of these one of what there is, in turn."""
+
+    def read(path: Path, content: str, arguments: tuple[object, ...]) -> bool:
+        before = path.read_text()
+        path.write_text(content)
+        try:
+            return _checked(arguments)
+        finally:
+            path.write_text(before)
+
+    own = directory / "model"
+    shutil.copytree(model, own)
+    kept = ("--model", own, "--predictive", "off", "--no-related")
+    for name in ("config.json", "tokenizer_config.json", "tokenizer.json"):
+        data = json.loads((own / name).read_text())
+        for number, (_, other) in enumerate(changed(data, _with_any)):
+            form = FORMATS[number % 6]
+            for arguments in (("models", own), ("classify", "the cat", "a mat", *kept, "--format", form)):
+                yield partial(read, own / name, json.dumps(other), arguments)
+
+
+def _with_each(value: Any) -> list[str]:
+    return [f"{value}{nasty}" for nasty in OBEYED] if isinstance(value, str) else []
+
+
+def _with_any(value: Any) -> list[str]:
+    return [f"{OBEYED[len(value) % len(OBEYED)]}{value}"] if isinstance(value, str) else []
+
+
+def _checked(arguments: tuple[object, ...]) -> bool:
+    return check(run(*arguments))
+
+
+def _scan(model: Path) -> tuple[object, ...]:
+    return ("--model", model, "--predictive", "off", "--no-related", "-p", "next-word")
+
+
+def _plain_pairs(directory: Path) -> Path:
+    path = directory / "pairs.csv"
+    path.write_text("sentence_a,sentence_b\nthe cat sat,a cat\na mat,the mat\n")
+    return path
+
+
+def _write_rows(path: Path, rows: list[dict[str, str]]) -> None:
+    if path.suffix == ".parquet":
+        table = pa.Table.from_pylist(rows)
+        pa.parquet.write_table(table.replace_schema_metadata({rows[1]["sentence_b"]: rows[1]["sentence_b"]}), path)
+        return
+    with path.open("w", encoding="utf-8", newline="") as file:
+        if path.suffix == ".jsonl":
+            file.writelines(json.dumps(row) + "\n" for row in rows)
+        elif path.suffix == ".txt":
+            file.writelines(f"{row['sentence_b']}\n" for row in rows)
+        else:
+            writer = csv.DictWriter(file, list(rows[0]), delimiter="," if path.suffix == ".csv" else "\t")
+            writer.writeheader()
+            writer.writerows(rows)
