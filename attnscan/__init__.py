@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
-    from attnscan.results.classification import Classification, Stability
+    from attnscan.results.classification import Carried, Classification, Stability
     from attnscan.results.comparison import Comparison
     from attnscan.results.dependencies import Dependencies
     from attnscan.results.explanation import Explanations
@@ -38,6 +38,7 @@ __all__ = [
     "Ablation",
     "Attention",
     "AttnscanError",
+    "Carried",
     "Classification",
     "ClusterOptions",
     "Comparison",
@@ -79,7 +80,7 @@ _HOMES = {
     "inputs.batch": ("EncodedBatch", "EncodedInput"),
     "results.ablation": ("Ablation",),
     "results.attention": ("Attention",),
-    "results.classification": ("Classification", "Stability"),
+    "results.classification": ("Carried", "Classification", "Stability"),
     "results.comparison": ("Comparison",),
     "results.dependencies": ("Dependencies",),
     "results.explanation": ("Explanations",),
