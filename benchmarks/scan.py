@@ -5,8 +5,8 @@
 A model of BERT base's shape (random weights: time does not depend on them), every pattern but `predictive`,
 8,192 tokens in batches as attnscan makes them for that shape. The sdpa forward runs the whole encoder over the same
 batches, on as many cores as torch takes, and computes nothing from it; the loop is what a user writes today: one pair
-at a time, `output_attentions=True`, numpy. A scan of what heads carry is held against one of weights. Rivals run in turn in one process; the ratios are medians over neighbouring
-runs.
+at a time, `output_attentions=True`, numpy. A scan of what heads carry is held against one of weights. Rivals run in
+turn in one process; the ratios are medians over neighbouring runs.
 """
 
 from __future__ import annotations
