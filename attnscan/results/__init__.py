@@ -6,6 +6,7 @@ scores.py          every head's score on every pattern, and labels by them
 signature.py       where a result comes from
 classification.py  one input: every head's scores and labels
 ranking.py         many pairs: heads ranked
+profile.py         what a head does in full, as a sum of simple parts
 dependencies.py    which words help to predict which
 attention.py       one input's weights, queries and keys
 head_weights.py    some heads' weights, cut to some tokens

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from attnscan.results.heads import Head
 from attnscan.results.intervals import half_width
+from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.signature import Signature
 
@@ -27,6 +28,8 @@ class Ranking:
     signature: Signature
     ranked_by: Scores | None = None
     """What heads are ranked by, where that is not `scores`: scores by the other half of the pairs."""
+    profile: Profile | None = None
+    """What every head does in full, if that was asked for."""
     html: Callable[[Ranking], str] | None = field(default=None, repr=False, compare=False)
     """Writes what a notebook shows of it."""
 

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
 from operator import add
-from typing import Any
+from typing import Any, TypeVar
 
 from attnscan.errors import InputError
-from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.dependencies import Help
+from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
+from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.seen import Seen, half, no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream
 from attnscan.scoring.predictive import Report
+from attnscan.scoring.profile import Profiler, profiled
+from attnscan.scoring.profile_sums import ProfileSums
 from attnscan.scoring.sums import ScoreSums
+
+Sums = TypeVar("Sums", ScoreSums, ProfileSums)
 
 
 @dataclass(frozen=True)
@@ -33,25 +39,31 @@ class ScanSums:
     told: ScoreSums | None = None
     ranked: ScoreSums | None = None
     """None unless options say `split`."""
+    profile: ProfileSums | None = None
+    """None unless options say `profile`."""
 
     def __add__(self, other: ScanSums) -> ScanSums:
-        return ScanSums(_added(self.told, other.told), _added(self.ranked, other.ranked))
+        return ScanSums(*(_added(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
 
     @property
     def any(self) -> ScoreSums | None:
         """Either of the two; None if nothing has been summed."""
         return self.told or self.ranked
 
-    def ranking(self, signature: Signature, *, split: bool) -> Ranking:
+    def ranking(self, signature: Signature, options: ScanOptions) -> Ranking:
         """Every head ranked.
 
         Raises: InputError if there was no pair, or with `split` none in one of the halves.
         """
         if self.any is None:
             raise no_pair("to score")
-        if self.told is None or (split and self.ranked is None):
+        if self.told is None or (options.split and self.ranked is None):
             raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
-        return Ranking(self.told.finish(), signature, self.ranked.finish() if self.ranked else None)
+        profile = None
+        if self.profile is not None:
+            parts = profiled(options.patterns, predictive=signature.predictive != "off")
+            profile = Profile(parts, self.profile.finish(), signature)
+        return Ranking(self.told.finish(), signature, self.ranked.finish() if self.ranked else None, profile)
 
 
 @dataclass(frozen=True)
@@ -74,9 +86,9 @@ class ScanState:
         Raises: InputError if nothing has, or with `split` nothing in one of the halves.
         """
         sums, seen = self.sums, self.seen
-        if predictive and scanner.measure is not None and seen.sample:
+        if predictive and scanner.measure is not None and seen.sample and not scanner.options.profile:
             sums += predictive_sums(scanner, seen.sample, report, on_pairs)
-        return sums.ranking(scanner.signature(seen, fingerprint=True), split=scanner.options.split)
+        return sums.ranking(scanner.signature(seen, fingerprint=True), scanner.options)
 
 
 def scan(
@@ -118,6 +130,8 @@ def _scored(
 
 def _summed(scanner: Scanner, inputs: Sequence[EncodedInput], **how: Any) -> ScanSums:
     """The sums of some inputs, scored as `how` says, each half by itself if heads are ranked by one of them."""
+    if scanner.options.profile:
+        return _profiled(scanner, inputs, **how)
     if not scanner.options.split:
         return ScanSums(scanner.score(inputs, products=True, **how))
     halves: tuple[list[EncodedInput], list[EncodedInput]] = [], []
@@ -125,6 +139,18 @@ def _summed(scanner: Scanner, inputs: Sequence[EncodedInput], **how: Any) -> Sca
         halves[half(Pair(*one.sentences), scanner.options.seed)].append(one)
     ranked, told = (scanner.score(own, products=True, **how) if own else None for own in halves)
     return ScanSums(told, ranked)
+
+
+def _profiled(scanner: Scanner, inputs: Sequence[EncodedInput], **how: Any) -> ScanSums:
+    """The sums of some inputs, those for profiles among them, each asked for `predictive` if that is wanted."""
+    helps, profilers = list(scanner.helps(inputs)), list[Profiler]()
+
+    def profiler(batch: EncodedBatch) -> Profiler:
+        profilers.append(Profiler(batch, scanner.options.patterns, helps))
+        return profilers[0]
+
+    told = scanner.score(inputs, helps, products=True, also=profiler, **how)
+    return ScanSums(told, profile=profilers[0].sums())
 
 
 def predictive_sums(
@@ -148,5 +174,5 @@ def predictive_sums(
     return reduce(add, (_summed(scanner, [one], helps=[own], **how) for one, own in asked), ScanSums())
 
 
-def _added(one: ScoreSums | None, other: ScoreSums | None) -> ScoreSums | None:
+def _added(one: Sums | None, other: Sums | None) -> Sums | None:
     return one + other if one is not None and other is not None else one or other

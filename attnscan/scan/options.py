@@ -49,6 +49,8 @@ class ScanOptions:
     """Of many inputs, how many are asked for `predictive`: a sample drawn with `seed`."""
     seed: int = 0
     """For everything that is drawn at random."""
+    profile: bool = False
+    """Whether every head's profile is fitted, too. With `predictive`, all pairs are asked for it, not a sample."""
     split: bool = False
     """Of many pairs: rank heads by one half of them, drawn with `seed`, and score them by the other."""
     patterns: tuple[Pattern, ...] = PATTERNS

@@ -162,24 +162,26 @@ class Scanner:
         self,
         inputs: Sequence[EncodedInput],
         helps: Sequence[Help] = (),
-        also: Consumer | None = None,
+        also: Callable[[EncodedBatch], Consumer] | None = None,
         on_pairs: OnPairs | None = None,
         only: Sequence[str] | None = None,
         products: bool = False,
     ) -> ScoreSums:
         """Run one batch and score every head on it; on `predictive` too, given each input's help.
 
-        `also` is shown every block of attention as well, and `on_pairs` each pair's own sums.
+        What `also` makes of the batch is shown every block of attention as well; `on_pairs` is given each pair's own
+        sums.
         With `only`, the patterns named count alone, and the sums add nothing to the others.
         With `products`, the sums tell how the scores of every two heads vary together.
         """
         batch = self.collate(inputs)
         scorer = Scorer(Targets(batch, self.options.patterns, helps, only))
+        other = None if also is None else also(batch)
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)
-            if also is not None:
-                also(block)
+            if other is not None:
+                other(block)
 
         self.run(batch.model_inputs, consume)
         if on_pairs is not None:

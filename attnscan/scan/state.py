@@ -28,11 +28,13 @@ from attnscan.results.terms import Scored
 from attnscan.scan.local import ScanState, ScanSums
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
+from attnscan.scoring.profile import profiled
+from attnscan.scoring.profile_sums import ProfileSums
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
-_FORMAT = 5
+_FORMAT = 6
 _OF_MODEL = {"weights": "weights differ", "config": "config differs", "tokenizer": "tokenizer differs"}
-_SUMS = tuple(f.name for f in fields(ScanSums))
+_SCORES = ("told", "ranked")
 _OF_ROWS = ("entropy", "words")
 _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 67 MiB, nearly all for the products of heads; split, twice that
 
@@ -43,7 +45,8 @@ def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
     data = {
         "fingerprint": _fingerprint(scanner),
         "seen": {**asdict(state.seen), "sample": sample},
-        "sums": {name: _dumped(getattr(state.sums, name)) for name in _SUMS},
+        "sums": {name: _dumped(getattr(state.sums, name)) for name in _SCORES},
+        "profile": None if state.sums.profile is None else [_text(each) for each in state.sums.profile.fields],
     }
     write_file(path, json.dumps({"format": _FORMAT, "sha256": _hash(data), **data}).encode())
 
@@ -64,7 +67,8 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
             raise ValueError("changed since it was written")
         _check_fingerprint(path, data["fingerprint"], _fingerprint(scanner))
         scored = tuple(pattern.scored for pattern in scanner.options.patterns)
-        sums = ScanSums(**{name: _loaded(data["sums"][name], scored, grid) for name in _SUMS})
+        told, ranked = (_loaded(data["sums"][name], scored, grid) for name in _SCORES)
+        sums = ScanSums(told, ranked, _loaded_profile(data["profile"], scanner, grid))
         state = ScanState(_seen(**data["seen"]), sums)
     except StateError:
         raise
@@ -84,7 +88,7 @@ def _fingerprint(scanner: Scanner) -> dict[str, Any]:
     options, signature = scanner.options, asdict(scanner.signature(Seen()))
     about = {name: signature[name] for name in ("attnscan", "dtype", "unit", "pattern_set")}
     about |= asdict(scanner.loaded.fingerprint)
-    for name in ("norm", "related", "on_long", "predictive_pairs", "predictive_words", "seed", "split"):
+    for name in ("norm", "related", "on_long", "predictive_pairs", "predictive_words", "seed", "split", "profile"):
         about[name] = getattr(options, name)
     return {**about, "predictive": scanner.measure, "patterns": [pattern.id for pattern in options.patterns]}
 
@@ -134,6 +138,14 @@ def _loaded(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: tu
         products = {kind: HeadProducts(**_arrays(data["products"][kind], HeadProducts, of_heads)) for kind in KINDS}
     of_rows = {name: _array(data[name], grid) for name in _OF_ROWS}
     return ScoreSums(scored, every_key, words_only, **of_rows, products=products)
+
+
+def _loaded_profile(data: list[str] | None, scanner: Scanner, grid: tuple[int, int]) -> ProfileSums | None:
+    if data is None:
+        return None
+    parts = profiled(scanner.options.patterns, predictive=scanner.measure is not None)
+    like = ProfileSums.zero(*grid, len(parts)).fields
+    return ProfileSums(*(_array(text, each.shape) for text, each in zip(data, like, strict=True)))
 
 
 def _arrays(data: Mapping[str, Any], kind: Any, shape: tuple[int, ...]) -> dict[str, FloatArray]:

@@ -12,6 +12,7 @@ from torch import Tensor
 from attnscan.model.running import not_finite
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import FloatArray
+from attnscan.scoring.merging import Merge
 from attnscan.scoring.readout import Columns, Readout, exact
 from attnscan.scoring.sums import KINDS, ScoreSums
 from attnscan.scoring.targets import Targets
@@ -44,7 +45,7 @@ class Scorer:
         self._targets, self._by_query = targets, by_query
         self._columns = Columns.of(targets.scored)
         self._words = batch.word.float()
-        self._merge = None if batch.unit is None else _Merge(batch.unit)
+        self._merge = None if batch.unit is None else Merge(batch.unit)
         self._parts: dict[tuple[int, int, int, int], _Part] = {}
         self._grid = (0, 0)
 
@@ -174,25 +175,3 @@ def _row_entropy(weights: Tensor, logits: Tensor | None) -> Tensor:
     # Logarithms of all weights cost more than the softmax. One a row is enough: log w = log w_max - (l_max - l).
     below = logits.amax(-1, keepdim=True) - logits
     return (below.mul_(weights).sum(-1) - weights.amax(-1).log()).clip(0)
-
-
-class _Merge:
-    """Merges the pieces of words: attention to a word is the sum over its pieces, from it the mean."""
-
-    def __init__(self, unit: Tensor) -> None:
-        self._unit = unit
-        self._made: dict[int, tuple[Tensor, Tensor]] = {}
-
-    def __call__(self, number: int, weights: Tensor, logits: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
-        """Merge the weights of one input, by its number in the batch; nothing is done where every token is a word.
-
-        Shape: [1, head, token, token] -> [1, head, unit, unit], and the logits, which no merged weights have.
-        """
-        if number not in self._made:
-            unit = self._unit[number, : weights.shape[-1]]
-            into = (unit[:, None] == torch.arange(int(unit.max()) + 1, device=unit.device)).float()  # [token, unit]
-            self._made[number] = (into, (into / into.sum(0).clip(1)).T)
-        into, mean = self._made[number]
-        if len(mean) == len(into):
-            return weights, logits
-        return mean @ weights @ into, None

@@ -52,7 +52,7 @@ def examine(options: ScanOptions, source: Source) -> Checkpoint:
 
 def _attention(scanner: Scanner, encoded: EncodedInput) -> Attention:
     keeper = AttentionKeeper()
-    scanner.score([encoded], also=keeper)
+    scanner.score([encoded], also=lambda _: keeper)
     return keeper.attention(encoded)
 
 

@@ -39,7 +39,7 @@ def similar(
         """The scores of some inputs; of each, how many queries were drawn and the heads' divergences over them."""
         drawn = [queries_of(one, queries, own.options.seed) for one in inputs]
         keeper = RowKeeper(drawn, [len(one.tokens) for one in inputs])
-        scores = own.score(inputs, also=keeper)
+        scores = own.score(inputs, also=lambda _: keeper)
         return scores, [(len(each), divergences(rows).numpy()) for each, rows in zip(drawn, keeper.rows(), strict=True)]
 
     with closing(stream.worked(look)) as looked:

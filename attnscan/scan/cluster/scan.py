@@ -67,7 +67,7 @@ def scan_on_ray(
             cluster.worker_cpus,
             per_pair is not None,
         )
-        totals = Totals(options.predictive_pairs, options.split)
+        totals = Totals(options)
         with _told(say, share.workers, "pairs", lambda: totals.state.seen.read):
             for found in _scored(plan, share, directory):
                 totals.add(found)

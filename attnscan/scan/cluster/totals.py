@@ -9,6 +9,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.scan.cluster.blocks import Bad, Block
 from attnscan.scan.local import ScanState, ScanSums
+from attnscan.scan.options import ScanOptions
 from attnscan.scan.seen import Seen, no_pair
 
 DIGESTS = 1 << 256
@@ -48,10 +49,7 @@ class Asked:
 class Totals:
     """Blocks and answers added, each once."""
 
-    sample: int
-    """How many pairs are drawn for `predictive`."""
-    split: bool = False
-    """Whether heads are ranked by one half of the pairs, and scored by the other."""
+    options: ScanOptions
     state: ScanState = field(default_factory=ScanState)
     bad: Bad = field(default_factory=Bad)
     signature: Signature | None = None
@@ -74,7 +72,7 @@ class Totals:
         self._arrived.add((block.file, block.number))
         if block.last:
             self._ends[block.file] = block.number
-        self.state = merged(self.state, found.state, self.sample)
+        self.state = merged(self.state, found.state, self.options.predictive_pairs)
         self.bad += found.bad
         if found.signature is not None:
             self.signature = _same(self.signature or found.signature, found.signature)
@@ -103,7 +101,8 @@ class Totals:
 
     def asks(self) -> bool:
         """Whether `predictive` has yet to be measured on the sample."""
-        return self.signature is not None and self.signature.predictive != "off"
+        asked = self.signature is not None and self.signature.predictive != "off"
+        return asked and not self.options.profile
 
     def ranking(self) -> Ranking:
         """The ranking by all that was added.
@@ -117,7 +116,7 @@ class Totals:
                 raise EngineError("the cluster lost pairs that predictive was asked of", "run it again")
             for number in sorted(self._answers):
                 sums += self._answers[number]
-        return sums.ranking(replace(self.signature, **seen.signature_fields), split=self.split)
+        return sums.ranking(replace(self.signature, **seen.signature_fields), self.options)
 
 
 def _same(one: Signature, other: Signature) -> Signature:

@@ -146,7 +146,7 @@ def blocks_of(plan: Plan, file: int) -> Iterator[Block]:
 
 def added(plan: Plan, blocks: list[Block]) -> Totals:
     """Blocks as one worker here scores them."""
-    worker, totals = Worker(plan), Totals(plan.options.predictive_pairs, plan.options.split)
+    worker, totals = Worker(plan), Totals(plan.options)
     for block in blocks:
         totals.add(worker.score(block, []))
     return totals
@@ -276,9 +276,9 @@ def test_errors_travel_as_they_are(toy: str, files: list[str], tmp_path: Path) -
     for error in (PairsError("a", "b"), TooLongError("c", "d"), DeviceError("e")):
         block = pickle.loads(pickle.dumps(Found(Block(0, 0, error=error)))).block
         with pytest.raises(type(error), match=str(error)):
-            Totals(16).add(Found(block))
+            Totals(ScanOptions()).add(Found(block))
         with pytest.raises(type(error), match=str(error)):
-            Totals(16).add_answer(Asked(0, error=error))
+            Totals(ScanOptions()).add_answer(Asked(0, error=error))
     path = tmp_path / "long.txt"
     path.write_text("the cat\n" + "cat " * 60)
     for plan, where in (

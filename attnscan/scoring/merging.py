@@ -1,0 +1,28 @@
+"""Weights of tokens made weights of words."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+class Merge:
+    """Merges the pieces of words: attention to a word is the sum over its pieces, from it the mean."""
+
+    def __init__(self, unit: Tensor) -> None:
+        self._unit = unit
+        self._made: dict[int, tuple[Tensor, Tensor]] = {}
+
+    def __call__(self, number: int, weights: Tensor, logits: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """Merge the weights of one input, by its number in the batch; nothing is done where every token is a word.
+
+        Shape: [1, head, token, token] -> [1, head, unit, unit], and the logits, which no merged weights have.
+        """
+        if number not in self._made:
+            unit = self._unit[number, : weights.shape[-1]]
+            into = (unit[:, None] == torch.arange(int(unit.max()) + 1, device=unit.device)).float()  # [token, unit]
+            self._made[number] = (into, (into / into.sum(0).clip(1)).T)
+        into, mean = self._made[number]
+        if len(mean) == len(into):
+            return weights, logits
+        return mean @ weights @ into, None

@@ -1,0 +1,103 @@
+"""A consumer of attention that sums what profiles are fitted from: heads' weights, and the parts they may be of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from attnscan.inputs.batch import EncodedBatch
+from attnscan.inputs.pairs import Pair
+from attnscan.model.running import not_finite
+from attnscan.model.tap import AttentionBlock
+from attnscan.results.dependencies import Help
+from attnscan.results.profile import parts_of
+from attnscan.scoring.merging import Merge
+from attnscan.scoring.parts import Parts
+from attnscan.scoring.patterns import PATTERNS, Pattern
+from attnscan.scoring.profile_sums import ProfileSums, block_of
+from attnscan.scoring.readout import exact
+from attnscan.scoring.targets import Targets
+
+
+def profiled(patterns: Sequence[Pattern], *, predictive: bool) -> tuple[str, ...]:
+    """The parts of a profile: ours, and the patterns of one's own."""
+    return parts_of([pattern.id for pattern in _others(patterns, predictive=predictive)])
+
+
+def _others(patterns: Sequence[Pattern], *, predictive: bool) -> list[Pattern]:
+    """The patterns that are parts by their targets: `predictive` if it was asked for, and those of one's own."""
+    return [each for each in patterns if each not in PATTERNS or (each.target is None and predictive)]
+
+
+class Profiler:
+    """A consumer of attention blocks that sums one batch for profiles."""
+
+    def __init__(self, batch: EncodedBatch, patterns: Sequence[Pattern], helps: Sequence[Help] = ()) -> None:
+        """With `helps`, those of every input, the words that help to predict are a part."""
+        others = _others(patterns, predictive=bool(helps))
+        self._batch, self._targets = batch, Targets(batch, others, helps)
+        self._parts = parts_of([pattern.id for pattern in others])
+        self._merge = None if batch.unit is None else Merge(batch.unit)
+        self._laid_out: dict[tuple[int, int, int, int], tuple[Tensor, Parts]] = {}
+        self._grid = (0, 0)
+
+    def _start(self, grid: tuple[int, int]) -> None:
+        """Make room for every layer and head."""
+        self._grid, parts, word = grid, len(self._parts), self._batch.word
+        inputs, layers = len(self._batch), grid[0]
+
+        def zeros(*shape: int) -> Tensor:
+            return torch.zeros(inputs, *shape, dtype=exact(word.device), device=word.device)
+
+        self._gram, self._mass = zeros(layers, parts, parts), zeros(layers, parts)
+        self._on_part, self._squares = zeros(*grid, parts), zeros(*grid)
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block; a block that comes again replaces what it said before."""
+        if block.grid != self._grid:
+            self._start(block.grid)
+        start, stop, _ = block.inputs.indices(len(self._batch))
+        if self._merge is None:
+            self._take(block, slice(start, stop), block.weights)
+            return
+        for row, number in enumerate(range(start, stop)):  # words are of any number, whatever that of tokens
+            self._take(block, slice(number, number + 1), self._merge(number, block.weights[row, None])[0])
+
+    def _take(self, block: AttentionBlock, inputs: slice, weights: Tensor) -> None:
+        """Sum some inputs of one length."""
+        parts = self._of(block.visible, inputs, weights.shape[-1])
+        place = (inputs, block.layer, block.heads)
+        self._on_part[place] = parts.read(weights)
+        lengths = torch.linalg.vector_norm(weights, dim=-1) * parts.word[:, None]
+        self._squares[place] = lengths.to(self._squares).square().sum(-1)
+        self._gram[inputs, block.layer], self._mass[inputs, block.layer] = parts.gram, parts.mass
+
+    def _of(self, visible: Tensor, inputs: slice, length: int) -> Parts:
+        """The parts of some inputs, laid out once for all layers that have a mask."""
+        key = (inputs.start, inputs.stop, length, id(visible))
+        if key not in self._laid_out:
+            batch = self._batch.under(visible[: len(self._batch)])
+            others = {target.id: target.matrix for target in self._targets.under(visible)}
+            self._laid_out[key] = visible, Parts(batch, inputs, length, others)  # kept, so that its id stays its own
+        return self._laid_out[key][1]
+
+    def sums(self) -> ProfileSums:
+        """The batch's sums, once every block has come.
+
+        Raises: CaptureError if the model's attention is not finite.
+        """
+        gram, mass, on_part, squares = (
+            each.cpu().numpy().astype(np.float64) for each in (self._gram, self._mass, self._on_part, self._squares)
+        )
+        if not np.isfinite(squares).all():
+            raise not_finite("the attention weights")
+        words = self._batch.word.sum(1).cpu().numpy().astype(np.float64)
+        blocks = [block_of(Pair(*one.sentences)) if one.sentences else 0 for one in self._batch.inputs]
+        sums = ProfileSums.zero(*self._grid, len(self._parts))
+        for block, *own in zip(blocks, gram, on_part, mass, squares, words, strict=True):
+            for total, added in zip(sums.fields, own, strict=True):
+                total[block] += added
+        return sums
