@@ -7,5 +7,6 @@ completion.py   what Tab offers
 messages.py     standard error: lines, bars, errors, Ctrl-C
 destination.py  format and place of a result
 session.py      pairs read, a model opened, and what the user is told of them
+scanning.py     scans of many pairs, with a state, a bar and Ctrl-C
 commands/       one module a command, from parsing to writing
 """

@@ -20,6 +20,8 @@ from attnscan.safe_text import plain
 COMMANDS = {
     "classify": "Say what every head does on one input. That is one sentence, or a pair.",
     "heads": "Rank heads for patterns over many pairs. Without --pairs, over those that come along.",
+    "profile": "Say what every head does in full, as a sum of simple parts. By one input, by --pairs, or by the pairs"
+    " that come along.",
     "show": "Show the weights of one head, or of several, on one input.",
     "explain": "Explain how heads make their patterns. By one input, by --pairs, or by the pairs that come along."
     " Neurons are measured in the model's own basis and in 8 rotated ones, which change no weight. Positions are"

@@ -70,6 +70,24 @@ def _is_no_file(path: str) -> bool:
     return os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113 (of Path, some raise)
 
 
+class OnePair(Passes):
+    """A sentence or a pair from the command line, in place of files."""
+
+    def __init__(self, a: str, b: str | None) -> None:
+        super().__init__(PairFiles())
+        self._sentences = a, b
+
+    def read(self, *, labelled: bool = False) -> Iterator[Record]:  # noqa: ARG002 (it has no label)
+        """It alone."""
+        from attnscan.inputs.pairs import Pair, Record
+
+        return iter([Record(Pair(*self._sentences), "the input")])
+
+    def how_many(self) -> int | None:
+        """One."""
+        return 1
+
+
 def chosen(options: ScanOptions) -> Source:
     """The model that was asked for, before torch is imported: a wrong name is answered at once."""
     source = sources.choose(options.model)

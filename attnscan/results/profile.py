@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -30,6 +30,66 @@ def parts_of(others: Sequence[str] = ()) -> tuple[str, ...]:
     distances = (f"offset{offset:+}" for offset in OFFSETS)
     kinds = ("start", "middle", "end", "punctuation", "own-sentence", "other-sentence")
     return (*distances, "identical", "cross-sentence", *others, *kinds)
+
+
+FAMILIES = (
+    *("before", "itself", "after", "identical"),
+    *("special", "punctuation", "own sentence", "other sentence", "others"),
+)
+"""Kinds of parts, under which a summary adds them up."""
+_FAMILY_OF = {
+    "offset+0": "itself",
+    "identical": "identical",
+    "cross-sentence": "identical",
+    **dict.fromkeys(("start", "middle", "end"), "special"),
+    "punctuation": "punctuation",
+    "own-sentence": "own sentence",
+    "other-sentence": "other sentence",
+}
+_COUNTED = ("", "", "two", "three", "four", "five", "six", "seven", "eight")
+
+
+def family_of(part: str) -> str:
+    """Which of the `FAMILIES` a part is of.
+
+    >>> family_of("offset-3"), family_of("end"), family_of("subject-verb")
+    ('before', 'special', 'others')
+    """
+    if (offset := offset_of(part)) is not None and offset != 0:
+        return "before" if offset < 0 else "after"
+    return _FAMILY_OF.get(part, "others")
+
+
+def offset_of(part: str) -> int | None:
+    """The distance that a part is; None if it is none.
+
+    >>> offset_of("offset-3"), offset_of("start")
+    (-3, None)
+    """
+    digits = part.removeprefix("offset")
+    return int(digits) if digits != part and digits[1:].isdigit() else None
+
+
+def in_words(part: str) -> str:
+    """A part as one says it.
+
+    >>> in_words("offset-1"), in_words("offset+2"), in_words("offset+0"), in_words("own-sentence")
+    ('previous', 'two ahead', 'itself', 'own sentence')
+    """
+    if (offset := offset_of(part)) is None:
+        return part.replace("-sentence", " sentence") if part in _FAMILY_OF else part
+    if abs(offset) < 2:
+        return ("itself", "next", "previous")[offset]
+    return f"{_COUNTED[abs(offset)]} {'ahead' if offset > 0 else 'back'}"
+
+
+def _run_in_words(side: int, near: int, far: int) -> str:
+    """Distances of one side together, from the nearest to the farthest."""
+    if near == far:
+        return in_words(f"offset{side * near:+}")
+    if near == 1:
+        return f"{'next' if side > 0 else 'previous'} {_COUNTED[far]}"
+    return f"{near} to {far} {'ahead' if side > 0 else 'back'}"
 
 
 @dataclass(frozen=True)
@@ -64,35 +124,61 @@ class Profile:
         layers, heads = self.fit.explained.shape
         return layers, heads
 
-    def strongest(self, head: Head) -> Iterator[tuple[str, float]]:
-        """A head's parts with their shares, largest first, those without any left out."""
-        share = np.nan_to_num(self.fit.share[head])
-        for part in np.argsort(-share, kind="stable"):
-            if share[part] > 0:
-                yield self.parts[part], float(share[part])
+    @property
+    def heads(self) -> list[Head]:
+        """All heads, layer by layer."""
+        layers, width = self.grid
+        return [divmod(flat, width) for flat in range(layers * width)]
 
-    def to_frame(self, heads: Sequence[Head] | None = None) -> pd.DataFrame:
+    def strongest(self, head: Head) -> list[tuple[str, float]]:
+        """A head's parts in words with their shares, largest first, those without any left out.
+
+        Neighbouring distances of one side are one entry where none has less than half of the largest one's share.
+        """
+        share = dict(zip(self.parts, np.nan_to_num(self.fit.share[head]).tolist(), strict=True))
+        entries = [
+            (in_words(part), value) for part, value in share.items() if family_of(part) not in ("before", "after")
+        ]
+        for side in (-1, 1):
+            entries += _merged({d: share[f"offset{side * d:+}"] for d in range(1, FARTHEST + 1)}, side)
+        return sorted(((name, value) for name, value in entries if value > 0), key=lambda entry: -entry[1])
+
+    def by_family(self) -> FloatArray:
+        """What each layer's heads spend on each of the `FAMILIES`, on average. Shape: [layer, family]."""
+        share = np.nan_to_num(self.fit.share).mean(1)
+        of = [family_of(part) for part in self.parts]
+        return np.stack([share[:, [each == family for each in of]].sum(-1) for family in FAMILIES], -1)
+
+    def to_frame(self, heads: Sequence[Head] | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each part of each head, of all heads or of some: its share, the share's error, what is explained.
 
-        A part that no word of the layer had is left out.
+        With `top`, so many parts of each head, largest first. A part that no word of the layer had is left out.
         """
         import pandas as pd
 
-        layers, width = self.grid
-        places = [divmod(flat, width) for flat in range(layers * width)] if heads is None else heads
-        rows = [
-            (
-                self.signature.model,
-                *head,
-                part,
-                self.fit.share[*head, p],
-                self.fit.se[*head, p],
-                self.fit.explained[head],
-            )
-            for head in places
-            for p, part in enumerate(self.parts)
-            if self.fit.existing[head[0], p] > 0
-        ]
+        rows = []
+        for head in self.heads if heads is None else heads:
+            there = np.flatnonzero(self.fit.existing[head[0]] > 0)
+            if top is not None:
+                there = there[np.argsort(-self.fit.share[head][there], kind="stable")][:top]
+            about, explained = (self.signature.model, *head), self.fit.explained[head]
+            rows += [(*about, self.parts[p], self.fit.share[head][p], self.fit.se[head][p], explained) for p in there]
         frame = pd.DataFrame(rows, columns=["model", "layer", "head", "part", "share", "se", "explained"])
         frame.attrs = {"signature": asdict(self.signature)}
         return frame
+
+
+def _merged(shares: dict[int, float], side: int) -> list[tuple[str, float]]:
+    """The distances of one side, each with those beside it that have at least half as much; from the largest on."""
+    entries, left = [], set(shares)
+    while left:
+        most = max(left, key=lambda distance: (shares[distance], -distance))
+        near = far = most
+        while near - 1 in left and shares[near - 1] >= shares[most] / 2:
+            near -= 1
+        while far + 1 in left and shares[far + 1] >= shares[most] / 2:
+            far += 1
+        run = range(near, far + 1)
+        entries.append((_run_in_words(side, near, far), sum(shares[distance] for distance in run)))
+        left -= set(run)
+    return entries

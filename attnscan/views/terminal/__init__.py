@@ -2,7 +2,7 @@
 
 parts.py           what all screens share
 classification.py  ranking.py  head_weights.py  explanation.py  dependencies.py
-ablation.py  similarity.py  comparison.py
+ablation.py  similarity.py  comparison.py  profile.py
 models.py          what can run now, and what one checkpoint is
 patterns.py        the seven patterns, drawn
 """

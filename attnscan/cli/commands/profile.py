@@ -1,0 +1,89 @@
+"""The command `attnscan profile`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from attnscan.cli.apart import FileRole, check_apart
+from attnscan.cli.messages import say
+from attnscan.cli.options import (
+    ClusterChoices,
+    PairFiles,
+    ScanChoices,
+    SentenceA,
+    SentenceB,
+    Where,
+    Without,
+    flattened,
+)
+from attnscan.cli.scanning import ranked_here, ranked_on
+from attnscan.cli.session import OnePair, Passes
+from attnscan.results.files import check_writable, partial_of
+from attnscan.results.heads import check_heads_are_named, heads_named
+
+EXAMPLES = (
+    "attnscan profile --heads 1-9,2-11",
+    'attnscan profile "The cat sat on the mat." "The cat lay on the rug." --norm',
+    "attnscan profile --csv > profiles.csv",
+)
+
+
+@flattened
+def profile(
+    *,
+    a: SentenceA = None,
+    b: SentenceB = None,
+    heads: Annotated[
+        str | None,
+        typer.Option("--heads", metavar="HEADS", help="Show these: 1-9,2-11 or layer:2; one alone is shown in full."),
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option("--top", metavar="N", min=1, help="How many parts of each head. [default: those from 0.05]"),
+    ] = None,
+    files: PairFiles,
+    scan: Annotated[ScanChoices, Without("truncate", "predictive_pairs")] = ScanChoices(predictive="off"),
+    state: Annotated[
+        Path | None,
+        typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them."),
+        FileRole.WRITTEN,
+    ] = None,
+    on: ClusterChoices,
+    where: Where,
+) -> None:
+    cluster = on.options()
+    if a is not None and (files.pairs or state or cluster):
+        raise typer.BadParameter("give a sentence, or two, or --pairs, but not both; --state is for many pairs")
+    if cluster is not None and (not files.pairs or "-" in files.paths):
+        raise typer.BadParameter("--engine ray is for files that all machines can read: name them with --pairs")
+    if cluster is not None and state is not None:
+        raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
+    if heads is not None:
+        check_heads_are_named(heads)
+    parts = {} if cluster else {path: partial_of(path) for path in [where.output] if path and partial_of(path) != path}
+    check_apart(parts.values(), [*files.paths, state, where.output])
+    destination = where.destination()
+    options = scan.options(on_long=files.on_long, profile=True)
+    for path in (state, *parts.values()):
+        if path is not None:
+            check_writable(path)
+    interrupted = False
+    if cluster is not None:
+        ranking = ranked_on(cluster, files, options)
+    else:
+        ranking, interrupted = ranked_here(options, Passes(files) if a is None else OnePair(a, b), state)
+    result = ranking.profile
+    assert result is not None
+    chosen = None if heads is None else heads_named(heads, result.grid)
+    from attnscan.views.terminal.profile import profile_view
+
+    (destination.for_part() if interrupted else destination).emit(
+        lambda: result.to_frame(chosen, top), lambda width: profile_view(result, width, chosen, top)
+    )
+    if interrupted:
+        for path, part in parts.items():
+            say(f"what is done is in {part}, and {path} is untouched")
+        raise typer.Exit(130)

@@ -1,0 +1,96 @@
+"""Scans of many pairs, as commands run them, here or on a cluster: with a state, a bar, Ctrl-C, and what is told."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import closing, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscan.cli.messages import counter, progress, say, undisturbed
+from attnscan.cli.options import PairFiles
+from attnscan.cli.session import Passes, chosen, opened, tell
+from attnscan.scan.options import ClusterOptions, ScanOptions
+
+if TYPE_CHECKING:
+    from attnscan.inputs.pairs import Record
+    from attnscan.results.ranking import Ranking
+    from attnscan.scan.per_pair import PerPairWriter
+    from attnscan.scan.scanner import Scanner
+
+_SAVE_EVERY = 5.0  # seconds between two states of a scan
+
+
+def ranked_here(
+    options: ScanOptions, passes: Passes, state_file: Path | None = None, per_pair: Path | None = None
+) -> tuple[Ranking, bool]:
+    """The heads ranked over all pairs, or those up to Ctrl-C; and whether that came."""
+    records = passes.read()
+    source, ids = chosen(options), [pattern.id for pattern in options.patterns]
+    from attnscan.scan.per_pair import PerPairWriter
+    from attnscan.scan.state import held
+
+    with (
+        held(state_file) if state_file else nullcontext(),
+        PerPairWriter(per_pair, ids) if per_pair else nullcontext() as writer,
+        opened(options, source) as scanner,
+    ):
+        result, interrupted = _scanned(scanner, records, passes, state_file, writer)
+    tell(result.signature, bad=passes.bad)
+    return result, interrupted
+
+
+def _scanned(
+    scanner: Scanner, records: Iterator[Record], passes: Passes, state_file: Path | None, writer: PerPairWriter | None
+) -> tuple[Ranking, bool]:
+    from attnscan.scan.local import ScanState, scan
+    from attnscan.scan.state import load_state, save_state
+    from attnscan.scan.stream import unseen
+
+    state, interrupted, saved = ScanState(), False, time.monotonic()
+    on_pairs = None if writer is None else writer.hold
+    try:
+        if state_file is not None and state_file.exists():
+            state = load_state(state_file, scanner)
+        rest = unseen(records, state.seen, scanner.options)
+        with (
+            counter("pairs", passes.how_many) as count,
+            closing(scan(scanner, rest, state, passes.on_bad, on_pairs, count)) as states,
+        ):
+            for after in states:
+                with undisturbed():  # so that the file holds the pairs that are counted, and no others
+                    if writer is not None:
+                        writer.write_held()
+                    state = after
+                if state_file is not None and time.monotonic() - saved > _SAVE_EVERY:
+                    save_state(state_file, state, scanner)
+                    saved = time.monotonic()
+    except KeyboardInterrupt:
+        if state.sums.any is None:
+            raise
+        interrupted = True
+        how = "the same command goes on from there" if state_file else "--state FILE would keep what is done"
+        say(f"interrupted after {state.seen.read} pairs; {how}")
+    if state_file is not None and state.sums.any is not None:
+        save_state(state_file, state, scanner)
+    with progress("pairs asked for predictive words") as report:
+        on_asked = None if writer is None else writer.write
+        result = state.finish(scanner, report, on_asked, predictive=not interrupted)
+    if writer is not None:
+        writer.finish(result.signature, result.scores.grid, whole=not interrupted)
+    return result, interrupted
+
+
+def ranked_on(cluster: ClusterOptions, files: PairFiles, options: ScanOptions, per_pair: Path | None = None) -> Ranking:
+    """The heads ranked over all pairs on a cluster; an interrupted scan has no ranking, and raises."""
+    from attnscan.scan.cluster.blocks import BlockFiles
+    from attnscan.scan.cluster.scan import scan_on_ray
+
+    columns = None if files.sentence_columns is None else tuple(files.sentence_columns)
+    blocks = BlockFiles(tuple(files.paths), columns, files.skip_bad, cluster.block_pairs)
+    result, bad = scan_on_ray(options, blocks, cluster, per_pair=per_pair, say=say)
+    for error in bad.first:
+        say(f"skipped: {error}")
+    tell(result.signature, bad=bad.count)
+    return result

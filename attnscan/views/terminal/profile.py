@@ -1,0 +1,80 @@
+"""The screens of `profile`: what a model's attention is spent on, a line for every head, and one head in full."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attnscan.results.heads import Head, head_name
+from attnscan.results.profile import FAMILIES, OFFSETS, Profile, in_words
+from attnscan.safe_text import plain
+from attnscan.views.terminal.parts import columns, decimals, flowed, model_line, number, wrapped
+
+_LEAST = 0.05  # a share below this is not named in a line
+_BAR = 30  # columns of a share of 1 beside one head's distances
+_MEANING = (
+    "Shares are of a word's attention, on average over words. Parts overlap: what two of them fit alike is shared "
+    "between them. unexplained: how much of the weights, by their squares, no sum of the parts gives; 0 if all is "
+    "said, 0.8 if most of the weight lies on single words that no part tells from others."
+)
+
+
+def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top: int | None) -> RenderableType:
+    """The model by layers and a line a head; one head that is asked for alone, in full."""
+    title = model_line(result.signature, f"  {result.signature.counts}")
+    if heads is not None and len(heads) == 1:
+        return Group(title, "", *_in_full(result, heads[0]), "", *wrapped(_MEANING, width))
+    shown: list[RenderableType] = [title, ""]
+    if heads is None:
+        shown += [Text("What attention is spent on, layer by layer", style="bold"), _layers(result), ""]
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for head in result.heads if heads is None else heads:
+        name = Text(head_name(head), style="bold")
+        grid.add_row(name, Text("\n").join(_line(result, head, width - 7, top)))
+    return Group(*shown, grid, "", *wrapped(_MEANING, width))
+
+
+def _line(result: Profile, head: Head, width: int, top: int | None) -> Iterator[Text]:
+    """A head's strongest parts in words, and what they leave unexplained."""
+    parts = result.strongest(head)
+    named = parts[:top] if top is not None else [part for part in parts if part[1] >= _LEAST] or parts[:1]
+    entries = [Text.assemble(f"{plain(name)} ", (f"{share:.2f}", "bold")) for name, share in named]
+    if np.isfinite(explained := result.fit.explained[head]):
+        entries.append(Text(f"| {max(0.0, 1 - explained):.2f} unexplained", style="dim"))
+    yield from flowed(entries or [Text("no attention", style="dim")], width)
+
+
+def _layers(result: Profile) -> Table:
+    spent = result.by_family()
+    there = [f for f, name in enumerate(FAMILIES) if spent[:, f].any() or name != "others"]
+    grid = columns(("layer",), (*(FAMILIES[f].replace(" sentence", "") for f in there), "unexplained"), apart=1)
+    for layer, row in enumerate(spent):
+        explained = result.fit.explained[layer]
+        known = explained[np.isfinite(explained)]
+        grid.add_row(str(layer), *(number(row[f]) for f in there), number(1 - known.mean()) if len(known) else "")
+    return grid
+
+
+def _in_full(result: Profile, head: Head) -> Iterator[RenderableType]:
+    """All parts of a head with errors, and the curve over distances."""
+    fit = result.fit
+    error = fit.explained_se[head]
+    explained = f"  explained {number(fit.explained[head])}{'' if np.isnan(error) else f' ± {error:.2f}'}"
+    yield Text.assemble((head_name(head), "bold"), explained)
+    grid = columns(("part",), ("share", "± se"))
+    for p in np.argsort(-np.nan_to_num(fit.share[head], nan=-1), kind="stable"):
+        if fit.share[head][p] > 0:
+            grid.add_row(plain(in_words(result.parts[p])), decimals(fit.share[head][p]), decimals(fit.se[head][p]))
+    yield grid
+    yield ""
+    yield Text("By distance, in words of the own sentence", style="bold")
+    curve = columns((), ("words", "share", "± se"), ("",))
+    for offset in OFFSETS:
+        p = result.parts.index(f"offset{offset:+}")
+        bar = Text("█" * round(_BAR * float(np.nan_to_num(fit.share[head][p]))))
+        curve.add_row(f"{offset:+}" if offset else "0", decimals(fit.share[head][p]), decimals(fit.se[head][p]), bar)
+    yield curve
