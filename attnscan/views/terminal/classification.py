@@ -14,7 +14,7 @@ from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
 from attnscan.views.palette import PARKS, letter, mark
 from attnscan.views.summary import PatternRow, count_names, notes, pattern_rows, strongest_by, token_lines
-from attnscan.views.terminal.parts import color_of, columns, flowed, model_line, named, number
+from attnscan.views.terminal.parts import color_of, columns, flowed, model_line, named, number, wrapped
 
 _FEW = 5  # patterns: beside fewer there is room for more columns
 _TOKEN_LINES = 6  # of each sentence, at most
@@ -35,7 +35,8 @@ def classification_view(
     names = count_names(result)
     grid = columns(("pattern",), names, (strongest_by(result),), header="bold")
     for row in pattern_rows(result, patterns, shown, without_delimiters=without_delimiters):
-        strongest = Text(row.why_none, style="dim") if row.why_none else _strongest(result, row, beside)
+        why_none = Text("\n").join(wrapped(row.why_none, max(beside, _ENTRY)))
+        strongest = why_none if row.why_none else _strongest(result, row, beside)
         grid.add_row(named(row.pattern), *row.counts, strongest)
     return Group(
         _title(result),

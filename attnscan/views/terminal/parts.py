@@ -79,7 +79,7 @@ def columns(
     for name in texts:
         table.add_column(name, no_wrap=True)
     for name in numbers:
-        table.add_column(name, justify="right", no_wrap=True)
+        table.add_column(name, justify="right", no_wrap=True, min_width=len(name))
     for name in more_texts:
         table.add_column(name, no_wrap=True)
     return table

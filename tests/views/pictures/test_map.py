@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -29,11 +30,12 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_map_has_the_letter_and_the_colour_of_every_label(article: Classification) -> None:
-    svg = picture(article)
-    labels = article.content_label
+    """Of what heads carry among words."""
+    svg, mapped = picture(article), article.with_norm(True)
+    labels = mapped.content_label
     expected = Counter(
         letter(label).lower() if rests >= PARKS else letter(label)
-        for label, rests in zip(labels.flat, article.parking.flat, strict=True)
+        for label, rests in zip(labels.flat, mapped.parking.flat, strict=True)
     )
     shown = {str(label) for label in labels.flat}
     expected.update(letter(label) for label in shown)  # the key
@@ -47,11 +49,18 @@ def test_the_map_has_the_letter_and_the_colour_of_every_label(article: Classific
 
 
 def test_the_map_is_paler_where_a_head_rests_on_delimiters(article: Classification) -> None:
-    svg = picture(article).decode()
-    for place in ((0, 2), (1, 11), (2, 9)):
-        color, rests = COLORS[str(article.content_label[place])], article.parking[place]
-        opacities = [float(o) for o in re.findall(rf"fill: {color}; fill-opacity: ([\d.]+)", svg)]
-        assert any(opacity == pytest.approx(1 - 0.8 * rests, abs=1e-5) for opacity in opacities)
+    """By what comes from delimiters of all that a head carries or, where that cannot be had, by weight."""
+    for result in (article.with_norm(True), replace(article, carried=None)):
+        svg = picture(result).decode()
+        assert ("carried from delimiters" in svg) is (result.carried is not None)
+        for place in ((0, 2), (1, 11), (2, 9)):
+            _check_paleness(result, svg, place)
+
+
+def _check_paleness(result: Classification, svg: str, place: tuple[int, int]) -> None:
+    color, rests = COLORS[str(result.content_label[place])], result.parking[place]
+    opacities = [float(o) for o in re.findall(rf"fill: {color}; fill-opacity: ([\d.]+)", svg)]
+    assert any(opacity == pytest.approx(1 - 0.8 * rests, abs=1e-5) for opacity in opacities)
 
 
 @pytest.mark.usefixtures("quick")
