@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from attnscan.__version__ import __version__
 
 if TYPE_CHECKING:
-    from attnscan.api.many_pairs import ablate, compare, explain_over, rank_files, rank_heads, similar
+    from attnscan.api.many_pairs import ablate, compare, explain_over, profile, rank_files, rank_heads, similar
     from attnscan.api.one_input import classify, dependencies, explain, page, picture, score_weights
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from attnscan.results.dependencies import Dependencies
     from attnscan.results.explanation import Explanations
     from attnscan.results.head_explanation import HeadExplanation
+    from attnscan.results.profile import Fit, Profile
     from attnscan.results.ranking import Leads, Ranking
     from attnscan.results.scores import Scores, ScoreTable
     from attnscan.results.signature import Signature
@@ -46,10 +47,12 @@ __all__ = [
     "EncodedBatch",
     "EncodedInput",
     "Explanations",
+    "Fit",
     "HeadExplanation",
     "Leads",
     "Page",
     "Pattern",
+    "Profile",
     "Ranking",
     "ScanOptions",
     "ScoreTable",
@@ -66,6 +69,7 @@ __all__ = [
     "explain_over",
     "page",
     "picture",
+    "profile",
     "rank_files",
     "rank_heads",
     "score_weights",
@@ -74,7 +78,7 @@ __all__ = [
 
 # No module of this package may have one of these names: importing it would put it in the function's place.
 _HOMES = {
-    "api.many_pairs": ("ablate", "compare", "explain_over", "rank_files", "rank_heads", "similar"),
+    "api.many_pairs": ("ablate", "compare", "explain_over", "profile", "rank_files", "rank_heads", "similar"),
     "api.one_input": ("classify", "dependencies", "explain", "page", "picture", "score_weights"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch", "EncodedInput"),
@@ -85,6 +89,7 @@ _HOMES = {
     "results.dependencies": ("Dependencies",),
     "results.explanation": ("Explanations",),
     "results.head_explanation": ("HeadExplanation",),
+    "results.profile": ("Fit", "Profile"),
     "results.ranking": ("Leads", "Ranking"),
     "results.scores": ("ScoreTable", "Scores"),
     "results.signature": ("Signature",),

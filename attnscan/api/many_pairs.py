@@ -16,6 +16,7 @@ from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import Comparison
 from attnscan.results.explanation import Explanations
 from attnscan.results.heads import Head, head_name, heads_named
+from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
 from attnscan.results.terms import DRAWS, MEASURES, QUERIES, WITHIN, By, Match
@@ -39,6 +40,21 @@ def rank_heads(pairs: Pairs, *, model: str | None = None, **options: Unpack[Choi
     Raises: as `classify`.
     """
     return _ranked(options_of(model, {"on_long": "truncate", **options}), records_of(pairs))
+
+
+def profile(pairs: Pairs, *, model: str | None = None, **options: Unpack[Choices]) -> Profile:
+    """What every head does in full, over many sentences or pairs of them, read one by one. `to_frame()` has a row a part.
+
+    A head's attention as a sum of simple parts, each with its share, its error, and what stays unexplained. Patterns of
+    one's own are parts as well; with `predictive="auto"`, so are the words that help to predict, which takes long,
+    since every pair is asked. `rank_files(..., profile=True).profile` is the same over files, or on a cluster.
+
+    Raises: as `classify`.
+    """
+    asked = options_of(model, {"on_long": "truncate", "predictive": "off", **options, "profile": True})
+    found = _ranked(asked, records_of(pairs)).profile
+    assert found is not None
+    return found
 
 
 def rank_files(

@@ -64,6 +64,8 @@ class ScanOptions:
                 raise OptionError(f"there is no {name} {value!r}", nearest(str(value), known, either))
         for name, least in _LEAST.items():
             check_number(name, getattr(self, name), least)
+        if self.split and self.profile:
+            raise OptionError("a profile is of all pairs, and split ranks by one half", "ask for one of the two")
         if not 0 <= self.threshold <= 1:
             raise OptionError(f"threshold is {self.threshold}", "give 0 to 1")
 
@@ -109,6 +111,7 @@ class Choices(TypedDict, total=False):
     predictive_words: int
     predictive_pairs: int
     seed: int
+    profile: bool
     split: bool
     patterns: Sequence[PatternLike]
 
