@@ -43,7 +43,7 @@ def rank_heads(pairs: Pairs, *, model: str | None = None, **options: Unpack[Choi
 
 
 def profile(pairs: Pairs, *, model: str | None = None, **options: Unpack[Choices]) -> Profile:
-    """What every head does in full, over many sentences or pairs of them, read one by one. `to_frame()` has a row a part.
+    """What every head does in full, over many sentences or pairs of them, read one by one: `to_frame()` has a row each.
 
     A head's attention as a sum of simple parts, each with its share, its error, and what stays unexplained. Patterns of
     one's own are parts as well; with `predictive="auto"`, so are the words that help to predict, which takes long,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
+from attnscan.results.profile import Fit, Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores
 from attnscan.results.signature import Signature
 from attnscan.results.terms import THRESHOLD
@@ -51,6 +52,8 @@ class Carried:
     equal part. Shape: [layer, head]; NaN where a whole layer puts out nothing."""
     stability: Stability | None = field(default=None, repr=False)
     """How sure the labels are by what is carried."""
+    fit: Callable[[], Fit] | None = field(default=None, repr=False, compare=False)
+    """Fits every head's profile by what it carries."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,10 @@ class Classification:
     """The same of what heads carry; None if it cannot be had."""
     stability_by_weight: Stability | None = field(default=None, repr=False)
     """How sure the labels are by weight, if that was measured."""
+    parts: tuple[str, ...] = ()
+    """What profiles are made of."""
+    fit_by_weight: Callable[[], Fit] | None = field(default=None, repr=False, compare=False)
+    """Fits every head's profile by its weights."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
     """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
     html: Callable[[Classification], str] | None = field(default=None, repr=False, compare=False)
@@ -94,6 +101,16 @@ class Classification:
         if self.carried is None or not self.signature.norm:
             return self.stability_by_weight
         return self.carried.stability
+
+    @cached_property
+    def profile(self) -> Profile | None:
+        """What every head does in full on this input, without errors; None of models with too many heads.
+
+        It is fitted when it is first asked for.
+        """
+        by_norm = self.carried is not None and self.signature.norm
+        fit = self.carried.fit if self.carried is not None and by_norm else self.fit_by_weight
+        return None if fit is None else Profile(self.parts, fit(), self.signature)
 
     @cached_property
     def label(self) -> NDArray[np.str_]:

@@ -33,15 +33,15 @@ def parts_of(others: Sequence[str] = ()) -> tuple[str, ...]:
 
 
 FAMILIES = (
-    *("before", "itself", "after", "identical"),
-    *("special", "punctuation", "own sentence", "other sentence", "others"),
+    *("words before", "itself", "words after", "identical"),
+    *("special tokens", "punctuation", "own sentence", "other sentence", "others"),
 )
 """Kinds of parts, under which a summary adds them up."""
 _FAMILY_OF = {
     "offset+0": "itself",
     "identical": "identical",
     "cross-sentence": "identical",
-    **dict.fromkeys(("start", "middle", "end"), "special"),
+    **dict.fromkeys(("start", "middle", "end"), "special tokens"),
     "punctuation": "punctuation",
     "own-sentence": "own sentence",
     "other-sentence": "other sentence",
@@ -53,10 +53,10 @@ def family_of(part: str) -> str:
     """Which of the `FAMILIES` a part is of.
 
     >>> family_of("offset-3"), family_of("end"), family_of("subject-verb")
-    ('before', 'special', 'others')
+    ('words before', 'special tokens', 'others')
     """
     if (offset := offset_of(part)) is not None and offset != 0:
-        return "before" if offset < 0 else "after"
+        return "words before" if offset < 0 else "words after"
     return _FAMILY_OF.get(part, "others")
 
 
@@ -136,18 +136,15 @@ class Profile:
         Neighbouring distances of one side are one entry where none has less than half of the largest one's share.
         """
         share = dict(zip(self.parts, np.nan_to_num(self.fit.share[head]).tolist(), strict=True))
-        entries = [
-            (in_words(part), value) for part, value in share.items() if family_of(part) not in ("before", "after")
-        ]
+        entries = [(in_words(part), value) for part, value in share.items() if not offset_of(part)]
         for side in (-1, 1):
             entries += _merged({d: share[f"offset{side * d:+}"] for d in range(1, FARTHEST + 1)}, side)
         return sorted(((name, value) for name, value in entries if value > 0), key=lambda entry: -entry[1])
 
     def by_family(self) -> FloatArray:
-        """What each layer's heads spend on each of the `FAMILIES`, on average. Shape: [layer, family]."""
-        share = np.nan_to_num(self.fit.share).mean(1)
-        of = [family_of(part) for part in self.parts]
-        return np.stack([share[:, [each == family for each in of]].sum(-1) for family in FAMILIES], -1)
+        """What each head spends on each of the `FAMILIES`. Shape: [layer, head, family]."""
+        share, of = np.nan_to_num(self.fit.share), [family_of(part) for part in self.parts]
+        return np.stack([share[..., [each == family for each in of]].sum(-1) for family in FAMILIES], -1)
 
     def to_frame(self, heads: Sequence[Head] | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each part of each head, of all heads or of some: its share, the share's error, what is explained.

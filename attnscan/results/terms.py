@@ -26,6 +26,8 @@ MEASURES = ("masked-lm", "next-sentence", "classifier", "cls")
 """The ways to see what a model loses; `studies/losses.py` has them."""
 QUERIES = 16
 """Words of an input whose attention is compared between heads."""
+MOST_PROFILED = 4096
+"""Heads of a model of which one input's profiles are fitted: two seconds."""
 WITHIN = 0.1
 """In nats: heads of one group are on average no farther apart than this."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -21,11 +21,14 @@ from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Carried, Classification
 from attnscan.results.dependencies import Dependencies, Help
+from attnscan.results.profile import Fit
 from attnscan.results.signature import Signature, hashed
+from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner, signed
 from attnscan.scan.seen import Seen
 from attnscan.scoring.predictive import Report
+from attnscan.scoring.profile import Profiler
 from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import PairSums
@@ -127,12 +130,19 @@ class _Scorers:
 
     def __init__(self, targets: Targets) -> None:
         self.whole, self._by_query = Scorer(targets), Scorer(targets, by_query=True)
+        self.profiler = Profiler(targets.batch, targets.patterns, targets.helps)
         self._is_word = targets.batch.word[0].cpu().numpy()
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
-        self.whole(block)
-        self._by_query(block)
+        for consumer in (self.whole, self._by_query, self.profiler):
+            consumer(block)
+
+    @property
+    def fit(self) -> Callable[[], Fit] | None:
+        """What fits every head's profile; None if there are too many heads to be quick."""
+        sums = self.profiler.sums(blocks=1)
+        return sums.finish if sums.squares.size <= MOST_PROFILED else None
 
     @property
     def words(self) -> PairSums:
@@ -164,7 +174,7 @@ class _CarriedScorers(_Scorers):
         with np.errstate(invalid="ignore"):
             output = together / together.sum(-1, keepdims=True)
         scores = self.whole.sums().finish()
-        return Carried(scores, output, stability(scores, self.words, options.threshold, options.seed))
+        return Carried(scores, output, stability(scores, self.words, options.threshold, options.seed), self.fit)
 
 
 def _classification(
@@ -188,6 +198,8 @@ def _classification(
         threshold=options.threshold,
         carried=None if carried is None else carried.found(encoded, options),
         stability_by_weight=stability(by_weight, scorers.words, options.threshold, options.seed),
+        parts=scorers.profiler.parts,
+        fit_by_weight=scorers.fit,
     )
 
 

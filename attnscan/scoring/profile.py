@@ -17,7 +17,7 @@ from attnscan.results.profile import parts_of
 from attnscan.scoring.merging import Merge
 from attnscan.scoring.parts import Parts
 from attnscan.scoring.patterns import PATTERNS, Pattern
-from attnscan.scoring.profile_sums import ProfileSums, block_of
+from attnscan.scoring.profile_sums import BLOCKS, ProfileSums, block_of
 from attnscan.scoring.readout import exact
 from attnscan.scoring.targets import Targets
 
@@ -39,14 +39,15 @@ class Profiler:
         """With `helps`, those of every input, the words that help to predict are a part."""
         others = _others(patterns, predictive=bool(helps))
         self._batch, self._targets = batch, Targets(batch, others, helps)
-        self._parts = parts_of([pattern.id for pattern in others])
+        self.parts = parts_of([pattern.id for pattern in others])
+        """By name."""
         self._merge = None if batch.unit is None else Merge(batch.unit)
         self._laid_out: dict[tuple[int, int, int, int], tuple[Tensor, Parts]] = {}
         self._grid = (0, 0)
 
     def _start(self, grid: tuple[int, int]) -> None:
         """Make room for every layer and head."""
-        self._grid, parts, word = grid, len(self._parts), self._batch.word
+        self._grid, parts, word = grid, len(self.parts), self._batch.word
         inputs, layers = len(self._batch), grid[0]
 
         def zeros(*shape: int) -> Tensor:
@@ -84,8 +85,8 @@ class Profiler:
             self._laid_out[key] = visible, Parts(batch, inputs, length, others)  # kept, so that its id stays its own
         return self._laid_out[key][1]
 
-    def sums(self) -> ProfileSums:
-        """The batch's sums, once every block has come.
+    def sums(self, *, blocks: int = BLOCKS) -> ProfileSums:
+        """The batch's sums, once every block has come; in one of the `blocks` alone there are no errors, and less room.
 
         Raises: CaptureError if the model's attention is not finite.
         """
@@ -95,9 +96,9 @@ class Profiler:
         if not np.isfinite(squares).all():
             raise not_finite("the attention weights")
         words = self._batch.word.sum(1).cpu().numpy().astype(np.float64)
-        blocks = [block_of(Pair(*one.sentences)) if one.sentences else 0 for one in self._batch.inputs]
-        sums = ProfileSums.zero(*self._grid, len(self._parts))
-        for block, *own in zip(blocks, gram, on_part, mass, squares, words, strict=True):
+        of = [block_of(Pair(*one.sentences)) % blocks if one.sentences else 0 for one in self._batch.inputs]
+        sums = ProfileSums.zero(*self._grid, len(self.parts), blocks)
+        for block, *own in zip(of, gram, on_part, mass, squares, words, strict=True):
             for total, added in zip(sums.fields, own, strict=True):
                 total[block] += added
         return sums

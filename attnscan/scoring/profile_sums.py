@@ -51,15 +51,10 @@ class ProfileSums:
         return tuple(getattr(self, f.name) for f in fields(self))
 
     @classmethod
-    def zero(cls, layers: int, heads: int, parts: int) -> ProfileSums:
+    def zero(cls, layers: int, heads: int, parts: int, blocks: int = BLOCKS) -> ProfileSums:
         """Of no pair."""
-        return cls(
-            np.zeros((BLOCKS, layers, parts, parts)),
-            np.zeros((BLOCKS, layers, heads, parts)),
-            np.zeros((BLOCKS, layers, parts)),
-            np.zeros((BLOCKS, layers, heads)),
-            np.zeros(BLOCKS),
-        )
+        shapes = (layers, parts, parts), (layers, heads, parts), (layers, parts), (layers, heads), ()
+        return cls(*(np.zeros((blocks, *shape)) for shape in shapes))
 
     def finish(self) -> Fit:
         """The parts' shares in every head, with errors where at least two blocks have pairs."""
@@ -74,7 +69,7 @@ class ProfileSums:
 
     def _without(self, block: int | None) -> _Total:
         """All blocks added, but for one."""
-        kept = np.arange(BLOCKS) != block
+        kept = np.arange(len(self.words)) != block
         return _Total(*(getattr(self, f.name)[kept].sum(0) for f in fields(self)))
 
 

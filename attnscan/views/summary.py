@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import numpy as np
 
 from attnscan.results.classification import LEAST_WORDS, RESAMPLINGS, STAYS, Classification
 from attnscan.results.heads import Head, head_name
+from attnscan.results.profile import FAMILIES
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED, FloatArray, ScoreTable
 from attnscan.safe_text import plain
@@ -63,7 +65,7 @@ def pattern_rows(
         *heads, on_words = (str(int((label == pattern).sum())) for label in (*labels, result.content_label))
         counts = *heads, "–" if pattern == "delimiter" else on_words
         if pattern == MIXED:
-            yield PatternRow(pattern, counts, (), "no pattern is far enough above chance")
+            yield PatternRow(pattern, counts, (), _of_mixed(result))
         elif pattern in result.not_measured:
             yield PatternRow(pattern, ("",) * len(counts), (), f"not measured: {plain(result.not_measured[pattern])}")
         elif np.isnan(score := scores[..., result.scores.patterns.index(pattern)]).all():
@@ -72,6 +74,23 @@ def pattern_rows(
             order = result.ranking(pattern, without_delimiters=without_delimiters)[:top]
             best = [divmod(int(flat), score.shape[1]) for flat in order]
             yield PatternRow(pattern, counts, tuple((head, float(score[head])) for head in best), "")
+
+
+def leading_part(result: Classification, head: Head) -> str:
+    """What a head does most by its profile, in words; empty where there is none."""
+    strongest = [] if result.profile is None else result.profile.strongest(head)
+    return strongest[0][0] if strongest else ""
+
+
+def _of_mixed(result: Classification) -> str:
+    """What heads without a pattern do most, by their profiles: of what they carry, where that can be had."""
+    none, result = "no pattern is far enough above chance", result.mapped
+    if result.profile is None or not (mixed := result.label == MIXED).any():
+        return none
+    spent = result.profile.by_family()[mixed]
+    counts = Counter(FAMILIES[most] for most in spent.argmax(-1)[spent.any(-1)])
+    most = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+    return f"{none}; most goes to {most}" if most else none
 
 
 def notes(result: Classification) -> tuple[str, ...]:

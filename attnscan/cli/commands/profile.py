@@ -11,18 +11,19 @@ from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
     ClusterChoices,
+    OneInput,
     PairFiles,
     ScanChoices,
-    SentenceA,
-    SentenceB,
     Where,
     Without,
     flattened,
 )
 from attnscan.cli.scanning import ranked_here, ranked_on
-from attnscan.cli.session import OnePair, Passes
+from attnscan.cli.session import OnePair, Passes, classified
+from attnscan.errors import WeightsError
 from attnscan.results.files import check_writable, partial_of
 from attnscan.results.heads import check_heads_are_named, heads_named
+from attnscan.results.terms import MOST_PROFILED
 
 EXAMPLES = (
     "attnscan profile --heads 1-9,2-11",
@@ -34,8 +35,7 @@ EXAMPLES = (
 @flattened
 def profile(
     *,
-    a: SentenceA = None,
-    b: SentenceB = None,
+    given: OneInput = OneInput(),  # noqa: B008 (it is frozen)
     heads: Annotated[
         str | None,
         typer.Option("--heads", metavar="HEADS", help="Show these: 1-9,2-11 or layer:2; one alone is shown in full."),
@@ -45,7 +45,7 @@ def profile(
         typer.Option("--top", metavar="N", min=1, help="How many parts of each head. [default: those from 0.05]"),
     ] = None,
     files: PairFiles,
-    scan: Annotated[ScanChoices, Without("truncate", "predictive_pairs")] = ScanChoices(predictive="off"),
+    scan: Annotated[ScanChoices, Without("model", "truncate", "predictive_pairs")] = ScanChoices(predictive="off"),
     state: Annotated[
         Path | None,
         typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them."),
@@ -55,7 +55,10 @@ def profile(
     where: Where,
 ) -> None:
     cluster = on.options()
-    if a is not None and (files.pairs or state or cluster):
+    alone = given.a is not None or given.weights is not None
+    if alone:
+        given.check()
+    if alone and (files.pairs or state or cluster):
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both; --state is for many pairs")
     if cluster is not None and (not files.pairs or "-" in files.paths):
         raise typer.BadParameter("--engine ray is for files that all machines can read: name them with --pairs")
@@ -66,17 +69,21 @@ def profile(
     parts = {} if cluster else {path: partial_of(path) for path in [where.output] if path and partial_of(path) != path}
     check_apart(parts.values(), [*files.paths, state, where.output])
     destination = where.destination()
-    options = scan.options(on_long=files.on_long, profile=True)
+    options = scan.options(model=given.model, on_long=files.on_long, profile=True)
     for path in (state, *parts.values()):
         if path is not None:
             check_writable(path)
     interrupted = False
-    if cluster is not None:
-        ranking = ranked_on(cluster, files, options)
+    if given.weights is not None:
+        result = classified(given, options, keep=False).profile
+    elif cluster is not None:
+        result = ranked_on(cluster, files, options).profile
     else:
-        ranking, interrupted = ranked_here(options, Passes(files) if a is None else OnePair(a, b), state)
-    result = ranking.profile
-    assert result is not None
+        passes = Passes(files) if given.a is None else OnePair(given.a, given.b)
+        ranking, interrupted = ranked_here(options, passes, state)
+        result = ranking.profile
+    if result is None:
+        raise WeightsError("these saved weights have too many heads to be profiled", f"give {MOST_PROFILED} at most")
     chosen = None if heads is None else heads_named(heads, result.grid)
     from attnscan.views.terminal.profile import profile_view
 

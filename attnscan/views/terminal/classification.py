@@ -13,7 +13,7 @@ from attnscan.results.heads import head_name
 from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
 from attnscan.views.palette import PARKS, letter, mark
-from attnscan.views.summary import PatternRow, count_names, notes, pattern_rows, strongest_by, token_lines
+from attnscan.views.summary import PatternRow, count_names, leading_part, notes, pattern_rows, strongest_by, token_lines
 from attnscan.views.terminal.parts import color_of, columns, flowed, model_line, named, number, wrapped
 
 _FEW = 5  # patterns: beside fewer there is room for more columns
@@ -62,6 +62,7 @@ def all_heads_view(
     labels |= {"runner-up": result.runner_up} if roomy else {}
     labels |= {"on words": result.content_label} if roomy or not carries else {}
     labels |= {"carries": result.carried_label} if carries else {}
+    readings = dict.fromkeys(labels, result) | {"carries": result.mapped}
     numbers = {"nats": scores.entropy}
     if result.carried is not None and (roomy or len(patterns) < _FEW):
         numbers["out"] = result.carried.output
@@ -73,16 +74,23 @@ def all_heads_view(
         layer, head = divmod(int(flat), scores.grid[1])
         grid.add_row(
             f"{layer}-{head}",
-            *(named(str(label[layer, head])) for label in labels.values()),
+            *(_label(readings[name], str(label[layer, head]), (layer, head)) for name, label in labels.items()),
             *(number(table.score[layer, head, scores.patterns.index(pattern)]) for pattern in patterns),
             *(number(table.itself[layer, head, scores.patterns.index(pattern)]) for pattern in of_others),
             *(number(values[layer, head]) for values in numbers.values()),
         )
     entries = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns)]
     entries += [*(f"{name} of this, the word itself" for name in selves), "nats entropy of a row"]
+    entries += ["· a mixed head's largest part (attnscan profile)"] if result.profile is not None else []
     entries += [f"out share of its layer's output, {1 / scores.grid[1]:.2f} an equal part"] if "out" in numbers else []
     legend = flowed((Text(entry, style="dim") for entry in entries), width)
     return Group(_title(result), "", grid, "", *legend, *_table_notes(result, without_delimiters))
+
+
+def _label(result: Classification, label: str, head: tuple[int, int]) -> Text:
+    """A label or, of a mixed head, what leads its profile."""
+    leading = leading_part(result, head) if label == MIXED else ""
+    return Text(f"{letter(MIXED)} {plain(leading)}", style="dim") if leading else named(label)
 
 
 def _title(result: Classification) -> Text:

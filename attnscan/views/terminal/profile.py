@@ -15,6 +15,13 @@ from attnscan.safe_text import plain
 from attnscan.views.terminal.parts import columns, decimals, flowed, model_line, number, wrapped
 
 _LEAST = 0.05  # a share below this is not named in a line
+_SHORT = {
+    "words before": "before",
+    "words after": "after",
+    "special tokens": "special",
+    "own sentence": "own",
+    "other sentence": "other",
+}
 _BAR = 30  # columns of a share of 1 beside one head's distances
 _MEANING = (
     "Shares are of a word's attention, on average over words. Parts overlap: what two of them fit alike is shared "
@@ -49,9 +56,9 @@ def _line(result: Profile, head: Head, width: int, top: int | None) -> Iterator[
 
 
 def _layers(result: Profile) -> Table:
-    spent = result.by_family()
+    spent = result.by_family().mean(1)
     there = [f for f, name in enumerate(FAMILIES) if spent[:, f].any() or name != "others"]
-    grid = columns(("layer",), (*(FAMILIES[f].replace(" sentence", "") for f in there), "unexplained"), apart=1)
+    grid = columns(("layer",), (*(_SHORT.get(FAMILIES[f], FAMILIES[f]) for f in there), "unexplained"), apart=1)
     for layer, row in enumerate(spent):
         explained = result.fit.explained[layer]
         known = explained[np.isfinite(explained)]

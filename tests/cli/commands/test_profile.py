@@ -132,3 +132,19 @@ def test_a_decoders_parts_lie_before(tmp_path: Path) -> None:
     table = _table("profile", "the cat sat on the cat", "--model", str(model))
     assert not table["part"].str.startswith("offset+").drop(index=table.index[table["part"] == "offset+0"]).any()
     assert np.isfinite(table["share"]).all()
+
+
+def test_saved_weights_have_profiles(tmp_path: Path) -> None:
+    path = tmp_path / "weights.npz"
+    run("classify", A, B, "--model", "bundled", "--predictive", "off", "--save-weights", str(path), "--csv")
+    saved, plain = _table("profile", "--weights", str(path)), _table(*ONE, "--no-related")
+    pd.testing.assert_frame_equal(saved.drop(columns="model"), plain.drop(columns="model"), atol=2e-6)
+    outcome = CliRunner().invoke(app, ["profile", "--weights", str(path), "--norm"])
+    assert outcome.exit_code == 1 and "saved weights do not tell what heads carry" in outcome.output
+
+
+def test_classify_says_what_leads_a_mixed_head() -> None:
+    screen = run("classify", A, B, "--model", "bundled").stdout
+    assert "most goes to" in " ".join(screen.split())
+    every = run("classify", A, B, "--model", "bundled", "--all").stdout
+    assert len(re.findall(r"· (other sentence|own sentence|next|previous|start|itself|\d to \d)", every)) > 50
