@@ -77,7 +77,7 @@ def in_words(part: str) -> str:
     ('previous', 'two ahead', 'itself', 'own sentence')
     """
     if (offset := offset_of(part)) is None:
-        return part.replace("-sentence", " sentence") if part in _FAMILY_OF else part
+        return part.replace("-sentence", " sentence") if part in ("own-sentence", "other-sentence") else part
     if abs(offset) < 2:
         return ("itself", "next", "previous")[offset]
     return f"{_COUNTED[abs(offset)]} {'ahead' if offset > 0 else 'back'}"
