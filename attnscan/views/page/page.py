@@ -28,6 +28,7 @@ from attnscan.results.tables import DECIMALS
 from attnscan.safe_text import plain
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
+from attnscan.views.page.profiles import profiles
 from attnscan.views.page.table import Table, tables
 from attnscan.views.palette import COLORS, letter
 
@@ -113,6 +114,7 @@ def _html(
         logit_error=at_most(cargo.logit_error) if cargo.neurons else "",
         data=_json(_facts(result, attention, options, cargo, table, order)),
         table=table.packed,
+        profiles=profiles(result, carried=attention.norms is not None),
         thumbnails=cargo.thumbnails,
         carried_thumbnails=cargo.carried_thumbnails,
         masks=cargo.masks,

@@ -366,8 +366,23 @@ class TestHeadView:
         button = shown.locator(f"#picker button[value='{layer}-{head}']")
         expect(button).to_have_attribute("aria-label", f"head {layer}-{head}, {carried}")
         scores = result.carried.scores.every_key.score[layer, head]
-        measured = [float(text) if text != "–" else np.nan for text in texts(shown.locator("#facts td:nth-child(2)"))]
+        measured = [
+            float(text) if text != "–" else np.nan
+            for text in texts(shown.locator("#facts table:not(.profile) td:nth-child(2)"))
+        ]
         np.testing.assert_allclose(measured, scores, atol=0.005 + 1e-9)
+
+    def test_a_heads_profile_follows_the_reading(self, opened: Open, article_page: Path, article: tuple) -> None:
+        shown = opened(article_page, "#view=head&heads=1-4")
+        for reading in ("weight", "carried"):
+            shown.click(f"#by button[value='{reading}']")
+            profile = article[0].with_norm(reading == "carried").profile
+            parts = profile.strongest((1, 4))[:6]
+            expect(shown.locator("#facts .profile th")).to_have_text([name for name, _ in parts])
+            expect(shown.locator("#facts .profile td:nth-child(2)")).to_have_text(
+                [f"{share:.2f}" for _, share in parts]
+            )
+            expect(shown.locator("#facts h4 span")).to_have_text(f"{1 - profile.fit.explained[1, 4]:.2f} unexplained")
 
     def test_a_row_that_carries_nothing_is_zero(self, opened: Open, saved: Callable[..., Path]) -> None:
         norms = np.ones((1, 2, 6))

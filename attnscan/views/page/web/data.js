@@ -31,6 +31,10 @@ const heads = cells[column.layer].map((layer, index) => ({
     }),
   ),
 }));
+/** By reading, what every head's attention is made of: how much is unexplained, and its largest parts with shares. */
+const profiles = document.getElementById("profile-bytes")
+  ? JSON.parse(new TextDecoder().decode(await bytesOf("profile-bytes")))
+  : {};
 const headNamed = new Map(heads.map((head) => [head.name, head]));
 
 /** A head's line of the CSV in the reading that is shown. */

@@ -82,7 +82,23 @@ function factsOf(head, position, count) {
     `runner-up ${row[column.runner_up]}, on words ${row[column.content_label]}, `,
     `entropy ${Number(row[column.entropy]).toFixed(2)} nats`,
   );
-  return make("div", { class: "head-facts" }, title, make("table", {}, ...rows), also, ...carriedFacts(head));
+  const facts = [make("table", {}, ...rows), also, ...carriedFacts(head), ...profileOf(head)];
+  return make("div", { class: "head-facts" }, title, ...facts);
+}
+
+/** What a head's attention is made of, its largest part first, where that is known. */
+function profileOf(head) {
+  const profile = profiles[state.by === "carried" ? "carried" : "weight"]?.[head.index];
+  if (!profile) return [];
+  const [unexplained, parts] = profile;
+  const rows = parts.map(([name, share]) => {
+    const bar = make("i", { class: "bar plain" });
+    bar.style.setProperty("--share", share);
+    const cells = [make("td", {}, share.toFixed(2)), make("td", {}, bar)];
+    return make("tr", {}, make("th", { scope: "row" }, name), ...cells);
+  });
+  const left = unexplained === null ? "carries nothing" : `${unexplained.toFixed(2)} unexplained`;
+  return [make("h4", {}, "Profile", make("span", {}, left)), make("table", { class: "profile" }, ...rows)];
 }
 
 /** What a head carries and how much it puts out, where that is known. */
