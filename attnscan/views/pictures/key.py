@@ -10,6 +10,7 @@ from attnscan.views.pictures.sheet import LINE, MARGIN, Sheet
 
 _SWATCH = 0.11
 _LINE = 1.15 * LINE
+_APART = 0.12
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,29 @@ class Entry:
     @property
     def width(self) -> float:
         """In inches, with what sets it apart from the next."""
-        return (_SWATCH + 0.04 if self.color else 0) + width_of(self.text) + 0.12
+        return (_SWATCH + 0.04 if self.color else 0) + width_of(self.text) + _APART
 
 
-def height_of(entries: Sequence[Entry], width: float) -> float:
-    """How high a key is in lines of some width, in inches."""
-    return (flowed([entry.width for entry in entries], width)[-1][1] + 1) * _LINE
+def height_of(entries: Sequence[Entry], width: float, *, aligned: bool = False) -> float:
+    """How high a key is in lines of some width, in inches; `aligned` entries stand in columns."""
+    return (_places(entries, width, aligned)[-1][1] + 1) * _LINE
 
 
-def draw_key(sheet: Sheet, entries: Sequence[Entry], y: float) -> None:
+def draw_key(sheet: Sheet, entries: Sequence[Entry], y: float, *, aligned: bool = False) -> None:
     """A key across the sheet, from `y` downwards."""
-    places = flowed([entry.width for entry in entries], sheet.width - 2 * MARGIN)
+    places = _places(entries, sheet.width - 2 * MARGIN, aligned)
     for entry, (x, line) in zip(entries, places, strict=True):
         place = MARGIN + x, y + (line + 0.5) * _LINE
         if entry.color is None:
             sheet.text(*place, entry.text)
         else:
             sheet.entry(*place, entry.text, entry.color, entry.opacity, mark=entry.mark, side=_SWATCH)
+
+
+def _places(entries: Sequence[Entry], width: float, aligned: bool) -> list[tuple[float, int]]:
+    """Where each entry stands: inches from the left, and the line."""
+    widths = [entry.width for entry in entries]
+    if not aligned:
+        return flowed(widths, width)
+    columns = max(1, int((width + _APART) / max(widths)))
+    return [(i % columns * (width + _APART) / columns, i // columns) for i in range(len(widths))]
