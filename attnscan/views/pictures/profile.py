@@ -101,9 +101,9 @@ def _shares(profile: Profile, families: Sequence[Family]) -> FloatArray:
 
 def _key(families: Sequence[Family], shares: FloatArray, width: float) -> list[Entry]:
     """The families that some head has, each with its mean share, and what is left."""
-    means = shares.mean((0, 1))
+    means, room = shares.mean((0, 1)), max(width / 4, *(width_of(family.name) for family in FAMILIES))
     entries = [
-        Entry(f"{shortened(family.name, width / 2)} ({mean:.2f})", family.color)
+        Entry(f"{shortened(family.name, room)} ({mean:.2f})", family.color)
         for family, mean in zip(families, means, strict=True)
         if mean > 0
     ]
@@ -142,9 +142,10 @@ def _bars(sheet: Sheet, grid: Box, families: Sequence[Family], shares: FloatArra
 
 
 def _image(families: Sequence[Family], tops: FloatArray, dots: int) -> FloatArray:
-    """Bars of some dots each, the uppermost left free. Shape: [layer, head, family] -> [row, head, 4]."""
+    """Bars of some dots each, the uppermost tenth left free. Shape: [layer, head, family] -> [row, head, 4]."""
     colors = np.array([*(to_rgba(family.color) for family in families), (1, 1, 1, 0)])
-    heights = (dots - 0.5 - np.arange(dots)) / (dots - 1)  # of the dots' middles; the uppermost is above every bar
+    free = max(1, dots // 10)
+    heights = (dots - 0.5 - np.arange(dots)) / (dots - free)  # of the dots' middles; a bar's end is at 1
     which = np.stack([(tops <= height).sum(-1) for height in heights], 1)
     image: FloatArray = colors[which.reshape(len(tops) * dots, -1)]
     return image
@@ -164,13 +165,13 @@ def distance_sheet(profile: Profile, heads: Sequence[Head], width: float) -> She
     words = LINE if layout.labels.step else 0.0  # `before` and `after`, beneath the lowest panels
     below = MARGIN + layout.height + words + 0.04
     sheet = Sheet(width, below + len(lines) * LINE + MARGIN)
+    title = "head " if max(width_of(f"head {head_name(head)}") for head in heads) <= layout.panel[0] else ""
     for i, (curve, box) in enumerate(zip(curves, layout.places, strict=True)):
         _panel(sheet, box, layout.labels, (low, high), scale if i % layout.columns == 0 else {})
         if i + layout.columns >= layout.count:
             _words(sheet, box, layout.labels)
         _curve(sheet, box, curve, (low, high))
-        name = f"head {head_name(curve.head)}"
-        sheet.text(box.x, box.y - 0.65 * LINE, name if width_of(name) <= box.width else head_name(curve.head))
+        sheet.text(box.x, box.y - 0.65 * LINE, title + head_name(curve.head))
     for i, line in enumerate(lines):
         sheet.text(MARGIN, below + (i + 0.5) * LINE, line, color=FAINT)
     return sheet
@@ -267,7 +268,7 @@ def _distance_note(profile: Profile, layout: Layout) -> str:
     known = "" if np.isnan(profile.interval).all() else ", with 95 % intervals"
     note = f"Share: how much of {whole} the word at this distance in its own sentence{known}."
     if not layout.labels.step:
-        note += f" From left to right: {FARTHEST} words before to {FARTHEST} after; the line in the middle is the word."
+        note += f" From left to right: {FARTHEST} words before to {FARTHEST} after, with the word in the middle."
     return note
 
 
