@@ -139,7 +139,9 @@ def picture(
     Of a classification it is the `map`, all `scores`, their best and mean by `layers`, or the weights of some `heads`
     (kind `head`), as heat maps or as `lines`; `scores` and `layers` can be drawn `without_delimiters`. Of an ablation,
     a similarity or a comparison there is one kind each: what heads are worth, with errors; a map of all heads, where
-    near ones attend alike; every head's score in one model against that in the other, for some `patterns` or all.
+    near ones attend alike; every head's score in one model against that in the other, for some `patterns` or all. Of a
+    profile it is what every head's attention consists of (`profile`), or how that of some `heads` falls off with
+    `distance`.
 
     Raises: OptionError if the result has no such picture, or the picture no such option; OutputError if matplotlib is
     not installed; SelectionError for heads that are not there, or too many for the width.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from attnscan.results.heads import Head
+from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FARTHEST = 8
+BLOCKS = 32
+"""Into how many the pairs fall, so that standard errors can be had by leaving out each."""
 OFFSETS = tuple(range(-FARTHEST, FARTHEST + 1))
 """Distances in words of the own sentence that are parts; 0 is the word itself."""
 
@@ -129,6 +133,11 @@ class Profile:
         """All heads, layer by layer."""
         layers, width = self.grid
         return [divmod(flat, width) for flat in range(layers * width)]
+
+    @cached_property
+    def interval(self) -> FloatArray:
+        """Half the width of every share's 95 % interval, by t over blocks of pairs; NaN below two. Shape: as shares."""
+        return half_width(self.fit.se, min(self.signature.pairs_read, BLOCKS))
 
     def strongest(self, head: Head) -> list[tuple[str, float]]:
         """A head's parts in words with their shares, largest first, those without any left out.

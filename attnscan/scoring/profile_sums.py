@@ -14,11 +14,10 @@ from functools import cached_property
 import numpy as np
 
 from attnscan.inputs.pairs import Pair
-from attnscan.results.profile import Fit
+from attnscan.results.profile import BLOCKS, Fit
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import hashed
 
-BLOCKS = 32
 _NEGLIGIBLE = 1e-12  # of a Gram matrix's largest eigenvalue: parts that cannot be told apart leave less
 
 

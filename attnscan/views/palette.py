@@ -18,6 +18,9 @@ COLORS = {
 }
 MIXED_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#56567f", "#1a1a1a"
 """On paper: of `mixed`, of a user's own pattern, and of text."""
+ITSELF_COLOR, PUNCTUATION_COLOR, PREDICTIVE_SHADE = "#1a1a1a", "#6a3d9a", "#6b4a0d"
+"""Of parts of profiles that are no patterns, and of `predictive` beside `bag-of-words`, from which its own colour does
+not differ to readers without red cones; no letter tells them apart there."""
 RAMP = ("#f4f7fa", "#cbdaef", "#a3bde4", "#79a2d8", "#4e86c9", "#2a6baf", "#17518c", "#0b3968", "#0c2240")
 """From nothing to most, for weights and scores: one hue, lightness falling in equal steps (CIE L* 97 to 13)."""
 PARKS = 0.5

@@ -5,5 +5,6 @@ picture.py    results to files' contents
 sheet.py      a sheet to draw on, in inches
 lettering.py  how wide texts are, and how they break
 panels.py     panels side by side
-map.py  scores.py  head_weights.py  ablation.py  similarity.py  comparison.py
+key.py        what colours stand for
+map.py  scores.py  head_weights.py  ablation.py  similarity.py  comparison.py  profile.py
 """

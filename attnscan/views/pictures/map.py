@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 import numpy as np
 from matplotlib.colors import to_rgba
 
@@ -12,14 +9,13 @@ from attnscan.errors import SelectionError
 from attnscan.results.classification import Classification
 from attnscan.results.scores import MIXED
 from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on
-from attnscan.views.pictures.lettering import POINT, SIZE, flowed, shortened, step_of, width_of
+from attnscan.views.pictures.key import Entry, draw_key, height_of
+from attnscan.views.pictures.lettering import POINT, SIZE, shortened, step_of, width_of
 from attnscan.views.pictures.sheet import DOT, LINE, LONGEST, MARGIN, MOST_CELLS, Box, Sheet
 
 LARGEST_CELL = 0.3
 _SMALLEST_LETTER = 4.0  # in points
 _GAP = 0.01  # around each cell, or a fifth of a cell where that is less
-_SWATCH = 0.11
-_KEY_LINE = 1.15 * LINE
 
 
 def map_sheet(result: Classification, width: float) -> Sheet:
@@ -35,12 +31,12 @@ def map_sheet(result: Classification, width: float) -> Sheet:
     grid = Box(max(left, (width - side * heads) / 2), MARGIN + 2 * LINE, side * heads, side * layers)
     labels, parking = _label_key(result, inner), _parking_key(result, lettered=_letter_size(side) is not None)
     below = grid.y + grid.height + 0.07
-    between = below + _height_of(labels, inner) + 0.03
-    sheet = Sheet(width, between + _height_of(parking, inner) + MARGIN)
+    between = below + height_of(labels, inner) + 0.03
+    sheet = Sheet(width, between + height_of(parking, inner) + MARGIN)
     rulers(sheet, grid, (layers, heads))
     _heads(sheet, grid, result)
-    _draw_key(sheet, labels, below)
-    _draw_key(sheet, parking, between)
+    draw_key(sheet, labels, below)
+    draw_key(sheet, parking, between)
     return sheet
 
 
@@ -68,13 +64,16 @@ def rulers(
         sheet.text(grid.x + grid.width / 2, grid.y + far, "head", align="center")
 
 
-def check_heads_can_be_seen(side: float, grid: tuple[int, int], width: float) -> None:
-    """Raises: SelectionError if what stands for a head, of so many inches, is less than a dot of a printed picture."""
+def check_heads_can_be_seen(side: float, grid: tuple[int, int], width: float, command: str = "classify") -> None:
+    """Raises: SelectionError if what stands for a head, of so many inches, is less than a dot of a printed picture.
+
+    `command` is the one that lists the same heads.
+    """
     if side < DOT:
         layers, heads = grid
         raise SelectionError(
             f"{layers} layers of {heads} heads have no room in a picture {width:g} inches wide",
-            "give a larger --width, or list the heads: attnscan classify --csv",
+            f"give a larger --width, or list the heads: attnscan {command} --csv",
         )
 
 
@@ -107,47 +106,19 @@ def _letter_size(side: float) -> float | None:
     return size if size >= _SMALLEST_LETTER else None
 
 
-@dataclass(frozen=True)
-class _Entry:
-    """A part of a key: a text, and before it a swatch if it has a colour."""
-
-    text: str
-    color: str | None = None
-    opacity: float = 1
-    mark: str = ""
-
-    @property
-    def width(self) -> float:
-        return (_SWATCH + 0.04 if self.color else 0) + width_of(self.text) + 0.12
-
-
-def _label_key(result: Classification, width: float) -> list[_Entry]:
+def _label_key(result: Classification, width: float) -> list[Entry]:
     """Each label that there is, and how many heads have it."""
     counts = {name: int((result.content_label == name).sum()) for name in (*result.scores.patterns, MIXED)}
     return [
-        _Entry(f"{shortened(name, width / 2)} ({count})", paper_color(name), mark=letter(name))
+        Entry(f"{shortened(name, width / 2)} ({count})", paper_color(name), mark=letter(name))
         for name, count in counts.items()
         if count
     ]
 
 
-def _parking_key(result: Classification, *, lettered: bool) -> list[_Entry]:
+def _parking_key(result: Classification, *, lettered: bool) -> list[Entry]:
     """How pale a cell is by what it has from delimiters."""
     texts = {0: "0", PARKS: f"{PARKS:g}{' (small letter)' if lettered else ''}", 1: "1"}
-    swatches = [_Entry(text, COLORS["next-word"], opacity(rests)) for rests, text in texts.items()]
-    notes = [] if lettered else [_Entry("no room for letters: --width gives more")]
-    return [_Entry("carried from delimiters" if result.signature.norm else "weight on delimiters"), *swatches, *notes]
-
-
-def _height_of(entries: Sequence[_Entry], width: float) -> float:
-    return (flowed([entry.width for entry in entries], width)[-1][1] + 1) * _KEY_LINE
-
-
-def _draw_key(sheet: Sheet, entries: Sequence[_Entry], y: float) -> None:
-    places = flowed([entry.width for entry in entries], sheet.width - 2 * MARGIN)
-    for entry, (x, line) in zip(entries, places, strict=True):
-        place = MARGIN + x, y + (line + 0.5) * _KEY_LINE
-        if entry.color is None:
-            sheet.text(*place, entry.text)
-        else:
-            sheet.entry(*place, entry.text, entry.color, entry.opacity, mark=entry.mark, side=_SWATCH)
+    swatches = [Entry(text, COLORS["next-word"], opacity(rests)) for rests, text in texts.items()]
+    notes = [] if lettered else [Entry("no room for letters: --width gives more")]
+    return [Entry("carried from delimiters" if result.signature.norm else "weight on delimiters"), *swatches, *notes]

@@ -10,27 +10,31 @@ from attnscan.results.ablation import Ablation
 from attnscan.results.classification import Classification
 from attnscan.results.comparison import Comparison
 from attnscan.results.heads import Head, heads_named
+from attnscan.results.profile import Profile
 from attnscan.results.similarity import Similarity
 from attnscan.views.pictures.ablation import ablation_sheet
 from attnscan.views.pictures.comparison import comparison_sheet
 from attnscan.views.pictures.head_weights import heads_sheet, lines_sheet
 from attnscan.views.pictures.look import Look
 from attnscan.views.pictures.map import map_sheet
+from attnscan.views.pictures.profile import distance_sheet, profile_sheet
 from attnscan.views.pictures.scores import layers_sheet, scores_sheet
 from attnscan.views.pictures.sheet import drawing
 from attnscan.views.pictures.similarity import similarity_sheet
 
-Drawable = Classification | Ablation | Similarity | Comparison
-Kind = Literal["map", "scores", "layers", "head", "ablation", "similarity", "comparison"]
+Drawable = Classification | Ablation | Similarity | Comparison | Profile
+Kind = Literal["map", "scores", "layers", "head", "ablation", "similarity", "comparison", "profile", "distance"]
 
 _KINDS: dict[type, tuple[Kind, ...]] = {
     Classification: ("map", "scores", "layers", "head"),
     Ablation: ("ablation",),
     Similarity: ("similarity",),
     Comparison: ("comparison",),
+    Profile: ("profile", "distance"),
 }
-_FOR_KINDS = {
-    "heads": ("head",),
+_OF_HEADS: tuple[Kind, ...] = ("head", "distance")
+_FOR_KINDS: dict[str, tuple[Kind, ...]] = {
+    "heads": _OF_HEADS,
     "lines": ("head",),
     "without_delimiters": ("scores", "layers"),
     "patterns": ("comparison",),
@@ -63,6 +67,10 @@ def picture(
                 sheet = similarity_sheet(result, look.width)
             case Comparison():
                 sheet = comparison_sheet(result, _scored(patterns, result.patterns), look.width)
+            case Profile() if kind == "distance":
+                sheet = distance_sheet(result, heads_named(heads, result.grid), look.width)
+            case Profile():
+                sheet = profile_sheet(result, look.width)
             case _ if kind == "map":
                 sheet = map_sheet(result, look.width)
             case _ if kind == "head":
@@ -91,12 +99,12 @@ def _kind_of(result: Drawable, kind: Kind | None) -> Kind:
 
 
 def _check_options(kind: Kind, given: dict[str, bool]) -> None:
-    """Each option is for some kinds of pictures alone; the picture of heads needs them."""
+    """Each option is for some kinds of pictures alone; a picture of heads needs them."""
     for option, kinds in _FOR_KINDS.items():
         if given[option] and kind not in kinds:
             raise OptionError(f"the picture '{kind}' has no {option}", f"{option} is for {' and '.join(kinds)}")
-    if kind == "head" and not given["heads"]:
-        raise OptionError("the picture 'head' needs heads", 'name them, such as heads="2-0,6-11"')
+    if kind in _OF_HEADS and not given["heads"]:
+        raise OptionError(f"the picture '{kind}' needs heads", 'name them, such as heads="2-0,6-11"')
 
 
 def _scored(patterns: Sequence[str] | None, scored: Sequence[str]) -> Sequence[str]:
