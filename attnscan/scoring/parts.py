@@ -102,7 +102,7 @@ class Parts:
             (weights.diagonal(offset, dim1=2, dim2=3) * near[:, None]).sum(-1) for offset, near in self._offsets.items()
         ]
         picked = weights.flatten(2).gather(2, self._cells[:, None].expand(-1, weights.shape[1], -1))
-        on_kinds = (weights.flatten(1, 2) @ self._keys.to(weights)).unflatten(1, weights.shape[1:3])
+        on_kinds = (weights.flatten(1, 2) @ self._keys.to(weights)).reshape(*weights.shape[:3], -1)
         of_kinds = self._by_query(on_kinds) * self._scale[:, None]
         return torch.cat([self._by_offset(distances), picked.to(self._exact) @ self._values, of_kinds.sum(2)], -1)
 
