@@ -5,8 +5,9 @@
 A model of BERT base's shape (random weights: time does not depend on them), every pattern but `predictive`,
 8,192 tokens in batches as attnscan makes them for that shape. The sdpa forward runs the whole encoder over the same
 batches, on as many cores as torch takes, and computes nothing from it; the loop is what a user writes today: one pair
-at a time, `output_attentions=True`, numpy. A scan of what heads carry is held against one of weights. Rivals run in
-turn in one process; the ratios are medians over neighbouring runs.
+at a time, `output_attentions=True`, numpy. A scan of what heads carry is held against one of weights, and one that sums
+for profiles against one that does not. Rivals run in turn in one process; the ratios are medians over neighbouring
+runs.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.pairs import read_pairs
 from attnscan.model.sources import bundled
 from attnscan.model.threads import side_by_side
+from attnscan.scan.local import summed
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
@@ -35,6 +37,7 @@ from attnscan.scoring.targets import Targets
 TOKENS = 8192
 BOUNDS = {"32 tokens": 0.95, "128 tokens": 0.95, "512 tokens": 1.05}
 NORM_BOUND = 1.15
+PROFILE_BOUND = 1.25
 
 
 def inputs_of(length: int, count: int) -> list[EncodedInput]:
@@ -71,9 +74,8 @@ def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     """What attnscan does, tokenizing apart."""
     pieces = list(batches(inputs, scanner.loaded.room(None)))
     longest = max(len(one.tokens) for one in inputs)
-    score = partial(Scanner.score, products=True)  # as a scan of many pairs does
     _ = scanner.projections if scanner.options.norm else None  # found once for all batches
-    with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, score)) as scored:
+    with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, summed)) as scored:
         for _ in scored:
             pass
 
@@ -101,7 +103,7 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
 
 
 def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[Row]:
-    """Three lines for each kind of work: against the plain forward, by --norm against by weight, against the loop."""
+    """Four lines for each kind of work: against the plain forward and the loop, by --norm and with profiles without."""
     found = []
     with random_model(layers) as scanner:
         eager = BertModel(scanner.loaded.model.config, add_pooling_layer=False).eval()
@@ -114,6 +116,7 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
                     "plain": partial(cost, partial(plain, scanner, inputs)),
                     "loop": partial(cost, partial(loop, eager, inputs)),
                     "norm": partial(cost, partial(scan, scanner.with_options(norm=True), inputs)),
+                    "profile": partial(cost, partial(scan, scanner.with_options(profile=True), inputs)),
                 },
                 runs,
             )
@@ -122,6 +125,7 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
                 row(what, "a forward without attention (sdpa)", costs["scan"], costs["plain"], BOUNDS.get(name))
             )
             found.append(row(f"{what}, --norm", "one by weight", costs["norm"], costs["scan"], NORM_BOUND))
+            found.append(row(f"{what}, with profiles", "one without", costs["profile"], costs["scan"], PROFILE_BOUND))
             found.append(row(what, "a plain loop", costs["scan"], costs["loop"], 0.5 if name == "pairs" else None))
     return found
 
@@ -132,7 +136,7 @@ def works_of(lengths: list[int]) -> dict[str, list[EncodedInput]]:
 
 
 def main() -> None:
-    """Print three lines for each length."""
+    """Print four lines for each length."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each, after one that is not")
     parser.add_argument("--layers", type=int, default=12)

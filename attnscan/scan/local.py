@@ -125,10 +125,10 @@ def _scored(
 ) -> tuple[ScanSums, list[tuple[Sequence[int], Mapping[str, FloatArray]]]]:
     """The sums of a batch; beside them what `on_pairs` is to be given, if it is wanted."""
     kept: list[tuple[Sequence[int], Mapping[str, FloatArray]]] = []
-    return _summed(scanner, batch, on_pairs=(lambda *own: kept.append(own)) if with_pairs else None), kept
+    return summed(scanner, batch, on_pairs=(lambda *own: kept.append(own)) if with_pairs else None), kept
 
 
-def _summed(scanner: Scanner, inputs: Sequence[EncodedInput], **how: Any) -> ScanSums:
+def summed(scanner: Scanner, inputs: Sequence[EncodedInput], **how: Any) -> ScanSums:
     """The sums of some inputs, scored as `how` says, each half by itself if heads are ranked by one of them."""
     if scanner.options.profile:
         return _profiled(scanner, inputs, **how)
@@ -171,7 +171,7 @@ def predictive_sums(
             report(len(helps), len(sample))
     asked = zip(inputs, helps, strict=True)
     how = {"on_pairs": on_pairs, "only": ["predictive"]}
-    return reduce(add, (_summed(scanner, [one], helps=[own], **how) for one, own in asked), ScanSums())
+    return reduce(add, (summed(scanner, [one], helps=[own], **how) for one, own in asked), ScanSums())
 
 
 def _added(one: Sums | None, other: Sums | None) -> Sums | None:

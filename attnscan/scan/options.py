@@ -10,6 +10,7 @@ from typing import Literal, TypedDict, get_args
 from attnscan.errors import OptionError, nearest
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
+from attnscan.results.profile import parts_of
 from attnscan.results.terms import THRESHOLD
 from attnscan.scoring.patterns import PATTERNS, Pattern, PatternLike
 
@@ -68,6 +69,19 @@ class ScanOptions:
             raise OptionError("a profile is of all pairs, and split ranks by one half", "ask for one of the two")
         if not 0 <= self.threshold <= 1:
             raise OptionError(f"threshold is {self.threshold}", "give 0 to 1")
+        if self.profile:
+            self._check_profile()
+
+    def _check_profile(self) -> None:
+        """Raises: OptionError for what profiles are not fitted with."""
+        if self.split:
+            raise OptionError("profiles are fitted to all pairs, and split leaves half of them out", "leave split out")
+        taken = parts_of(["predictive"])
+        for name in (pattern.id for pattern in self.patterns if pattern not in PATTERNS):
+            if name in taken:
+                raise OptionError(
+                    f"a pattern is called '{name}', as a part of every profile is", "give it another name"
+                )
 
 
 def check_number(name: str, value: int | None, least: int) -> None:

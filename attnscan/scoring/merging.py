@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
+
+from attnscan.model.tap import AttentionBlock
 
 
 class Merge:
@@ -26,3 +30,18 @@ class Merge:
         if len(mean) == len(into):
             return weights, logits
         return mean @ weights @ into, None
+
+    def block(self, block: AttentionBlock, row: int, number: int) -> AttentionBlock:
+        """One input of a block, by its row there and its number in the batch, with weights, logits and `idle` by units.
+
+        A word takes something if one of its pieces does, and what it takes is a share of that.
+        """
+        weights, logits = self(
+            number, block.weights[row, None], None if block.logits is None else block.logits[row, None]
+        )
+        idle = None
+        if block.idle is not None:
+            taken = weights.sum(-1, keepdim=True)
+            idle = taken[..., 0] == 0
+            weights, logits = weights / taken.where(taken > 0, 1.0), None
+        return replace(block, inputs=slice(number, number + 1), weights=weights, logits=logits, idle=idle)

@@ -1,28 +1,31 @@
 """The parts of a profile, for some inputs under one mask: rows of even weights, and how they are read off a head's.
 
 A part gives every word a row that is even over some keys that the word may see: it sums to 1, or to 0 where there are
-none. Rows are laid out once, for their products with each other. Weights are read without them: most parts are the
-same keys for all words of a sentence, or one key at a distance, and a whole matrix a part would be a pass each.
+none. No part is laid out that need not be: most are one key at a distance, or the same keys for all words of a
+sentence, and a whole matrix a part would be a pass each. The others have few cells, which are picked out. Sums are made
+in float64, so that an input's do not depend on the inputs beside it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.results.profile import OFFSETS
 from attnscan.scoring.readout import exact
 
 _SENTENCES = 2
+_PUNCTUATION = 3  # its place among the kinds of keys
 
 
 class Parts:
     """The parts of some inputs of one length, in the order that `results/profile.py` names them."""
 
-    def __init__(self, batch: EncodedBatch, inputs: slice, length: int, others: Mapping[str, Tensor]) -> None:
+    def __init__(self, batch: EncodedBatch, inputs: slice, length: int, others: Sequence[Tensor]) -> None:
         """Shape: `others` [batch, query, key] each, the parts that are neither distances nor kinds of keys."""
         own = slice(length)
         self._sentence = batch.sentence[inputs, own]
@@ -31,21 +34,40 @@ class Parts:
         assert batch.visible is not None
         visible = batch.visible[inputs, own, own]
         same = batch.same_sentence[inputs, own, own]
+        self._exact = exact(same.device)
         self._offsets = {
-            offset: same.diagonal(offset, dim1=1, dim2=2).float() for offset in OFFSETS if abs(offset) < length
+            offset: same.diagonal(offset, dim1=1, dim2=2).to(self._exact) for offset in OFFSETS if abs(offset) < length
         }
+        """By each word that has one at that distance before or behind it: 1. Shape: [batch, word] each."""
         alike = batch.alike[inputs, own, own]
         itself = torch.eye(length, dtype=torch.bool, device=same.device)
-        matrices = {"identical": alike & same & ~itself, "cross-sentence": alike & ~same}
-        matrices |= {name: matrix[inputs, own, own] for name, matrix in others.items()}
-        self._rows = torch.stack([_even(matrix * self.word[..., None]) for matrix in matrices.values()], 1)
-        """Of the parts that have to be multiplied through. Shape: [batch, part, query, key]."""
+        matrices = [alike & same & ~itself, alike & ~same, *(matrix[inputs, own, own] for matrix in others)]
+        rows = torch.stack([self._even(matrix) for matrix in matrices], 1)
+        self._pick_cells(rows)
         self._keys = self._kinds(batch, inputs, length)
         """Which keys are of which kind, those of sentence A and of B at the end. Shape: [batch, key, kind]."""
-        seen = self._by_query(visible.float() @ self._keys)
-        self._scale = (1 / seen.clip(1)) * (seen > 0) * self.word[..., None]
-        self.gram, self.mass = self._sums(visible)
-        """Shape: [batch, part, part] and [batch, part]."""
+        seen = self._by_query(visible.float() @ self._keys).to(self._exact)
+        self._scale = (seen > 0) * self.word[..., None] / seen.clip(1)
+        """What each key of a kind has in a word's row. Shape: [batch, query, kind]."""
+        self.gram = self._products(rows, visible)
+        """Every two parts' rows multiplied and added. Shape: [batch, part, part]."""
+        distances = self._by_offset([near.sum(1) for near in self._offsets.values()])
+        self.mass = torch.cat([distances, rows.sum((2, 3)), (self._scale > 0).sum(1)], 1)
+        """Every part's rows added. Shape: [batch, part]."""
+
+    def _even(self, matrix: Tensor) -> Tensor:
+        """Words' rows in proportion, each of them adding up to 1; one of nothing stays so."""
+        rows = (matrix * self.word[..., None]).to(self._exact)
+        whole = rows.sum(-1, keepdim=True)
+        return rows / torch.where(whole > 0, whole, 1)
+
+    def _pick_cells(self, rows: Tensor) -> None:
+        """Find the cells that any of some parts has, and what each is in each. Shape: [batch, part, query, key]."""
+        cells = [used.nonzero()[:, 0] for used in (rows != 0).any(1).flatten(1)]
+        padded = pad_sequence(cells, batch_first=True, padding_value=-1)
+        self._cells = padded.clip(0)  # padding points to the first cell, and weighs nothing
+        values = rows.flatten(2).gather(2, self._cells[:, None].expand(-1, rows.shape[1], -1))
+        self._values = (values * (padded >= 0)[:, None]).mT  # [batch, cell, part]
 
     def _kinds(self, batch: EncodedBatch, inputs: slice, length: int) -> Tensor:
         word, special = self.word, batch.special[inputs, :length]
@@ -65,45 +87,44 @@ class Parts:
         in_b = self._sentence.reshape(len(kinds), *[1] * (kinds.ndim - 3), -1) == 1
         return torch.stack([*others, torch.where(in_b, b, a), torch.where(in_b, a, b)], -1)
 
+    def _by_offset(self, found: Sequence[Tensor]) -> Tensor:
+        """What was found of the distances that there are, side by side with zeros for those that there are not.
+
+        Shape: each [batch, ...] -> [batch, ..., distance].
+        """
+        there = dict(zip(self._offsets, found, strict=True))
+        nothing = torch.zeros_like(found[0])
+        return torch.stack([there.get(offset, nothing) for offset in OFFSETS], -1)
+
     def read(self, weights: Tensor) -> Tensor:
         """The sum of weights times each part's rows. Shape: [batch, head, query, key] -> [batch, head, part]."""
-        kind = exact(weights.device)
-        distances = []
-        for offset in OFFSETS:
-            if offset in self._offsets:
-                cells = weights.diagonal(offset, dim1=2, dim2=3) * self._offsets[offset][:, None]
-                distances.append(cells.sum(-1, dtype=kind))
-            else:
-                distances.append(weights.new_zeros(weights.shape[:2], dtype=kind))
-        on_rows = weights.flatten(2) @ self._rows.flatten(2).mT
-        of_kinds = self._by_query(weights @ self._keys[:, None]) * self._scale[:, None]
-        return torch.cat([torch.stack(distances, -1), on_rows.to(kind), of_kinds.sum(2, dtype=kind)], -1)
+        distances = [
+            (weights.diagonal(offset, dim1=2, dim2=3) * near[:, None]).sum(-1) for offset, near in self._offsets.items()
+        ]
+        picked = weights.flatten(2).gather(2, self._cells[:, None].expand(-1, weights.shape[1], -1))
+        on_kinds = (weights.flatten(1, 2) @ self._keys.to(weights)).reshape(*weights.shape[:3], -1)
+        of_kinds = self._by_query(on_kinds) * self._scale[:, None]
+        return torch.cat([self._by_offset(distances), picked.to(self._exact) @ self._values, of_kinds.sum(2)], -1)
 
-    def rows(self, number: int, visible: Tensor) -> Tensor:
-        """All parts of one of the inputs, laid out. Shape: `visible` [query, key] -> [part, query, key]."""
-        length = len(visible)
-        distances = torch.zeros(len(OFFSETS), length, length, device=visible.device)
-        for row, offset in zip(distances, OFFSETS, strict=True):
-            if offset in self._offsets:
-                row.diagonal(offset).copy_(self._offsets[offset][number])
-        keys = self._keys[number].T[:, None].expand(-1, length, -1).clone()
-        in_b = (self._sentence[number] == 1)[:, None]
-        keys[-2], keys[-1] = torch.where(in_b, keys[-1], keys[-2]), torch.where(in_b, keys[-2], keys[-1])
-        kinds = keys * visible * self._scale[number].T[..., None]
-        return torch.cat([distances, self._rows[number], kinds])
+    def _products(self, rows: Tensor, visible: Tensor) -> Tensor:
+        """Every two parts' rows multiplied and added. Shape: [batch, part, query, key] and [batch, query, key].
 
-    def _sums(self, visible: Tensor) -> tuple[Tensor, Tensor]:
-        """Every two parts' rows multiplied and added, and every part's, input by input: laid out they are large."""
-        grams, masses = [], []
-        for number, seen in enumerate(visible):
-            rows = self.rows(number, seen).flatten(1).to(exact(seen.device))
-            grams.append(rows @ rows.T)
-            masses.append(rows.sum(1))
-        return torch.stack(grams), torch.stack(masses)
+        A word has no two distances to one key, and no key is of two kinds but punctuation.
+        """
+        near = self._by_offset([self._of_queries(offset, cells) for offset, cells in self._offsets.items()])
+        nearby = torch.stack([self._keys.roll(-offset, 1) for offset in OFFSETS], 1)  # [batch, distance, query, kind]
+        near_kinds = (self._by_query(nearby) * self._scale[:, None] * near.permute(0, 2, 1)[..., None]).sum(2)
+        punctuation = self._by_query(visible.float() @ (self._keys * self._keys[..., _PUNCTUATION, None]))
+        marked = (punctuation * self._scale * self._scale[..., _PUNCTUATION, None]).sum(1)
+        kinds = torch.diag_embed(self._scale.sum(1))
+        kinds[:, _PUNCTUATION] = kinds[:, :, _PUNCTUATION] = marked
+        on_rows = self.read(rows)
+        before, after = on_rows[..., : len(OFFSETS)], on_rows[..., len(OFFSETS) :]
+        distances = torch.cat([torch.diag_embed(near.sum(1)), before.mT, near_kinds], 2)
+        middle = torch.cat([before, after], 2)
+        last = torch.cat([near_kinds.mT, after[..., rows.shape[1] :].mT, kinds], 2)
+        return torch.cat([distances, middle, last], 1)
 
-
-def _even(matrix: Tensor) -> Tensor:
-    """Rows in proportion, each of them adding up to 1; one of nothing stays so."""
-    rows = matrix.float()
-    whole = rows.sum(-1, keepdim=True)
-    return rows / torch.where(whole > 0, whole, 1)
+    def _of_queries(self, offset: int, cells: Tensor) -> Tensor:
+        """A diagonal's cells by their queries. Shape: [batch, cell] -> [batch, query]."""
+        return torch.nn.functional.pad(cells, (max(0, -offset), max(0, offset)))

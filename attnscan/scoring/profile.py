@@ -65,7 +65,8 @@ class Profiler:
             self._take(block, slice(start, stop), block.weights)
             return
         for row, number in enumerate(range(start, stop)):  # words are of any number, whatever that of tokens
-            self._take(block, slice(number, number + 1), self._merge(number, block.weights[row, None])[0])
+            one = self._merge.block(block, row, number)
+            self._take(block, one.inputs, one.weights)
 
     def _take(self, block: AttentionBlock, inputs: slice, weights: Tensor) -> None:
         """Sum some inputs of one length."""
@@ -81,7 +82,7 @@ class Profiler:
         key = (inputs.start, inputs.stop, length, id(visible))
         if key not in self._laid_out:
             batch = self._batch.under(visible[: len(self._batch)])
-            others = {target.id: target.matrix for target in self._targets.under(visible)}
+            others = [target.matrix for target in self._targets.under(visible)]
             self._laid_out[key] = visible, Parts(batch, inputs, length, others)  # kept, so that its id stays its own
         return self._laid_out[key][1]
 

@@ -77,15 +77,8 @@ class Scorer:
             self._take(block, slice(start, stop), block.weights, block.logits, block.idle)
             return
         for row, number in enumerate(range(start, stop)):  # words are of any number, whatever that of tokens
-            weights, logits = self._merge(
-                number, block.weights[row, None], None if block.logits is None else block.logits[row, None]
-            )
-            idle = None
-            if block.idle is not None:  # a word takes something if one of its pieces does
-                taken = weights.sum(-1, keepdim=True)
-                idle = taken[..., 0] == 0
-                weights, logits = weights / taken.where(taken > 0, 1.0), None
-            self._take(block, slice(number, number + 1), weights, logits, idle)
+            one = self._merge.block(block, row, number)
+            self._take(block, one.inputs, one.weights, one.logits, one.idle)
 
     def _take(
         self, block: AttentionBlock, inputs: slice, weights: Tensor, logits: Tensor | None, idle: Tensor | None

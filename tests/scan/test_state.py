@@ -8,18 +8,21 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
-from scans import PAIRS, assert_equal_sums, records_of, states_of
+from scans import PAIRS, assert_equal_profiles, assert_equal_sums, records_of, states_of
+from torch import Tensor
 
 from attnscan.errors import StateError
+from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Pair
 from attnscan.scan import stream as reading
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import held, load_state, save_state
 from attnscan.scan.stream import unseen
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, Pattern
 
 
 @pytest.fixture
@@ -47,6 +50,34 @@ def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(options
 
 
 @pytest.mark.usefixtures("small_windows")
+def test_profiles_go_on_from_a_state_to_the_last_bit(options: ScanOptions, tmp_path: Path) -> None:
+    def mine(batch: EncodedBatch) -> Tensor:
+        """Each word looks at itself and at all before it."""
+        return batch.same_sentence & (batch.offset <= 0)
+
+    profiling = replace(options, profile=True, patterns=(*PATTERNS, Pattern.of(mine)))
+    path = tmp_path / "state.json"
+    with Scanner(profiling) as scanner:
+        states = states_of(scanner, records_of(PAIRS))
+        expected = states[-1].finish(scanner)
+        assert expected.profile is not None and "mine" in expected.profile.parts
+        for stop in (0, 3):
+            save_state(path, states[stop], scanner)
+            state = load_state(path, scanner)
+            assert_equal_profiles(state.sums.profile, states[stop].sums.profile, 0)
+            after = [state, *states_of(scanner, unseen(records_of(PAIRS), state.seen, profiling), state)][-1]
+            assert_equal_profiles(after.sums.profile, states[-1].sums.profile, 0)
+            found = after.finish(scanner)
+            assert found.profile is not None and found.profile.parts == expected.profile.parts
+            np.testing.assert_array_equal(found.profile.fit.share, expected.profile.fit.share)
+        data = json.loads(path.read_bytes())
+        data["profile"] = data["profile"][:-1]
+        path.write_text(json.dumps(data))
+        with pytest.raises(StateError, match="not a sound state file"):
+            load_state(path, scanner)
+
+
+@pytest.mark.usefixtures("small_windows")
 def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
     with Scanner(options) as scanner:
         seen = states_of(scanner, records_of(PAIRS[:10]))[-1].seen
@@ -63,6 +94,7 @@ def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
         {"related": False},
         {"seed": 1},
         {"split": True},
+        {"profile": True},
         {"predictive_words": 9},
         {"predictive_pairs": 5},
         {"on_long": "skip"},

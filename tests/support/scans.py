@@ -9,9 +9,11 @@ from typing import Any
 from numpy.testing import assert_allclose
 
 from attnscan.inputs.pairs import Pair, Record
+from attnscan.results.profile import Fit
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.scoring.profile_sums import ProfileSums
 from attnscan.scoring.sums import HeadProducts, ScoreSums, Sums
 
 PAIRS = [Pair(f"the cat sat on {i % 7} mats" + " ." * (i % 5), f"a cat ran {i} times to the store") for i in range(40)]
@@ -31,6 +33,25 @@ def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
         sums = states_of(scanner, (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1)))[-1].sums
     assert sums.told is not None
     return sums.told
+
+
+def profile_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ProfileSums:
+    """What the profiles of some pairs are fitted from, likewise."""
+    with Scanner(options) as scanner:
+        sums = states_of(scanner, (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1)))[-1].sums
+    assert sums.profile is not None
+    return sums.profile
+
+
+def assert_equal_profiles(one: ProfileSums | None, other: ProfileSums | None, tolerance: float) -> None:
+    """Equal sums, and equal fits: none of their numbers hangs on the last bits."""
+    assert one is not None and other is not None
+    for field in fields(ProfileSums):
+        found, expected = (getattr(sums, field.name) for sums in (one, other))
+        assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=field.name)
+    for field in fields(Fit):
+        found, expected = (getattr(sums.finish(), field.name) for sums in (one, other))
+        assert_allclose(found, expected, atol=1e-6, err_msg=field.name)
 
 
 def assert_equal_sums(one: ScoreSums, other: ScoreSums, tolerance: float) -> None:

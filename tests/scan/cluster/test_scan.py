@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from scans import assert_equal_profiles
 from toy import ARTICLES, NOUNS, VERBS, save_toy_bert
 from typer.testing import CliRunner
 
@@ -263,6 +264,26 @@ def test_heads_ranked_by_one_half_are_so_on_a_cluster(toy: str, files: list[str]
         assert not np.array_equal(a, getattr(found.scores.every_key, name), equal_nan=True)
 
 
+@pytest.mark.parametrize("predictive", ["off", "distance"])
+def test_profiles_add_up_on_a_cluster(toy: str, files: list[str], predictive: Any) -> None:
+    """Asked for `predictive` too, of every pair: nothing is left to ask of a sample."""
+    options = ScanOptions(model=toy, on_long="truncate", predictive=predictive, predictive_words=3, profile=True)
+    names = files[1:3] if predictive != "off" else files
+    plan = plan_of(toy, names, options=options)
+    blocks = [block for file in range(len(names)) for block in blocks_of(plan, file)]
+    totals = added(plan, [*blocks, *blocks[:2]][::-1])
+    assert not totals.asks()
+    with Scanner(options) as scanner:
+        (*_, state) = scan(scanner, read_pairs(names))
+        expected = state.finish(scanner)
+    assert_equal_profiles(totals.state.sums.profile, state.sums.profile, 1e-9)
+    found = totals.ranking()
+    assert_equal(found, expected)
+    assert found.profile is not None and expected.profile is not None
+    assert found.profile.parts == expected.profile.parts
+    assert ("predictive" in found.profile.parts) == (predictive != "off")
+
+
 def test_bad_records_are_counted_and_the_first_ones_told(toy: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.tsv"
     path.write_text("sentence_a\tsentence_b\n" + "the cat\tsat\nthe dog\n" * 6)
@@ -404,6 +425,21 @@ def test_one_worker_loads_the_model_once_and_the_summary_says_how_fast(
     assert len(list(tmp_path.iterdir())) == 1
     assert_equal(result, local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet"))
     assert bad == Bad() and said[-1].startswith("300 pairs in ") and said[-1].endswith(" by 1 workers")
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.long
+def test_profiles_come_from_a_cluster(toy: str, files: list[str]) -> None:
+    options = ScanOptions(model=toy, on_long="truncate", predictive="off", profile=True)
+    found, _ = scan_on_ray(options, block_files(files[1:3], 8), ClusterOptions(workers=1))
+    with Scanner(options) as scanner:
+        (*_, state) = scan(scanner, read_pairs(files[1:3]))
+        expected = state.finish(scanner)
+    assert found.profile is not None and expected.profile is not None
+    assert found.profile.parts == expected.profile.parts
+    for field in fields(expected.profile.fit):
+        a, b = (getattr(each.profile.fit, field.name) for each in (found, expected))
+        assert_allclose(a, b, atol=1e-6, err_msg=field.name)
 
 
 @pytest.mark.usefixtures("cluster")
