@@ -77,7 +77,8 @@ def lose_no_interrupt() -> None:
             # by a thread, and a little later: raised here, it would be lost in the same way
             again = threading.Timer(0.01, signal.pthread_kill, [threading.main_thread().ident, signal.SIGINT])
             again.daemon = True
-            again.start()
+            with suppress(KeyboardInterrupt):  # a second one, while the thread starts: the first comes again already
+                again.start()
         else:
             printed(unraisable)
 

@@ -13,11 +13,11 @@ from attnscan.inputs.pairs import Pair
 from attnscan.model.running import not_finite
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.dependencies import Help
-from attnscan.results.profile import parts_of
+from attnscan.results.profile import BLOCKS, parts_of
 from attnscan.scoring.merging import Merge
 from attnscan.scoring.parts import Parts
 from attnscan.scoring.patterns import PATTERNS, Pattern
-from attnscan.scoring.profile_sums import BLOCKS, ProfileSums, block_of
+from attnscan.scoring.profile_sums import ProfileSums, block_of
 from attnscan.scoring.readout import exact
 from attnscan.scoring.targets import Targets
 
