@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
+    from attnscan.results.heads import Head
     from attnscan.views.pictures.picture import Drawable
 
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -69,10 +70,11 @@ class Destination:
         view: Callable[[int], RenderableType],
         drawn: Drawable | None = None,
         patterns: Sequence[str] | None = None,
+        heads: Sequence[Head] = (),
     ) -> None:
         """Write the result: as a screen of some width if the format is `table`, a picture, or else a data frame.
 
-        `drawn` is what there is a picture of, and `patterns` are those that it shows.
+        `drawn` is what there is a picture of, `patterns` and `heads` are those that it shows.
         Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
         """
         if self.format == "table":
@@ -82,7 +84,7 @@ class Destination:
 
             assert drawn is not None  # only commands that draw are given such a format
             look = Look(PICTURES[PICTURES.index(self.format)])
-            self._write(picture(drawn, look=look, patterns=patterns))
+            self._write(picture(drawn, look=look, patterns=patterns, heads=heads))
         else:
             self._write(render(frame(), FORMATS[FORMATS.index(self.format)]))
 

@@ -8,15 +8,17 @@ from typing import TYPE_CHECKING
 
 from attnscan.cli.messages import WITHOUT_TAP, progress, say
 from attnscan.cli.options import OneInput, PairFiles
-from attnscan.errors import InputError, PairsError
+from attnscan.errors import InputError, PairsError, WeightsError
 from attnscan.model import sources
 from attnscan.model.surroundings import check_address_space
+from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
     from attnscan.inputs.pairs import Record
     from attnscan.model.sources import Source
     from attnscan.results.classification import Classification
+    from attnscan.results.profile import Profile
     from attnscan.results.signature import Signature
     from attnscan.scan.scanner import Scanner
     from attnscan.scan.stream import OnBad
@@ -122,6 +124,13 @@ def classified(given: OneInput, options: ScanOptions, *, keep: bool) -> Classifi
         result = classify(scanner, pair, report, keep=keep)
     tell(result.signature, length=scanner.loaded.limit)
     return result
+
+
+def profile_of(result: Classification) -> Profile:
+    """One input's profiles. Raises: WeightsError if there are too many heads."""
+    if result.profile is None:
+        raise WeightsError("so many heads are too many to be profiled", f"give {MOST_PROFILED} at most")
+    return result.profile
 
 
 def tell(*signatures: Signature, bad: int = 0, length: int | None = None) -> None:

@@ -11,7 +11,7 @@ from attnscan.cli import completion
 from attnscan.cli.apart import FileRole
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, WithoutDelimiters, flattened
-from attnscan.cli.session import classified
+from attnscan.cli.session import classified, profile_of
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
@@ -20,7 +20,7 @@ EXAMPLES = (
     'attnscan plot "The cat sat." "The cat ran." -o heads.svg',
     'attnscan plot "The cat sat." --kind head --heads 0-2 --lines -o head.pdf',
 )
-Kind = Literal["map", "scores", "head", "layers"]
+Kind = Literal["map", "scores", "head", "layers", "profile", "distance"]
 
 
 @flattened
@@ -32,7 +32,9 @@ def plot(
     kind: Annotated[
         Kind,
         typer.Option(
-            "--kind", help="What each head does, every score, single heads token by token, or scores by layer."
+            "--kind",
+            help="What each head does, every score, single heads token by token, scores by layer, what every head's "
+            "attention is made of, or how much of some heads' goes to which distance.",
         ),
     ] = "map",
     heads: Annotated[
@@ -41,7 +43,7 @@ def plot(
             "--heads",
             metavar="HEADS",
             autocompletion=completion.heads,
-            help="For --kind head: 2-0,6-11, layer:2 or all.",
+            help="For --kind head and distance: 2-0,6-11, layer:2 or all.",
         ),
     ] = None,
     lines: Annotated[bool, typer.Option("--lines", help="For --kind head: lines from token to token.")] = False,
@@ -54,8 +56,10 @@ def plot(
     scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
 ) -> None:
     given.check()
-    if (kind == "head") != (heads is not None) or (lines and kind != "head"):
-        raise typer.BadParameter("--kind head needs --heads, and --heads and --lines need --kind head")
+    if (kind in ("head", "distance")) != (heads is not None) or (lines and kind != "head"):
+        raise typer.BadParameter(
+            "--kind head and --kind distance need --heads, --heads needs one of them, and --lines --kind head"
+        )
     if without_delimiters and kind not in ("scores", "layers"):
         raise typer.BadParameter("--without-delimiters is for --kind scores and --kind layers")
     suffix = picture_format_of(output)
@@ -63,12 +67,13 @@ def plot(
     if heads is not None:
         check_heads_are_named(heads)
     check_pictures_can_be_drawn()
-    asked = "off" if kind == "head" else scan.predictive  # weights alone are drawn
+    asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # weights alone are drawn
     options = scan.options(model=given.model, threshold=threshold, predictive=asked)
-    result = classified(given, options, keep=heads is not None)
+    result = classified(given, options, keep=kind == "head")
     from attnscan.views.pictures.look import Look
     from attnscan.views.pictures.picture import picture
 
     look = Look(suffix, width)
-    drawn = picture(result, kind, look, heads=heads or (), lines=lines, without_delimiters=without_delimiters)
+    shown = result if kind not in ("profile", "distance") else profile_of(result)
+    drawn = picture(shown, kind, look, heads=heads or (), lines=lines, without_delimiters=without_delimiters)
     write_file(output, drawn)

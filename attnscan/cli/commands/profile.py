@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,16 +19,18 @@ from attnscan.cli.options import (
     flattened,
 )
 from attnscan.cli.scanning import ranked_here, ranked_on
-from attnscan.cli.session import OnePair, Passes, classified
-from attnscan.errors import WeightsError
+from attnscan.cli.session import OnePair, Passes, classified, profile_of
 from attnscan.results.files import check_writable, partial_of
 from attnscan.results.heads import check_heads_are_named, heads_named
-from attnscan.results.terms import MOST_PROFILED
+
+if TYPE_CHECKING:
+    from attnscan.results.profile import Profile
 
 EXAMPLES = (
     "attnscan profile --heads 1-9,2-11",
     'attnscan profile "The cat sat on the mat." "The cat lay on the rug." --norm',
     "attnscan profile --csv > profiles.csv",
+    "attnscan profile -o profiles.svg",
 )
 
 
@@ -68,27 +70,29 @@ def profile(
         check_heads_are_named(heads)
     parts = {} if cluster else {path: partial_of(path) for path in [where.output] if path and partial_of(path) != path}
     check_apart(parts.values(), [*files.paths, state, where.output])
-    destination = where.destination()
+    destination = where.destination(draws=True)
     options = scan.options(model=given.model, on_long=files.on_long, profile=True)
     for path in (state, *parts.values()):
         if path is not None:
             check_writable(path)
     interrupted = False
     if given.weights is not None:
-        result = classified(given, options, keep=False).profile
+        result: Profile | None = profile_of(classified(given, options, keep=False))
     elif cluster is not None:
         result = ranked_on(cluster, files, options).profile
     else:
         passes = Passes(files) if given.a is None else OnePair(given.a, given.b)
         ranking, interrupted = ranked_here(options, passes, state)
         result = ranking.profile
-    if result is None:
-        raise WeightsError("these saved weights have too many heads to be profiled", f"give {MOST_PROFILED} at most")
+    assert result is not None  # it was asked for
     chosen = None if heads is None else heads_named(heads, result.grid)
     from attnscan.views.terminal.profile import profile_view
 
     (destination.for_part() if interrupted else destination).emit(
-        lambda: result.to_frame(chosen, top), lambda width: profile_view(result, width, chosen, top)
+        lambda: result.to_frame(chosen, top),
+        lambda width: profile_view(result, width, chosen, top),
+        result,
+        heads=chosen or (),
     )
     if interrupted:
         for path, part in parts.items():

@@ -56,6 +56,8 @@ def picture(
     Raises: OptionError if the result has no such picture, or the picture no such option; SelectionError for heads that
     are not there, or too many for the width.
     """
+    if kind is None and isinstance(result, Profile) and heads != ():
+        kind = "distance"
     kind = _kind_of(result, kind)
     given = {"heads": heads != (), "lines": lines, "without_delimiters": without_delimiters}
     _check_options(kind, given | {"patterns": patterns is not None})

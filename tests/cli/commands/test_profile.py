@@ -148,3 +148,17 @@ def test_classify_says_what_leads_a_mixed_head() -> None:
     assert "most goes to" in " ".join(screen.split())
     every = run("classify", A, B, "--model", "bundled", "--all").stdout
     assert len(re.findall(r"· (other sentence|own sentence|next|previous|start|itself|\d to \d)", every)) > 50
+
+
+def test_pictures_of_profiles(tmp_path: Path, pairs: Path) -> None:
+    many = ("profile", "--pairs", str(pairs), "--model", "bundled")
+    run(*many, "-o", str(tmp_path / "all.svg"))
+    assert (
+        "unexplained" not in (tmp_path / "all.svg").read_text() and "own sentence" in (tmp_path / "all.svg").read_text()
+    )
+    run(*many, "--heads", "1-4", "-o", str(tmp_path / "one.svg"))
+    assert "words before" in (tmp_path / "one.svg").read_text()
+    for kind in (("profile",), ("distance", "--heads", "1-4,0-2")):
+        run("plot", A, B, "--model", "bundled", "--kind", *kind, "-o", str(tmp_path / "plot.svg"))
+        assert (tmp_path / "plot.svg").read_bytes().startswith(b"<?xml")
+    assert "needs --heads" in _refused("plot", A, "--model", "bundled", "--kind", "distance", "-o", "x.svg")
