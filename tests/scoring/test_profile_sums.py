@@ -107,3 +107,20 @@ def test_of_many_heads_no_more_is_kept_than_of_each_by_itself() -> None:
     """A thousand heads, as large models have: sums grow with heads, not with pairs of heads."""
     few, many = (sum(each.nbytes for each in ProfileSums.zero(4, heads, 25).fields) for heads in (25, 250))
     assert many < 10 * few
+
+
+def test_parts_that_differ_little_are_told_apart_and_those_that_do_not_are_fitted_together() -> None:
+    """By one part in a thousand; and twice the same part."""
+    rng = np.random.default_rng(0)
+    for apart in (1e-3, 0.0):
+        cells = rng.random((200, 3))
+        cells[:, 2] = cells[:, 1] + apart * rng.random(200)
+        weights = cells @ [0.2, 0.5, 0.3]
+        sums = ProfileSums.zero(1, 1, 3)
+        sums.gram[0, 0], sums.on_part[0, 0, 0], sums.mass[0, 0] = cells.T @ cells, cells.T @ weights, 200
+        sums.squares[0], sums.words[0] = weights @ weights, 200
+        found = sums.finish()
+        assert found.explained[0, 0] == pytest.approx(1, abs=1e-9)
+        assert found.share[0, 0].sum() == pytest.approx(1, abs=1e-4)
+        if apart:
+            assert_allclose(found.share[0, 0], [0.2, 0.5, 0.3], atol=1e-4)
