@@ -10,7 +10,6 @@ from typing import Literal, TypedDict, get_args
 from attnscan.errors import OptionError, nearest
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.profile import parts_of
 from attnscan.results.terms import THRESHOLD
 from attnscan.scoring.patterns import PATTERNS, Pattern, PatternLike
 
@@ -74,6 +73,8 @@ class ScanOptions:
 
     def _check_profile(self) -> None:
         """Raises: OptionError for what profiles are not fitted with."""
+        from attnscan.results.profile import parts_of  # which loads numpy, and help is told without
+
         if self.split:
             raise OptionError("profiles are fitted to all pairs, and split leaves half of them out", "leave split out")
         taken = parts_of(["predictive"])
