@@ -64,8 +64,6 @@ class ScanOptions:
                 raise OptionError(f"there is no {name} {value!r}", nearest(str(value), known, either))
         for name, least in _LEAST.items():
             check_number(name, getattr(self, name), least)
-        if self.split and self.profile:
-            raise OptionError("a profile is of all pairs, and split ranks by one half", "ask for one of the two")
         if not 0 <= self.threshold <= 1:
             raise OptionError(f"threshold is {self.threshold}", "give 0 to 1")
         if self.profile:
