@@ -7,13 +7,11 @@ Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 6
 
 from __future__ import annotations
 
-from dataclasses import fields
-
 import numpy as np
 
 from attnscan.results.classification import LEAST_WORDS, RESAMPLINGS, Stability
 from attnscan.results.scores import FloatArray, Scores, ScoreTable
-from attnscan.scoring.sums import KINDS, PairSums, Sums
+from attnscan.scoring.sums import KINDS, PairSums
 
 _AT_ONCE = 50  # resamplings: of 384 heads and 7 patterns, their sums take 5 MB a quantity
 
@@ -54,7 +52,15 @@ def _table(words: PairSums, kind: str, drawn: FloatArray) -> ScoreTable:
         added: FloatArray = (drawn @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:])
         return added
 
-    unknown = np.full((1,) * words[f"{kind}.n"].ndim, np.nan)
-    of = {"total": "weight", "n": "n", "chance": "chance", "whole": "whole", "itself": "itself"}
-    sums = {f.name: summed(of[f.name]) if f.name in of else unknown for f in fields(Sums)}
-    return Sums(**sums | {"pairs": np.zeros_like(unknown)}).finish()
+    weight, n, chance, whole, itself = map(summed, ("weight", "n", "chance", "whole", "itself"))
+    unknown = np.full((1,) * n.ndim, np.nan)  # errors, which no label looks at, take as long as all else
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return ScoreTable(
+            score=weight / n,
+            chance=chance / n,
+            se=unknown,
+            n=n.astype(np.int64),
+            pairs=np.zeros_like(unknown, dtype=np.int64),
+            share=weight / whole,
+            itself=itself / n,
+        )
