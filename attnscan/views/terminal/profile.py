@@ -32,7 +32,8 @@ _MEANING = (
 
 def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top: int | None) -> RenderableType:
     """The model by layers and a line a head; one head that is asked for alone, in full."""
-    title = model_line(result.signature, f"  {result.signature.counts}")
+    counts = f"  {result.signature.counts}" if result.signature.pairs_read > 1 else ""
+    title = model_line(result.signature, counts)
     if heads is not None and len(heads) == 1:
         return Group(title, "", *_in_full(result, heads[0]), "", *wrapped(_MEANING, width))
     shown: list[RenderableType] = [title, ""]
