@@ -31,6 +31,7 @@ WRITERS = {
     "heads": MANY,
     "ablate": MANY,
     "similar": MANY,
+    "profile": MANY,
     "compare": MANY,
     "models": [],
 }

@@ -29,6 +29,7 @@ COMMAND_LINES = {
     "heads": MANY,
     "ablate": [*MANY, "--heads", "0-0"],
     "similar": MANY,
+    "profile": MANY,
     "compare": ["bundled", "bundled", *MANY[:2]],
 }
 TOO_LARGE = ["1e308", "inf", "nan", str(2**63), str(2**64), str(10**22)]

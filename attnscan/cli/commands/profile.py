@@ -28,9 +28,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "attnscan profile --heads 1-9,2-11",
-    'attnscan profile "The cat sat on the mat." "The cat lay on the rug." --norm',
-    "attnscan profile --csv > profiles.csv",
-    "attnscan profile -o profiles.svg",
+    "attnscan profile --norm --csv > profiles.csv",
 )
 
 
