@@ -52,6 +52,7 @@ def writers(scene: Scene) -> Iterator[Writer]:
         ("heads", *many, "--predictive", "off"): TABLES,
         ("ablate", *many, "--heads", "0-1", "--draws", "2"): (*TABLES, *PICTURES),
         ("similar", *many): (*TABLES, *PICTURES),
+        ("profile", *many): (*TABLES, *PICTURES),
         ("compare", *(str(scene.model),) * 2, "--pairs", str(scene.pairs)): (*TABLES, *PICTURES),
         ("report", *one): ("html",),
         ("plot", *one): PICTURES,
