@@ -56,10 +56,13 @@ def plot(
     scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
 ) -> None:
     given.check()
-    if (kind in ("head", "distance")) != (heads is not None) or (lines and kind != "head"):
-        raise typer.BadParameter(
-            "--kind head and --kind distance need --heads, --heads needs one of them, and --lines --kind head"
-        )
+    of_heads = kind in ("head", "distance")
+    if of_heads and heads is None:
+        raise typer.BadParameter(f"--kind {kind} needs --heads")
+    if heads is not None and not of_heads:
+        raise typer.BadParameter("--heads is for --kind head and --kind distance")
+    if lines and kind != "head":
+        raise typer.BadParameter("--lines is for --kind head")
     if without_delimiters and kind not in ("scores", "layers"):
         raise typer.BadParameter("--without-delimiters is for --kind scores and --kind layers")
     suffix = picture_format_of(output)

@@ -161,4 +161,5 @@ def test_pictures_of_profiles(tmp_path: Path, pairs: Path) -> None:
     for kind in (("profile",), ("distance", "--heads", "1-4,0-2")):
         run("plot", A, B, "--model", "bundled", "--kind", *kind, "-o", str(tmp_path / "plot.svg"))
         assert (tmp_path / "plot.svg").read_bytes().startswith(b"<?xml")
-    assert "need --heads" in _refused("plot", A, "--model", "bundled", "--kind", "distance", "-o", "x.svg")
+    unnamed = _refused("plot", A, "--model", "bundled", "--kind", "distance", "-o", "x.svg")
+    assert "--kind distance needs --heads" in unnamed

@@ -88,6 +88,7 @@ def lines() -> dict[str, list[str]]:
         "heads": [*many, *off],
         "ablate": [*many, "--heads", "0-0", "--draws", "2"],
         "similar": many,
+        "profile": many,
         "compare": ["model", "model", "--pairs", "pairs.csv"],
         "patterns": [],
         "models": ["model"],

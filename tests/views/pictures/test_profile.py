@@ -299,7 +299,7 @@ def test_the_same_profile_gives_the_same_bytes_in_every_format() -> None:
     [
         ({"kind": "map"}, "a Profile has no picture 'map'"),
         ({"kind": "distance"}, "the picture 'distance' needs heads; name them"),
-        ({"heads": "0-0"}, "the picture 'profile' has no heads; heads is for head and distance"),
+        ({"kind": "profile", "heads": "0-0"}, "the picture 'profile' has no heads; heads is for head and distance"),
         ({"kind": "distance", "heads": "0-0", "lines": True}, "the picture 'distance' has no lines"),
         ({"patterns": ["identical"]}, "the picture 'profile' has no patterns"),
     ],
