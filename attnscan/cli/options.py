@@ -25,7 +25,7 @@ from attnscan.errors import nearest
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
 from attnscan.scan.options import LARGEST, ClusterOptions, Engine, OnLong, Predictive, ScanOptions
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, called
 
 
 class Without:
@@ -88,12 +88,12 @@ def _check_numbers(given: Mapping[str, Any]) -> None:
 
 
 def pattern_name(name: str) -> str:
-    """The name as it is. Raises: typer.BadParameter if no pattern has it."""
-    known = [pattern.id for pattern in PATTERNS]
-    if name not in known:
+    """The name of the pattern that is meant by a name or a letter. Raises: typer.BadParameter if there is none."""
+    if (pattern := called(name)) is None:
+        known = [pattern.id for pattern in PATTERNS]
         hint = nearest(name, known, f"there are {', '.join(known)}")
         raise typer.BadParameter(f"no pattern '{name}': {hint}")
-    return name
+    return pattern.id
 
 
 Model = Annotated[
@@ -116,7 +116,7 @@ Patterns = Annotated[
         metavar="PATTERN",
         callback=lambda names: list(dict.fromkeys(map(pattern_name, names or ()))),
         autocompletion=completion.patterns,
-        help="Show this pattern only. May be repeated.",
+        help="Only this one, by name or letter; may repeat.",
     ),
 ]
 SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]

@@ -198,7 +198,8 @@ PATTERNS: tuple[Pattern, ...] = (
 """The seven patterns, in the order of every table."""
 
 PatternLike = Pattern | TargetFunction | str
-"""What stands for a pattern: itself, the function of one's own that gives its target, or the name of one of ours."""
+"""What stands for a pattern: itself, the function of one's own that gives its target, or the name or letter of one of
+ours."""
 
 
 def chosen(patterns: Iterable[PatternLike]) -> tuple[Pattern, ...]:
@@ -216,12 +217,22 @@ def chosen(patterns: Iterable[PatternLike]) -> tuple[Pattern, ...]:
     return result
 
 
+def called(name: str) -> Pattern | None:
+    """The one of ours that is meant by its name or its letter, in capitals or not; None if none is.
+
+    >>> called("D").id, called("next-word") is called("n"), called("delimiters")
+    ('delimiter', True, None)
+    """
+    either = name.casefold()
+    return next((pattern for pattern in PATTERNS if either in (pattern.id, pattern.letter.casefold())), None)
+
+
 def _pattern(one: PatternLike) -> Pattern:
     if isinstance(one, Pattern):
         return one
     if not isinstance(one, str):
         return Pattern.of(one)
-    named = {pattern.id: pattern for pattern in PATTERNS}
-    if one not in named:
-        raise OptionError(f"there is no pattern '{one}'", nearest(one, named, f"there are {', '.join(named)}"))
-    return named[one]
+    if (pattern := called(one)) is None:
+        known = [pattern.id for pattern in PATTERNS]
+        raise OptionError(f"there is no pattern '{one}'", nearest(one, known, f"there are {', '.join(known)}"))
+    return pattern

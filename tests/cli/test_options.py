@@ -13,8 +13,18 @@ import typer
 from typer.testing import CliRunner
 
 from attnscan.cli.destination import Destination
-from attnscan.cli.options import ClusterChoices, OneInput, PairFiles, ScanChoices, Where, Without, flattened
+from attnscan.cli.options import (
+    ClusterChoices,
+    OneInput,
+    PairFiles,
+    ScanChoices,
+    Where,
+    Without,
+    flattened,
+    pattern_name,
+)
 from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.scoring.patterns import PATTERNS, Pattern, chosen
 
 
 @dataclass(frozen=True)
@@ -199,3 +209,16 @@ def test_files_of_pairs() -> None:
     assert (PairFiles().paths, PairFiles().sentence_columns) == ([], None)
     files = PairFiles(["x.csv"], "a,b")
     assert (files.paths, files.sentence_columns) == (["x.csv"], ["a", "b"])
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.id)
+def test_a_pattern_goes_by_its_name_and_its_letter(pattern: Pattern) -> None:
+    for name in (pattern.id, pattern.id.title(), pattern.letter, pattern.letter.lower()):
+        assert pattern_name(name) == pattern.id
+        assert chosen([name]) == (pattern,)
+
+
+@pytest.mark.parametrize("name", ["", "c", "NP", "next", "·"])
+def test_what_is_no_name_and_no_letter_is_no_pattern(name: str) -> None:
+    with pytest.raises(typer.BadParameter, match="no pattern"):
+        pattern_name(name)

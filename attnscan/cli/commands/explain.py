@@ -53,7 +53,7 @@ def explain(
             metavar="PATTERN",
             callback=lambda name: None if name is None else pattern_name(name),
             autocompletion=completion.patterns,
-            help="Explain this one. [default: each head's own]",
+            help="Explain this one, by name or letter. [default: each head's own]",
         ),
     ] = None,
     files: PairFiles,
