@@ -22,7 +22,7 @@ from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
 from attnscan.results.terms import DRAWS, MEASURES, QUERIES, WITHIN, By, Match
 from attnscan.scan.cluster.blocks import BlockFiles
 from attnscan.scan.local import ScanState, scan
-from attnscan.scan.options import Choices, ClusterOptions, ScanOptions
+from attnscan.scan.options import Choices, ClusterOptions, ScanOptions, asked_for_labels
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.stream import OnBad
@@ -128,6 +128,7 @@ def ablate(
     found by a scan of one half of the pairs and measured on the other; or `heads`, as one set, or with `singly`
     each of these or of all heads alone, measured on all pairs. A set's output is put at zero or at its mean, and
     compared with `draws` distinct sets of other heads of the same layers, or with all where fewer are possible.
+    `predictive` is asked for, and competes for labels, where it is among `patterns`, or `predictive` says how.
     `measures` are some of `masked-lm`, `next-sentence`, `classifier`, `cls`, by default those that the checkpoint
     has heads for; `labels` say which class each pair is of, for `classifier`.
 
@@ -151,7 +152,8 @@ def ablate(
         draws=draws,
         measures=tuple(measures),
     )
-    with Scanner(replace(asked, patterns=competing)) as scanner:
+    predictive = asked_for_labels(asked.predictive, request.patterns)
+    with Scanner(replace(asked, patterns=competing, predictive=predictive)) as scanner:
         return ablation.ablate(scanner, read_again(pairs, labels), request)
 
 

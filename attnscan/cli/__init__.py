@@ -4,7 +4,8 @@ app.py          the commands together, each imported when asked for
 options.py      the options, in frozen bundles; `flattened` spreads them out for Typer
 apart.py        what a run reads and writes, and that none of it is written over the rest
 completion.py   what Tab offers
-messages.py     standard error: lines, bars, errors, Ctrl-C
+messages.py     standard error: lines, errors, Ctrl-C
+bars.py         what runs now, on a terminal
 destination.py  format and place of a result
 session.py      pairs read, a model opened, and what the user is told of them
 scanning.py     scans of many pairs, with a state, a bar and Ctrl-C

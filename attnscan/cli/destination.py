@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from attnscan.cli.bars import working
 from attnscan.errors import OutputError, needs
 from attnscan.results.files import check_writable, descriptor, partial_of, write_file
 from attnscan.results.tables import Format, render, render_object
@@ -80,11 +81,13 @@ class Destination:
         if self.format == "table":
             self._write(self._screen(view))
         elif self.format in PICTURES:
-            from attnscan.views.pictures.picture import picture
-
             assert drawn is not None  # only commands that draw are given such a format
             look = Look(PICTURES[PICTURES.index(self.format)])
-            self._write(picture(drawn, look=look, patterns=patterns, heads=heads))
+            with working("drawing"):
+                from attnscan.views.pictures.picture import picture
+
+                content = picture(drawn, look=look, patterns=patterns, heads=heads)
+            self._write(content)
         else:
             self._write(render(frame(), FORMATS[FORMATS.index(self.format)]))
 

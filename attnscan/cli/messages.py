@@ -1,4 +1,4 @@
-"""What a user is told beside the result: on standard error, one line at a time, bars on a terminal alone."""
+"""What a user is told beside the result: on standard error, one line at a time."""
 
 from __future__ import annotations
 
@@ -6,20 +6,15 @@ import os
 import signal
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
 
 import typer
 
 from attnscan.errors import AttnscanError, out_of_memory
 from attnscan.model.surroundings import more_memory
 from attnscan.safe_text import plain
-
-if TYPE_CHECKING:
-    from rich.progress import TaskID
 
 WITHOUT_TAP = "this architecture has no tap: read by output_attentions, with the weights of all layers in memory"
 
@@ -101,48 +96,3 @@ def undisturbed() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
         if came:
             signal.raise_signal(signal.SIGINT)
-
-
-@contextmanager
-def counter(what: str, total: Callable[[], int | None]) -> Iterator[Callable[[int], None]]:
-    """How many are done, how fast, and the time left where the total is known; on a terminal's standard error alone."""
-    if not sys.stderr.isatty():
-        yield lambda _: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task, first, last = bar.add_task(f"reading {what}", total=total()), time.monotonic(), 0
-
-        def count(done: int) -> None:
-            nonlocal first, last
-            if done < last:  # another pass
-                bar.reset(task)
-                first = time.monotonic()
-            last = done
-            rate = done / max(time.monotonic() - first, 1e-3)
-            bar.update(task, completed=done, description=f"{done:,} {what}, {rate:,.1f} a second")
-
-        yield count
-
-
-@contextmanager
-def progress(what: str) -> Iterator[Callable[[int, int], None] | None]:
-    """A bar on standard error if that is a terminal; it comes with the first report, which says how much there is."""
-    if not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import Progress
-
-    with Progress(console=Console(stderr=True), transient=True) as bar:
-        tasks: list[TaskID] = []
-
-        def report(done: int, total: int) -> None:
-            if not tasks:
-                tasks.append(bar.add_task(f"{total} {what}", total=total))
-            bar.update(tasks[0], completed=done)
-
-        yield report

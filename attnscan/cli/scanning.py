@@ -5,10 +5,12 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from attnscan.cli.messages import counter, progress, say, undisturbed
+from attnscan.cli.bars import working
+from attnscan.cli.messages import say, undisturbed
 from attnscan.cli.options import PairFiles
 from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.scan.options import ClusterOptions, ScanOptions
@@ -55,8 +57,8 @@ def _scanned(
             state = load_state(state_file, scanner)
         rest = unseen(records, state.seen, scanner.options)
         with (
-            counter("pairs", passes.how_many) as count,
-            closing(scan(scanner, rest, state, passes.on_bad, on_pairs, count)) as states,
+            working("scoring pairs", passes.how_many) as step,
+            closing(scan(scanner, rest, state, passes.on_bad, on_pairs, partial(step, "scoring pairs"))) as states,
         ):
             for after in states:
                 with undisturbed():  # so that the file holds the pairs that are counted, and no others
@@ -74,8 +76,8 @@ def _scanned(
         say(f"interrupted after {state.seen.read} pairs; {how}")
     if state_file is not None and state.sums.any is not None:
         save_state(state_file, state, scanner)
-    with progress("pairs asked for predictive words") as report:
-        on_asked = None if writer is None else writer.write
+    with working("ranking heads") as step:
+        on_asked, report = None if writer is None else writer.write, partial(step, "pairs asked for predictive words")
         result = state.finish(scanner, report, on_asked, predictive=not interrupted)
     if writer is not None:
         writer.finish(result.signature, result.scores.grid, whole=not interrupted)
@@ -89,7 +91,8 @@ def ranked_on(cluster: ClusterOptions, files: PairFiles, options: ScanOptions, p
 
     columns = None if files.sentence_columns is None else tuple(files.sentence_columns)
     blocks = BlockFiles(tuple(files.paths), columns, files.skip_bad, cluster.block_pairs)
-    result, bad = scan_on_ray(options, blocks, cluster, per_pair=per_pair, say=say)
+    with working("scoring pairs on the Ray cluster"):
+        result, bad = scan_on_ray(options, blocks, cluster, per_pair=per_pair, say=say)
     for error in bad.first:
         say(f"skipped: {error}")
     tell(result.signature, bad=bad.count)

@@ -6,7 +6,8 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from attnscan.cli.messages import WITHOUT_TAP, progress, say
+from attnscan.cli.bars import working
+from attnscan.cli.messages import WITHOUT_TAP, say
 from attnscan.cli.options import OneInput, PairFiles
 from attnscan.errors import InputError, PairsError, WeightsError
 from attnscan.model import sources
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from attnscan.results.classification import Classification
     from attnscan.results.profile import Profile
     from attnscan.results.signature import Signature
+    from attnscan.results.terms import OnStep
     from attnscan.scan.scanner import Scanner
     from attnscan.scan.stream import OnBad
+    from attnscan.scoring.predictive import Report
 
 
 class Passes:
@@ -92,7 +95,8 @@ class OnePair(Passes):
 
 def chosen(options: ScanOptions) -> Source:
     """The model that was asked for, before torch is imported: a wrong name is answered at once."""
-    source = sources.choose(options.model)
+    with working("looking for a model"):
+        source = sources.choose(options.model)
     say(source.note)
     return source
 
@@ -100,9 +104,10 @@ def chosen(options: ScanOptions) -> Source:
 def opened(options: ScanOptions, source: Source | None = None) -> Scanner:
     """The model that was asked for, or a `source` that was chosen before, made ready. Use it in a `with`."""
     source = source or chosen(options)
-    from attnscan.scan.scanner import Scanner
+    with working(f"loading {source.name}"):
+        from attnscan.scan.scanner import Scanner
 
-    return Scanner(options, source)
+        return Scanner(options, source)
 
 
 def classified(given: OneInput, options: ScanOptions, *, keep: bool) -> Classification:
@@ -112,18 +117,24 @@ def classified(given: OneInput, options: ScanOptions, *, keep: bool) -> Classifi
         from attnscan.inputs.weights import read_weights
 
         saved = read_weights(given.weights)  # before torch: a bad file is answered at once
-        from attnscan.scan.one_input import classify_weights
+        with working(f"scoring {given.weights.name}"):
+            from attnscan.scan.one_input import classify_weights
 
-        return classify_weights(saved, given.weights.name, options, keep=keep)
+            return classify_weights(saved, given.weights.name, options, keep=keep)
     from attnscan.inputs.pairs import Pair
 
     pair = Pair(str(given.a), given.b)
-    with opened(options) as scanner, progress("hidden sequences") as report:
+    with opened(options) as scanner, working("scoring every head") as step:
         from attnscan.scan.one_input import classify
 
-        result = classify(scanner, pair, report, keep=keep)
+        result = classify(scanner, pair, asking(step), keep=keep)
     tell(result.signature, length=scanner.loaded.limit)
     return result
+
+
+def asking(step: OnStep) -> Report:
+    """What tells a bar of the sequences of one input with hidden words."""
+    return lambda done, total: step("predictive words: hidden sequences", done, total)
 
 
 def profile_of(result: Classification) -> Profile:

@@ -83,6 +83,15 @@ class ScanOptions:
                 )
 
 
+def asked_for_labels(asked: Predictive, wanted: Sequence[str]) -> Predictive:
+    """How to ask which words predict a word where heads are labelled to choose those of `wanted` patterns, or of all.
+
+    It takes longer than all the rest, so that by `auto` it is done only where `predictive` is wanted itself; elsewhere
+    the other patterns alone compete for labels.
+    """
+    return "off" if asked == "auto" and wanted and "predictive" not in wanted else asked
+
+
 def check_number(name: str, value: int | None, least: int) -> None:
     """Hold an option that counts something, or a seed, to whole numbers that the machine holds; None is for none.
 

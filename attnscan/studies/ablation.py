@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -22,9 +23,10 @@ from attnscan.model.running import check_finite, in_halves
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.heads import Head
 from attnscan.results.scores import FloatArray
+from attnscan.results.terms import OnStep
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
-from attnscan.scan.stream import OnBad, OnBatch, Stream, tokens_of
+from attnscan.scan.stream import OnBad, Stream, tokens_of
 from attnscan.scoring.readout import exact
 from attnscan.studies.effects import se_beside_controls, sums_beside_controls
 from attnscan.studies.head_sets import AblationRequest, measured, requested_sets
@@ -36,7 +38,7 @@ def ablate(
     read: Callable[[], Iterator[Record]],
     request: AblationRequest,
     on_bad: OnBad | None = None,
-    on_batch: OnBatch | None = None,
+    on_step: OnStep | None = None,
 ) -> Ablation:
     """What each requested set of heads is worth to the model.
 
@@ -48,20 +50,20 @@ def ablate(
     SelectionError if a head that is named is not there.
     """
     check_switchable(scanner)
-    asked = requested_sets(scanner, read, request, on_bad, on_batch)
+    asked = requested_sets(scanner, read, request, on_bad, on_step)
     records: dict[int, Record] = {}
     words, seed = scanner.with_options(unit="word"), scanner.options.seed
     measures = measures_of(scanner.loaded, request.measures, seed, records)
     grid = scanner.grid()
-    means = _means(words, measured(read(), request, seed), on_bad) if request.by == "mean" else None
+    means = _means(words, measured(read(), request, seed), on_bad, on_step) if request.by == "mean" else None
     studies = [_Study(scanner, measure, asked.sets, grid, means) for measure in measures]
     numbered = _noting(measured(read(), request, seed), records, asked.seen.read + 1)
-    stream = Stream(words, numbered, on_bad, on_batch, asked.seen)
+    stream = Stream(words, numbered, on_bad, seen=asked.seen)
     with closing(stream.windows()) as windows:
         for window in windows:
             inputs = sorted((one for batch in window for one in batch), key=lambda one: one.number)
             for study in studies:
-                study.take(inputs, scanner.loaded.room(scanner.options.batch_tokens))
+                study.take(inputs, scanner.loaded.room(scanner.options.batch_tokens), on_step)
             for one in inputs:
                 records.pop(one.number, None)
     effects = tuple(effect for study in studies for effect in study.finish())
@@ -103,15 +105,19 @@ class _Study:
         nothing = np.zeros((0, len(measure.quantities), len(numbers)))
         self._sums = sums_beside_controls(nothing, nothing[..., 0], self._compared)
 
-    def take(self, inputs: Sequence[EncodedInput], room: Room) -> None:
+    def take(self, inputs: Sequence[EncodedInput], room: Room, on_step: OnStep | None = None) -> None:
         """Ask all that there is to ask about a window of inputs, with every set switched off in turn."""
         asked = self._measure.questions(inputs)
         numbered = [replace(question.input, number=i) for i, question in enumerate(asked)]
         shape = (len(inputs), len(self._measure.quantities))
         sums, counts = np.zeros((*shape, len(self._off))), np.zeros(shape)
-        for batch in batches(numbered, room):
+        batched, done = list(batches(numbered, room)), 0
+        doing = f"{self._measure.quantities[0].name}: {len(self._off) - 1} sets of heads switched off in turn"
+        for batch in batched:
             questions = [asked[one.number] for one in batch]
             for number, value, n in self._run(questions, room):
+                if on_step is not None:
+                    on_step(doing, done := done + 1, len(batched) * len(self._off))
                 for row, question in enumerate(questions):
                     sums[question.pair, :, number] += value[row]
                     if number == 0:
@@ -182,12 +188,13 @@ def _most(room: Room, inputs: int, length: int) -> int:
     return max(1, min(room.tokens // (inputs * length), by_cells))
 
 
-def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) -> Tensor:
+def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None, on_step: OnStep | None = None) -> Tensor:
     """Each head's output, averaged over the words of all pairs. Shape: [layer, head, dimension].
 
     Raises: InputError if there is no pair.
     """
     model, device = scanner.loaded.model, scanner.loaded.device
+    on_batch = None if on_step is None else partial(on_step, "heads' mean output over pairs")
     total: Tensor | None = None
     count = 0
 
@@ -204,7 +211,7 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
         tap.run({name: values.to(device) for name, values in batch.model_inputs.items()}, keep)
         return torch.stack(found), int(word.sum())
 
-    with closing(Stream(scanner, records, on_bad).batches()) as stream, OutputTap(model, model) as tap:
+    with closing(Stream(scanner, records, on_bad, on_batch).batches()) as stream, OutputTap(model, model) as tap:
         for batch in stream:
             for found, words in in_halves(batch, run, tokens_of, device):
                 total = found if total is None else total + found

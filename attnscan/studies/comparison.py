@@ -16,11 +16,11 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.related import Both, Relation
 from attnscan.results.comparison import Comparison, places
 from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.terms import QUERIES, Match
+from attnscan.results.terms import QUERIES, Match, OnStep
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
-from attnscan.scan.stream import OnBad, OnBatch, Stream
+from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.sums import PairSums, RatioProducts, ScoreSums
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 
@@ -34,9 +34,11 @@ def compare(
     read: Callable[[], Iterator[Record]],
     match: Match = "place",
     on_bad: OnBad | None = None,
-    on_batch: OnBatch | None = None,
+    on_step: OnStep | None = None,
 ) -> Comparison:
     """What sets two models apart on pairs that `read` begins anew: twice for `match="nearest"`.
+
+    `on_step` is told how many pairs each model has read.
 
     Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
     """
@@ -52,8 +54,8 @@ def compare(
             )
         matched, divergence = places(grids[0]), np.full(grids[0], np.nan)
     else:
-        matched, divergence = nearest_heads(one, other, read(), on_bad)
-    sums, states = _scanned(one, other, read(), matched, on_bad, on_batch)
+        matched, divergence = nearest_heads(one, other, read(), on_bad, on_step)
+    sums, states = _scanned(one, other, read(), matched, on_bad, on_step)
     if sums is None:
         raise no_pair("that both models read")
     return Comparison(
@@ -106,7 +108,7 @@ def _scanned(
     records: Iterator[Record],
     matched: IntArray,
     on_bad: OnBad | None,
-    on_batch: OnBatch | None,
+    on_step: OnStep | None,
 ) -> tuple[_PairedSums | None, list[ScanState]]:
     """Both models' sums over the pairs that both read, block by block."""
     total: _PairedSums | None = None
@@ -115,7 +117,8 @@ def _scanned(
     while block := list(itertools.islice(records, _BLOCK)):
         kept: list[dict[int, PairSums]] = [{}, {}]
         for which, (scanner, hear) in enumerate(((one, on_bad), (other, unheard))):
-            for state in scan(scanner, block, states[which], hear, partial(_keep, kept[which])):
+            on_batch = None if on_step is None else partial(on_step, f"pairs through model {'AB'[which]}")
+            for state in scan(scanner, block, states[which], hear, partial(_keep, kept[which]), on_batch):
                 states[which] = state
         common = sorted(kept[0].keys() & kept[1].keys())
         if common:
@@ -125,8 +128,6 @@ def _scanned(
             assert like is not None  # a pair was scored
             of_block = _PairedSums.of(ours, theirs, like)
             total = of_block if total is None else total + of_block
-        if on_batch is not None:
-            on_batch(states[0].seen.read)
     return total, states
 
 
@@ -140,7 +141,11 @@ def _stacked(pairs: Sequence[PairSums]) -> dict[str, FloatArray]:
 
 
 def nearest_heads(
-    one: Scanner, other: Scanner, records: Iterable[Record], on_bad: OnBad | None = None
+    one: Scanner,
+    other: Scanner,
+    records: Iterable[Record],
+    on_bad: OnBad | None = None,
+    on_step: OnStep | None = None,
 ) -> tuple[IntArray, FloatArray]:
     """The head of the other model that attends most like each head of the one, and how far apart the two are.
 
@@ -157,7 +162,8 @@ def nearest_heads(
     (layers, heads), (_, width) = one.grid(), other.grid()
     total: FloatArray | None = None
     n = 0
-    with closing(Stream(reader, records, on_bad).batches()) as stream:
+    on_batch = None if on_step is None else partial(on_step, "matching heads by pairs")
+    with closing(Stream(reader, records, on_bad, on_batch).batches()) as stream:
         for batch in stream:
             drawn = [queries_of(each, QUERIES, reader.options.seed) for each in batch]
             lengths = [len(each.tokens) for each in batch]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import closing
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -24,7 +25,7 @@ from attnscan.results.head_explanation import CAUSES
 from attnscan.results.heads import Head
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import Scores
-from attnscan.results.terms import SHUFFLES
+from attnscan.results.terms import SHUFFLES, OnStep
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen, no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream
@@ -63,12 +64,15 @@ def explain_input(
     heads: Sequence[Head] | None = None,
     pattern: str | None = None,
     encoded: EncodedInput | None = None,
+    on_step: OnStep | None = None,
 ) -> Explanations:
     """Explain heads by one input, whose attention is kept; `encoded` if the scanner has encoded it already.
 
+    `on_step` is told what is being measured.
+
     Raises: InputError if it cannot be read.
     """
-    explainer = _Explainer(scanner, heads, pattern)
+    explainer = _Explainer(scanner, heads, pattern, on_step)
     encoded = encoded or scanner.encode(record.pair)
     attention = explainer.take([encoded], keep=True)
     seen = Seen().and_then(record.pair, scanner.options, truncated=encoded.truncated, skipped=False)
@@ -81,8 +85,11 @@ SumsOfKind = TypeVar("SumsOfKind", ScoreSums, NeuronSums, CauseSums)
 class _Explainer:
     """Takes batches, and finishes into explanations."""
 
-    def __init__(self, scanner: Scanner, heads: Sequence[Head] | None, pattern: str | None) -> None:
+    def __init__(
+        self, scanner: Scanner, heads: Sequence[Head] | None, pattern: str | None, on_step: OnStep | None = None
+    ) -> None:
         self._scanner, self._heads, self._pattern = scanner, heads, pattern
+        self._tell: OnStep = on_step or (lambda _doing, _done, _total=None: None)
         self._scores: ScoreSums | None = None
         self._neurons: NeuronSums | None = None
         self._causes: dict[str, CauseSums] = {}
@@ -95,7 +102,8 @@ class _Explainer:
         """Score a batch as it is, and with everything changed that can be; with `keep`, return its attention."""
         scanner = self._scanner
         batch = scanner.collate(inputs)
-        targets = Targets(batch, scanner.options.patterns, list(scanner.helps(inputs)))
+        helps = list(scanner.helps(inputs, partial(self._tell, "predictive words: hidden sequences")))
+        targets = Targets(batch, scanner.options.patterns, helps)
         scorer, keeper = Scorer(targets), AttentionKeeper()
         neurons = NeuronScorer(targets, self._rotations, self._heads, self._pattern)
 
@@ -105,6 +113,7 @@ class _Explainer:
             if keep:
                 keeper(block)
 
+        self._tell("neurons of queries and keys", 0)
         scanner.run(batch.model_inputs, consume)
         self._scores = _added(self._scores, scorer.sums())
         if (of_batch := neurons.sums()) is not None:
@@ -136,6 +145,7 @@ class _Explainer:
         for number in range(SHUFFLES):
             order = shuffled(inputs, width, scanner.options.seed + number).to(model_inputs["input_ids"].device)
             self._moved |= bool((order != torch.arange(width, device=order.device)).any())
+            self._tell("positions shuffled", number, SHUFFLES)
             with self._positions.reordered(model_inputs, order) as changed:
                 drawn.append(self._again(scorer, changed))
         self._take_cause(name, scorer, drawn)

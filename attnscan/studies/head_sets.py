@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +18,11 @@ from attnscan.inputs.pairs import Record
 from attnscan.results.ablation import HeadSet
 from attnscan.results.heads import Head, head_name, heads_named
 from attnscan.results.scores import MIXED, Scores
-from attnscan.results.terms import DRAWS, By
+from attnscan.results.terms import DRAWS, By, OnStep
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen, half
-from attnscan.scan.stream import OnBad, OnBatch
+from attnscan.scan.stream import OnBad
 from attnscan.studies.controls import with_controls
 
 _CHOOSES, _MEASURES = 0, 1
@@ -68,7 +69,7 @@ def requested_sets(
     read: Callable[[], Iterator[Record]],
     request: AblationRequest,
     on_bad: OnBad | None = None,
-    on_batch: OnBatch | None = None,
+    on_step: OnStep | None = None,
 ) -> RequestedSets:
     """The sets of heads that a request describes, and their controls.
 
@@ -79,7 +80,7 @@ def requested_sets(
     """
     options = scanner.options
     if not request.names_heads:
-        return _by_patterns(scanner, read(), request, on_bad, on_batch)
+        return _by_patterns(scanner, read(), request, on_bad, on_step)
     grid, text = scanner.grid(), request.heads or "all"
     heads = heads_named(text, grid)
     sets = {head_name(head): [head] for head in heads} if request.singly else {text: heads}
@@ -97,13 +98,15 @@ def _by_patterns(
     records: Iterable[Record],
     request: AblationRequest,
     on_bad: OnBad | None,
-    on_batch: OnBatch | None,
+    on_step: OnStep | None,
 ) -> RequestedSets:
     options, state, counts = scanner.options, ScanState(), [0, 0]
+    on_batch = None if on_step is None else partial(on_step, "labels: scoring one half of the pairs")
     for after in scan(scanner, _choosing(records, options.seed, counts), on_bad=on_bad, on_batch=on_batch):
         state = after
     _check_halves(counts)
-    scores = state.finish(scanner).scores
+    on_asked = None if on_step is None else partial(on_step, "labels: pairs asked for predictive words")
+    scores = state.finish(scanner, on_asked).scores
     known = [pattern.id for pattern in options.patterns if pattern.target is not None or options.predictive != "off"]
     patterns = [name for name in known if not request.patterns or name in request.patterns]
     labels = scores.ranked_labels(scores.every_key, 0, options.threshold)

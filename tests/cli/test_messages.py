@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from typer.testing import CliRunner, Result
 
 from attnscan.cli import app as cli
 from attnscan.cli.app import app
-from attnscan.cli.messages import counter, undisturbed
+from attnscan.cli.messages import undisturbed
 from attnscan.model import sources
 from attnscan.safe_text import plain
 
@@ -501,20 +500,6 @@ def test_an_error_that_is_no_lack_of_memory_is_not_called_so(monkeypatch: pytest
 
     monkeypatch.setattr("attnscan.cli.commands.models._show_all", fail)
     assert isinstance(run("models").exception, RuntimeError)
-
-
-def test_a_count_that_begins_again_is_another_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    terminal = StringIO()
-    monkeypatch.setattr(terminal, "isatty", lambda: True)
-    monkeypatch.setattr(sys, "stderr", terminal)
-    resets: list[object] = []
-    monkeypatch.setattr("rich.progress.Progress.reset", lambda _, task: resets.append(task))
-    with counter("pairs", lambda: 9) as count:
-        for done in (2, 9, 9):
-            count(done)
-        assert not resets
-        count(2)
-    assert len(resets) == 1
 
 
 def test_an_interrupt_waits_until_what_belongs_together_is_done() -> None:

@@ -136,3 +136,21 @@ def test_heads_that_a_scan_chose_are_measured_on_the_other_half(toy: Scanner, by
     assert (named.choosing_pairs, named.measured_pairs) == (0, len(measured))
     assert (effect.intact, effect.ablated) == pytest.approx((named.effects[0].intact, named.effects[0].ablated))
     assert effect.n == named.effects[0].n
+
+
+def test_each_step_is_told_from_its_beginning_to_its_end(toy: Scanner) -> None:
+    told: dict[str, list[tuple[int, int | None]]] = {}
+
+    def on_step(doing: str, done: int, total: int | None = None) -> None:
+        told.setdefault(doing, []).append((done, total))
+
+    pairs = [Pair(sentence(length)) for length in range(3, 15)]
+    request = AblationRequest(("previous-word",), by="mean", measures=("masked-lm",))
+    found = ablate(toy, reader_of(*pairs), request, on_step=on_step)
+    labels, means, off = told
+    assert labels == "labels: scoring one half of the pairs" and told[labels][-1] == (found.choosing_pairs, None)
+    assert means == "heads' mean output over pairs" and told[means][-1] == (found.measured_pairs, None)
+    sets = 1 + len(found.effects[0].others)
+    assert off == f"masked-lm: {sets} sets of heads switched off in turn"
+    assert [done for done, _ in told[off]] == list(range(1, len(told[off]) + 1))
+    assert told[off][-1] == (told[off][-1][1],) * 2

@@ -67,7 +67,7 @@ def test_heads_that_are_named_are_taken_without_a_scan(
 def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> None:
     counts: list[int] = []
     request = AblationRequest(("previous-word", "next-word"), draws=2)
-    found = requested_sets(planted, READ, request, on_batch=counts.append)
+    found = requested_sets(planted, READ, request, on_step=lambda _doing, done, _total=None: counts.append(done))
     assert [(chosen.name, chosen.heads) for chosen in found.sets] == [
         ("next-word", ((0, 1), (1, 2))),
         ("previous-word", ((1, 0),)),

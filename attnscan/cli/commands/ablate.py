@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli.messages import counter
+from attnscan.cli.bars import working
 from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where, Without, flattened
 from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import DRAWS, MEASURES, THRESHOLD, By
+from attnscan.scan.options import asked_for_labels
 
 EXAMPLES = (
     "attnscan ablate --pattern delimiter --pattern previous-word",
@@ -66,15 +67,15 @@ def ablate(
     if heads is not None:
         check_heads_are_named(heads)
     destination = where.destination(draws=True)
-    asked = scan.predictive if by_pattern else "off"
+    asked = asked_for_labels(scan.predictive, pattern or ()) if by_pattern else "off"
     options = scan.options(on_long=files.on_long, threshold=threshold, predictive=asked)
     passes = Passes(files, 1 + by_pattern + (by == "mean"), "name a file")
-    with opened(options) as scanner, counter("pairs", passes.how_many) as count:
+    with opened(options) as scanner, working("trying whether heads can be switched off") as step:
         from attnscan.studies import ablation
         from attnscan.studies.head_sets import AblationRequest
 
         request = AblationRequest(tuple(pattern or ()), heads, singly, top, by, draws, tuple(measure or ()))
-        result = ablation.ablate(scanner, lambda: passes.read(labelled=True), request, passes.on_bad, count)
+        result = ablation.ablate(scanner, lambda: passes.read(labelled=True), request, passes.on_bad, step)
     tell(result.signature, bad=passes.bad)
     from attnscan.views.terminal.ablation import ablation_view
 

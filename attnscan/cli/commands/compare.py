@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from attnscan.cli.apart import FileRole
-from attnscan.cli.messages import counter
+from attnscan.cli.bars import working
 from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where, Without, flattened
 from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.results.terms import THRESHOLD, Match
@@ -48,11 +48,11 @@ def compare(
     with (
         opened(ours, sources[0]) as scanner,
         opened(theirs, sources[1]) as other,
-        counter("pairs", passes.how_many) as count,
+        working("comparing models by pairs", passes.how_many) as step,
     ):
         from attnscan.studies import comparison
 
-        result = comparison.compare(scanner, other, passes.read, match, passes.on_bad, count)
+        result = comparison.compare(scanner, other, passes.read, match, passes.on_bad, step)
     tell(*result.signatures, bad=passes.bad)
     names = pattern or list(result.patterns)
     from attnscan.views.terminal.comparison import comparison_view

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.messages import counter
+from attnscan.cli.bars import working
 from attnscan.cli.options import (
     PairFiles,
     ScanChoices,
@@ -100,12 +101,12 @@ def _by_input(
     from attnscan.inputs.pairs import Pair, Record
 
     record = Record(Pair(a, b), "the input")
-    with opened(options) as scanner:
+    with opened(options) as scanner, working("explaining heads") as step:
         from attnscan.studies.explanation import explain_input
 
         encoded = scanner.encode(record.pair)
         query = None if token is None else token_named(token, encoded.tokens)
-        explanations = explain_input(scanner, record, heads_named(heads, scanner.grid()), pattern, encoded)
+        explanations = explain_input(scanner, record, heads_named(heads, scanner.grid()), pattern, encoded, step)
     tell(explanations.signature, length=len(encoded.tokens))
     return explanations, query
 
@@ -113,10 +114,12 @@ def _by_input(
 def _by_pairs(files: PairFiles, options: ScanOptions, *, heads: str, pattern: str | None) -> Explanations:
     passes = Passes(files)
     records = passes.read()
-    with opened(options) as scanner, counter("pairs", passes.how_many) as count:
+    with opened(options) as scanner, working("explaining heads by pairs", passes.how_many) as step:
         from attnscan.studies.explanation import explain
 
         chosen = heads_named(heads, scanner.grid())
-        explanations = explain(scanner, records, chosen, pattern, passes.on_bad, count)
+        explanations = explain(
+            scanner, records, chosen, pattern, passes.on_bad, partial(step, "explaining heads by pairs")
+        )
     tell(explanations.signature, bad=passes.bad)
     return explanations

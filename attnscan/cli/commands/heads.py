@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli.apart import FileRole, check_apart
+from attnscan.cli.bars import working
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
     ClusterChoices,
@@ -91,9 +92,10 @@ def heads(
     interrupted = False
     if from_file is not None:
         check_address_space(with_model=False)
-        from attnscan.scan.per_pair import rank_file
+        with working(f"ranking heads by {from_file.name}"):
+            from attnscan.scan.per_pair import rank_file
 
-        result = rank_file(from_file, pattern or ())
+            result = rank_file(from_file, pattern or ())
         if scan.norm and not result.signature.norm:
             raise PairsError(f"{from_file} is of weights, not of what heads carry", "run heads --norm --per-pair again")
     elif cluster is not None:

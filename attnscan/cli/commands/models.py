@@ -9,6 +9,7 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.apart import FileRole
+from attnscan.cli.bars import working
 from attnscan.cli.destination import Destination
 from attnscan.cli.options import DeviceOption, Where, flattened
 from attnscan.model import sources
@@ -50,7 +51,8 @@ def _show_all(destination: Destination) -> None:
     from attnscan.model.catalog import Catalog
     from attnscan.views.terminal.models import models_view
 
-    catalog = Catalog.now()
+    with working("looking for models"):
+        catalog = Catalog.now()
 
     def frame() -> pd.DataFrame:
         import pandas as pd
@@ -63,11 +65,12 @@ def _show_all(destination: Destination) -> None:
 
 def _show_one(name: str, device: sources.Device, destination: Destination) -> None:
     source = sources.choose(name)  # before torch: a wrong name is answered at once
-    from attnscan.studies.checkpoint import examine
-    from attnscan.views.terminal.models import checkpoint_view
-
     options = ScanOptions(model=name, device=device)
-    found, patterns = examine(options, source), [pattern.id for pattern in options.patterns]
+    with working(f"loading {source.name} and trying it on two sentences"):
+        from attnscan.studies.checkpoint import examine
+
+        found, patterns = examine(options, source), [pattern.id for pattern in options.patterns]
+    from attnscan.views.terminal.models import checkpoint_view
 
     frame = found.to_patterns_frame if destination.format == "json" else found.to_frame
     destination.emit(lambda: frame(patterns), lambda _: checkpoint_view(found, patterns))

@@ -9,6 +9,7 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.apart import FileRole
+from attnscan.cli.bars import working
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, WithoutDelimiters, flattened
 from attnscan.cli.session import classified, profile_of
@@ -73,10 +74,11 @@ def plot(
     asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # weights alone are drawn
     options = scan.options(model=given.model, threshold=threshold, predictive=asked)
     result = classified(given, options, keep=kind == "head")
-    from attnscan.views.pictures.look import Look
-    from attnscan.views.pictures.picture import picture
+    with working("drawing"):
+        from attnscan.views.pictures.look import Look
+        from attnscan.views.pictures.picture import picture
 
-    look = Look(suffix, width)
-    shown = result if kind not in ("profile", "distance") else profile_of(result)
-    drawn = picture(shown, kind, look, heads=heads or (), lines=lines, without_delimiters=without_delimiters)
+        look = Look(suffix, width)
+        shown = result if kind not in ("profile", "distance") else profile_of(result)
+        drawn = picture(shown, kind, look, heads=heads or (), lines=lines, without_delimiters=without_delimiters)
     write_file(output, drawn)

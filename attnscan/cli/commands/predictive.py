@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli.messages import progress
+from attnscan.cli.bars import working
 from attnscan.cli.options import ScanChoices, SentenceB, Where, Without, flattened
-from attnscan.cli.session import opened, tell
+from attnscan.cli.session import asking, opened, tell
 
 EXAMPLES = (
     'attnscan predictive "I went to the store."',
@@ -29,10 +29,10 @@ def predictive(
     from attnscan.inputs.pairs import Pair
 
     pair = Pair(a, b)
-    with opened(options) as scanner, progress("hidden sequences") as report:
+    with opened(options) as scanner, working("hiding words", skips={}) as step:
         from attnscan.scan.one_input import dependencies
 
-        result = dependencies(scanner, pair, report)
+        result = dependencies(scanner, pair, asking(step))
     tell(result.signature, length=scanner.loaded.limit)
     from attnscan.views.terminal.dependencies import dependencies_view
 

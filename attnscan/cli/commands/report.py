@@ -11,6 +11,7 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.apart import FileRole
+from attnscan.cli.bars import working
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, flattened
@@ -71,9 +72,10 @@ def report(
     if heads is not None:
         check_heads_are_named(heads)
     result = classified(given, scan.options(model=given.model, threshold=threshold), keep=True)
-    from attnscan.api.one_input import page
+    with working("writing the page", skips={"page": "--no-neurons makes it smaller"}):
+        from attnscan.api.one_input import page
 
-    made = page(result, heads=heads, neurons=not no_neurons, megabytes=size)
+        made = page(result, heads=heads, neurons=not no_neurons, megabytes=size)
     for note in made.notes:
         say(f"{note}; --size carries more, and --heads others")
     if to_stdout:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
 
-from attnscan.cli.messages import counter
+from attnscan.cli.bars import working
 from attnscan.cli.options import PairFiles, ScanChoices, Threshold, Where, Without, flattened
 from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.heads import check_heads_are_named
@@ -47,10 +48,12 @@ def similar(
 
     check_heads_can_be_grouped()
     passes = Passes(files)
-    with opened(options) as scanner, counter("pairs", passes.how_many) as count:
+    with opened(options) as scanner, working("comparing heads by pairs", passes.how_many) as step:
         from attnscan.studies import similarity
 
-        result = similarity.similar(scanner, passes.read(), queries, within, passes.on_bad, count)
+        result = similarity.similar(
+            scanner, passes.read(), queries, within, passes.on_bad, partial(step, "comparing heads by pairs")
+        )
     tell(result.signature, bad=passes.bad)
     from attnscan.views.terminal.similarity import similarity_view
 

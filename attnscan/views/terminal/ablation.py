@@ -92,10 +92,11 @@ def _notes(found: Ablation) -> Iterator[str]:
     if not found.choosing_pairs:
         yield f"Labels are not known where heads are named: the others may follow any pattern.{shared}"
         return
+    asked = "" if found.signature.predictive != "off" else " predictive was not measured, and takes no label."
     yield (
         f"Heads of a pattern: by {found.chosen_by}, on {found.choosing_pairs:,} pairs; measured on the other "
         f"{found.measured_pairs:,}. Heads with the label of another pattern are not among the others, except "
-        f"delimiter heads, which rest.{shared}"
+        f"delimiter heads, which rest.{shared}{asked}"
     )
 
 

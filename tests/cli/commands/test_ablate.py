@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
 from attnscan.inputs.pairs import shipped_pairs
+from attnscan.scan.local import ScanSums
 
 
 def _run(*arguments: str, stdin: str | None = None) -> Result:
@@ -110,3 +111,13 @@ def test_standard_input_is_enough_for_named_heads() -> None:
     result = _run("--pairs", "-", "--heads", "0-2", "--draws", "2", "--csv", stdin="text\nthe cat sat\na dog\n")
     assert result.exit_code == 0, result.output
     assert result.stdout.splitlines()[1].endswith(",2,2")
+
+
+def test_predictive_is_asked_only_where_its_heads_are_wanted(few: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr("attnscan.scan.local.predictive_sums", lambda *_: asked.append(1) or ScanSums())
+    for wanted, times in ((["-p", "D"], 0), (["-p", "D", "-p", "W"], 1), (["-p", "D", "--predictive", "distance"], 1)):
+        asked.clear()
+        result = _run("--pairs", few, "--draws", "2", *wanted)
+        assert (result.exit_code, len(asked)) == (0, times), result.output
+        assert ("predictive was not measured" in " ".join(result.stdout.split())) is (times == 0)
