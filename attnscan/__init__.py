@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
-    from attnscan.results.classification import Carried, Classification, Stability
+    from attnscan.results.classification import Carried, Classification
     from attnscan.results.comparison import Comparison
     from attnscan.results.dependencies import Dependencies
     from attnscan.results.explanation import Explanations
     from attnscan.results.head_explanation import HeadExplanation
+    from attnscan.results.labels import Agreement, Labels, Stability
     from attnscan.results.profile import Fit, Profile
     from attnscan.results.ranking import Leads, Ranking
     from attnscan.results.scores import Scores, ScoreTable
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 __all__ = [
     "PATTERNS",
     "Ablation",
+    "Agreement",
     "Attention",
     "AttnscanError",
     "Carried",
@@ -49,6 +51,7 @@ __all__ = [
     "Explanations",
     "Fit",
     "HeadExplanation",
+    "Labels",
     "Leads",
     "Page",
     "Pattern",
@@ -84,11 +87,12 @@ _HOMES = {
     "inputs.batch": ("EncodedBatch", "EncodedInput"),
     "results.ablation": ("Ablation",),
     "results.attention": ("Attention",),
-    "results.classification": ("Carried", "Classification", "Stability"),
+    "results.classification": ("Carried", "Classification"),
     "results.comparison": ("Comparison",),
     "results.dependencies": ("Dependencies",),
     "results.explanation": ("Explanations",),
     "results.head_explanation": ("HeadExplanation",),
+    "results.labels": ("Agreement", "Labels", "Stability"),
     "results.profile": ("Fit", "Profile"),
     "results.ranking": ("Leads", "Ranking"),
     "results.scores": ("ScoreTable", "Scores"),

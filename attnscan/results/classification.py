@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
+from attnscan.results.labels import Labels, Stability
 from attnscan.results.profile import Fit, Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores
 from attnscan.results.signature import Signature
@@ -20,25 +21,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attnscan.results.attention import Attention
-
-
-RESAMPLINGS = 1_000
-"""How often an input's words are drawn anew, to see whether labels stay."""
-LEAST_WORDS = 5
-"""A label that rests on fewer words says nothing of whether it would stay."""
-STAYS = 0.95
-"""A label that stays in fewer of the resamplings is not sure."""
-
-
-@dataclass(frozen=True)
-class Stability:
-    """In what share of resamplings of an input's words each head keeps its label.
-
-    Shape: each [layer, head], in [0, 1]; NaN where the label rests on fewer than `LEAST_WORDS` words.
-    """
-
-    label: FloatArray
-    content_label: FloatArray
 
 
 @dataclass(frozen=True)
@@ -95,12 +77,12 @@ class Classification:
             return self.by_weight
         return self.carried.scores
 
-    @property
-    def stability(self) -> Stability | None:
-        """How sure the labels are, those of weights or of what is carried as `scores` is; None if it is not known."""
-        if self.carried is None or not self.signature.norm:
-            return self.stability_by_weight
-        return self.carried.stability
+    @cached_property
+    def labels(self) -> Labels:
+        """What every head is called, by weight or by what it carries as `scores` are, and how sure that is."""
+        by_norm = self.carried is not None and self.signature.norm
+        stability = self.carried.stability if self.carried is not None and by_norm else self.stability_by_weight
+        return Labels(self.scores, self.signature.norm, self.threshold, stability)
 
     @cached_property
     def profile(self) -> Profile | None:
@@ -112,32 +94,30 @@ class Classification:
         fit = self.carried.fit if self.carried is not None and by_norm else self.fit_by_weight
         return None if fit is None else Profile(self.parts, fit(), self.signature)
 
-    @cached_property
+    @property
     def label(self) -> NDArray[np.str_]:
         """The pattern that each head follows. Shape: [layer, head]."""
-        return self.scores.ranked_labels(self.scores.every_key, 0, self.threshold)
+        return self.labels.label
 
-    @cached_property
+    @property
     def runner_up(self) -> NDArray[np.str_]:
         """The second one. Shape: [layer, head]."""
-        return self.scores.ranked_labels(self.scores.every_key, 1, self.threshold)
+        return self.labels.runner_up
 
-    @cached_property
+    @property
     def content_label(self) -> NDArray[np.str_]:
         """What each head does when it does not attend to special tokens. Shape: [layer, head]."""
-        return self.scores.ranked_labels(self.scores.words_only, 0, self.threshold)
+        return self.labels.content_label
+
+    @property
+    def parking(self) -> FloatArray:
+        """How much each head rests on delimiters, in [0, 1]; 0 where the input has none. Shape: [layer, head]."""
+        return self.labels.parking
 
     @cached_property
     def carried_label(self) -> NDArray[np.str_]:
         """The same by what heads carry. Shape: [layer, head]. Raises: OptionError if that is not there."""
         return self.with_norm(True).label
-
-    @cached_property
-    def parking(self) -> FloatArray:
-        """How much each head rests on delimiters, in [0, 1]; 0 where the input has none. Shape: [layer, head]."""
-        if "delimiter" not in self.scores.patterns:
-            return np.zeros(self.scores.grid)
-        return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
 
     def with_norm(self, norm: bool) -> Classification:
         """The same input by what heads carry, or by their weights, with labels and tables of that.
@@ -199,7 +179,7 @@ class Classification:
         for pattern in (known.id for known in self.scores.scored if known.of_others and known.id in columns):
             columns[f"{pattern}_self"] = table.itself[..., self.scores.patterns.index(pattern)].ravel()
         unknown = np.full(self.scores.grid, np.nan)
-        if (stability := self.stability) is not None:
+        if (stability := self.labels.stability) is not None:
             columns["label_stays"] = stability.label.ravel()
             columns["content_label_stays"] = stability.content_label.ravel()
             carried = None if self.carried is None else self.carried.stability

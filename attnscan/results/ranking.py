@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.errors import OptionError
 from attnscan.results.heads import Head
 from attnscan.results.intervals import half_width
+from attnscan.results.labels import Labels
 from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.signature import Signature
@@ -30,12 +32,36 @@ class Ranking:
     """What heads are ranked by, where that is not `scores`: scores by the other half of the pairs."""
     profile: Profile | None = None
     """What every head does in full, if that was asked for."""
+    labels: Labels | None = None
+    """What every head is called, and how sure that is, if that was asked for: by weight or, if the signature says
+    `norm`, by what it carries, as `scores` is."""
+    carried: Labels | None = None
+    """Beside labels by weight: what every head is called by what it carries; None where that cannot be had."""
     html: Callable[[Ranking], str] | None = field(default=None, repr=False, compare=False)
     """Writes what a notebook shows of it."""
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows; without `html`, that is the plain text."""
         return self.html(self) if self.html else None
+
+    @property
+    def label(self) -> NDArray[np.str_]:
+        """The pattern that each head follows. Shape: [layer, head]. Raises: OptionError if labels are not there."""
+        return self.known_labels().label
+
+    def known_labels(self) -> Labels:
+        """The same as `labels`. Raises: OptionError if they are not there."""
+        if self.labels is None:
+            raise OptionError("this ranking has no labels", "score all patterns of pairs, with labelled=True")
+        return self.labels
+
+    @property
+    def mapped(self) -> Labels:
+        """What a map of all heads shows: labels by what heads carry, as far as they can be had.
+
+        Raises: OptionError if there are none.
+        """
+        return self.carried or self.known_labels()
 
     def order(self, pattern: str, *, without_delimiters: bool = False) -> IntArray:
         """All heads, best first by score on `pattern`. Shape: [layer x head], heads counted layer by layer."""
@@ -91,6 +117,32 @@ class Ranking:
             parts.append(pd.DataFrame(columns).head(top or len(order)))
         frame = pd.concat(parts, ignore_index=True)
         frame.attrs = {"signature": asdict(self.signature), "split": self.ranked_by is not None}
+        return frame
+
+    def to_labels(self) -> pd.DataFrame:
+        """One row a head: its labels, how far the first is above chance and above the next, how sure each is.
+
+        Columns that end in `_agree` are shares of pairs, those in `_stays` of resamplings of pairs.
+        Raises: OptionError if labels are not there.
+        """
+        import pandas as pd
+
+        own, carried = self.known_labels(), self.labels if self.signature.norm else self.carried
+        layers, heads = self.scores.grid
+        layer, head = np.divmod(np.arange(layers * heads), heads)
+        told = {"label": (own, "label"), "content_label": (own, "content_label"), "carried_label": (carried, "label")}
+        columns: dict[str, Any] = {"model": self.signature.model, "layer": layer, "head": head}
+        columns |= {"label": own.label.ravel(), "runner_up": own.runner_up.ravel()}
+        columns["content_label"] = own.content_label.ravel()
+        unknown = np.full(self.scores.grid, np.nan)
+        columns["carried_label"] = (unknown if carried is None else carried.label).ravel()
+        columns |= {"above_chance": own.best.ravel(), "margin": own.margin.ravel()}
+        for kind, measure in (("agree", "agreement"), ("stays", "stability")):
+            for name, (labels, kind_of_label) in told.items():
+                known = None if labels is None else getattr(labels, measure)
+                columns[f"{name}_{kind}"] = (unknown if known is None else getattr(known, kind_of_label)).ravel()
+        frame = pd.DataFrame(columns)
+        frame.attrs = {"signature": asdict(self.signature)}
         return frame
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -89,34 +90,62 @@ class Scores:
         return self.words_only if without_delimiters else self.every_key
 
     def ranked_labels(self, table: ScoreTable, rank: int, threshold: float) -> NDArray[np.str_]:
-        """The pattern that each head follows most (rank 0) or next (rank 1), or `mixed`; see `winners`.
+        """The pattern that each head follows most (rank 0) or next (rank 1), or `mixed`; see `Race`.
 
         Shape: [..., layer, head], as the table has it.
         """
-        labels: NDArray[np.str_] = np.asarray([*self.patterns, MIXED])[self.winners(table, rank, threshold)]
+        labels: NDArray[np.str_] = np.asarray([*self.patterns, MIXED])[
+            Race(self.scored, table).winners(rank, threshold)
+        ]
         return labels
 
-    def winners(self, table: ScoreTable, rank: int, threshold: float) -> IntArray:
-        """The same by the pattern's place; -1 for `mixed`.
 
-        Patterns compete by how far they are above chance. A pattern and its part have one place between them: it goes
-        to the part if that is farther above chance, or has two thirds of the whole's weight on its own queries. A
-        pattern that is of others does not compete where more than two thirds of its score is the word itself.
-        """
+class Race:
+    """How patterns compete for the heads of a table.
+
+    They do so by how far they are above chance. A pattern and its part have one place between them: it goes to the part
+    if that is farther above chance, or has two thirds of the whole's weight on its own queries. A pattern that is of
+    others does not compete where more than two thirds of its score is the word itself.
+    """
+
+    def __init__(self, scored: Sequence[Scored], table: ScoreTable) -> None:
+        names = [pattern.id for pattern in scored]
         above = np.where(np.isnan(table.above_chance), -np.inf, table.above_chance)
-        winner = np.broadcast_to(np.arange(len(self.scored)), above.shape).copy()
-        for p, pattern in enumerate(self.scored):
+        runner = np.broadcast_to(np.arange(len(scored)), above.shape).copy()
+        for p, pattern in enumerate(scored):
             if pattern.of_others:
                 above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
-        for p, pattern in enumerate(self.scored):
-            if pattern.part_of in self.patterns:
-                whole = self.patterns.index(pattern.part_of)
-                winner[..., whole][(above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)] = p
+        for p, pattern in enumerate(scored):
+            if pattern.part_of in names:
+                whole = names.index(pattern.part_of)
+                runner[..., whole][(above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)] = p
                 above[..., whole] = np.maximum(above[..., whole], above[..., p])
-        competing = [p for p, pattern in enumerate(self.scored) if pattern.part_of not in self.patterns]
-        if rank >= len(competing):
-            return np.full(above.shape[:-1], -1)
-        order = np.argsort(-above[..., competing], axis=-1, kind="stable")[..., rank, None]
-        place = np.take(competing, order)
-        best, found = (np.take_along_axis(values, place, axis=-1)[..., 0] for values in (above, winner))
-        return np.where(best >= threshold, found, -1)
+        competing = [p for p, pattern in enumerate(scored) if pattern.part_of not in names]
+        order = np.argsort(-above[..., competing], axis=-1, kind="stable")
+        places = np.take(competing, order)
+        self.above: FloatArray = np.take_along_axis(above, places, axis=-1)
+        """How far above chance each place is, the best first; -inf for what does not compete. Shape: [..., place]."""
+        self._runner = np.take_along_axis(runner, places, axis=-1)
+
+    def winners(self, rank: int, threshold: float) -> IntArray:
+        """The pattern of some rank by its place among all; -1 for `mixed`. Shape: [..., layer, head]."""
+        if rank >= self.above.shape[-1]:
+            return np.full(self.above.shape[:-1], -1)
+        return np.where(self.above[..., rank] >= threshold, self._runner[..., rank], -1)
+
+    @property
+    def best(self) -> FloatArray:
+        """How far above chance the best is; NaN where none competes. Shape: [..., layer, head]."""
+        if not self.above.shape[-1]:
+            return np.full(self.above.shape[:-1], np.nan)
+        best = self.above[..., 0]
+        return np.where(np.isfinite(best), best, np.nan)
+
+    @property
+    def margin(self) -> FloatArray:
+        """How much farther above chance the best is than the next; NaN where fewer than two compete."""
+        if self.above.shape[-1] < 2:
+            return np.full(self.above.shape[:-1], np.nan)
+        with np.errstate(invalid="ignore"):
+            margin: FloatArray = self.above[..., 0] - self.above[..., 1]
+        return np.where(np.isfinite(margin), margin, np.nan)

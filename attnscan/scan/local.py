@@ -7,26 +7,32 @@ from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from functools import partial, reduce
 from operator import add
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from attnscan.errors import InputError
-from attnscan.inputs.batch import EncodedBatch, EncodedInput
+from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Record
+from attnscan.model.tap import AttentionBlock, Consumer
 from attnscan.results.dependencies import Help
+from attnscan.results.labels import Labels
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import FloatArray
+from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.signature import Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.seen import Seen, half, no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream
+from attnscan.scoring.label_sums import LabelSums, key_of
 from attnscan.scoring.predictive import Report
 from attnscan.scoring.profile import Profiler, profiled
 from attnscan.scoring.profile_sums import ProfileSums
-from attnscan.scoring.sums import ScoreSums
+from attnscan.scoring.resampling import stability
+from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.sums import PairSums, ScoreSums
+from attnscan.scoring.targets import Targets
 
-Sums = TypeVar("Sums", ScoreSums, ProfileSums)
+Sums = TypeVar("Sums", ScoreSums, ProfileSums, LabelSums)
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,11 @@ class ScanSums:
     """None unless options say `split`."""
     profile: ProfileSums | None = None
     """None unless options say `profile`."""
+    labels: LabelSums | None = None
+    """Of the pairs that scores are told by; None unless options say `labelled`."""
+    carried: ScoreSums | None = None
+    """Beside `labels` by weight: of what heads carry, where that can be had."""
+    carried_labels: LabelSums | None = None
 
     def __add__(self, other: ScanSums) -> ScanSums:
         return ScanSums(*(_added(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
@@ -63,7 +74,17 @@ class ScanSums:
         if self.profile is not None:
             parts = profiled(options.patterns, predictive=signature.predictive != "off")
             profile = Profile(parts, self.profile.finish(), signature)
-        return Ranking(self.told.finish(), signature, self.ranked.finish() if self.ranked else None, profile)
+        scores = self.told.finish()
+        return Ranking(
+            scores,
+            signature,
+            self.ranked.finish() if self.ranked else None,
+            profile,
+            labels=None if self.labels is None else _labels(scores, self.labels, options, norm=options.norm),
+            carried=None
+            if self.carried is None or self.carried_labels is None
+            else _labels(self.carried.finish(), self.carried_labels, options, norm=True),
+        )
 
 
 @dataclass(frozen=True)
@@ -128,29 +149,77 @@ def _scored(
     return summed(scanner, batch, on_pairs=(lambda *own: kept.append(own)) if with_pairs else None), kept
 
 
-def summed(scanner: Scanner, inputs: Sequence[EncodedInput], **how: Any) -> ScanSums:
-    """The sums of some inputs, scored as `how` says, each half by itself if heads are ranked by one of them."""
+def summed(
+    scanner: Scanner,
+    inputs: Sequence[EncodedInput],
+    helps: Sequence[Help] = (),
+    on_pairs: OnPairs | None = None,
+    only: Sequence[str] | None = None,
+) -> ScanSums:
+    """The sums of some inputs, scored as `Scanner.score` does, each half by itself if heads are ranked by one of them.
+
+    If profiles are fitted, each is asked for `predictive`, where that is wanted.
+    """
     if scanner.options.profile:
-        return _profiled(scanner, inputs, **how)
+        helps = list(scanner.helps(inputs))
     if not scanner.options.split:
-        return ScanSums(scanner.score(inputs, products=True, **how))
+        return _told(scanner, inputs, helps, on_pairs, only)
     halves: tuple[list[EncodedInput], list[EncodedInput]] = [], []
     for one in inputs:
         halves[half(Pair(*one.sentences), scanner.options.seed)].append(one)
-    ranked, told = (scanner.score(own, products=True, **how) if own else None for own in halves)
-    return ScanSums(told, ranked)
+    to_choose, to_tell = halves
+    sums = _told(scanner, to_tell, helps, on_pairs, only) if to_tell else ScanSums()
+    if not to_choose:
+        return sums
+    return replace(sums, ranked=scanner.score(to_choose, helps, on_pairs=on_pairs, only=only, products=True))
 
 
-def _profiled(scanner: Scanner, inputs: Sequence[EncodedInput], **how: Any) -> ScanSums:
-    """The sums of some inputs, those for profiles among them, each asked for `predictive` if that is wanted."""
-    helps, profilers = list(scanner.helps(inputs)), list[Profiler]()
+def _told(
+    scanner: Scanner,
+    inputs: Sequence[EncodedInput],
+    helps: Sequence[Help],
+    on_pairs: OnPairs | None,
+    only: Sequence[str] | None,
+) -> ScanSums:
+    """The sums of inputs that scores are told by, with those for profiles and labels."""
+    options, carrying = scanner.options, scanner.carrying if scanner.options.labelled else ""
+    profilers, carried, own = list[Profiler](), list[Scorer](), list[PairSums]()
 
-    def profiler(batch: EncodedBatch) -> Profiler:
-        profilers.append(Profiler(batch, scanner.options.patterns, helps))
-        return profilers[0]
+    def beside(targets: Targets) -> Consumer:
+        consumers: list[Consumer] = []
+        if options.profile:
+            profilers.append(Profiler(targets.batch, targets.patterns, targets.helps))
+            consumers.append(profilers[0])
+        if not isinstance(carrying, str) and not options.norm:
+            carried.append(Scorer(targets))
+            consumers.append(lambda block: carried[0](carrying.carried(block)))
 
-    told = scanner.score(inputs, helps, products=True, also=profiler, **how)
-    return ScanSums(told, profile=profilers[0].sums())
+        def consume(block: AttentionBlock) -> None:
+            for consumer in consumers:
+                consumer(block)
+
+        return consume
+
+    def keep(numbers: Sequence[int], sums: PairSums) -> None:
+        own.append(sums)
+        if on_pairs is not None:
+            on_pairs(numbers, sums)
+
+    told = scanner.score(inputs, helps, beside, keep if options.labelled else on_pairs, only, products=True)
+    profile = profilers[0].sums() if profilers else None
+    if not options.labelled:
+        return ScanSums(told, profile=profile)
+
+    def labels(sums: PairSums) -> LabelSums:
+        keys = [key_of(Pair(*one.sentences)) for one in inputs]
+        return LabelSums.of(sums, told.scored, keys, options.threshold)
+
+    if not carried:
+        return ScanSums(told, None, profile, labels(own[0]))
+    of_carried = carried[0].sums()
+    if only is not None:
+        of_carried = replace(of_carried, entropy=of_carried.entropy * 0, words=of_carried.words * 0)
+    return ScanSums(told, None, profile, labels(own[0]), of_carried, labels(carried[0].pair_sums()))
 
 
 def predictive_sums(
@@ -169,9 +238,30 @@ def predictive_sums(
         helps.append(found)
         if report is not None:
             report(len(helps), len(sample))
-    asked = zip(inputs, helps, strict=True)
-    how = {"on_pairs": on_pairs, "only": ["predictive"]}
-    return reduce(add, (summed(scanner, [one], helps=[own], **how) for one, own in asked), ScanSums())
+    answers = (
+        _with_votes(scanner, one, own, summed(scanner, [one], [own], on_pairs, ["predictive"]))
+        for one, own in zip(inputs, helps, strict=True)
+    )
+    return reduce(add, answers, ScanSums())
+
+
+def _with_votes(scanner: Scanner, one: EncodedInput, own: Help, sums: ScanSums) -> ScanSums:
+    """The sums of `predictive` on an input, with how the input's votes for labels change by it."""
+    if sums.labels is None:
+        return sums
+    after, before = (summed(scanner, [one], helps) for helps in ([own], []))
+
+    def voted(name: str) -> LabelSums | None:
+        labels, new, old = (getattr(each, name) for each in (sums, after, before))
+        return None if labels is None else replace(labels, votes=new.votes - old.votes)
+
+    return replace(sums, labels=voted("labels"), carried_labels=voted("carried_labels"))
+
+
+def _labels(scores: Scores, sums: LabelSums, options: ScanOptions, *, norm: bool) -> Labels:
+    """What heads are called by some scores, and how sure that is."""
+    sure = stability(scores, sums.units(), options.threshold, options.seed)
+    return Labels(scores, norm, options.threshold, sure, sums.agreement(scores, options.threshold))
 
 
 def _added(one: Sums | None, other: Sums | None) -> Sums | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from attnscan.errors import CaptureError, ModelError, OptionError
+from attnscan.errors import ModelError, OptionError
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
@@ -47,7 +47,8 @@ def classify(scanner: Scanner, pair: Pair, report: Report | None = None, *, keep
     help_of_words = scanner.help(encoded, report)
     batch = scanner.collate([encoded])
     targets = Targets(batch, scanner.options.patterns, [] if help_of_words is None else [help_of_words])
-    projections, why_not_carried = _projections(scanner)
+    carrying = scanner.carrying
+    projections = None if isinstance(carrying, str) else carrying
     keeper = AttentionKeeper(projections) if keep else None
     by_weight, carried = _Scorers(targets), None if projections is None else _CarriedScorers(targets, projections)
     consumers = [consumer for consumer in (by_weight, carried, keeper) if consumer is not None]
@@ -61,17 +62,10 @@ def classify(scanner: Scanner, pair: Pair, report: Report | None = None, *, keep
     why_no_measure = scanner.why_no_measure
     result = _classification(encoded, by_weight, signature, scanner.options, why_no_measure, help_of_words, carried)
     (related,) = batch.related_pairs
+    why_not_carried = [carrying] if isinstance(carrying, str) else []
     notes = (*result.notes, *why_not_carried, *_named(related, encoded.units))
     attention = None if keeper is None else keeper.attention(encoded)
     return replace(result, related=related, notes=notes, attention=attention)
-
-
-def _projections(scanner: Scanner) -> tuple[OutputProjections | None, list[str]]:
-    """How heads are projected into the hidden states; if that cannot be seen, a line that says why."""
-    try:
-        return scanner.projections, []
-    except CaptureError as error:
-        return None, [error.what]
 
 
 def dependencies(scanner: Scanner, pair: Pair, report: Report | None = None) -> Dependencies:

@@ -53,6 +53,8 @@ class ScanOptions:
     """Whether every head's profile is fitted, too. With `predictive`, all pairs are asked for it, not a sample."""
     split: bool = False
     """Of many pairs: rank heads by one half of them, drawn with `seed`, and score them by the other."""
+    labelled: bool = False
+    """Of many pairs: whether heads are labelled, by weight and by what they carry, and how sure that is."""
     patterns: tuple[Pattern, ...] = PATTERNS
 
     def __post_init__(self) -> None:
@@ -135,6 +137,7 @@ class Choices(TypedDict, total=False):
     seed: int
     profile: bool
     split: bool
+    labelled: bool
     patterns: Sequence[PatternLike]
 
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from attnscan.__version__ import __version__
-from attnscan.errors import AttnscanError, ModelError
+from attnscan.errors import AttnscanError, CaptureError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.encode import encode_pair, whole_words
 from attnscan.inputs.pairs import Pair
@@ -87,7 +87,7 @@ class Scanner:
 
         There is no replica where the model's attention comes for all layers together, which takes much memory.
         """
-        _ = self.relation  # made once, and shared by the copies
+        _ = self.relation, self.options.labelled and self.carrying  # made once, and shared by the copies
         most = min(most, most_workers(self.loaded, self.options.batch_tokens, longest))
         with ExitStack() as taps:
             crew = []
@@ -162,21 +162,21 @@ class Scanner:
         self,
         inputs: Sequence[EncodedInput],
         helps: Sequence[Help] = (),
-        also: Callable[[EncodedBatch], Consumer] | None = None,
+        also: Callable[[Targets], Consumer] | None = None,
         on_pairs: OnPairs | None = None,
         only: Sequence[str] | None = None,
         products: bool = False,
     ) -> ScoreSums:
         """Run one batch and score every head on it; on `predictive` too, given each input's help.
 
-        What `also` makes of the batch is shown every block of attention as well; `on_pairs` is given each pair's own
-        sums.
+        What `also` makes of the batch's targets is shown every block of attention as well; `on_pairs` is given each
+        pair's own sums.
         With `only`, the patterns named count alone, and the sums add nothing to the others.
         With `products`, the sums tell how the scores of every two heads vary together.
         """
         batch = self.collate(inputs)
-        scorer = Scorer(Targets(batch, self.options.patterns, helps, only))
-        other = None if also is None else also(batch)
+        targets = Targets(batch, self.options.patterns, helps, only)
+        scorer, other = Scorer(targets), None if also is None else also(targets)
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)
@@ -210,6 +210,14 @@ class Scanner:
         """
         model_inputs = self.collate([self.encode(_WORD)]).model_inputs
         return output_projections(self.loaded.model, model_inputs)
+
+    @cached_property
+    def carrying(self) -> OutputProjections | str:
+        """The same or, where the architecture does not show it, why not."""
+        try:
+            return self.projections
+        except CaptureError as error:
+            return error.what
 
     def signature(self, seen: Seen, *, fingerprint: bool = False) -> Signature:
         """What a result has to say of where it comes from, and of what it has seen; which files, if that is wanted."""

@@ -22,20 +22,33 @@ import numpy as np
 from attnscan.errors import StateError
 from attnscan.inputs.pairs import Pair
 from attnscan.results.files import descriptor, write_file
-from attnscan.results.scores import FloatArray
+from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import hashed
 from attnscan.results.terms import Scored
 from attnscan.scan.local import ScanState, ScanSums
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
+from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import profiled
 from attnscan.scoring.profile_sums import ProfileSums
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
-_FORMAT = 6
+_FORMAT = 7
 _OF_MODEL = {"weights": "weights differ", "config": "config differs", "tokenizer": "tokenizer differs"}
-_SCORES = ("told", "ranked")
+_SCORES = ("told", "ranked", "carried")
+_LABELS = ("labels", "carried_labels")
 _OF_ROWS = ("entropy", "words")
+_OPTIONS = (
+    "norm",
+    "related",
+    "on_long",
+    "predictive_pairs",
+    "predictive_words",
+    "seed",
+    "split",
+    "profile",
+    "labelled",
+)
 _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 67 MiB, nearly all for the products of heads; split, twice that
 
 
@@ -46,6 +59,7 @@ def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
         "fingerprint": _fingerprint(scanner),
         "seen": {**asdict(state.seen), "sample": sample},
         "sums": {name: _dumped(getattr(state.sums, name)) for name in _SCORES},
+        "labels": {name: _dumped_labels(getattr(state.sums, name)) for name in _LABELS},
         "profile": None if state.sums.profile is None else [_text(each) for each in state.sums.profile.fields],
     }
     write_file(path, json.dumps({"format": _FORMAT, "sha256": _hash(data), **data}).encode())
@@ -67,8 +81,10 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
             raise ValueError("changed since it was written")
         _check_fingerprint(path, data["fingerprint"], _fingerprint(scanner))
         scored = tuple(pattern.scored for pattern in scanner.options.patterns)
-        told, ranked = (_loaded(data["sums"][name], scored, grid) for name in _SCORES)
-        sums = ScanSums(told, ranked, _loaded_profile(data["profile"], scanner, grid))
+        told, ranked, carried = (_loaded(data["sums"][name], scored, grid) for name in _SCORES)
+        labels, carried_labels = (_loaded_labels(data["labels"][name], scored, grid) for name in _LABELS)
+        profile = _loaded_profile(data["profile"], scanner, grid)
+        sums = ScanSums(told, ranked, profile, labels, carried, carried_labels)
         state = ScanState(_seen(**data["seen"]), sums)
     except StateError:
         raise
@@ -88,8 +104,9 @@ def _fingerprint(scanner: Scanner) -> dict[str, Any]:
     options, signature = scanner.options, asdict(scanner.signature(Seen()))
     about = {name: signature[name] for name in ("attnscan", "dtype", "unit", "pattern_set")}
     about |= asdict(scanner.loaded.fingerprint)
-    for name in ("norm", "related", "on_long", "predictive_pairs", "predictive_words", "seed", "split", "profile"):
+    for name in _OPTIONS:
         about[name] = getattr(options, name)
+    about["threshold"] = options.threshold if options.labelled else None  # which no other sums hang on
     return {**about, "predictive": scanner.measure, "patterns": [pattern.id for pattern in options.patterns]}
 
 
@@ -140,6 +157,31 @@ def _loaded(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: tu
     return ScoreSums(scored, every_key, words_only, **of_rows, products=products)
 
 
+def _dumped_labels(sums: LabelSums | None) -> dict[str, Any] | None:
+    if sums is None:
+        return None
+    groups = {
+        str(key): {name: [values.shape, _text(values)] for name, values in group.items()}
+        for key, group in sums.groups.items()
+    }
+    return {"bits": sums.bits, "votes": _text(sums.votes), "groups": groups}
+
+
+def _loaded_labels(
+    data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: tuple[int, int]
+) -> LabelSums | None:
+    if data is None:
+        return None
+    groups = {
+        int(key): {name: _array(text, tuple(shape)) for name, (shape, text) in group.items()}
+        for key, group in data["groups"].items()
+    }
+    votes = _array(data["votes"], (len(KINDS), *grid, len(scored) + 1)).astype(np.int64)
+    sums = LabelSums(scored, groups, votes, int(data["bits"]))
+    sums.check()
+    return sums
+
+
 def _loaded_profile(data: list[str] | None, scanner: Scanner, grid: tuple[int, int]) -> ProfileSums | None:
     if data is None:
         return None
@@ -152,7 +194,7 @@ def _arrays(data: Mapping[str, Any], kind: Any, shape: tuple[int, ...]) -> dict[
     return {f.name: _array(data[f.name], shape) for f in fields(kind)}
 
 
-def _text(values: FloatArray) -> str:
+def _text(values: FloatArray | IntArray) -> str:
     """Numbers as text that gives them back to the last bit, and takes no longer to write than to copy."""
     return base64.b64encode(values.astype("<f8").tobytes()).decode()
 

@@ -9,6 +9,7 @@ merging.py     weights of tokens made weights of words
 parts.py       what profiles are made of, for some inputs under one mask
 profile.py     a consumer of attention: one batch to what profiles are fitted from
 profile_sums.py  sums that add, and the fit
-resampling.py  how often labels stay when words are drawn anew
+label_sums.py  what labels over many pairs are told to be sure by: sums that add
+resampling.py  how often labels stay when words or pairs are drawn anew
 predictive.py  the pattern that asks the model
 """

@@ -11,7 +11,8 @@ import numpy as np
 from markupsafe import Markup
 
 from attnscan.results.classification import Classification
-from attnscan.results.heads import head_name
+from attnscan.results.heads import Head, head_name
+from attnscan.results.labels import Labels
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.safe_text import plain
@@ -42,9 +43,10 @@ def classification_html(result: Classification) -> str:
     """The tokens, the heads of each pattern, and the map of all heads; a cell's tooltip has the head's scores."""
     title = _title(result.signature, result.scores.grid)
     below = Markup("").join(
-        Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, note) for note in (*notes(result), map_note(result))
+        Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, note)
+        for note in (*notes(result), map_note(result.mapped.labels))
     )
-    parts = (title, _tokens(result), _patterns(result), below, _map(result.mapped), _views(result))
+    parts = (title, _tokens(result), _patterns(result), below, _map(result.mapped.labels), _views(result))
     return _whole(parts)
 
 
@@ -120,25 +122,30 @@ def _patterns(result: Classification) -> Markup:
     return Markup('<table style="{}">{}{}</table>').format(_TABLE, header, Markup("").join(rows))
 
 
-def _map(result: Classification) -> Markup:
+def _map(labels: Labels) -> Markup:
     """The layer x head grid of content labels, paler and in small letters where a head rests on delimiters."""
-    layers, heads = result.scores.grid
+    layers, heads = labels.scores.grid
     rows = [_row("th", (("", _CELL), *((str(head), _CELL) for head in range(heads))))]
     for layer in range(layers):
-        cells = Markup("").join(_head(result, layer, head) for head in range(heads))
+        cells = Markup("").join(_head(labels, (layer, head)) for head in range(heads))
         rows.append(Markup('<tr><th style="{}">{}</th>{}</tr>').format(_CELL, layer, cells))
     return Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
 
 
-def _head(result: Classification, layer: int, head: int) -> Markup:
-    place = layer, head
-    label, parking = str(result.content_label[place]), float(result.parking[place])
+def _head(labels: Labels, place: Head) -> Markup:
+    label, parking, unsure = (
+        str(labels.content_label[place]),
+        float(labels.parking[place]),
+        labels.content_unsure[place],
+    )
     color = on_white(paper_color(label), opacity(parking))
-    scores = zip(result.scores.patterns, result.scores.every_key.score[place], strict=True)
+    scores = zip(labels.scores.patterns, labels.scores.every_key.score[place], strict=True)
     measured = ", ".join(f"{plain(pattern)} {score:.2f}" for pattern, score in scores if not np.isnan(score))
-    tooltip = f"{head_name(place)}: {plain(str(result.label[place]))}, on words {plain(label)}\n{measured}"
+    sure = ", not sure" if unsure else ""
+    tooltip = f"{head_name(place)}: {plain(str(labels.label[place]))}, on words {plain(label)}{sure}\n{measured}"
     style = f"{_CELL};background:{color};color:{readable_on(color)}"
-    return Markup('<td style="{}" title="{}">{}</td>').format(style, tooltip, mark(label, parking))
+    text = mark(label, parking) + ("?" if unsure else "")
+    return Markup('<td style="{}" title="{}">{}</td>').format(style, tooltip, text)
 
 
 def _swatch(pattern: str) -> Markup:

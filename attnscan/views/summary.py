@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
-from attnscan.results.classification import LEAST_WORDS, RESAMPLINGS, STAYS, Classification
+from attnscan.results.classification import Classification
 from attnscan.results.heads import Head, head_name
+from attnscan.results.labels import FEWEST, RESAMPLINGS, STAYS, Labels
 from attnscan.results.profile import FAMILIES
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED, FloatArray, ScoreTable
@@ -76,6 +77,59 @@ def pattern_rows(
             yield PatternRow(pattern, counts, tuple((head, float(score[head])) for head in best), "")
 
 
+@dataclass(frozen=True)
+class LabelRow:
+    """How many heads follow a pattern over many pairs, and which do."""
+
+    pattern: str
+    counts: tuple[str, ...]
+    """Of heads by each of `readings_of`, and then on the map."""
+    heads: tuple[tuple[Head, bool], ...]
+    """Those on the map, the ones that are farthest above chance first, and whether each is unsure."""
+
+
+def readings_of(result: Ranking) -> dict[str, Labels]:
+    """By which labels heads are counted over many pairs: that of what they carry comes first, where it can be had."""
+    own = result.known_labels()
+    if result.carried is not None:
+        return {"carry": result.carried, "look": own}
+    return {"carry" if own.norm else "heads": own}
+
+
+def label_rows(result: Ranking) -> Iterator[LabelRow]:
+    """A row for each pattern, and one for the heads without a pattern, which are not named.
+
+    The map is of words alone, where no head follows `delimiter`: those that do so with every key are named there.
+    """
+    mapped = result.mapped
+    for pattern in (*result.scores.patterns, MIXED):
+        counts = [str(int((labels.label == pattern).sum())) for labels in readings_of(result).values()]
+        on_map = str(int((mapped.content_label == pattern).sum()))
+        heads = [] if pattern == MIXED else _followers(mapped, pattern)
+        yield LabelRow(pattern, (*counts, "–" if pattern == "delimiter" else on_map), tuple(heads))
+
+
+def _followers(labels: Labels, pattern: str) -> list[tuple[Head, bool]]:
+    """The heads that follow a pattern, those farthest above chance first, and whether each is unsure."""
+    which, unsure, table = labels.content_label, labels.content_unsure, labels.scores.words_only
+    if pattern == "delimiter":
+        which, unsure, table = labels.label, labels.unsure, labels.scores.every_key
+    above = np.nan_to_num(table.above_chance[..., labels.scores.patterns.index(pattern)], nan=-np.inf)
+    order = [divmod(int(flat), above.shape[1]) for flat in np.argsort(-above, axis=None, kind="stable")]
+    return [(head, bool(unsure[head])) for head in order if which[head] == pattern]
+
+
+def sure_over_pairs(result: Ranking) -> Iterator[str]:
+    """How to read the counts, and how many of the labels would stay."""
+    labels, mapped = result.known_labels(), result.mapped
+    above = f"Heads by label, {labels.threshold:g} above chance or more over all pairs"
+    by = "" if result.carried is None else ": by what they carry, by where they look"
+    yield f"{above}{by}{' and' if by else ':'} on the map, by {map_title(mapped)}."
+    shares = {name: each.stability.label for name, each in readings_of(result).items() if each.stability is not None}
+    if mapped.stability is not None:
+        yield from sureness(shares | {"map": mapped.stability.content_label}, "pairs")
+
+
 def leading_part(result: Classification, head: Head) -> str:
     """What a head does most by its profile, in words; empty where there is none."""
     strongest = [] if result.profile is None else result.profile.strongest(head)
@@ -100,7 +154,18 @@ def notes(result: Classification) -> tuple[str, ...]:
         heads = f"heads: by label, {above}. on words: delimiters left out."
     else:
         heads = f"Heads by label, {above}, of what they carry, of where they look, and of that on words alone."
-    return (heads, *sureness(result), *_most_output(result), *map(plain, result.notes))
+    return (heads, *sureness(_stays(result), "words"), *_most_output(result), *map(plain, result.notes))
+
+
+def _stays(result: Classification) -> dict[str, FloatArray]:
+    if result.labels.stability is None:
+        return {}
+    shares: dict[str, FloatArray] = {}
+    if result.carried is not None and result.carried.stability is not None:
+        shares["carry"] = result.carried.stability.label
+    if not result.signature.norm:
+        shares["look" if shares else "heads"] = result.labels.stability.label
+    return shares | {"on words": result.labels.stability.content_label}
 
 
 def _most_output(result: Classification) -> Iterator[str]:
@@ -112,29 +177,36 @@ def _most_output(result: Classification) -> Iterator[str]:
         yield f"Most of a layer's output, where an equal part is {1 / output.shape[1]:.2f}: {most}."
 
 
-def map_note(result: Classification) -> str:
+def map_title(labels: Labels) -> str:
     """What a map of all heads shows."""
-    if result.carried is None:
-        return "Map: layers down, heads across; small letter: half or more rests on delimiters."
-    return "Map, by what heads carry: layers down, heads across; small letter: half or more comes from delimiters."
+    return f"what each head {'carries' if labels.norm else 'looks at'} among words"
 
 
-def sureness(result: Classification) -> Iterator[str]:
-    """How many labels stay when the input's words are drawn anew."""
-    if result.stability is None:
+def map_note(labels: Labels) -> str:
+    """How to read the map."""
+    rests = "comes from" if labels.norm else "rests on"
+    note = f"Map: {map_title(labels)}; layers down, heads across; small letter: half or more {rests} delimiters."
+    return note + unsure_note(labels)
+
+
+def unsure_note(labels: Labels) -> str:
+    """What a question mark says, if there is one on the map; begins with a space."""
+    if not labels.content_unsure.any():
+        return ""
+    few = f"{labels.drawn} drawn anew would change it, or are too few to tell"
+    return f" ?: not sure; {few}."
+
+
+def sureness(shares: Mapping[str, FloatArray], drawn: str) -> Iterator[str]:
+    """How many labels stay when words or pairs are drawn anew. Shape: `shares` of resamplings, each [layer, head]."""
+    if not shares:
         return
-    shares: dict[str, FloatArray] = {}
-    if result.carried is not None and result.carried.stability is not None:
-        shares["carry"] = result.carried.stability.label
-    if not result.signature.norm:
-        shares["look" if shares else "heads"] = result.stability.label
-    shares["on words"] = result.stability.content_label
     stay = ", ".join(f"{name} {_stay(share)}" for name, share in shares.items())
-    yield f"Labels that stay in {STAYS:.0%} of {RESAMPLINGS:,} resamplings of these words: {stay}."
+    yield f"Labels that stay in {STAYS:.0%} of {RESAMPLINGS:,} resamplings of these {drawn}: {stay}."
     few = {name: int(np.isnan(share).sum()) for name, share in shares.items()}
     if any(few.values()):
         told = ", ".join(f"{name} {count}" for name, count in few.items())
-        yield f"Labels that rest on fewer than {LEAST_WORDS} words, too few to tell: {told}."
+        yield f"Labels that rest on fewer than {FEWEST} {drawn}, too few to tell: {told}."
 
 
 def _stay(share: FloatArray) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnscan.results.classification import RESAMPLINGS
+from attnscan.results.labels import RESAMPLINGS
 from attnscan.results.scores import Scores
 from attnscan.results.terms import Scored
 from attnscan.scoring.resampling import stability

@@ -16,6 +16,7 @@ from attnscan.cli.options import (
     PairFiles,
     Patterns,
     ScanChoices,
+    Threshold,
     Where,
     Without,
     WithoutDelimiters,
@@ -26,13 +27,14 @@ from attnscan.cli.session import Passes
 from attnscan.errors import PairsError
 from attnscan.model.surroundings import check_address_space
 from attnscan.results.files import check_writable, partial_of
+from attnscan.results.terms import THRESHOLD
 from attnscan.scoring.patterns import PATTERNS
 
 if TYPE_CHECKING:
     from attnscan.results.ranking import Ranking
 
 EXAMPLES = (
-    "attnscan heads --pattern delimiter --top 5",
+    "attnscan heads --labels --csv > labels.csv",
     "attnscan heads --pattern next-word --csv > heads.csv",
 )
 
@@ -42,6 +44,10 @@ def heads(
     *,
     pattern: Patterns = None,
     files: PairFiles,
+    labels: Annotated[
+        bool, typer.Option("--labels", help="One row a head: what it is called over all pairs, and how sure that is.")
+    ] = False,
+    threshold: Threshold = THRESHOLD,
     top: Annotated[
         int | None, typer.Option("--top", metavar="N", min=1, help="How many heads of each pattern. [default: 10 or 5]")
     ] = None,
@@ -72,6 +78,12 @@ def heads(
         raise typer.BadParameter("--from needs no pairs and no model, and has nothing to keep")
     if per_pair is not None and state is not None:
         raise typer.BadParameter("--per-pair is written whole, and so cannot go on from a --state")
+    if labels and (pattern or top):
+        raise typer.BadParameter("--labels is of every head and all patterns: leave out --pattern and --top")
+    if labels and from_file is not None:
+        raise typer.BadParameter("--labels needs more of each pair than --per-pair keeps: name the pairs")
+    if threshold != THRESHOLD and (pattern or from_file is not None):
+        raise typer.BadParameter("--threshold is for labels, which no single pattern has: leave out --pattern")
     if from_file is not None and split:
         raise typer.BadParameter("--split draws pairs by their text, which --per-pair does not keep: name the pairs")
     cluster = on.options()
@@ -85,7 +97,8 @@ def heads(
     check_apart(parts.values(), [*files.paths, state, per_pair, where.output])
     destination = where.destination()
     asked = tuple(known for known in PATTERNS if not pattern or known.id in pattern)
-    options = scan.options(on_long=files.on_long, patterns=asked, split=split)
+    labelled = not pattern and from_file is None
+    options = scan.options(on_long=files.on_long, patterns=asked, split=split, threshold=threshold, labelled=labelled)
     for path in (state, per_pair if cluster is None else None, *parts.values()):
         if path is not None:
             check_writable(path)
@@ -108,8 +121,8 @@ def heads(
     from attnscan.views.terminal.ranking import ranking_view
 
     (destination.for_part() if interrupted else destination).emit(
-        lambda: result.to_frame(names, top, without_delimiters=without_delimiters),
-        lambda width: ranking_view(result, names, shown, width, without_delimiters),
+        lambda: result.to_labels() if labels else result.to_frame(names, top, without_delimiters=without_delimiters),
+        lambda width: ranking_view(result, names if not labels else (), shown, width, without_delimiters),
     )
     if interrupted:
         for path, part in parts.items():

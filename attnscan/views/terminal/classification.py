@@ -12,9 +12,10 @@ from attnscan.results.classification import Classification
 from attnscan.results.heads import head_name
 from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
-from attnscan.views.palette import PARKS, letter, mark
+from attnscan.views.palette import letter
 from attnscan.views.summary import PatternRow, count_names, leading_part, notes, pattern_rows, strongest_by, token_lines
-from attnscan.views.terminal.parts import color_of, columns, flowed, model_line, named, number, wrapped
+from attnscan.views.terminal.map import map_view
+from attnscan.views.terminal.parts import columns, flowed, model_line, named, number, wrapped
 
 _FEW = 5  # patterns: beside fewer there is room for more columns
 _TOKEN_LINES = 6  # of each sentence, at most
@@ -46,7 +47,7 @@ def classification_view(
         grid,
         *_table_notes(result, without_delimiters),
         "",
-        *_map(result.mapped, width),
+        *map_view(result.mapped.labels, width),
     )
 
 
@@ -74,23 +75,28 @@ def all_heads_view(
         layer, head = divmod(int(flat), scores.grid[1])
         grid.add_row(
             f"{layer}-{head}",
-            *(_label(readings[name], str(label[layer, head]), (layer, head)) for name, label in labels.items()),
+            *(_label(readings[name], name, str(label[layer, head]), (layer, head)) for name, label in labels.items()),
             *(number(table.score[layer, head, scores.patterns.index(pattern)]) for pattern in patterns),
             *(number(table.itself[layer, head, scores.patterns.index(pattern)]) for pattern in of_others),
             *(number(values[layer, head]) for values in numbers.values()),
         )
     entries = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns)]
     entries += [*(f"{name} of this, the word itself" for name in selves), "nats entropy of a row"]
+    entries += ["? would not stay"] if result.labels.stability is not None else []
     entries += ["· a mixed head's largest part (attnscan profile)"] if result.profile is not None else []
     entries += [f"out share of its layer's output, {1 / scores.grid[1]:.2f} an equal part"] if "out" in numbers else []
     legend = flowed((Text(entry, style="dim") for entry in entries), width)
     return Group(_title(result), "", grid, "", *legend, *_table_notes(result, without_delimiters))
 
 
-def _label(result: Classification, label: str, head: tuple[int, int]) -> Text:
-    """A label or, of a mixed head, what leads its profile."""
+def _label(result: Classification, kind: str, label: str, head: tuple[int, int]) -> Text:
+    """A label, questioned if it would not stay, or, of a mixed head, what leads its profile."""
     leading = leading_part(result, head) if label == MIXED else ""
-    return Text(f"{letter(MIXED)} {plain(leading)}", style="dim") if leading else named(label)
+    if leading:
+        return Text(f"{letter(MIXED)} {plain(leading)}", style="dim")
+    labels = result.labels
+    unsure = kind != "runner-up" and bool((labels.content_unsure if kind == "on words" else labels.unsure)[head])
+    return named(label, unsure=unsure)
 
 
 def _title(result: Classification) -> Text:
@@ -127,30 +133,3 @@ def _table_notes(result: Classification, without_delimiters: bool) -> Iterator[T
     if without_delimiters:
         yield Text("Scores on words: weights on delimiters removed, rows renormalised.", style="dim")
     yield from (Text(note, style="dim") for note in notes(result))
-
-
-def _map(result: Classification, width: int) -> Iterator[RenderableType]:
-    """The layer x head grid of what each head does on words, subdued where it mostly rests on delimiters."""
-    layers, heads = result.scores.grid
-    cell = next((size for size in (3, 2) if 7 + size * heads <= width), 1)
-    how = "carries among words" if result.signature.norm else "does on words"
-    yield Text(f"Map: what each head {how}; layers down, heads across", style="bold")
-    every = 1 if cell == 3 else 5
-    ruler = "".join(str(head).rjust(cell) if head % every == 0 else " " * cell for head in range(heads))
-    yield Text(f"       {ruler if cell > 1 else f'0 to {heads - 1}'}", style="dim")
-    for layer in range(layers):
-        line = Text.assemble((f"{layer:>5}  ", "dim"))
-        for head in range(heads):
-            place = layer, head
-            cell_mark = _mark(str(result.content_label[place]), float(result.parking[place]))
-            line.append(" " * (cell - 1)).append_text(cell_mark)
-        yield line
-    shown = [name for name in (*result.scores.patterns, MIXED) if (result.content_label == name).any()]
-    yield from flowed((named(name) for name in shown), width)
-    rests = "what the head carries comes from" if result.signature.norm else "the head's weight rests on"
-    yield Text(f"Small letter: half or more of {rests} delimiters.", style="dim")
-
-
-def _mark(label: str, parking: float) -> Text:
-    how = "bold {}" if parking < PARKS else "{} dim" if parking >= 0.9 else "{}"
-    return Text(mark(label, parking), style=how.format(color_of(label)))

@@ -51,9 +51,10 @@ def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Te
         yield line
         return
     head = heads[0]
-    label, content = str(shown.result.label[head]), str(shown.result.content_label[head])
-    line = Text.assemble((f"{head_name(head)}  ", "bold"), named(label))
-    yield line.append("   on words: ", "dim").append_text(named(content))
+    labels = shown.result.labels
+    label = named(str(labels.label[head]), unsure=bool(labels.unsure[head]))
+    content = named(str(labels.content_label[head]), unsure=bool(labels.content_unsure[head]))
+    yield Text.assemble((f"{head_name(head)}  ", "bold"), label, ("   on words: ", "dim"), content)
     entries = []
     for p, pattern in enumerate(scores.patterns):
         score = scores.every_key.score[(*head, p)]

@@ -90,9 +90,9 @@ def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:
     return (Text(line, style=style) for line in textwrap.wrap(text, width))
 
 
-def named(pattern: str) -> Text:
-    """A pattern's letter and name, in its colour."""
-    return Text(f"{letter(pattern)} {plain(pattern)}", style=color_of(pattern))
+def named(pattern: str, *, unsure: bool = False) -> Text:
+    """A pattern's letter and name, in its colour; a head's label that is not sure has a question mark."""
+    return Text(f"{letter(pattern)} {plain(pattern)}{'?' if unsure else ''}", style=color_of(pattern))
 
 
 def color_of(pattern: str) -> str:

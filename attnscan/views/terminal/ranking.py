@@ -12,6 +12,7 @@ from rich.text import Text
 from attnscan.results.heads import head_name
 from attnscan.results.ranking import Leads, Ranking
 from attnscan.views.summary import ranked_by, told_apart, worth
+from attnscan.views.terminal.labels import labels_view
 from attnscan.views.terminal.parts import color_of, columns, model_line, named, wrapped
 
 _BEFORE_BAR = 70
@@ -20,10 +21,12 @@ _BEFORE_BAR = 70
 def ranking_view(
     result: Ranking, patterns: Sequence[str], top: int, width: int, without_delimiters: bool
 ) -> RenderableType:
-    """The best heads of each pattern, with what a score is worth: its interval, chance, how much it rests on."""
+    """Which head does what, if that is known, then the best heads of each pattern with what a score is worth."""
     table = result.scores.table(without_delimiters)
     blocks: list[RenderableType] = [model_line(result.signature, f"  {result.signature.counts}")]
     blocks += wrapped(ranked_by(result), width)
+    if result.labels is not None:
+        blocks += ["", *labels_view(result, width)]
     for pattern in patterns:
         blocks += ["", named(pattern)]
         if not (table.n[..., result.scores.patterns.index(pattern)] > 0).any():
@@ -31,7 +34,8 @@ def ranking_view(
             continue
         blocks += [_table(result, pattern, top, width, without_delimiters)]
         blocks += wrapped(told_apart(result, pattern, without_delimiters=without_delimiters), width)
-    return Group(*blocks, "", *_notes(without_delimiters, width))
+    blocks += ["", *_notes(without_delimiters, width)] if patterns else []
+    return Group(*blocks)
 
 
 def _table(result: Ranking, pattern: str, top: int, width: int, without_delimiters: bool) -> Table:

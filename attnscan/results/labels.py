@@ -1,0 +1,114 @@
+"""What heads are called: the pattern that each follows most, and whether it would be called so again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.results.scores import MIXED, FloatArray, Race, Scores
+from attnscan.results.terms import THRESHOLD
+
+RESAMPLINGS = 1_000
+"""How often an input's words, or a corpus's pairs, are drawn anew, to see whether labels stay."""
+FEWEST = 5
+"""A label that rests on fewer words or pairs says nothing of whether it would stay."""
+STAYS = 0.95
+"""A label that stays in fewer of the resamplings is not sure."""
+
+
+@dataclass(frozen=True)
+class Stability:
+    """In what share of resamplings each head keeps its label: of an input's words, or of a corpus's pairs.
+
+    Shape: each [layer, head], in [0, 1]; NaN where the label rests on fewer than `FEWEST` of them.
+    """
+
+    label: FloatArray
+    content_label: FloatArray
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Of what share of the pairs each head's label is that of the pair alone, too.
+
+    Of the pairs that have an eligible word for it; of all, for `mixed`. Shape: each [layer, head], in [0, 1].
+    """
+
+    label: FloatArray
+    content_label: FloatArray
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What every head of a model is called, by one reading of its attention."""
+
+    scores: Scores
+    norm: bool
+    """Whether that is what heads carry, and not their weights."""
+    threshold: float = THRESHOLD
+    """How far above chance a label's pattern must be."""
+    stability: Stability | None = field(default=None, repr=False)
+    """How sure the labels are; None if that was not measured."""
+    agreement: Agreement | None = field(default=None, repr=False)
+    """How many pairs say the same; None of one input."""
+
+    @cached_property
+    def label(self) -> NDArray[np.str_]:
+        """The pattern that each head follows. Shape: [layer, head]."""
+        return self.scores.ranked_labels(self.scores.every_key, 0, self.threshold)
+
+    @cached_property
+    def runner_up(self) -> NDArray[np.str_]:
+        """The second one. Shape: [layer, head]."""
+        return self.scores.ranked_labels(self.scores.every_key, 1, self.threshold)
+
+    @cached_property
+    def content_label(self) -> NDArray[np.str_]:
+        """What each head does when it does not attend to special tokens. Shape: [layer, head]."""
+        return self.scores.ranked_labels(self.scores.words_only, 0, self.threshold)
+
+    @property
+    def drawn(self) -> str:
+        """What is drawn anew to see whether labels stay."""
+        return "words" if self.agreement is None else "pairs"
+
+    @cached_property
+    def best(self) -> FloatArray:
+        """How far above chance each head's best pattern is; NaN where none competes. Shape: [layer, head]."""
+        return self._race.best
+
+    @cached_property
+    def margin(self) -> FloatArray:
+        """How much farther above chance each head's best pattern is than its next. Shape: [layer, head]."""
+        return self._race.margin
+
+    @cached_property
+    def _race(self) -> Race:
+        return Race(self.scores.scored, self.scores.every_key)
+
+    @cached_property
+    def parking(self) -> FloatArray:
+        """How much each head rests on delimiters, in [0, 1]; 0 where there are none. Shape: [layer, head]."""
+        if "delimiter" not in self.scores.patterns:
+            return np.zeros(self.scores.grid)
+        return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
+
+    @cached_property
+    def unsure(self) -> NDArray[np.bool_]:
+        """Which heads' labels would not stay, or rest on too little to tell; never `mixed`. Shape: [layer, head]."""
+        return _unsure(self.label, None if self.stability is None else self.stability.label)
+
+    @cached_property
+    def content_unsure(self) -> NDArray[np.bool_]:
+        """The same of the labels on words. Shape: [layer, head]."""
+        return _unsure(self.content_label, None if self.stability is None else self.stability.content_label)
+
+
+def _unsure(label: NDArray[np.str_], stays: FloatArray | None) -> NDArray[np.bool_]:
+    if stays is None:
+        return np.zeros(label.shape, dtype=bool)
+    unsure: NDArray[np.bool_] = ~(stays >= STAYS) & (label != MIXED)
+    return unsure
