@@ -129,7 +129,8 @@ def test_every_command_is_a_module_of_its_name() -> None:
     commands = {name for name in SOURCES if name.startswith("attnscan.cli.commands.")}
     assert {f"attnscan.cli.commands.{name}" for name in app.COMMANDS} == commands
     light = {
-        f"attnscan.{name}" for name in ("errors", "cli.messages", "model.surroundings", "safe_text", "__version__")
+        f"attnscan.{name}"
+        for name in ("errors", "cli.messages", "cli.usage", "model.surroundings", "safe_text", "__version__")
     }
     assert ARROWS["attnscan.cli.app"] <= light  # no command is imported before it is asked for
 

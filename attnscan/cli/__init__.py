@@ -4,6 +4,7 @@ app.py          the commands together, each imported when asked for
 options.py      the options, in frozen bundles; `flattened` spreads them out for Typer
 apart.py        what a run reads and writes, and that none of it is written over the rest
 completion.py   what Tab offers
+usage.py        wrong usage in one line
 messages.py     standard error: lines, errors, Ctrl-C
 bars.py         what runs now, on a terminal
 destination.py  format and place of a result

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from importlib import import_module
+from inspect import signature
 from typing import Annotated, Any
 
 import typer
@@ -14,8 +14,8 @@ from typer.core import TyperCommand, TyperGroup
 
 from attnscan.__version__ import __version__
 from attnscan.cli.messages import lose_no_interrupt, reported, write_apart_from_libraries
+from attnscan.cli.usage import check_no_more, misuse_told, unknown_command
 from attnscan.model.surroundings import spare_address_space
-from attnscan.safe_text import plain
 
 COMMANDS = {
     "classify": "Say what every head does on one input. That is one sentence, or a pair.",
@@ -51,27 +51,31 @@ class _QuickFlags:
 
 
 class _Commands(_QuickFlags, TyperGroup):
-    """The commands together, with a user's own words in their complaints made safe to show."""
+    """The commands together; each tells of a wrong use itself."""
 
-    def make_context(self, *rest: Any, **more: Any) -> Any:
+    def make_context(self, *args: Any, **named: Any) -> Any:
         """Read what stands before the command."""
-        with _shown():
-            return super().make_context(*rest, **more)
+        with misuse_told(self, "attnscan", {}):
+            return super().make_context(*args, **named)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Nothing at all asks for help; that it is no run of a command, the exit code says."""
+        if not args and not ctx.resilient_parsing:
+            typer.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        rest: list[str] = super().parse_args(ctx, args)
+        return rest
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command."""
+        if args[0] not in COMMANDS and not ctx.resilient_parsing:
+            raise unknown_command(args[0], list(COMMANDS))
+        return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Read the command's own arguments, and run it."""
-        with _shown():
+        """Run the command."""
+        with misuse_told(self, "attnscan", {}):
             return super().invoke(ctx)
-
-
-@contextmanager
-def _shown() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if isinstance(message := getattr(error, "message", None), str):  # of all usage errors, and those alone
-            error.message = plain(message)  # type: ignore[attr-defined]
-        raise
 
 
 class _Command(_QuickFlags, TyperCommand):
@@ -85,11 +89,17 @@ class _Command(_QuickFlags, TyperCommand):
         whole = typer.main.get_command(alone)
         self.params, self.callback = whole.params, whole.callback
         self.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in module.EXAMPLES)])
-        return super().make_context(*args, **named)
+        takes = signature(getattr(module, str(self.name))).parameters
+        self._misuse_told = partial(misuse_told, self, f"attnscan {self.name}", takes, module.EXAMPLES[0])
+        with self._misuse_told():
+            ctx = super().make_context(*args, **named, allow_extra_args=True)
+            if not ctx.resilient_parsing:
+                check_no_more(self, ctx.args)
+            return ctx
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; what a user can mend is one line."""
-        with reported():
+        with reported(), self._misuse_told():
             return super().invoke(ctx)
 
 
@@ -100,7 +110,6 @@ app = typer.Typer(
     epilog="\b\nExamples:\n"
     '  attnscan classify "I went to the store." "At the store, I bought berries."\n'
     "  attnscan heads --pattern delimiter",
-    no_args_is_help=True,
     rich_markup_mode=None,  # its import takes longer than everything else that --help does
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},

@@ -16,6 +16,7 @@ from attnscan.cli.apart import FileRole, check_options, role_of
 from attnscan.cli.destination import (
     FORMATS,
     PICTURES,
+    SUFFIXES,
     Destination,
     check_pictures_can_be_drawn,
     format_of,
@@ -24,6 +25,7 @@ from attnscan.cli.destination import (
 from attnscan.errors import nearest
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
+from attnscan.results.heads import are_heads
 from attnscan.scan.options import LARGEST, ClusterOptions, Engine, OnLong, Predictive, ScanOptions
 from attnscan.scoring.patterns import PATTERNS, called
 
@@ -83,8 +85,7 @@ def _check_numbers(given: Mapping[str, Any]) -> None:
     """Raises: typer.BadParameter for a number that no machine counts with; an option's own bounds let NaN through."""
     for name, value in given.items():
         if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
-            hint = f"'--{name.replace('_', '-')}'"
-            raise typer.BadParameter(f"{value} is not a number below 2**63", param_hint=hint)
+            raise typer.BadParameter(f"--{name.replace('_', '-')} takes a number below 2**63, and {value} is none")
 
 
 def pattern_name(name: str) -> str:
@@ -94,6 +95,12 @@ def pattern_name(name: str) -> str:
         hint = nearest(name, known, f"there are {', '.join(known)}")
         raise typer.BadParameter(f"no pattern '{name}': {hint}")
     return pattern.id
+
+
+def check_is_sentence(text: str | None, heads_go: str) -> None:
+    """Raises: typer.BadParameter if what should be a sentence is a list of heads."""
+    if text is not None and are_heads(text):
+        raise typer.BadParameter(f"'{text}' names heads and is no sentence: {heads_go}")
 
 
 Model = Annotated[
@@ -148,8 +155,12 @@ class OneInput:
         FileRole.READ,
     ] = None
 
-    def check(self) -> None:
-        """Raises: typer.BadParameter if it is not either a sentence or a file of saved weights."""
+    def check(self, heads_go: str) -> None:
+        """Raises: typer.BadParameter if it is not either a sentence or a file of saved weights.
+
+        `heads_go` says where the command takes heads, if it does: they are easily taken for an argument.
+        """
+        check_is_sentence(self.a, heads_go)
         if (self.a is None) == (self.weights is None):
             raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")
         if self.weights is not None and self.model is not None:
@@ -292,6 +303,7 @@ class Where:
         if self.csv and self.format not in (None, "csv"):
             raise typer.BadParameter(f"--csv and --format {self.format} contradict each other")
         if (asked := "csv" if self.csv else self.format) is not None:
+            self._check_suffix(asked)
             return Destination(FORMATS[FORMATS.index(asked)], self.output)
         if self.output is None:
             return Destination("table")
@@ -299,3 +311,12 @@ class Where:
             check_pictures_can_be_drawn()
             return Destination(picture_format_of(self.output), self.output)
         return Destination(format_of(self.output), self.output)
+
+    def _check_suffix(self, asked: str) -> None:
+        """Raises: typer.BadParameter if the file's suffix stands for another format than the one asked for."""
+        suffix = "" if self.output is None else self.output.suffix.lower()
+        if SUFFIXES.get(suffix, suffix[1:] if suffix[1:] in PICTURES else asked) != asked:
+            how = "--csv" if self.csv else f"--format {asked}"
+            raise typer.BadParameter(
+                f"{how} and {self.output} contradict each other: leave {how} out, or rename the file"
+            )

@@ -290,9 +290,10 @@ def _parquet(file: IO[bytes], name: str, pick: Pick) -> Iterator[Row | PairsErro
             raise PairsError(f"has {table.metadata.num_rows} rows, of which {number} can be read", "write it again")
     except PairsError as error:
         raise PairsError(f"{name}: {error.what}", error.remedy) from None
-    except Exception as error:  # Arrow raises a dozen kinds, from OSError to KeyError
-        why = str(error)[:200] or type(error).__name__
-        raise PairsError(f"{name} is not a sound Parquet file: {why}", "write it again") from None
+    except Exception:  # Arrow raises a dozen kinds, from OSError to KeyError, with words for its developers
+        raise PairsError(
+            f"{name} is not a sound Parquet file: it is damaged, or of another kind", "write it again"
+        ) from None
 
 
 def _text_columns(schema: Any, pick: Pick) -> list[str]:

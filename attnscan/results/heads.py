@@ -28,6 +28,16 @@ def check_heads_are_named(text: str) -> None:
             raise SelectionError(f"'{part.strip()}' names no head", _HOW)
 
 
+def are_heads(text: str) -> bool:
+    """Whether a text names heads and can hardly be a sentence: `all` can.
+
+    >>> are_heads("0-2, layer:1"), are_heads("all"), are_heads("It ended 2-0.")
+    (True, False, False)
+    """
+    parts = [part.strip() for part in text.split(",")]
+    return all(_HEAD.fullmatch(part) or _LAYER.fullmatch(part) for part in parts)
+
+
 def heads_named(text: str | Sequence[Head], grid: tuple[int, int]) -> list[Head]:
     """The heads that a text names, in its order, none twice; heads themselves will do, too.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -72,24 +73,27 @@ class Similarity:
         """How much of all squared distances the map shows, in [0, 1]."""
         return placed(self.divergence)[1]
 
-    def to_frame(self, nearest: int = 3) -> pd.DataFrame:
-        """One row a head: label, group, place on the map, and the nearest heads with their divergence and error."""
+    def to_frame(self, nearest: int = 3, heads: Sequence[Head] | None = None) -> pd.DataFrame:
+        """One row a head, or one for each of `heads`: label, group, place, nearest heads with divergence and error."""
         frame, each = self._about_heads(), range(len(self.heads))
         for rank, others in enumerate(zip(*(self.nearest(head, nearest) for head in each), strict=True), 1):
             frame[f"nearest_{rank}"] = [head_name(self.heads[other]) for other in others]
             frame[f"divergence_{rank}"] = self.divergence[each, others]
             frame[f"se_{rank}"] = self.se[each, others]
-        return frame
+        return self._of(heads, frame)
 
-    def to_matrix(self) -> pd.DataFrame:
-        """One row a head: label, group, place on the map, and its divergence from every head, a column each."""
+    def to_matrix(self, heads: Sequence[Head] | None = None) -> pd.DataFrame:
+        """One row a head, or one for each of `heads`: label, group, place, and its divergence from every head."""
         import pandas as pd
 
         about = self._about_heads()
         matrix = pd.DataFrame(self.divergence, columns=[head_name(head) for head in self.heads])
         frame = pd.concat([about, matrix], axis=1)
         frame.attrs = about.attrs
-        return frame
+        return self._of(heads, frame)
+
+    def _of(self, heads: Sequence[Head] | None, frame: pd.DataFrame) -> pd.DataFrame:
+        return frame if heads is None else frame.iloc[[self.heads.index(head) for head in heads]]
 
     def _about_heads(self) -> pd.DataFrame:
         import pandas as pd

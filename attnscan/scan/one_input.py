@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from attnscan.errors import ModelError, OptionError
+from attnscan.errors import InputError, ModelError, OptionError
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
@@ -80,6 +80,8 @@ def dependencies(scanner: Scanner, pair: Pair, report: Report | None = None) -> 
             f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}",
             "use a model that was trained with a mask token, such as BERT or RoBERTa",
         )
+    if np.isnan(help_of_words.matrix).all():
+        raise InputError("nothing can be asked: no word of the input has another beside it", "give two words or more")
     signature = scanner.signature(_seen(pair, encoded))
     return Dependencies(encoded.units, encoded.unit_sentence, help_of_words, signature)
 

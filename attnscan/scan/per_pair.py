@@ -27,7 +27,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import Scored
-from attnscan.scan.per_pair_about import About
+from attnscan.scan.per_pair_about import About, Unsound
 from attnscan.scoring.sums import KINDS, ScoreSums
 
 if TYPE_CHECKING:
@@ -160,8 +160,8 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
         raise PairsError(f"there is no file {path}", "check the path") from None
     except OutputError:
         raise
-    except Exception as error:  # whatever pyarrow and a damaged file make of each other
-        why = (str(error).splitlines() or [type(error).__name__])[0][:120]
+    except Exception as error:  # whatever pyarrow and a damaged file make of each other, in words for its developers
+        why = str(error)[:120] if isinstance(error, Unsound) else "it is damaged, or of another kind"
         raise PairsError(f"{path} is not a file that --per-pair wrote: {why}", "run heads --per-pair again") from None
     if missing := [pattern for pattern in wanted if pattern not in about.patterns]:
         raise PairsError(
@@ -172,21 +172,21 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
 
 
 def _told(path: Path) -> tuple[About, list[Path]]:
-    """What a file or a directory says of itself, and the files with its rows. Raises: ValueError, and pyarrow's."""
+    """What a file or a directory says of itself, and the files with its rows. Raises: Unsound, and pyarrow's errors."""
     _, parquet = _pyarrow()
     common = path / _COMMON if path.is_dir() else path
     if path.is_dir() and not common.is_file():
-        raise ValueError(f"it has no {_COMMON}")
+        raise Unsound(f"it has no {_COMMON}")
     about = About.read(parquet.read_metadata(common).metadata)
     if not path.is_dir():
         return about, [path]
     if about.parts is None:
-        raise ValueError("it does not name its parts")
+        raise Unsound("it does not name its parts")
     files = []
     for part in about.parts:
         found = list((path / part).glob("*.parquet")) if _PART.fullmatch(part) else []
         if len(found) != 1:
-            raise ValueError(f"its part {part} is not there")
+            raise Unsound(f"its part {part} is not there")
         files += found
     return about, files
 
@@ -202,7 +202,7 @@ _NO_ROWS: _Columns = {name: np.zeros(0, dtype=np.int64) for name in ("pair", "pl
 
 
 def _whole_pairs(files: Sequence[Path], shape: tuple[int, int, int], patterns: Sequence[str]) -> Iterator[_Columns]:
-    """The rows of some whole pairs at a time, file by file. Raises: ValueError if a row is of another grid."""
+    """The rows of some whole pairs at a time, file by file. Raises: Unsound if a row is of another grid."""
     _, parquet = _pyarrow()
     most = math.prod(shape)
     at_once = max(1, min(_AT_ONCE, _CELLS // most))
@@ -219,7 +219,7 @@ def _whole_pairs(files: Sequence[Path], shape: tuple[int, int, int], patterns: S
                     yield {name: values[part] for name, values in rows.items()}
                 rest = {name: values[starts[-1] :] for name, values in rows.items()} if len(starts) else None
                 if rest is not None and len(rest["pair"]) > most:
-                    raise ValueError("a pair with more rows than there are heads and patterns")
+                    raise Unsound("a pair with more rows than there are heads and patterns")
             if rest is not None:
                 yield rest
 

@@ -21,6 +21,10 @@ _MAX_PATTERNS = 127  # their numbers in the file have eight bits
 _MAX_TEXT = 1 << 16
 
 
+class Unsound(ValueError):
+    """What is wrong with such a file, in a few words."""
+
+
 @dataclass(frozen=True)
 class About:
     """What such a file says of itself."""
@@ -41,10 +45,10 @@ class About:
     def read(cls, metadata: Mapping[bytes, bytes] | None) -> About:
         """What metadata says, every type and size of it checked.
 
-        Raises: ValueError, which says what is wrong.
+        Raises: Unsound, which says what is wrong.
         """
         if metadata is None or KEY.encode() not in metadata:
-            raise ValueError("it says nothing of itself")
+            raise Unsound("it says nothing of itself")
         about = json.loads(metadata[KEY.encode()])
         _check(isinstance(about, dict) and {"signature", "patterns", "grid"} <= set(about), "it lacks what it must say")
         _check(set(about) <= {field.name for field in fields(cls)}, "it says more than it can")
@@ -65,7 +69,7 @@ class About:
 
 def _check(holds: bool, what: str) -> None:
     if not holds:
-        raise ValueError(what)
+        raise Unsound(what)
 
 
 def _signature(said: Any) -> Signature:

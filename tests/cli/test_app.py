@@ -36,7 +36,12 @@ def test_the_list_of_commands_says_what_each_says_itself(command: str) -> None:
 
 def test_a_mistyped_command_is_told_the_nearest() -> None:
     result = CliRunner().invoke(app, ["clasify", A])
-    assert result.exit_code == 2 and "Did you mean 'classify'?" in result.stderr
+    assert result.exit_code == 2 and "did you mean 'classify'?" in result.stderr
+
+
+def test_without_a_command_the_help_is_shown_line_by_line() -> None:
+    result = CliRunner().invoke(app, [])
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", run("--help").stdout)
 
 
 def test_a_real_process_prints_data_alone_on_stdout_and_stops_at_a_closed_pipe(tmp_path: Path) -> None:

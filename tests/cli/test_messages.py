@@ -42,14 +42,13 @@ def refusal(*arguments: object, **environment: str) -> str:
 
 
 def misuse(*arguments: object) -> str:
-    """The last line that a wrong use ends with, exit code 2."""
+    """The one line that a wrong use ends with, exit code 2."""
     result = run(*arguments)
     assert isinstance(result.exception, SystemExit), result.exception
     assert (result.exit_code, result.stdout) == (2, "")
-    lines = result.stderr.splitlines()
-    assert lines[-1].startswith("Error: ")
-    assert sum(line.startswith("Error: ") for line in lines) == 1
-    return lines[-1]
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("attnscan: ") and line.endswith(" --help)")
+    return line
 
 
 def process(*arguments: object, **settings: Any) -> subprocess.CompletedProcess[bytes]:
@@ -250,7 +249,7 @@ class TestUsage:
         [
             ([], "give a sentence, or two, or --weights FILE.npz"),
             (["the cat", "--weights", "w.npz"], "but not both"),
-            (["a", "b", "c"], "unexpected extra argument"),
+            (["a", "b", "c"], "'c' is one argument too many: put each sentence in quotes"),
             (["a", "--pattern", "next-wrod"], "no pattern 'next-wrod': did you mean 'next-word'?"),
             (["a", "--pattern", "delimiters"], "did you mean 'delimiter'?"),
             (["a", "--pattern", "zzz"], "no pattern 'zzz': there are next-word, previous-word"),
@@ -258,14 +257,22 @@ class TestUsage:
             (["a", "--csv", "--format", "json"], "--csv and --format json contradict each other"),
             (["--weights", "w.npz", "--model", "bundled"], "--weights needs no model"),
             (["--weights", "w.npz", "--save-weights", "v.npz"], "has nothing to save"),
-            (["a", "--unit", "letter"], "letter"),
-            (["a", "--device", "tpu"], "tpu"),
-            (["a", "--dtype", "int8"], "int8"),
-            (["a", "--top", "0"], "--top"),
-            (["a", "--top", "many"], "--top"),
-            (["a", "--threshold", "2"], "--threshold"),
-            (["a", "--seed", "-1"], "--seed"),
-            (["a", "--no-such-option"], "--no-such-option"),
+            (["a", "--unit", "letter"], "--unit takes token or word"),
+            (["a", "--device", "tpu"], "--device takes auto, cpu, cuda or mps"),
+            (["a", "--dtype", "int8"], "--dtype takes auto, float32"),
+            (["a", "--top", "0"], "--top takes a whole number, 1 or more"),
+            (["a", "--top", "many"], "--top takes a whole number, 1 or more"),
+            (["a", "--top"], "--top lacks its value: it takes a whole number, 1 or more"),
+            (["a", "--threshold", "2"], "--threshold takes a number from 0 to 1"),
+            (["a", "--seed", "-1"], "--seed takes a whole number, 0 or more"),
+            (["a", "--no-such-option"], "there is no option --no-such-option: look up which there are"),
+            (["a", "--treshold", "1"], "there is no option --treshold: did you mean '--threshold'?"),
+            (["a", "--csv=yes"], "--csv takes no value: leave it out"),
+            (["a", "-o"], "-o lacks its value: it takes a file's name"),
+            (["0-2,layer:1"], "'0-2,layer:1' names heads and is no sentence"),
+            (["a", "--csv", "-o", "a.json"], "--csv and a.json contradict each other"),
+            (["a", "-f", "tsv", "-o", "A.CSV"], "--format tsv and A.CSV contradict each other"),
+            (["a", "--csv", "-o", "a.svg"], "--csv and a.svg contradict each other"),
         ],
     )
     def test_what_makes_no_sense_exits_with_2(
@@ -295,7 +302,45 @@ class TestUsage:
         assert "is named twice, and would be overwritten" in misuse(*arguments)
 
     def test_an_unknown_command(self) -> None:
-        assert "No such command 'clasify'" in misuse("clasify", "the cat")
+        assert "there is no command 'clasify': did you mean 'classify'?" in misuse("clasify", "the cat")
+        assert "there is no command 'zzz': there are classify, heads, " in misuse("zzz")
+        assert misuse("--modl", "x") == (
+            "attnscan: there is no option --modl: look up which there are (attnscan --help)"
+        )
+
+    @pytest.mark.parametrize(
+        ("arguments", "words"),
+        [
+            (["show"], 'HEADS is missing: as in attnscan show 0-2 "I went to the store."'),
+            (["show", "I went to the store."], 'HEADS is missing: as in attnscan show 0-2 "I went to the store."'),
+            (
+                ["show", "0-2"],
+                'a sentence, or --weights FILE.npz, is missing: as in attnscan show 0-2 "I went to the store."',
+            ),
+            (["show", "0-2", "1-8"], "'1-8' names heads and is no sentence: HEADS come once"),
+            (["explain", "I went to the store."], "HEADS is missing: give --all, or name some"),
+            (["explain", "0-2", "--all"], "'0-2' names heads and is no sentence: give HEADS or --all"),
+            (["predictive", "layer:1"], "'layer:1' names heads and is no sentence"),
+            (["predictive", "one two", "--predictive", "off"], "--predictive off leaves nothing to ask"),
+            (["profile", "0-2"], "'0-2' names heads and is no sentence: name heads by --heads"),
+            (["report", "0-2", "-o", "a.html"], "name heads by --heads, and give a sentence"),
+            (["plot", "0-2", "-o", "a.svg"], "name heads by --kind head --heads, and give a sentence"),
+            (["plot", "a"], "--output is missing: as in attnscan plot "),
+            (["heads", "pairs.tsv"], "name files of pairs with --pairs pairs.tsv"),
+            (["heads", "delimiter"], "name patterns with --pattern delimiter"),
+            (["models", "a", "b"], "'b' is one argument too many: leave it out"),
+            (["compare", "a"], "MODEL_B is missing: as in attnscan compare "),
+            (["plot", "a", "--kind", "pie", "-o", "a.svg"], "--kind takes map, scores, head"),
+            (["similar", "--within", "nan"], "--within takes a number from 0 to 0.7"),
+        ],
+        ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+    )
+    def test_what_is_missing_or_in_the_wrong_place_is_named(
+        self, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
+    ) -> None:
+        monkeypatch.setattr("attnscan.model.sources.choose", lambda _: pytest.fail("a model was chosen"))
+        line = misuse(*arguments)
+        assert words in line and line.endswith(f"(attnscan {arguments[0]} --help)")
 
     @pytest.mark.parametrize("csv", [["--csv"], ["--format", "csv"], ["--csv", "--format", "csv"]])
     def test_csv_may_be_said_twice(self, weights: Path, csv: list[str]) -> None:

@@ -159,7 +159,9 @@ def test_choices_become_options_and_the_command_has_the_last_word() -> None:
         (Where(csv=True), Destination("csv")),
         (Where(format="csv", csv=True), Destination("csv")),
         (Where(output=Path("x.md")), Destination("markdown", Path("x.md"))),
-        (Where(format="json", output=Path("x.svg")), Destination("json", Path("x.svg"))),
+        (Where(format="json", output=Path("x.JSON")), Destination("json", Path("x.JSON"))),
+        (Where(format="json", output=Path("x.log")), Destination("json", Path("x.log"))),
+        (Where(csv=True, output=Path("x")), Destination("csv", Path("x"))),
     ],
 )
 def test_where_the_result_goes(
@@ -178,7 +180,13 @@ def test_a_command_that_draws_tells_a_picture_by_its_suffix(tmp_path: Path) -> N
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [(Where(format="jsn"), "no format 'jsn': did you mean 'json'"), (Where(format="json", csv=True), "contradict")],
+    [
+        (Where(format="jsn"), "no format 'jsn': did you mean 'json'"),
+        (Where(format="json", csv=True), "--csv and --format json contradict each other"),
+        (Where(csv=True, output=Path("x.json")), "--csv and x.json contradict each other"),
+        (Where(format="json", output=Path("x.svg")), "--format json and x.svg contradict each other"),
+        (Where(format="jsonl", output=Path("x.TXT")), "--format jsonl and x.TXT contradict each other"),
+    ],
 )
 def test_formats_that_there_are_not(given: Where, message: str) -> None:
     with pytest.raises(typer.BadParameter, match=message):
@@ -198,11 +206,14 @@ def test_a_cluster_is_described_for_the_engine_that_has_one() -> None:
 
 
 def test_an_input_is_sentences_or_saved_weights() -> None:
-    OneInput("a").check()
-    OneInput(weights=Path("x.npz")).check()
+    OneInput("a").check("")
+    OneInput("all").check("")
+    OneInput(weights=Path("x.npz")).check("")
     for wrong in (OneInput(), OneInput("a", weights=Path("x.npz")), OneInput(model="m", weights=Path("x.npz"))):
         with pytest.raises(typer.BadParameter):
-            wrong.check()
+            wrong.check("")
+    with pytest.raises(typer.BadParameter, match="'0-2' names heads and is no sentence: name them by --heads"):
+        OneInput("0-2").check("name them by --heads")
 
 
 def test_files_of_pairs() -> None:

@@ -43,6 +43,15 @@ def test_every_error_is_there_and_no_other() -> None:
     assert set(drawn) == CLASSES
 
 
+def test_the_examples_of_wrong_usage_are_real() -> None:
+    section = PAGE.split("## Wrong usage")[1].split("\n## ")[0]
+    examples = re.findall(r"^\$ attnscan (.*)\n(.*)$", section, re.MULTILINE)
+    assert len(examples) >= 6
+    for line, said in examples:
+        done = CliRunner().invoke(app, shlex.split(line))
+        assert (done.exit_code, done.stdout, done.stderr) == (2, "", f"{said}\n")
+
+
 def test_the_example_in_python_is_real() -> None:
     match = re.search(r"```text\n>>> (.*)\nattnscan.errors.OptionError: (.*)\n```\n\n\S", SECTIONS["OptionError"])
     assert match is not None

@@ -51,7 +51,7 @@ def classify(
         FileRole.WRITTEN,
     ] = None,
 ) -> None:
-    given.check()
+    given.check('give a sentence, or have a head shown by: attnscan show 0-2 "A sentence."')
     if given.weights is not None and save_weights is not None:
         raise typer.BadParameter("--weights has nothing to save")
     if scan.norm and save_weights is not None:

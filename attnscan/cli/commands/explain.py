@@ -17,11 +17,12 @@ from attnscan.cli.options import (
     Token,
     Where,
     Without,
+    check_is_sentence,
     flattened,
     pattern_name,
 )
 from attnscan.cli.session import Passes, opened, tell
-from attnscan.results.heads import check_heads_are_named, heads_named, token_named
+from attnscan.results.heads import are_heads, check_heads_are_named, heads_named, token_named
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
@@ -67,8 +68,9 @@ def explain(
         if b is not None:
             raise typer.BadParameter("--all takes the place of HEADS: give only the sentences")
         heads, a, b = "all", heads, a
-    if heads is None:
-        raise typer.BadParameter("name heads, as in: attnscan explain 2-0 A B, or give --all")
+    if heads is None or (a is None and " " in heads.strip() and not are_heads(heads)):
+        raise typer.BadParameter(f"HEADS is missing: give --all, or name some, as in {EXAMPLES[0]}")
+    check_is_sentence(a, "give HEADS or --all" if all_heads else "HEADS come once, before the sentence")
     check_heads_are_named(heads)
     if a is not None and (files.pairs or files.columns or files.skip_bad):
         raise typer.BadParameter("give sentences or --pairs, but not both")

@@ -56,7 +56,7 @@ def plot(
     without_delimiters: WithoutDelimiters = False,
     scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
 ) -> None:
-    given.check()
+    given.check("name heads by --kind head --heads, and give a sentence")
     of_heads = kind in ("head", "distance")
     if of_heads and heads is None:
         raise typer.BadParameter(f"--kind {kind} needs --heads")

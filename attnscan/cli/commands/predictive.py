@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from attnscan.cli.bars import working
-from attnscan.cli.options import ScanChoices, SentenceB, Where, Without, flattened
+from attnscan.cli.options import ScanChoices, SentenceB, Where, Without, check_is_sentence, flattened
 from attnscan.cli.session import asking, opened, tell
 
 EXAMPLES = (
@@ -24,6 +24,9 @@ def predictive(
     scan: Annotated[ScanChoices, Without("norm", "no_related", "predictive_pairs", "seed")],
     where: Where,
 ) -> None:
+    check_is_sentence(a, "give a sentence; the model is asked about its words")
+    if scan.predictive == "off":
+        raise typer.BadParameter("--predictive off leaves nothing to ask: leave it out, or say cpmi or distance")
     destination = where.destination()
     options = scan.options()
     from attnscan.inputs.pairs import Pair

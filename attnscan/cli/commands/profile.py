@@ -57,7 +57,7 @@ def profile(
     cluster = on.options()
     alone = given.a is not None or given.weights is not None
     if alone:
-        given.check()
+        given.check("name heads by --heads")
     if alone and (files.pairs or state or cluster):
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both; --state is for many pairs")
     if cluster is not None and (not files.pairs or "-" in files.paths):

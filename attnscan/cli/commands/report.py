@@ -58,7 +58,7 @@ def report(
     threshold: Threshold = THRESHOLD,
     scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
 ) -> None:
-    given.check()
+    given.check("name heads by --heads, and give a sentence")
     to_stdout = str(output) == "-"
     number = None if to_stdout else descriptor(output)
     if to_stdout:

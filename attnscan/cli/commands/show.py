@@ -10,7 +10,7 @@ import typer
 from attnscan.cli import completion
 from attnscan.cli.options import OneInput, ScanChoices, Token, Where, Without, flattened
 from attnscan.cli.session import classified
-from attnscan.results.heads import check_heads_are_named, heads_named, token_named
+from attnscan.results.heads import are_heads, check_heads_are_named, heads_named, token_named
 from attnscan.results.terms import Sentence
 
 EXAMPLES = (
@@ -50,7 +50,10 @@ def show(
     ),
     where: Where,
 ) -> None:
-    given.check()
+    if given.a is None and given.weights is None:
+        what = "a sentence, or --weights FILE.npz," if are_heads(heads) else "HEADS"
+        raise typer.BadParameter(f"{what} is missing: as in {EXAMPLES[0]}")
+    given.check("HEADS come once, before the sentence")
     check_heads_are_named(heads)
     destination = where.destination()
     result = classified(given, scan.options(model=given.model), keep=True)

@@ -10,7 +10,7 @@ import typer
 from attnscan.cli.bars import working
 from attnscan.cli.options import PairFiles, ScanChoices, Threshold, Where, Without, flattened
 from attnscan.cli.session import Passes, opened, tell
-from attnscan.results.heads import check_heads_are_named
+from attnscan.results.heads import check_heads_are_named, heads_named
 from attnscan.results.terms import QUERIES, THRESHOLD, WITHIN
 
 EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o divergence.csv")
@@ -20,7 +20,7 @@ EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o di
 def similar(
     *,
     heads: Annotated[
-        str | None, typer.Option("--heads", metavar="HEADS", help="Show those nearest to these: 2-0,6-11 or layer:2.")
+        str | None, typer.Option("--heads", metavar="HEADS", help="Those nearest to these alone: 2-0,6-11 or layer:2.")
     ] = None,
     nearest: Annotated[
         int, typer.Option("--nearest", metavar="N", min=1, help="How many of the nearest heads of each.")
@@ -51,11 +51,15 @@ def similar(
     with opened(options) as scanner, working("comparing heads by pairs", passes.how_many) as step:
         from attnscan.studies import similarity
 
+        chosen = None if heads is None else heads_named(heads, scanner.grid())
         result = similarity.similar(
             scanner, passes.read(), queries, within, passes.on_bad, partial(step, "comparing heads by pairs")
         )
     tell(result.signature, bad=passes.bad)
     from attnscan.views.terminal.similarity import similarity_view
 
-    frame = result.to_matrix if matrix else lambda: result.to_frame(nearest)
-    destination.emit(frame, lambda width: similarity_view(result, width, heads, nearest), result)
+    destination.emit(
+        lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
+        lambda width: similarity_view(result, width, heads, nearest),
+        result,
+    )

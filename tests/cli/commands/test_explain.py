@@ -100,7 +100,7 @@ def test_a_tokens_keys_as_rows() -> None:
         (["12-0", "a b"], 1, "12-0: this model has layers 0 to 5"),
         (["0-2", "a b", "--token", "x"], 1, "the input has no token 'x'"),
         (["nonsense", "a b"], 1, "'nonsense' names no head"),
-        ([], 2, "name heads"),
+        ([], 2, "HEADS is missing: give --all, or name some"),
         (["0-2", "--token", "x"], 2, "--token is a token of one input"),
         (["0-2", "a b", "--pairs", "x.csv"], 2, "sentences or --pairs"),
         (["0-2", "-p", "predictive"], 2, "predictive is explained by one input"),

@@ -64,7 +64,7 @@ def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.Mon
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["A b."], "Missing option '--output'"),
+        (["A b."], "--output is missing: as in attnscan plot"),
         (["-o", "x.svg"], "give a sentence"),
         (["A b.", "-o", "x.svg", "--kind", "head"], "--kind head needs --heads"),
         (["A b.", "-o", "x.svg", "--kind", "distance"], "--kind distance needs --heads"),

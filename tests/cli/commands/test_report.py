@@ -41,7 +41,7 @@ class TestCommand:
             (["-o", "page.html", "--heads", "7-0"], 1, "this model has layers 0 to 0"),
             (["-o", "page.html", "--model", "bundled"], 2, "needs no model"),
             (["-o", "page.html", "a sentence"], 2, "but not both"),
-            ([], 2, "Missing option"),
+            ([], 2, "--output is missing: as in attnscan report"),
         ],
     )
     def test_what_it_refuses(

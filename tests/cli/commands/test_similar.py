@@ -39,6 +39,14 @@ def test_rows_of_heads_and_the_matrix() -> None:
     assert found["queries"] == 6 + 3 and 0 < found["map_share"] <= 1
 
 
+def test_rows_of_some_heads_alone() -> None:
+    """In the order they are named in, and as among all."""
+    header, *rows = _run("--csv").stdout.splitlines()
+    assert _run("--csv", "--heads", "1-8,0-2").stdout.splitlines() == [header, rows[12 + 8], rows[2]]
+    header, *rows = _run("--csv", "--matrix").stdout.splitlines()
+    assert _run("--csv", "--matrix", "--heads", "layer:5").stdout.splitlines() == [header, *rows[-12:]]
+
+
 def test_the_matrix_as_parquet(tmp_path: Path) -> None:
     import pandas as pd
 

@@ -75,5 +75,6 @@ def check(result: Result) -> bool:
         assert all(line.startswith("attnscan: skipped: ") for line in skipped), result.stderr
         assert last.startswith("attnscan: ") and result.stdout == "", result.stderr
     if result.exit_code == 2:
-        assert lines[-1].startswith("Error: ") and result.stdout == "", result.stderr
+        (line,) = lines
+        assert line.startswith("attnscan: ") and line.endswith(" --help)") and result.stdout == "", result.stderr
     return result.exit_code == 0
