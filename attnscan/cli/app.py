@@ -18,22 +18,24 @@ from attnscan.cli.usage import check_no_more, misuse_told, unknown_command
 from attnscan.model.surroundings import spare_address_space
 
 COMMANDS = {
-    "classify": "Say what every head does on one input. That is one sentence, or a pair.",
-    "heads": "Rank heads for patterns over many pairs. Without --pairs, over those that come along.",
-    "profile": "Say what every head does in full, as a sum of simple parts. By one input, by --pairs, or by the pairs"
-    " that come along.",
+    "classify": "Say what every head does on one input. An input is one sentence, or a pair.",
+    "heads": "Rank heads for patterns over many pairs. Without --pairs, over the 102 that ship with attnscan.",
+    "profile": "Say what every head does in full, as a sum of simple parts. Give one input or --pairs; without"
+    " either it reads the 102 pairs that ship with attnscan.",
     "show": "Show the weights of one head, or of several, on one input.",
-    "explain": "Explain how heads make their patterns. By one input, by --pairs, or by the pairs that come along."
-    " Neurons are measured in the model's own basis and in 8 rotated ones, which change no weight. Positions are"
-    " shuffled among all words, across both sentences, while special tokens keep theirs.",
+    "explain": "Explain how heads make their patterns. Give one input or --pairs; without either it reads the 102"
+    " pairs that ship with attnscan. Neurons are measured in the model's own basis and in 8 rotated ones, which change"
+    " no weight. Positions are shuffled among all words, across both sentences, while special tokens keep theirs.",
     "predictive": "Say which words of one input help the model to predict which.",
-    "report": "Write one offline page to look at every head on one input. It has thumbnails, lines, neurons, scores.",
+    "report": "Write one offline page to look at every head on one input. The page has thumbnails, lines,"
+    " neurons and scores.",
     "plot": "Draw what heads do on one input, for a paper or a slide.",
-    "ablate": "Switch heads off, and measure what the model loses. Random heads of the same layers stand beside.",
-    "similar": "Find heads that attend alike. The nearest of each, groups, and with -o FILE.svg a map of all.",
-    "compare": "Compare two models' heads on the same pairs. What differs, and by how much?",
+    "ablate": "Switch heads off, and measure what the model loses. Beside it stands the loss"
+    " without as many random heads of the same layers.",
+    "similar": "Find heads that attend alike. It shows the nearest of each, groups, and with -o FILE.svg a map of all.",
+    "compare": "Compare two models' heads on the same pairs. It says what differs, and by how much.",
     "patterns": "Show the seven patterns and what each counts. No model is needed.",
-    "models": "Show which models can run now. Or, given a checkpoint, what can be scored in it.",
+    "models": "Show which models can run now. Given a checkpoint, it shows what can be scored in it.",
 }
 """What each command does, for its own help and for the list of commands, which imports none of them."""
 

@@ -106,7 +106,9 @@ class Ablation:
     effects: tuple[Effect, ...]
     """Quantity by quantity, set by set."""
     grid: tuple[int, int]
+    """Layers and heads."""
     by: By
+    """What takes the place of a switched-off head's output: `zero`, or its `mean`."""
     draws: int
     """The most controls that a set may have."""
     chosen_by: str
@@ -116,6 +118,7 @@ class Ablation:
     measured_pairs: int
     """The other pairs, on which the sets were measured."""
     signature: Signature
+    """Where the result comes from: model, versions, device, input."""
 
     @property
     def quantities(self) -> list[Quantity]:

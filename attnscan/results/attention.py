@@ -18,6 +18,7 @@ class Attention:
     """What every head did on one input, token by token."""
 
     tokens: tuple[str, ...]
+    """Their texts, in order."""
     sentence: tuple[int, ...]
     """0 for sentence A, 1 for B, -1 for a special token, -2 for padding."""
     segments: tuple[int, ...]

@@ -49,6 +49,7 @@ class Classification:
     by_weight: Scores
     """Of attention weights as they are."""
     signature: Signature
+    """Where the result comes from: model, versions, device, input."""
     not_measured: Mapping[str, str] = field(default_factory=dict)
     """Patterns that were not looked for and why, as against those that no word of the input was eligible for."""
     notes: tuple[str, ...] = ()

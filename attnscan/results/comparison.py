@@ -28,7 +28,9 @@ class Comparison:
     """Two models' scores on the same pairs: `one`, and `other` with its heads in the places of those they match."""
 
     one: Scores
+    """Of the first model."""
     other: Scores
+    """Of the second model, each head in the place of the one that it is compared with."""
     se: FloatArray
     """Standard error of the difference, paired and clustered by pair. Shape: [layer, head, pattern]."""
     matched: IntArray
@@ -36,10 +38,13 @@ class Comparison:
     divergence: FloatArray
     """From that one, where heads are matched by it: Jensen-Shannon, in nats; else NaN. Shape: [layer, head]."""
     match: Match
+    """Which heads belong together: those of one `place`, or the `nearest`."""
     pairs: int
     """That both have read."""
     signatures: tuple[Signature, Signature]
+    """Where the two models' results come from."""
     threshold: float = THRESHOLD
+    """How far above chance a label's pattern must be."""
     alike: str = ""
     """Which words count as the same one in both models, for `identical` and `cross-sentence`: a sentence."""
 

@@ -56,10 +56,13 @@ class Dependencies:
     """Which words of one input help to predict which, by the model's own word."""
 
     units: tuple[str, ...]
+    """The tokens, or the words, of the input."""
     sentence: tuple[int, ...]
     """0 for sentence A, 1 for B, -1 for a special token."""
     help: Help
+    """How much each word helps to predict each other one: `.matrix` [word, helper], and how that was measured."""
     signature: Signature
+    """Where the result comes from: model, versions, device, input."""
 
     def to_frame(self) -> pd.DataFrame:
         """One row a measured pair of words: both by index and text, the help, and the pattern's target."""

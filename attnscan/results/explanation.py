@@ -25,7 +25,9 @@ class Explanations:
     """How heads make their patterns, by one input or by many pairs."""
 
     scores: Scores
+    """Of the input as it is."""
     neurons: NeuronTable
+    """The three measures of every head's neurons."""
     causes: Mapping[str, Scores]
     """The scores again, by what was changed. The error of a shuffle of one pair is that over its shuffles."""
     fall_se: Mapping[str, FloatArray]
@@ -33,6 +35,7 @@ class Explanations:
     not_available: Mapping[str, str]
     """What could not be measured, and why."""
     signature: Signature
+    """Where the result comes from: model, versions, device, input."""
     heads: tuple[Head, ...]
     """Those that were asked for."""
     pattern: str | None = None

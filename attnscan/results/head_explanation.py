@@ -41,13 +41,17 @@ class HeadExplanation:
     """How one head makes one pattern."""
 
     head: Head
+    """Its layer and its number in the layer, both from 0."""
     label: str
     """The pattern that the head follows, or `mixed`."""
     pattern: str
     """The one that is explained."""
     score: float
+    """Of the pattern that is explained."""
     chance: float
+    """What a head would score that spreads its attention evenly."""
     above_chance: float
+    """(score - chance) / (1 - chance)."""
     se: float
     """Standard error of the score, clustered by pair; NaN below two pairs."""
     neurons: Mapping[str, InBases]
@@ -59,7 +63,9 @@ class HeadExplanation:
     fall_se: Mapping[str, float]
     """Likewise the standard errors of the differences between the score and those."""
     n: int
+    """Words that the score is averaged over."""
     pairs: int
+    """Pairs that had any."""
 
     @property
     def effective_neurons(self) -> float:

@@ -119,8 +119,11 @@ class Profile:
     """Every head's profile."""
 
     parts: tuple[str, ...]
+    """What attention is fitted by, in the order of every table."""
     fit: Fit
+    """Shares, their errors, and how much is explained."""
     signature: Signature
+    """Where the result comes from: model, versions, device, input."""
 
     @property
     def grid(self) -> tuple[int, int]:

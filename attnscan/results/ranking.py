@@ -27,7 +27,9 @@ class Ranking:
     """Heads ranked for patterns, by many pairs."""
 
     scores: Scores
+    """Over all pairs or, with `split`, over the half that heads are not ranked by."""
     signature: Signature
+    """Where the result comes from: model, versions, device, input."""
     ranked_by: Scores | None = None
     """What heads are ranked by, where that is not `scores`: scores by the other half of the pairs."""
     profile: Profile | None = None

@@ -11,22 +11,35 @@ class Signature:
     """Where a result comes from: what has to be equal for two results to be compared."""
 
     model: str
+    """As it was named."""
     revision: str | None
+    """The hub's commit of it; None if it is none of the hub's."""
     attnscan: str
+    """The version of attnscan."""
     torch: str
+    """The version of PyTorch."""
     transformers: str | None
+    """The version of transformers; None for saved weights."""
     dtype: str
+    """The number format that the model ran in."""
     device: str
+    """What it ran on."""
     unit: str
+    """`token` or `word`."""
     pattern_set: str
+    """Changes whenever a pattern's meaning changes."""
     input_hash: str
+    """A hash of what was read."""
     read_by: str
     """How the weights were had: `tap`, `output_attentions` or `file`."""
     predictive: str
     """How predictive words were found: `cpmi`, `distance` or `off`."""
     pairs_read: int = 0
+    """Inputs that were read."""
     pairs_truncated: int = 0
+    """Inputs that were cut."""
     pairs_skipped: int = 0
+    """Inputs that were left out."""
     norm: bool = False
     """Whether this is of what heads carry, weight times the norm of the transformed value, and not of their weights."""
     fingerprint: str | None = None

@@ -33,8 +33,11 @@ class Similarity:
     queries: int
     """Words whose attention was compared."""
     signature: Signature
+    """Where the result comes from: model, versions, device, input."""
     within: float = WITHIN
+    """How far apart a group's heads may be on average, in nats."""
     threshold: float = THRESHOLD
+    """How far above chance a label's pattern must be."""
 
     @property
     def heads(self) -> list[Head]:

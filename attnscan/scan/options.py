@@ -27,7 +27,9 @@ class ScanOptions:
     model: str | None = None
     """A hub id, a directory or `bundled`; None for the default."""
     device: Device = "auto"
+    """Where to run the model: `auto`, `cpu`, `cuda` or `mps`."""
     dtype: Dtype = "auto"
+    """The model's number format: `auto`, `float32`, `float16` or `bfloat16`; on a CPU it is float32."""
     unit: Unit = "token"
     """Score tokens, or words with their pieces merged."""
     norm: bool = False
@@ -56,6 +58,7 @@ class ScanOptions:
     labelled: bool = False
     """Of many pairs: whether heads are labelled, by weight and by what they carry, and how sure that is."""
     patterns: tuple[Pattern, ...] = PATTERNS
+    """What heads are scored for: patterns, their names, or functions of one's own."""
 
     def __post_init__(self) -> None:
         """Raises: OptionError for a value that there is not."""

@@ -1,4 +1,4 @@
-"""Makes the pictures of the README from the program itself, into docs/pictures/.
+"""Makes the pictures of the README and of `attnscan plot`'s page from the program itself, into docs/pictures/.
 
     python tests/support/pictures.py
 
@@ -34,7 +34,8 @@ _FRAME = re.sub(r"@font-face \{\{.*?\}\}", "", CONSOLE_SVG_FORMAT, flags=re.DOTA
 def pictures() -> dict[str, bytes]:
     """Every picture by its file's name."""
     result, attention = classify_and_keep(Pair(A, B), ScanOptions(model="bundled"))
-    result = replace(result, attention=attention)
+    result, profile = replace(result, attention=attention), result.profile
+    assert profile is not None
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
     console.print(classification_view(result, result.scores.patterns, _WIDTH), markup=False, highlight=False)
     terminal = console.export_svg(title=f'attnscan classify "{A}" "{B}"', code_format=_FRAME, unique_id="attnscan")
@@ -45,6 +46,8 @@ def pictures() -> dict[str, bytes]:
         "layers.svg": picture(result, "layers", Look(width=6.5)),
         "head.svg": picture(result, "head", heads=[(1, 8)]),
         "lines.svg": picture(result, "head", Look(width=5), heads=[(1, 8), (0, 2)], lines=True),
+        "profile.svg": picture(profile, "profile", Look(width=6.5)),
+        "distance.svg": picture(profile, "distance", heads=[(1, 8), (0, 2)]),
     }
 
 

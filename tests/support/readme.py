@@ -5,7 +5,8 @@
 A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
 shows it and its output.
 The patterns' table and drawings come from `attnscan.scoring.patterns` itself, the families' table from the tests'
-`families`, the table of speed from `benchmarks/RESULTS.md`.
+`families`, the table of speed from `benchmarks/RESULTS.md`, and what stands below `<!-- api: NAMES -->` from the public
+functions and classes of those names.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
+from api_page import documented
 from families import (
     NAMES,
     REFUSED,
@@ -41,6 +43,7 @@ _FAMILIES = re.compile(r"(<!-- families -->\n).*?(<!-- end of families -->\n)", 
 _SPEED = re.compile(r"(<!-- speed -->\n).*?(<!-- end of speed -->\n)", re.DOTALL)
 _PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
 _DRAWINGS = re.compile(r"(<!-- drawings -->\n).*?(<!-- end of drawings -->\n)", re.DOTALL)
+_API = re.compile(r"(<!-- api: (?P<names>[\w ]+) -->\n).*?(<!-- end of api -->\n)", re.DOTALL)
 
 
 def updated(text: str) -> str:
@@ -51,6 +54,7 @@ def updated(text: str) -> str:
     assert measured is not None
     text = _SPEED.sub(lambda _: measured.group(), text)
     text = _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
+    text = _API.sub(lambda m: f"{m.group(1)}{''.join(map(documented, m['names'].split()))}{m.group(3)}", text)
     return _DRAWINGS.sub(lambda m: m.group(1) + _drawings() + m.group(2), text)
 
 

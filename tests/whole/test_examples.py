@@ -18,6 +18,7 @@ ROOT = EXAMPLES.parent
 SAYS = {
     "cluster.py": ["next-word     1      1     8"],
     "cluster.sh": ["1-8 ", "102 pairs"],
+    "compare.py": ["N → ·  1-8"],
     "many_pairs.py": ["92 pairs", "next-word: 1-8 "],
     "many_pairs.sh": [],
     "notebook.sh": [],

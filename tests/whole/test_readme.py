@@ -12,6 +12,7 @@ import attnscan
 from attnscan.cli.app import COMMANDS
 
 TEXT = README.read_text(encoding="utf-8")
+DOCS = README.parent / "docs"
 ROOMS = sorted(
     path.name
     for path in Path(attnscan.__file__).parent.iterdir()
@@ -19,7 +20,7 @@ ROOMS = sorted(
 )
 
 
-LONG = ("article.md", "recipes.md")  # which show what scripts print
+LONG = ("article.md", "compare.md", "recipes.md")  # which show what scripts print
 
 
 @pytest.mark.parametrize(
@@ -35,7 +36,7 @@ def test_output_in_pages_is_real(page: Path) -> None:
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_every_room_is_in_the_tour(room: str) -> None:
-    tour = TEXT.split("## How the code is laid out")[1].split("##")[0]
+    tour = (DOCS / "code.md").read_text(encoding="utf-8")
     assert room in tour.replace("/", "").split()
 
 
@@ -43,25 +44,51 @@ def test_every_room_is_in_the_tour(room: str) -> None:
 def test_every_command_has_a_page_with_all_of_its_options(command: str) -> None:
     """The page shows `--help`, which `test_output_in_pages_is_real` holds to be what the program prints."""
     assert f"(docs/commands/{command}.md)" in TEXT
-    page = (README.parent / "docs" / "commands" / f"{command}.md").read_text(encoding="utf-8")
+    page = (DOCS / "commands" / f"{command}.md").read_text(encoding="utf-8")
     assert f"<!-- $ attnscan {command} --help -->" in page
     assert f"commands/{command}.md" in (README.parent / "mkdocs.yml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("name", attnscan.__all__)
-def test_every_public_name_is_in_the_docs(name: str) -> None:
-    page = (README.parent / "docs" / "api.md").read_text(encoding="utf-8")
-    assert f"::: attnscan.{name}\n" in page or name == "__version__"
+def test_every_public_name_is_in_the_docs() -> None:
+    """With its signature as it is in the code, to which `test_output_in_pages_is_real` holds the page."""
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    told = [name for names in re.findall(r"<!-- api: (.+) -->", page) for name in names.split()]
+    assert sorted([*told, "__version__"]) == sorted(attnscan.__all__)
+
+
+def test_every_attribute_of_a_result_has_a_meaning() -> None:
+    page = (DOCS / "api.md").read_text(encoding="utf-8")
+    assert re.findall(r"^- `.+`: \w", page, re.MULTILINE) and not re.findall(r"^- `[^`]+`$", page, re.MULTILINE)
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_links_lead_somewhere(page: Path) -> None:
-    links = re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text(encoding="utf-8"))
-    pictures = re.findall(r'src="([^":]+)"', page.read_text(encoding="utf-8"))
-    assert not [link for link in (*links, *pictures) if not (page.parent / link).exists()]
+    text = page.read_text(encoding="utf-8")
+    links = [(page.parent / path, anchor) for path, anchor in re.findall(r"\]\(([^)#:]+?)(?:#([^)]*))?\)", text)]
+    inside = [(page, anchor) for anchor in re.findall(r"\]\(#([^)]*)\)", text)]
+    pictures = [(page.parent / path, "") for path in re.findall(r'src="([^":]+)"', text)]
+    assert not [(str(path), anchor) for path, anchor in (*links, *inside, *pictures) if not _leads(path, anchor)]
 
 
-def test_every_check_that_the_readme_names_is_there() -> None:
+def _leads(path: Path, anchor: str) -> bool:
+    """Whether a file is there and has such a heading, as GitHub and MkDocs name headings."""
+    if not anchor or not path.exists():
+        return path.exists()
+    headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+    return anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_every_check_of_families_that_the_docs_name_is_there() -> None:
     written = (README.parent / "tests" / "whole" / "test_families.py").read_text(encoding="utf-8")
-    named = set(re.findall(r"`(test_\w+)`", TEXT))
+    named = set(re.findall(r"`(test_\w+)`", (DOCS / "families.md").read_text(encoding="utf-8")))
     assert named and not {name for name in named if f"def {name}(" not in written}
+
+
+def test_the_readme_is_short() -> None:
+    """Whoever comes anew reads it from top to bottom; what not every reader needs has a page of its own."""
+    assert len(TEXT.splitlines()) < 250
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page != README], ids=lambda page: page.name)
+def test_every_page_is_in_the_menu(page: Path) -> None:
+    assert f": {page.relative_to(DOCS)}\n" in (README.parent / "mkdocs.yml").read_text(encoding="utf-8")

@@ -60,6 +60,7 @@ class Page:
     """A page, and what whoever made it should know."""
 
     html: str
+    """The file's text."""
     notes: tuple[str, ...]
     """What it has no room for, a line each."""
 
