@@ -27,7 +27,9 @@ class Stability:
     """
 
     label: FloatArray
+    """By the weights as they are, or by what heads carry."""
     content_label: FloatArray
+    """With special tokens removed."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,9 @@ class Agreement:
     """
 
     label: FloatArray
+    """By the weights as they are, or by what heads carry."""
     content_label: FloatArray
+    """With special tokens removed."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Labels:
     """What every head of a model is called, by one reading of its attention."""
 
     scores: Scores
+    """What the labels are of."""
     norm: bool
     """Whether that is what heads carry, and not their weights."""
     threshold: float = THRESHOLD
