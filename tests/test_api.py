@@ -74,7 +74,7 @@ def test_classify_is_what_the_command_line_says(article: Classification) -> None
 def test_options_are_those_of_a_scan() -> None:
     words = attnscan.classify(A, B, model="bundled", unit="word", predictive="off")
     assert "strawberries" in words.units and words.signature.unit == "word"
-    with pytest.raises(TypeError):
+    with pytest.raises(OptionError, match="classify takes no untis; did you mean 'unit'"):
         attnscan.classify(A, untis="word")
     with pytest.raises(InputError):
         attnscan.classify(" ", model="bundled")

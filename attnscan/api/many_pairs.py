@@ -9,20 +9,35 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Unpack, get_args
 
-from attnscan.api.given import Pairs, check_known, explained, options_of, read_again, records_of, without_norm
+from attnscan.api.given import (
+    Pairs,
+    check_kind,
+    check_known,
+    checked,
+    explained,
+    is_name,
+    listed,
+    opened,
+    options_of,
+    paths_of,
+    read_again,
+    records_of,
+    without_norm,
+)
 from attnscan.errors import InputError, OptionError
 from attnscan.inputs.pairs import Record, read_pairs, shipped_pairs
+from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import Comparison
 from attnscan.results.explanation import Explanations
-from attnscan.results.heads import Head, head_name, heads_named
+from attnscan.results.heads import Heads, heads_named, heads_written
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
 from attnscan.results.terms import DRAWS, MEASURES, QUERIES, WITHIN, By, Match
 from attnscan.scan.cluster.blocks import BlockFiles
 from attnscan.scan.local import ScanState, scan
-from attnscan.scan.options import Choices, ClusterOptions, ScanOptions, asked_for_labels
+from attnscan.scan.options import Choices, ClusterOptions, asked_for_labels, check_number
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.stream import OnBad
@@ -32,7 +47,10 @@ from attnscan.studies.head_sets import AblationRequest
 from attnscan.views.notebook import ranking_html
 
 
-def rank_heads(pairs: Pairs, *, model: str | None = None, **options: Unpack[Choices]) -> Ranking:
+@checked
+def rank_heads(
+    pairs: Pairs, *, model: Model = None, tokenizer: Tokenizer = None, **options: Unpack[Choices]
+) -> Ranking:
     """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` ranks the heads.
 
     `label` says what each head does over all of them and `to_labels()` how sure that is; not so where `patterns` are
@@ -42,10 +60,13 @@ def rank_heads(pairs: Pairs, *, model: str | None = None, **options: Unpack[Choi
 
     Raises: as `classify`.
     """
-    return _ranked(options_of(model, _of_many(options)), records_of(pairs))
+    scored, records = options_of(model, _of_many(options)), records_of(pairs)
+    with opened(model, tokenizer, scored) as scanner:
+        return _ranked(scanner, records)
 
 
-def profile(pairs: Pairs, *, model: str | None = None, **options: Unpack[Choices]) -> Profile:
+@checked
+def profile(pairs: Pairs, *, model: Model = None, tokenizer: Tokenizer = None, **options: Unpack[Choices]) -> Profile:
     """What every head does in full, over many sentences or pairs of them, read one by one: `to_frame()` has a row each.
 
     A head's attention as a sum of simple parts, each with its share, its error, and what stays unexplained. Patterns of
@@ -55,11 +76,14 @@ def profile(pairs: Pairs, *, model: str | None = None, **options: Unpack[Choices
     Raises: as `classify`.
     """
     asked = options_of(model, {"on_long": "truncate", "predictive": "off", **options, "profile": True})
-    found = _ranked(asked, records_of(pairs)).profile
+    records = records_of(pairs)
+    with opened(model, tokenizer, asked) as scanner:
+        found = _ranked(scanner, records).profile
     assert found is not None
     return found
 
 
+@checked
 def rank_files(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     *,
@@ -67,7 +91,8 @@ def rank_files(
     on_bad: Callable[[InputError], None] | None = None,
     per_pair: str | os.PathLike[str] | None = None,
     cluster: ClusterOptions | None = None,
-    model: str | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
     **options: Unpack[Choices],
 ) -> Ranking:
     """Every head's scores over the pairs of files, read as `attnscan heads --pairs` reads them; on a Ray cluster, too.
@@ -80,12 +105,20 @@ def rank_files(
     EngineError if the cluster fails.
     """
     scored = options_of(model, _of_many(options))
-    names = [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]
-    place = None if per_pair is None else Path(per_pair)
+    names = paths_of(paths)
+    columns = None if columns is None else listed("columns", columns)
+    place = None if per_pair is None else Path(*paths_of([per_pair]))
+    if on_bad is not None and not callable(on_bad):
+        raise OptionError("on_bad is no function", "give one that takes an InputError")
     if cluster is None:
-        return _ranked(scored, read_pairs(names, columns, on_bad) if names else shipped_pairs(), on_bad, place)
+        records = read_pairs(names, columns, on_bad) if names else shipped_pairs()
+        with opened(model, tokenizer, scored) as scanner:
+            return _ranked(scanner, records, on_bad, place)
+    check_kind("cluster", cluster, ClusterOptions)
     if not names:
         raise OptionError("a cluster reads files, and none is named", "name files that all of its machines can read")
+    if not is_name(model):
+        raise OptionError("a cluster cannot run a model that is in memory", "save it where all machines find it")
     from attnscan.scan.cluster.scan import scan_on_ray
 
     blocks = BlockFiles(tuple(names), tuple(columns) if columns else None, on_bad is not None, cluster.block_pairs)
@@ -96,33 +129,39 @@ def rank_files(
     return replace(ranking, html=ranking_html)
 
 
+@checked
 def explain_over(
     pairs: Pairs,
     *,
-    heads: str | Sequence[Head] = "all",
+    heads: Heads = "all",
     pattern: str | None = None,
-    model: str | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
     **options: Unpack[Choices],
 ) -> Explanations:
     """How heads make their patterns, as `explain` says it, by many sentences or pairs, read one by one.
 
     Raises: as `explain`.
     """
-    with Scanner(explained(model, pattern, {"on_long": "truncate", **options})) as scanner:
-        return explanation.explain(scanner, records_of(pairs), heads_named(heads, scanner.grid()), pattern)
+    asked = explained(model, pattern, {"on_long": "truncate", **options})
+    records, named = records_of(pairs), heads_written(heads)
+    with opened(model, tokenizer, asked) as scanner:
+        return explanation.explain(scanner, records, heads_named(named, scanner.grid()), pattern)
 
 
+@checked
 def ablate(
     pairs: Pairs,
     *,
-    heads: str | Sequence[Head] | None = None,
+    heads: Heads | None = None,
     singly: bool = False,
     top: int | None = None,
     by: By = "zero",
     draws: int = DRAWS,
     measures: Sequence[str] = (),
     labels: Iterable[str] = (),
-    model: str | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
     **options: Unpack[Choices],
 ) -> Ablation:
     """What a model loses without some heads, beside what it loses without others. `to_frame()` has a row a set.
@@ -138,9 +177,12 @@ def ablate(
     Raises: as `classify`; InputError if no pair is left to choose heads by, or to measure them on; SelectionError for
     heads that the model has not got; CaptureError if its heads cannot be switched off.
     """
+    measures = listed("measures", measures)
     for name in measures:
         check_known("measure", name, MEASURES)
     check_known("by", by, get_args(By))
+    check_number("draws", draws, 2)
+    check_number("top", top, 1, optional=True)
     named = heads is not None or singly
     asked = options_of(
         model, {"on_long": "truncate", "predictive": "off" if named else "auto", **without_norm(options, "ablation")}
@@ -148,7 +190,7 @@ def ablate(
     competing = (*PATTERNS, *(pattern for pattern in asked.patterns if pattern not in PATTERNS))
     request = AblationRequest(
         patterns=tuple(pattern.id for pattern in asked.patterns),
-        heads=heads if heads is None or isinstance(heads, str) else ",".join(map(head_name, heads)),
+        heads=None if heads is None else heads_written(heads),
         singly=singly,
         top=top,
         by=by,
@@ -156,16 +198,19 @@ def ablate(
         measures=tuple(measures),
     )
     predictive = asked_for_labels(asked.predictive, request.patterns)
-    with Scanner(replace(asked, patterns=competing, predictive=predictive)) as scanner:
-        return ablation.ablate(scanner, read_again(pairs, labels), request)
+    read = read_again(pairs, labels)
+    with opened(model, tokenizer, replace(asked, patterns=competing, predictive=predictive)) as scanner:
+        return ablation.ablate(scanner, read, request)
 
 
+@checked
 def similar(
     pairs: Pairs,
     *,
     queries: int = QUERIES,
     within: float = WITHIN,
-    model: str | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
     **options: Unpack[Choices],
 ) -> Similarity:
     """Which heads attend alike over many sentences or pairs, read one by one, by at most `queries` words of each.
@@ -176,12 +221,25 @@ def similar(
     Raises: as `classify`; OutputError if scikit-learn, which groups the heads, is not installed.
     """
     check_heads_can_be_grouped()
-    with Scanner(options_of(model, {"on_long": "truncate", "predictive": "off", **options})) as scanner:
-        return similarity.similar(scanner, records_of(pairs), queries, within)
+    check_number("queries", queries, 1)
+    if not isinstance(within, int | float) or not within >= 0:
+        raise OptionError(f"within is {within!r}", "give 0 or more, in nats")
+    records = records_of(pairs)
+    asked = options_of(model, {"on_long": "truncate", "predictive": "off", **options})
+    with opened(model, tokenizer, asked) as scanner:
+        return similarity.similar(scanner, records, queries, within)
 
 
+@checked
 def compare(
-    model_a: str, model_b: str, pairs: Pairs, *, match: Match = "place", **options: Unpack[Choices]
+    model_a: Model,
+    model_b: Model,
+    pairs: Pairs,
+    *,
+    match: Match = "place",
+    tokenizer_a: Tokenizer = None,
+    tokenizer_b: Tokenizer = None,
+    **options: Unpack[Choices],
 ) -> Comparison:
     """What sets the heads of two models apart over the same sentences or pairs. `to_frame()` has a row a head.
 
@@ -195,10 +253,11 @@ def compare(
     if options.get("predictive", "off") != "off":
         raise OptionError("predictive is not compared: each model has its own idea of what it is", "leave it out")
     drawn = [pattern for pattern in PATTERNS if pattern.target is not None]
-    asked = options_of(None, {"on_long": "truncate", "patterns": drawn, **options, "predictive": "off"})
-    one, other = (replace(asked, model=model) for model in (model_a, model_b))
-    with Scanner(one) as scanner, Scanner(other) as rival:
-        return comparison.compare(scanner, rival, read_again(pairs), match)
+    choices: Choices = {"on_long": "truncate", "patterns": drawn, **options, "predictive": "off"}
+    one, other = (options_of(model, choices) for model in (model_a, model_b))
+    read = read_again(pairs)
+    with opened(model_a, tokenizer_a, one) as scanner, opened(model_b, tokenizer_b, other) as rival:
+        return comparison.compare(scanner, rival, read, match)
 
 
 def _of_many(options: Choices) -> Choices:
@@ -208,12 +267,11 @@ def _of_many(options: Choices) -> Choices:
 
 
 def _ranked(
-    options: ScanOptions, records: Iterable[Record], on_bad: OnBad | None = None, per_pair: Path | None = None
+    scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None = None, per_pair: Path | None = None
 ) -> Ranking:
     """The heads ranked here; `per_pair` is a file for the scores of every pair."""
-    ids = [pattern.id for pattern in options.patterns]
-    keeping = nullcontext() if per_pair is None else PerPairWriter(per_pair, ids)
-    with Scanner(options) as scanner, keeping as writer:
+    ids = [pattern.id for pattern in scanner.options.patterns]
+    with nullcontext() if per_pair is None else PerPairWriter(per_pair, ids) as writer:
         on_pairs = None if writer is None else writer.write
         state = ScanState()
         for after in scan(scanner, records, on_bad=on_bad, on_pairs=on_pairs):

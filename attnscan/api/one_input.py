@@ -6,19 +6,29 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Unpack, get_args
 
-from attnscan.api.given import explained, options_of, without_norm
+from attnscan.api.given import (
+    check_kind,
+    check_known,
+    checked,
+    explained,
+    listed,
+    opened,
+    options_of,
+    pair_of,
+    without_norm,
+)
 from attnscan.errors import OptionError, needs
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.pairs import Record
 from attnscan.inputs.weights import read_weights, weights_of
+from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.explanation import Explanations
-from attnscan.results.heads import Head, heads_named
+from attnscan.results.heads import Heads, heads_named, heads_written
 from attnscan.scan import one_input
 from attnscan.scan.options import Choices
-from attnscan.scan.scanner import Scanner
 from attnscan.studies.explanation import explain_input
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.page import SIZE, Page, PageOptions
@@ -31,25 +41,33 @@ if TYPE_CHECKING:
     from attnscan.views.pictures.picture import Drawable, Kind
 
 
+@checked
 def classify(
-    a: str, b: str | None = None, *, model: str | None = None, keep_attention: bool = True, **options: Unpack[Choices]
+    a: str,
+    b: str | None = None,
+    *,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    keep_attention: bool = True,
+    **options: Unpack[Choices],
 ) -> Classification:
     """What every head of a model does on one sentence, or on a pair. `to_frame()` is its table.
 
     A notebook shows its labels and scores, and below them the views of `attnscan report`, offline.
 
-    `model` is a hub id, a directory or `bundled`, as on the command line. `patterns` may be
-    `[*PATTERNS, my_pattern]`, where `my_pattern` is a function like those of `attnscan.scoring.patterns`.
-    `.attention` holds the weights, queries and keys of all layers; with `keep_attention=False` it is None, and no
-    more than one layer's weights exist at a time.
+    `model` is a hub id, a directory or `bundled`, as on the command line; or a model of transformers that is in memory,
+    with its `tokenizer`, which are left as they are. `patterns` may be `[*PATTERNS, my_pattern]`, where `my_pattern` is
+    a function like those of `attnscan.scoring.patterns`. `.attention` holds the weights, queries and keys of all
+    layers; with `keep_attention=False` it is None, and no more than one layer's weights exist at a time.
 
-    Raises: AttnscanError, which says what to do about it; TypeError for an option that there is not.
+    Raises: AttnscanError, which says what to do about it.
     """
-    pair = Pair(a, b)
-    with Scanner(options_of(model, options)) as scanner:
+    pair = pair_of(a, b)
+    with opened(model, tokenizer, options_of(model, options)) as scanner:
         return replace(one_input.classify(scanner, pair, keep=keep_attention), html=classification_html)
 
 
+@checked
 def score_weights(
     weights: str | os.PathLike[str] | Mapping[str, ArrayLike],
     *,
@@ -70,13 +88,15 @@ def score_weights(
     return replace(result, html=classification_html)
 
 
+@checked
 def explain(
     a: str,
     b: str | None = None,
     *,
-    heads: str | Sequence[Head] = "all",
+    heads: Heads = "all",
     pattern: str | None = None,
-    model: str | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
     **options: Unpack[Choices],
 ) -> Explanations:
     """How heads make their patterns, by one sentence or pair. `to_frame()` has a row a head, `[2, 0]` is one's.
@@ -86,25 +106,29 @@ def explain(
 
     Raises: as `classify`; SelectionError for heads that the model has not got.
     """
-    with Scanner(explained(model, pattern, options)) as scanner:
-        record = Record(Pair(a, b), "the input")
-        return explain_input(scanner, record, heads_named(heads, scanner.grid()), pattern)
+    record, named = Record(pair_of(a, b), "the input"), heads_written(heads)
+    with opened(model, tokenizer, explained(model, pattern, options)) as scanner:
+        return explain_input(scanner, record, heads_named(named, scanner.grid()), pattern)
 
 
-def dependencies(a: str, b: str | None = None, *, model: str | None = None, **options: Unpack[Choices]) -> Dependencies:
+@checked
+def dependencies(
+    a: str, b: str | None = None, *, model: Model = None, tokenizer: Tokenizer = None, **options: Unpack[Choices]
+) -> Dependencies:
     """Which words of one sentence, or of a pair, help the model to predict which others.
 
     Raises: as `classify`; ModelError if the model cannot be asked.
     """
-    pair = Pair(a, b)
-    with Scanner(options_of(model, without_norm(options, "predictive words"))) as scanner:
+    pair = pair_of(a, b)
+    with opened(model, tokenizer, options_of(model, without_norm(options, "predictive words"))) as scanner:
         return one_input.dependencies(scanner, pair)
 
 
+@checked
 def page(
     result: Classification,
     *,
-    heads: str | Sequence[Head] | None = None,
+    heads: Heads | None = None,
     neurons: bool = True,
     megabytes: float | None = None,
 ) -> Page:
@@ -116,20 +140,22 @@ def page(
     Raises: OptionError if the result's attention was not kept, or no page has such a size; SelectionError for heads
     that the model has not got.
     """
-    if megabytes is not None and not 0 < megabytes <= 10_000:
+    check_kind("result", result, Classification)
+    if megabytes is not None and not (isinstance(megabytes, int | float) and 0 < megabytes <= 10_000):
         raise OptionError(f"megabytes is {megabytes}", "give more than 0, up to 10000")
     carried = None if heads is None else tuple(heads_named(heads, result.kept_attention().grid))
     size = int(megabytes * 1_000_000) if megabytes else SIZE if heads is None else None
     return page_of(result, PageOptions(carried, neurons, size))
 
 
+@checked
 def picture(
     result: Drawable,
     kind: Kind | None = None,
     *,
     format: Picture = "svg",
     width: float = COLUMN,
-    heads: str | Sequence[Head] = (),
+    heads: Heads = (),
     lines: bool = False,
     without_delimiters: bool = False,
     patterns: Sequence[str] | None = None,
@@ -148,12 +174,13 @@ def picture(
     """
     with needs("pictures need matplotlib", "plot"):
         from attnscan.views.pictures.picture import picture as drawn
+    check_known("format", format, get_args(Picture))
     return drawn(
         result,
         kind,
         Look(format, width),
-        heads=heads,
+        heads=() if isinstance(heads, tuple) and not heads else heads_written(heads),
         lines=lines,
         without_delimiters=without_delimiters,
-        patterns=patterns,
+        patterns=None if patterns is None else listed("patterns", patterns),
     )

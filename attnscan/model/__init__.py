@@ -4,6 +4,7 @@ sources.py             what a model's name means
 surroundings.py        what torch needs of the process it is imported into
 catalog.py             which models can run now
 loading.py             a source to a loaded model, on a device
+in_memory.py           a model that a program holds already, run without leaving a trace
 fingerprint.py         what tells a model from another of its name
 untrusted.py           no pickles, bounded memory
 untrusted_rules.py     how much longer a tokenizer's rules may make a text

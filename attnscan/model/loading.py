@@ -50,6 +50,8 @@ class LoadedModel:
     device: torch.device
     dtype: torch.dtype
     revision: str | None
+    given: Any | None = None
+    """The caller's own model that this was made of; None if it was loaded by its name."""
 
     @property
     def whole(self) -> Any:
@@ -142,12 +144,7 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
             if not takes_eager:  # Falcon under sdpa gives wrong weights when asked for them
                 whole, missing = _load_weights(source, number, "eager")
     whole = whole.to(place).eval()
-    encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
-    if not hasattr(encoder, "config"):
-        raise ModelError(
-            f"the architecture {type(encoder).__name__} of {source.name} cannot be run by itself",
-            "use a model whose encoder is a model of its own, such as BART or T5",
-        )
+    encoder = encoder_of(whole, source.name)
     if lacking := [name for name in missing if _is_encoders(name, whole)]:
         raise ModelError(
             f"the checkpoint {source.name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
@@ -240,6 +237,17 @@ def _load_weights(source: Source, dtype: torch.dtype, attention: str | None = No
         if "pooler" not in name:
             raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")
     return model, sorted(name for name in info["missing_keys"] if "pooler" not in name)
+
+
+def encoder_of(whole: Any, name: str) -> Any:
+    """The encoder (or decoder) of a model without task heads. Raises: ModelError if it cannot be run by itself."""
+    encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
+    if not hasattr(encoder, "config"):
+        raise ModelError(
+            f"the architecture {type(encoder).__name__} of {name} cannot be run by itself",
+            "use a model whose encoder is a model of its own, such as BART or T5",
+        )
+    return encoder
 
 
 def _has_decoder_beside(whole: Any) -> bool:

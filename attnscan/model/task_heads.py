@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from attnscan.model.in_memory import with_head
 from attnscan.model.loading import LoadedModel
 from attnscan.model.running import quiet_transformers
 
@@ -33,6 +34,8 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | None:
     problem = getattr(config, "problem_type", None)
     if kind == "classifier" and (config.num_labels < 2 or problem not in (None, "single_label_classification")):
         return None
+    if loaded.given is not None:
+        return with_head(loaded, mapping[type(config)])
     with quiet_transformers():
         whole, info = auto.from_pretrained(
             loaded.source.location,

@@ -10,7 +10,7 @@ import numpy as np
 
 from attnscan.results.attention import Attention
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
-from attnscan.results.heads import Head
+from attnscan.results.heads import Head, heads_named
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import MIXED, FloatArray, Scores
 from attnscan.results.signature import Signature
@@ -43,7 +43,9 @@ class Explanations:
     attention: Attention | None = field(default=None, repr=False)
     """Of the one input, if it was one."""
 
-    def __getitem__(self, head: Head) -> HeadExplanation:
+    def __getitem__(self, head: Head | str) -> HeadExplanation:
+        """One head's. Raises: SelectionError if the model has no such head."""
+        (head,) = heads_named([head], self.scores.grid)
         table = self.scores.every_key
         label = str(self.scores.ranked_labels(table, 0, THRESHOLD)[head])
         pattern = self.pattern or (label if label != MIXED else self._nearest(head))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import index
+from typing import Any
 
 from attnscan.errors import SelectionError, nearest
 from attnscan.inputs.tokens import bare
 
 Head = tuple[int, int]
 """Layer and head, both counted from zero."""
+Heads = str | Head | Sequence[Head | str]
+"""Heads as callers name them: `"2-0,6-11"`, `"layer:2"`, `"all"`, (layer, head), or several of these."""
 
 _HEAD = re.compile(r"(\d{1,6})-(\d{1,6})")
 _LAYER = re.compile(r"layer:(\d{1,6})")
@@ -38,26 +42,62 @@ def are_heads(text: str) -> bool:
     return all(_HEAD.fullmatch(part) or _LAYER.fullmatch(part) for part in parts)
 
 
-def heads_named(text: str | Sequence[Head], grid: tuple[int, int]) -> list[Head]:
-    """The heads that a text names, in its order, none twice; heads themselves will do, too.
+def heads_written(heads: Any) -> str:
+    """What callers name heads by, as one text; integers may be of any kind, such as numpy's.
+
+    >>> heads_written([(2, 0), "layer:6"]), heads_written((2, 0))
+    ('2-0,layer:6', '2-0')
+
+    Raises: SelectionError if it is none of `Heads`.
+    """
+    if isinstance(heads, str):
+        return heads
+    if not isinstance(heads, Iterable) or isinstance(heads, bytes | Mapping):
+        raise SelectionError(f"{heads!r:.60} names no head", _HOW)
+    several = list(heads)
+    if len(several) == 2 and all(map(_is_whole, several)):
+        several = [several]
+    if not several:
+        raise SelectionError("no head is named", _HOW)
+    return ",".join(map(_written, several))
+
+
+def _written(head: Any) -> str:
+    if isinstance(head, str):
+        return head
+    numbers = list(head) if isinstance(head, Iterable) else []
+    if len(numbers) != 2 or not all(map(_is_whole, numbers)):
+        raise SelectionError(f"{head!r:.60} names no head", "give (layer, head), two whole numbers")
+    return head_name((index(numbers[0]), index(numbers[1])))
+
+
+def _is_whole(number: Any) -> bool:
+    try:
+        return not isinstance(number, bool) and index(number) >= 0
+    except TypeError:
+        return False
+
+
+def heads_named(heads: Heads, grid: tuple[int, int]) -> list[Head]:
+    """The heads that are named, in that order, none twice.
 
     >>> heads_named("2-0,layer:1", (3, 2))
     [(2, 0), (1, 0), (1, 1)]
 
-    Raises: SelectionError if the text names none, or a model of that grid (layers, heads) has not got one.
+    Raises: SelectionError if none is, or a model of that grid (layers, heads) has not got one.
     """
-    text = text if isinstance(text, str) else ",".join(map(head_name, text))
+    text = heads_written(heads)
     check_heads_are_named(text)
-    layers, heads = grid
+    layers, width = grid
     found: list[Head] = []
     for part in (part.strip() for part in text.split(",")):
         if match := _HEAD.fullmatch(part):
-            found.append((_within(part, "layer", int(match[1]), layers), _within(part, "head", int(match[2]), heads)))
+            found.append((_within(part, "layer", int(match[1]), layers), _within(part, "head", int(match[2]), width)))
         elif match := _LAYER.fullmatch(part):
             layer = _within(part, "layer", int(match[1]), layers)
-            found += [(layer, head) for head in range(heads)]
+            found += [(layer, head) for head in range(width)]
         else:
-            found += [(layer, head) for layer in range(layers) for head in range(heads)]
+            found += [(layer, head) for layer in range(layers) for head in range(width)]
     return list(dict.fromkeys(found))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnscan.results.heads import Head
+from attnscan.results.heads import Head, Heads, heads_named
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
@@ -158,15 +158,16 @@ class Profile:
         share, of = np.nan_to_num(self.fit.share), [family_of(part) for part in self.parts]
         return np.stack([share[..., [each == family for each in of]].sum(-1) for family in FAMILIES], -1)
 
-    def to_frame(self, heads: Sequence[Head] | None = None, top: int | None = None) -> pd.DataFrame:
+    def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each part of each head, of all heads or of some: its share, the share's error, what is explained.
 
         With `top`, so many parts of each head, largest first. A part that no word of the layer had is left out.
+        Raises: SelectionError for heads that the model has not got.
         """
         import pandas as pd
 
         rows = []
-        for head in self.heads if heads is None else heads:
+        for head in self.heads if heads is None else heads_named(heads, self.grid):
             there = np.flatnonzero(self.fit.existing[head[0]] > 0)
             if top is not None:
                 there = there[np.argsort(-self.fit.share[head][there], kind="stable")][:top]

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.errors import OptionError, nearest
 from attnscan.results.intervals import half_width
 from attnscan.results.terms import Scored
 
@@ -61,6 +63,19 @@ class ScoreTable:
         return np.argsort(-np.nan_to_num(self.score[..., pattern], nan=-np.inf).ravel(), kind="stable")
 
 
+class PatternNames(tuple[str, ...]):
+    """The names of the patterns that heads were scored for."""
+
+    __slots__ = ()
+
+    def index(self, name: Any, *bounds: Any) -> int:
+        """A name's place. Raises: OptionError if heads were not scored for it."""
+        if name not in self:
+            hint = nearest(str(name), self, f"there are {', '.join(self)}")
+            raise OptionError(f"heads were not scored for a pattern {name!r}", hint)
+        return super().index(name, *bounds)
+
+
 @dataclass(frozen=True)
 class Scores:
     """The scores of every head of a model."""
@@ -75,9 +90,9 @@ class Scores:
     """Mean row entropy of all words' weights, in nats. Shape: [layer, head]."""
 
     @property
-    def patterns(self) -> tuple[str, ...]:
+    def patterns(self) -> PatternNames:
         """The patterns' names."""
-        return tuple(pattern.id for pattern in self.scored)
+        return PatternNames(pattern.id for pattern in self.scored)
 
     @property
     def grid(self) -> tuple[int, int]:

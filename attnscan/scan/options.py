@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Literal, TypedDict, get_args
 
 from attnscan.errors import OptionError, nearest
@@ -68,9 +68,12 @@ class ScanOptions:
                 either = f"give {', '.join(known[:-1])} or {known[-1]}"
                 raise OptionError(f"there is no {name} {value!r}", nearest(str(value), known, either))
         for name, least in _LEAST.items():
-            check_number(name, getattr(self, name), least)
-        if not 0 <= self.threshold <= 1:
-            raise OptionError(f"threshold is {self.threshold}", "give 0 to 1")
+            check_number(name, getattr(self, name), least, optional=name == "batch_tokens")
+        if not isinstance(self.threshold, Real) or not 0 <= self.threshold <= 1:
+            raise OptionError(f"threshold is {self.threshold!r}", "give 0 to 1")
+        for name in ("norm", "related", "labelled", "profile", "split"):
+            if not isinstance(getattr(self, name), bool):
+                raise OptionError(f"{name} is {getattr(self, name)!r}", "give True or False")
         if self.profile:
             self._check_profile()
 
@@ -97,15 +100,15 @@ def asked_for_labels(asked: Predictive, wanted: Sequence[str]) -> Predictive:
     return "off" if asked == "auto" and wanted and "predictive" not in wanted else asked
 
 
-def check_number(name: str, value: int | None, least: int) -> None:
-    """Hold an option that counts something, or a seed, to whole numbers that the machine holds; None is for none.
+def check_number(name: str, value: int | None, least: int, *, optional: bool = False) -> None:
+    """Hold an option that counts something, or a seed, to whole numbers that the machine holds; None may be for none.
 
     Raises: OptionError.
     """
-    if value is None:
+    if value is None and optional:
         return
     if not isinstance(value, Integral) or isinstance(value, bool) or value > LARGEST:
-        raise OptionError(f"{name} is {value}", f"give a whole number from {least} to {LARGEST}")
+        raise OptionError(f"{name} is {value!r:.60}", f"give a whole number from {least} to {LARGEST}")
     if value < least:
         raise OptionError(f"{name} is {value}", f"give {least} or more")
 
@@ -160,4 +163,4 @@ class ClusterOptions:
     def __post_init__(self) -> None:
         """Raises: OptionError for a value that there is not."""
         for name in ("workers", "worker_cpus", "block_pairs"):
-            check_number(name, getattr(self, name), 1)
+            check_number(name, getattr(self, name), 1, optional=name == "workers")

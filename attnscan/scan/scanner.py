@@ -20,7 +20,7 @@ from attnscan.inputs.encode import encode_pair, whole_words
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.related import Relatedness, Relation
 from attnscan.model.carried import OutputProjections, output_projections
-from attnscan.model.loading import load
+from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import AttentionBlock, Consumer, Tap
 from attnscan.model.threads import most_workers, replicas
@@ -44,12 +44,16 @@ _WORD = Pair("the")  # what a model is tried on
 class Scanner:
     """A loaded model, tapped, and ready for any number of pairs. Close it, or use it in a `with`.
 
+    The model is the one that the options name, or that of a `source` that was chosen or loaded before.
     Raises: ModelError, DeviceError if the model cannot be had on the device.
     """
 
-    def __init__(self, options: ScanOptions, source: Source | None = None) -> None:
+    def __init__(self, options: ScanOptions, source: Source | LoadedModel | None = None) -> None:
         self.options = options
-        self.loaded = load(source or choose(options.model), options.device, options.dtype)
+        if isinstance(source, LoadedModel):
+            self.loaded = source
+        else:
+            self.loaded = load(source or choose(options.model), options.device, options.dtype)
         self.measure: HelpMeasure | None
         self.measure, self.why_no_measure = measure_of(self.loaded, options.predictive)
         if all(pattern.target is not None for pattern in options.patterns):
@@ -220,8 +224,13 @@ class Scanner:
             return error.what
 
     def signature(self, seen: Seen, *, fingerprint: bool = False) -> Signature:
-        """What a result has to say of where it comes from, and of what it has seen; which files, if that is wanted."""
+        """What a result has to say of where it comes from, and of what it has seen; which files, if that is wanted.
+
+        Of a model that was in memory the name does not say which weights it had, so the fingerprint is always taken.
+        """
         import transformers
+
+        fingerprint = fingerprint or self.loaded.given is not None
 
         return signed(
             self.options,

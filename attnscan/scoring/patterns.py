@@ -202,12 +202,13 @@ PatternLike = Pattern | TargetFunction | str
 ours."""
 
 
-def chosen(patterns: Iterable[PatternLike]) -> tuple[Pattern, ...]:
-    """The patterns that are meant.
+def chosen(patterns: Iterable[PatternLike] | PatternLike) -> tuple[Pattern, ...]:
+    """The patterns that are meant; one may stand alone.
 
     Raises: OptionError if there is none, none of such a name, or there are two of one name.
     """
-    result = tuple(map(_pattern, patterns))
+    several = [patterns] if isinstance(patterns, str | Pattern) or not isinstance(patterns, Iterable) else patterns
+    result = tuple(map(_pattern, several))
     names = [pattern.id for pattern in result]
     if not names:
         raise OptionError("there is no pattern to score by", "leave `patterns` out for all seven")
@@ -230,8 +231,10 @@ def called(name: str) -> Pattern | None:
 def _pattern(one: PatternLike) -> Pattern:
     if isinstance(one, Pattern):
         return one
-    if not isinstance(one, str):
+    if callable(one):
         return Pattern.of(one)
+    if not isinstance(one, str):
+        raise OptionError(f"{one!r:.60} is no pattern", "give names, such as 'next-word', or functions of your own")
     if (pattern := called(one)) is None:
         known = [pattern.id for pattern in PATTERNS]
         raise OptionError(f"there is no pattern '{one}'", nearest(one, known, f"there are {', '.join(known)}"))

@@ -9,7 +9,7 @@ from attnscan.errors import OptionError, nearest
 from attnscan.results.ablation import Ablation
 from attnscan.results.classification import Classification
 from attnscan.results.comparison import Comparison
-from attnscan.results.heads import Head, heads_named
+from attnscan.results.heads import Heads, heads_named
 from attnscan.results.profile import Profile
 from attnscan.results.similarity import Similarity
 from attnscan.views.pictures.ablation import ablation_sheet
@@ -46,7 +46,7 @@ def picture(
     kind: Kind | None = None,
     look: Look = Look(),
     *,
-    heads: str | Sequence[Head] = (),
+    heads: Heads = (),
     lines: bool = False,
     without_delimiters: bool = False,
     patterns: Sequence[str] | None = None,

@@ -1,0 +1,261 @@
+"""What callers may give: models in memory to every function, heads in every spelling, and one line for all else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from tiny_checkpoints import SMALL, refusal, save
+from tiny_checkpoints import tokenizer as tiny_tokenizer
+from transformers import BertConfig, BertForMaskedLM
+
+import attnscan
+from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
+
+A, B = "the cat sat on the mat .", "the cat sat ."
+PAIRS = [(A, B), (B, A), (A, A)]
+Given = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    settings = SMALL | {"num_hidden_layers": 2, "hidden_size": 32, "initializer_range": 0.5}
+    return save(tmp_path_factory.mktemp("given") / "bert", BertForMaskedLM(BertConfig(**settings)))
+
+
+@pytest.fixture(scope="module")
+def by_name(checkpoint: Path) -> Given:
+    return {"model": checkpoint}
+
+
+@pytest.fixture(scope="module")
+def in_memory(checkpoint: Path) -> Given:
+    return {"model": BertForMaskedLM.from_pretrained(checkpoint), "tokenizer": tiny_tokenizer()}
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "classify": lambda **given: attnscan.classify(A, B, **given),
+    "explain": lambda **given: attnscan.explain(A, B, heads="0-1", **given),
+    "dependencies": lambda **given: attnscan.dependencies(A, B, **given),
+    "rank_heads": lambda **given: attnscan.rank_heads(PAIRS, **given),
+    "profile": lambda **given: attnscan.profile(PAIRS, **given),
+    "rank_files": lambda **given: attnscan.rank_files(**given),
+    "explain_over": lambda **given: attnscan.explain_over(PAIRS, heads=[(0, 1)], **given),
+    "ablate": lambda **given: attnscan.ablate(PAIRS, heads=[(0, 1)], draws=2, **given),
+    "similar": lambda **given: attnscan.similar(PAIRS, **given),
+    "compare": lambda model, tokenizer=None, **given: attnscan.compare(
+        model, model, PAIRS, tokenizer_a=tokenizer, tokenizer_b=tokenizer, **given
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_every_function_takes_a_model_that_is_in_memory(name: str, by_name: Given, in_memory: Given) -> None:
+    ours, theirs = (CALLS[name](**given).to_frame() for given in (in_memory, by_name))
+    models = [column for column in ours.columns if column.startswith("model")]
+    assert all(column.endswith("(in memory)") for column in ours[models].to_numpy().ravel())
+    pd.testing.assert_frame_equal(ours.drop(columns=models), theirs.drop(columns=models), check_exact=True)
+
+
+def test_pages_and_pictures_are_of_it_too(in_memory: Given) -> None:
+    result = attnscan.classify(A, B, **in_memory)
+    assert "(in memory)" in attnscan.page(result).html and b"<svg" in attnscan.picture(result)
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if name != "compare"])
+def test_every_function_refuses_the_same(name: str, by_name: Given, in_memory: Given) -> None:
+    call, model, tokenizer = CALLS[name], in_memory["model"], in_memory["tokenizer"]
+    for option, value in (("device", "cpu"), ("dtype", "float32")):
+        line = refusal(lambda option=option, value=value: call(**in_memory, **{option: value}), OptionError)
+        assert f"keeps its own {option}" in line
+    assert "without its tokenizer" in refusal(lambda: call(model=model))
+    assert "is of the class str" in refusal(lambda: call(model=model, tokenizer="bert-base-uncased"))
+    assert "no model that is in memory" in refusal(lambda: call(**by_name, tokenizer=tokenizer), OptionError)
+    for wrong in (5, b"bert", ["bert"], object(), torch.nn.Linear(1, 1)):
+        assert "no model of transformers" in refusal(lambda wrong=wrong: call(model=wrong, tokenizer=tokenizer))
+    line = refusal(lambda: call(**by_name, predictiv="off"), OptionError)
+    assert line == f"{name} takes no predictiv; did you mean 'predictive'?"
+
+
+def test_what_is_no_checkpoint(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for model in (tmp_path, tmp_path / "file", tmp_path / "none", "a\0b", "", "no such model"):
+        refusal(lambda model=model: attnscan.classify(A, model=model))
+
+
+def test_a_cluster_takes_no_model_that_is_in_memory(in_memory: Given) -> None:
+    cluster = attnscan.ClusterOptions()
+    line = refusal(lambda: attnscan.rank_files("pairs.csv", cluster=cluster, **in_memory), OptionError)
+    assert "a cluster cannot run a model that is in memory" in line
+
+
+@pytest.mark.parametrize(
+    ("sentences", "message"),
+    [
+        ((None,), "sentence A is None, and not text"),
+        ((b"the cat",), "sentence A is of the class bytes, and not text; decode it"),
+        (([A, B],), "sentence A is of the class list, and not text"),
+        ((A, 5), "sentence B is of the class int, and not text"),
+        ((A, float("nan")), "sentence B is of the class float, and not text"),
+        ((" ",), "sentence A is empty"),
+    ],
+)
+def test_what_is_no_sentence(sentences: Any, message: str, by_name: Given) -> None:
+    for call in (attnscan.classify, attnscan.explain, attnscan.dependencies):
+        assert message in refusal(lambda call=call: call(*sentences, **by_name), InputError)
+    if len(sentences) == 2:
+        line = refusal(lambda: attnscan.rank_heads([A, sentences], **by_name), InputError)
+        assert line.startswith(f"pair 2: {message}")
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (A, "pairs is of the class str"),
+        (None, "pairs is of the class NoneType"),
+        ({"a": A}, "pairs is of the class dict"),
+        (pd.DataFrame({"a": [A], "b": [B]}), "itertuples(index=False, name=None)"),
+        ([None], "pair 1 is a NoneType; give a text, or two in a tuple"),
+        ([A, {"text": A}], "pair 2 is a dict"),
+        ([(A, B, A)], "pair 1 is a tuple of 3"),
+        ([()], "pair 1 is a tuple of 0"),
+    ],
+)
+def test_what_are_no_pairs(pairs: Any, message: str, by_name: Given) -> None:
+    for call in (attnscan.rank_heads, attnscan.profile, attnscan.explain_over, attnscan.similar):
+        assert message in refusal(lambda call=call: call(pairs, **by_name), InputError)
+    assert message in refusal(lambda: attnscan.ablate(pairs, heads="0-0", **by_name), InputError)
+
+
+HEADS: list[Any] = [
+    "0-1,1-0",
+    [(0, 1), (1, 0)],
+    ((0, 1), (1, 0)),
+    np.array([[0, 1], [1, 0]]),
+    ["0-1", (np.int64(1), np.uint8(0))],
+    iter([[0, 1], [1, 0]]),
+    torch.tensor([[0, 1], [1, 0]]),
+]
+
+
+@pytest.mark.parametrize("heads", HEADS, ids=lambda heads: type(heads).__name__)
+def test_heads_are_named_in_many_ways(heads: Any, by_name: Given) -> None:
+    assert attnscan.explain(A, B, heads=heads, **by_name).heads == ((0, 1), (1, 0))
+
+
+def test_a_head_may_stand_alone(by_name: Given) -> None:
+    found = attnscan.explain(A, B, heads=(1, 0), **by_name)
+    assert found.heads == ((1, 0),) and found[1, 0].head == found["1-0"].head == found[np.int64(1), 0].head
+    effects = attnscan.ablate(PAIRS, heads=(np.int64(1), 0), draws=2, **by_name).effects
+    assert {effect.set.heads for effect in effects} == {((1, 0),)}
+    result = attnscan.classify(A, B, **by_name)
+    assert attnscan.picture(result, "head", heads=(1, 0)) == attnscan.picture(result, "head", heads="1-0")
+    assert attnscan.page(result, heads=np.array([1, 0])).html == attnscan.page(result, heads="1-0").html
+    profile = attnscan.profile(PAIRS, **by_name)
+    assert profile.to_frame((1, 0)).equals(profile.to_frame("1-0"))
+
+
+@pytest.mark.parametrize(
+    "heads",
+    [5, None, [5], [(0,)], [(0, 1, 2)], [(0, 1.5)], [(True, False)], [("0", "1")], b"0-1", [], [(-1, 0)], "9-9"],
+)
+def test_what_names_no_head(heads: Any, by_name: Given) -> None:
+    refusal(lambda: attnscan.explain(A, B, heads=heads, **by_name), SelectionError)
+    found = attnscan.explain(A, B, **by_name)
+    refusal(lambda: found[heads], SelectionError)
+    if heads is not None:
+        refusal(lambda: attnscan.ablate(PAIRS, heads=heads, **by_name), SelectionError)
+
+
+def test_patterns_that_there_are_not(by_name: Given) -> None:
+    result = attnscan.classify(A, B, **by_name)
+    ranking = attnscan.rank_heads(PAIRS, **by_name)
+    comparison = attnscan.compare(by_name["model"], by_name["model"], PAIRS)
+    asks: list[Callable[[], object]] = [
+        lambda: result.to_frame(["delimeter"]),
+        lambda: result.ranking("delimeter"),
+        lambda: ranking.to_frame(["delimeter"]),
+        lambda: ranking.close_to_best("delimeter"),
+        lambda: comparison.correlation("delimeter"),
+        lambda: attnscan.picture(comparison, patterns="delimeter"),  # type: ignore[arg-type]
+        lambda: attnscan.classify(A, patterns="delimeter", **by_name),
+        lambda: attnscan.explain(A, pattern="delimeter", **by_name),
+    ]
+    for ask in asks:
+        assert "did you mean 'delimiter'?" in refusal(ask, OptionError)
+    assert attnscan.classify(A, patterns="delimiter", **by_name).scores.patterns == ("delimiter",)
+
+
+WRONG: list[Any] = [None, 5, -1, 1.5, float("nan"), "x", b"x", [], [5], {}, object()]
+TAKEN = {
+    "unit": "classify",
+    "norm": "classify",
+    "related": "classify",
+    "on_long": "rank_heads",
+    "threshold": "classify",
+    "batch_tokens": "rank_heads",
+    "predictive": "classify",
+    "predictive_words": "classify",
+    "predictive_pairs": "rank_heads",
+    "seed": "classify",
+    "profile": "rank_heads",
+    "labelled": "rank_heads",
+    "split": "rank_heads",
+    "patterns": "classify",
+    "keep_attention": "classify",
+    "heads": "ablate",
+    "singly": "ablate",
+    "top": "ablate",
+    "by": "ablate",
+    "draws": "ablate",
+    "measures": "ablate",
+    "labels": "ablate",
+    "queries": "similar",
+    "within": "similar",
+    "match": "compare",
+    "columns": "rank_files",
+    "on_bad": "rank_files",
+    "per_pair": "rank_files",
+    "cluster": "rank_files",
+}
+
+
+@pytest.mark.parametrize("option", TAKEN)
+def test_a_value_of_any_kind_is_taken_or_refused_in_a_line(
+    option: str, by_name: Given, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "pairs.csv"
+    path.write_text("sentence_a,sentence_b\n" + "".join(f"{a},{b}\n" for a, b in PAIRS))
+    calls = {
+        **CALLS,
+        "ablate": lambda **given: attnscan.ablate(PAIRS, **{"heads": "0-0", "draws": 2, **given}),
+        "rank_files": lambda **given: attnscan.rank_files(path, **given),
+    }
+    refused = 0
+    for value in WRONG:
+        try:
+            calls[TAKEN[option]](**by_name, **{option: value})
+        except AttnscanError as error:
+            assert error.remedy and len(str(error).splitlines()) == 1
+            refused += 1
+    assert refused or option in ("keep_attention", "singly")  # whose values are true or false
+
+
+def test_parameters_that_lack_or_are_too_many(by_name: Given) -> None:
+    assert refusal(attnscan.classify, OptionError).startswith("classify: missing a required argument: 'a'")
+    too_many: Any = (A, B, "bundled")
+    assert "too many positional arguments" in refusal(lambda: attnscan.classify(*too_many), OptionError)
+    result = attnscan.classify(A, **by_name)
+    assert "did you mean 'heads'?" in refusal(lambda: attnscan.page(result, head="0-0"), OptionError)  # type: ignore[call-arg]
+    assert "picture takes no foo" in refusal(lambda: attnscan.picture(result, foo=1), OptionError)  # type: ignore[call-arg]
+    wrong: Any = "result"
+    refusal(lambda: attnscan.page(wrong), OptionError)
+    refusal(lambda: attnscan.picture(wrong), OptionError)
+    refusal(lambda: attnscan.picture(result, format="gif"), OptionError)  # type: ignore[arg-type]

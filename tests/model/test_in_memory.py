@@ -1,0 +1,265 @@
+"""A model that a program holds in memory: scored as its checkpoint is, and left as it was found."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from checkpoints_of_kinds import CASES, saved
+from families import TAPPED, UNTAPPED
+from tiny_checkpoints import SMALL, refusal
+from tiny_checkpoints import tokenizer as tiny_tokenizer
+from tokenizers_of_kinds import wordpiece
+from torch import Tensor
+from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
+
+from attnscan.errors import CaptureError, DeviceError, ModelError
+from attnscan.inputs.pairs import Pair
+from attnscan.model.in_memory import adopted
+from attnscan.model.loading import LoadedModel
+from attnscan.model.sources import choose
+from attnscan.model.task_heads import TaskHead, task_head
+from attnscan.results.classification import Classification
+from attnscan.scan.one_input import classify
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+
+pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.loads_anew]
+PAIR = Pair("the cat sat on the mat .", "the cat ran to the store .")
+
+
+def state(model: Any, tokenizer: Any) -> dict[str, Any]:
+    """All that could be found changed."""
+    found: dict[str, Any] = {
+        "config": copy.deepcopy(model.config.to_dict()),
+        "attention": [each.config._attn_implementation for each in model.modules() if hasattr(each, "config")],
+        "random": (random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()),
+        "tokenizer": tokenizer.backend_tokenizer.to_str(),
+    }
+    for name, module in model.named_modules():
+        found[f"module {name}"] = id(module), module.training, sorted(vars(module))
+        for kind, hooks in vars(module).items():
+            if kind.endswith("_hooks"):
+                found[f"{kind} {name}"] = list(hooks.items())
+    for name, weights in (*model.named_parameters(), *model.named_buffers()):
+        found[name] = id(weights), weights._version, weights.dtype, weights.device, weights.requires_grad
+        found[f"gradient {name}"] = weights.grad if weights.grad is None else (id(weights.grad), weights.grad._version)
+    return found
+
+
+def scored(source: LoadedModel | str, **options: Any) -> Classification:
+    with Scanner(ScanOptions(**options), choose(source) if isinstance(source, str) else source) as scanner:
+        return classify(scanner, PAIR)
+
+
+def same(one: Classification, other: Classification) -> bool:
+    """Whether every number is the same, to the last bit."""
+    ours, theirs = (result.to_frame().drop(columns="model") for result in (one, other))
+    return ours.equals(theirs) and one.not_measured == other.not_measured
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_family_scores_as_its_checkpoint_does(tmp_path: Path, name: str) -> None:
+    directory = str(saved(CASES[name], tmp_path))
+    model, tokenizer = AutoModel.from_pretrained(directory), AutoTokenizer.from_pretrained(directory)
+    if name == "decoder that was sdpa":  # Falcon's classes choose their attention when they are made
+        assert "cannot be turned" in refusal(lambda: adopted(model, tokenizer), CaptureError)
+        model = AutoModel.from_pretrained(directory, attn_implementation="eager")
+    model.train()
+    before = state(model, tokenizer)
+    ours = scored(adopted(model, tokenizer))
+    assert state(model, tokenizer) == before
+    assert same(ours, scored(directory))
+    assert ours.signature.model == f"{directory} (in memory)" and ours.signature.fingerprint is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "family", "heads"),
+    [
+        ("BertModel", "bert", []),
+        ("BertForMaskedLM", "bert", ["masked-lm"]),
+        ("BertForPreTraining", "bert", ["masked-lm", "next-sentence"]),
+        ("BertForNextSentencePrediction", "bert", ["next-sentence"]),
+        ("BertForSequenceClassification", "bert", ["classifier"]),
+        ("BertForTokenClassification", "bert", []),
+        ("BertLMHeadModel", "bert", ["masked-lm"]),
+        ("DistilBertForMaskedLM", "distilbert", ["masked-lm"]),
+        ("DistilBertForSequenceClassification", "distilbert", ["classifier"]),
+        ("RobertaForMaskedLM", "roberta", ["masked-lm"]),
+        ("AlbertForPreTraining", "albert", ["masked-lm"]),
+        ("ElectraForMaskedLM", "electra", ["masked-lm"]),
+        ("ModernBertForMaskedLM", "modernbert", ["masked-lm"]),
+        ("DebertaV2ForMaskedLM", "deberta-v2", ["masked-lm"]),
+        ("GPT2LMHeadModel", "gpt2", []),
+        ("T5ForConditionalGeneration", "t5", []),
+        ("T5EncoderModel", "t5", []),
+    ],
+)
+def test_heads_are_those_of_the_checkpoint(tmp_path: Path, kind: str, family: str, heads: list[str]) -> None:
+    torch.manual_seed(0)
+    tokenizer = wordpiece()
+    config = AutoConfig.for_model(family, **{**TAPPED, **UNTAPPED}[family] | {"vocab_size": len(tokenizer)})
+    config.pad_token_id = 0
+    model = getattr(transformers, kind)(config).train()
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    before = state(model, tokenizer)
+    loaded = adopted(model, tokenizer)
+    result, ours = scored(loaded), task_heads(loaded)
+    assert state(model, tokenizer) == before
+    assert same(result, scored(str(tmp_path)))
+    with Scanner(ScanOptions(), choose(str(tmp_path))) as scanner:
+        theirs = task_heads(scanner.loaded)
+    assert list(ours) == list(theirs) == heads
+    ids = torch.tensor([[2, 5, 6, 3]])
+    for name in heads:
+        with torch.inference_mode():
+            assert torch.equal(ours[name](input_ids=ids).logits, theirs[name](input_ids=ids).logits)
+
+
+def task_heads(loaded: LoadedModel) -> dict[str, Any]:
+    """The models with each trained head."""
+    kinds: tuple[TaskHead, ...] = ("next-sentence", "classifier")
+    heads = {"masked-lm": loaded.masked_lm} | {kind: task_head(loaded, kind) for kind in kinds}
+    return {name: head for name, head in heads.items() if head is not None}
+
+
+@pytest.fixture
+def bert() -> Iterator[tuple[Any, Any]]:
+    torch.manual_seed(0)
+    yield BertForMaskedLM(BertConfig(**SMALL)), tiny_tokenizer()
+
+
+def test_a_model_in_the_midst_of_its_training_is_left_as_it_was(bert: tuple[Any, Any]) -> None:
+    model, tokenizer = bert
+    plain = scored(adopted(model, tokenizer))
+    heard: list[str] = []
+
+    def change(module: Any, _arguments: Any, output: Any) -> Any:
+        heard.append(type(module).__name__)
+        return tuple(each * 2 for each in output) if isinstance(output, tuple) else output
+
+    model.train()
+    model.bert.encoder.layer[0].eval()  # as one that is frozen
+    model.bert.embeddings.requires_grad_(False)
+    output = model(torch.tensor([[2, 5, 6, 3]]), output_attentions=True)  # transformers installs hooks of its own
+    output.logits.sum().backward()
+    model.noted = output.logits  # with its graph, which nothing can copy
+    for module in model.modules():
+        module.register_forward_hook(change)
+        module.register_forward_pre_hook(lambda module, _: heard.append(type(module).__name__))
+    model.set_attn_implementation("eager")
+    tokenizer.padding_side = "left"
+    tokenizer("the cat", truncation=True, max_length=3, padding="max_length")
+    before = state(model, tokenizer)
+    assert same(scored(adopted(model, tokenizer)), plain)
+    assert state(model, tokenizer) == before and heard == []
+    assert model.noted is output.logits and model.config._attn_implementation == "eager"
+    model(torch.tensor([[2, 5, 6, 3]]))
+    assert heard  # a control: they are still there
+
+
+@pytest.mark.parametrize("raised", [RuntimeError, KeyboardInterrupt])
+def test_an_error_leaves_it_as_it_was_too(
+    bert: tuple[Any, Any], raised: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, tokenizer = bert
+    model.train()
+    before = state(model, tokenizer)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise raised("stop")
+
+    loaded = adopted(model, tokenizer)
+    monkeypatch.setattr(type(loaded.model.encoder.layer[0].attention), "forward", fail)
+    with pytest.raises(CaptureError if raised is RuntimeError else KeyboardInterrupt):
+        scored(loaded)
+    assert state(model, tokenizer) == before
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_it_runs_in_its_own_number_format(bert: tuple[Any, Any], name: str) -> None:
+    model, tokenizer = bert
+    exact = scored(adopted(model, tokenizer), predictive="off")
+    model = model.to(getattr(torch, name))
+    before = state(model, tokenizer)
+    rounded = scored(adopted(model, tokenizer), predictive="off")
+    assert rounded.signature.dtype == name and state(model, tokenizer) == before
+    assert rounded.signature.fingerprint != exact.signature.fingerprint
+    scores: list[np.ndarray[Any, Any]] = [result.scores.every_key.score for result in (rounded, exact)]
+    assert np.nanmax(np.abs(scores[0] - scores[1])) < 0.02
+
+
+def test_buffers_are_its_own_and_weights_are_shared(bert: tuple[Any, Any]) -> None:
+    model, tokenizer = bert
+    loaded = adopted(model, tokenizer)
+    own = dict(model.bert.named_parameters())
+    assert all(own[name] is weights for name, weights in loaded.model.named_parameters())
+    theirs = {id(each) for each in model.buffers()}
+    assert theirs and not any(id(each) in theirs for each in loaded.model.buffers())
+    assert loaded.tokenizer is not tokenizer and loaded.masked_lm.bert is loaded.model
+
+
+class Holder(BertModel):
+    """A model that holds what nothing can copy."""
+
+    def __init__(self, config: BertConfig) -> None:
+        super().__init__(config)
+        self.stream = (number for number in range(3))
+
+
+def tiny(**changes: Any) -> Any:
+    return BertModel(BertConfig(**SMALL | changes))
+
+
+def on_two_devices() -> Any:
+    model = tiny()
+    model.embeddings.to("meta")
+    return model
+
+
+def badly_limited() -> Any:
+    tokenizer = tiny_tokenizer()
+    tokenizer.model_max_length = "512"
+    return tokenizer
+
+
+@pytest.mark.parametrize(
+    ("model", "tokenizer", "kind", "message"),
+    [
+        (tiny, lambda: None, ModelError, "given without its tokenizer"),
+        (tiny, lambda: "bert-base-uncased", ModelError, "tokenizer is of the class str"),
+        (tiny, lambda: tiny_tokenizer().backend_tokenizer, ModelError, "tokenizer is of the class Tokenizer"),
+        (tiny, badly_limited, ModelError, "model_max_length '512'"),
+        (lambda: torch.nn.Linear(2, 2), tiny_tokenizer, ModelError, "model is of the class Linear"),
+        (lambda: torch.nn.DataParallel(tiny()), tiny_tokenizer, ModelError, "may be model.module"),
+        (lambda: BertModel, tiny_tokenizer, ModelError, "model is of the class type"),
+        (lambda: Holder(BertConfig(**SMALL)), tiny_tokenizer, ModelError, "the Holder holds something that cannot"),
+        (on_two_devices, tiny_tokenizer, DeviceError, "not on one device, but on cpu, meta"),
+        (lambda: tiny().to("meta"), tiny_tokenizer, DeviceError, "not on one device, but on meta"),
+    ],
+)
+def test_what_is_no_model_with_its_tokenizer(
+    model: Callable[[], Any], tokenizer: Callable[[], Any], kind: Any, message: str
+) -> None:
+    assert message in refusal(lambda: adopted(model(), tokenizer()), kind)
+
+
+def test_a_tokenizer_of_another_model_is_refused() -> None:
+    loaded = adopted(tiny(vocab_size=8), tiny_tokenizer())
+    assert "the two do not belong together" in refusal(lambda: scored(loaded))
+
+
+def test_a_head_that_shares_its_weights_shares_them_still(bert: tuple[Any, Any]) -> None:
+    model, tokenizer = bert
+    loaded = adopted(model, tokenizer)
+    decoder: Tensor = loaded.masked_lm.cls.predictions.decoder.weight
+    assert decoder.data_ptr() == model.get_input_embeddings().weight.data_ptr()
+    assert loaded.fingerprint == adopted(model, tokenizer).fingerprint
