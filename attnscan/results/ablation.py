@@ -10,6 +10,7 @@ import numpy as np
 
 from attnscan.results.heads import Head, head_name
 from attnscan.results.intervals import half_width
+from attnscan.results.shown import lines, some
 from attnscan.results.signature import Signature
 from attnscan.results.terms import By
 
@@ -119,6 +120,13 @@ class Ablation:
     """The other pairs, on which the sets were measured."""
     signature: Signature
     """Where the result comes from: model, versions, device, input."""
+
+    def __repr__(self) -> str:
+        told = [f"effect beside other heads, by {each.name}: {some(self._told(each))}" for each in self.quantities]
+        return lines(self, self.signature, self.grid, f"switched off by {self.by}, sets chosen {self.chosen_by}", *told)
+
+    def _told(self, quantity: Quantity) -> list[str]:
+        return [f"{each.set.name} {each.effect:+.3f} ± {each.interval:.3f}" for each in self.of(quantity)]
 
     @property
     def quantities(self) -> list[Quantity]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
 from attnscan.inputs.weights import SavedWeights
+from attnscan.results.shown import shaped
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Attention:
     """How long each key's value is behind each head's slice of the output projection, ‖f(x_j)‖: what there is to take.
 
     Shape: [layer, head, key]; None if the model does not show it."""
+
+    __repr__ = shaped
 
     @property
     def grid(self) -> tuple[int, int]:

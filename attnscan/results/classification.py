@@ -14,6 +14,7 @@ from attnscan.errors import OptionError
 from attnscan.results.labels import Labels, Stability
 from attnscan.results.profile import Fit, Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores
+from attnscan.results.shown import counted, lines, shaped
 from attnscan.results.signature import Signature
 from attnscan.results.terms import THRESHOLD
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 @dataclass(frozen=True)
 class Carried:
     """What every head carries on one input, in place of where it looks."""
+
+    __repr__ = shaped
 
     scores: Scores
     """With what is carried in place of weights."""
@@ -149,6 +152,11 @@ class Classification:
         if self.attention is None:
             raise OptionError("this result has not kept its attention", "keep it: classify(..., keep_attention=True)")
         return self.attention
+
+    def __repr__(self) -> str:
+        by = "by attention weight" if self.carried is None else "by what heads carry"
+        labels = f"labels {by}: {counted(self.mapped.label)}"
+        return lines(self, self.signature, self.scores.grid, " ".join(self.units), labels)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows; without `html`, that is the plain text."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from attnscan.results.heads import Head
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.scores import FloatArray, IntArray, Scores
+from attnscan.results.shown import lines
 from attnscan.results.signature import Signature
 from attnscan.results.terms import THRESHOLD, Match
 
@@ -47,6 +48,13 @@ class Comparison:
     """How far above chance a label's pattern must be."""
     alike: str = ""
     """Which words count as the same one in both models, for `identical` and `cross-sentence`: a sentence."""
+
+    def __repr__(self) -> str:
+        changed = sum(map(len, self.changed.values()))
+        beyond = f"{int(self.survives.sum())} of {self.survives.size} differences of scores are beyond chance"
+        other = f"beside {self.signatures[1].model}, heads matched by {self.match}"
+        labels = f"{changed} heads change their label"
+        return lines(self, self.signatures[0], self.one.grid, other, f"{beyond}, {labels}")
 
     @property
     def patterns(self) -> tuple[str, ...]:

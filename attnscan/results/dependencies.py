@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.results.shown import lines, shaped
 from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
 
 if TYPE_CHECKING:
     import pandas as pd
 
+_SHOWN = 4  # pairs of words
 _LEAST_HELP = 0.5  # in nats: a word whose best helper gives less is not eligible
 
 
@@ -24,6 +26,8 @@ class Help:
     Shape: `matrix` is [query, key] over units: how much hiding the key costs the prediction of the query.
     In nats for `cpmi`, in corrected distance for `distance`; NaN where it was not measured.
     """
+
+    __repr__ = shaped
 
     matrix: NDArray[np.float64]
     measure: HelpMeasure
@@ -63,6 +67,17 @@ class Dependencies:
     """How much each word helps to predict each other one: `.matrix` [word, helper], and how that was measured."""
     signature: Signature
     """Where the result comes from: model, versions, device, input."""
+
+    def __repr__(self) -> str:
+        known = np.nan_to_num(self.help.matrix, nan=-np.inf)
+        order = np.dstack(np.unravel_index(np.argsort(-known, axis=None), known.shape))[0][:_SHOWN]
+        best = [
+            f"{self.units[key]} helps {self.units[query]} ({known[query, key]:.2f})"
+            for query, key in order
+            if known[query, key] > 0
+        ]
+        told = ", ".join(best) or "no word helps"
+        return lines(self, self.signature, None, " ".join(self.units), self.help.description, told)
 
     def to_frame(self) -> pd.DataFrame:
         """One row a measured pair of words: both by index and text, the help, and the pattern's target."""

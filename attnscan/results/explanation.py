@@ -13,11 +13,15 @@ from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.heads import Head, heads_named
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import MIXED, FloatArray, Scores
+from attnscan.results.shown import lines, scored
 from attnscan.results.signature import Signature
 from attnscan.results.terms import THRESHOLD
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_SHOWN = 4  # heads
 
 
 @dataclass(frozen=True)
@@ -42,6 +46,12 @@ class Explanations:
     """The one that is explained; None for each head's own."""
     attention: Attention | None = field(default=None, repr=False)
     """Of the one input, if it was one."""
+
+    def __repr__(self) -> str:
+        every = [self[head] for head in self.heads[:_SHOWN]]
+        about = [f"{each.pattern} {scored(each.head, each.score)}" for each in every]
+        more = [f"and {len(self.heads) - _SHOWN} more"] if len(self.heads) > _SHOWN else []
+        return lines(self, self.signature, self.scores.grid, f"explained: {', '.join([*about, *more])}")
 
     def __getitem__(self, head: Head | str) -> HeadExplanation:
         """One head's. Raises: SelectionError if the model has no such head."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.scores import MIXED, FloatArray, Race, Scores
+from attnscan.results.shown import shaped
 from attnscan.results.terms import THRESHOLD
 
 RESAMPLINGS = 1_000
@@ -26,6 +27,8 @@ class Stability:
     Shape: each [layer, head], in [0, 1]; NaN where the label rests on fewer than `FEWEST` of them.
     """
 
+    __repr__ = shaped
+
     label: FloatArray
     """By the weights as they are, or by what heads carry."""
     content_label: FloatArray
@@ -39,6 +42,8 @@ class Agreement:
     Of the pairs that have an eligible word for it; of all, for `mixed`. Shape: each [layer, head], in [0, 1].
     """
 
+    __repr__ = shaped
+
     label: FloatArray
     """By the weights as they are, or by what heads carry."""
     content_label: FloatArray
@@ -48,6 +53,8 @@ class Agreement:
 @dataclass(frozen=True)
 class Labels:
     """What every head of a model is called, by one reading of its attention."""
+
+    __repr__ = shaped
 
     scores: Scores
     """What the labels are of."""

@@ -11,6 +11,7 @@ import numpy as np
 from attnscan.results.heads import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray
+from attnscan.results.shown import shaped
 
 NEURON_MEASURES = {
     "effective_neurons": "effective neurons",
@@ -29,6 +30,8 @@ class InBases:
     Queries and keys of a head can be multiplied by one rotation without any change to its weights. So what
     rotated bases show as well is no finding about the neurons that the checkpoint happens to have.
     """
+
+    __repr__ = shaped
 
     own: float
     rotated: float
@@ -62,6 +65,8 @@ class NeuronTable:
 
     NaN where no query was eligible, or the model shows no queries and keys.
     """
+
+    __repr__ = shaped
 
     effective: FloatArray
     """How many neurons tell a query's targets from the other keys: the participation ratio of their contrasts."""

@@ -12,6 +12,7 @@ import numpy as np
 from attnscan.results.heads import Head, Heads, heads_named
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray
+from attnscan.results.shown import lines, shaped
 from attnscan.results.signature import Signature
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ _FAMILY_OF = {
     "own-sentence": "own sentence",
     "other-sentence": "other sentence",
 }
+_LEAST_SHOWN = 0.005
 _COUNTED = ("", "", "two", "three", "four", "five", "six", "seven", "eight")
 
 
@@ -100,6 +102,8 @@ def _run_in_words(side: int, near: int, far: int) -> str:
 class Fit:
     """Heads' attention, fitted by parts."""
 
+    __repr__ = shaped
+
     share: FloatArray
     """How much of a word's attention the part takes, on average over words. Shape: [layer, head, part]; NaN where no
     word has such a part."""
@@ -124,6 +128,12 @@ class Profile:
     """Shares, their errors, and how much is explained."""
     signature: Signature
     """Where the result comes from: model, versions, device, input."""
+
+    def __repr__(self) -> str:
+        means = zip(FAMILIES, self.by_family().mean((0, 1)).tolist(), strict=True)
+        spent = ", ".join(f"{mean:.2f} {family}" for family, mean in means if mean >= _LEAST_SHOWN)
+        explained = f"{len(self.parts)} parts explain {float(np.nanmean(self.fit.explained)):.2f} of the weights"
+        return lines(self, self.signature, self.grid, f"on average a word's attention is {spent}", explained)
 
     @property
     def grid(self) -> tuple[int, int]:

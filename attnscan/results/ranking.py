@@ -16,6 +16,7 @@ from attnscan.results.intervals import half_width
 from attnscan.results.labels import Labels
 from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
+from attnscan.results.shown import counted, lines, scored, shaped
 from attnscan.results.signature import Signature
 
 if TYPE_CHECKING:
@@ -41,6 +42,14 @@ class Ranking:
     """Beside labels by weight: what every head is called by what it carries; None where that cannot be had."""
     html: Callable[[Ranking], str] | None = field(default=None, repr=False, compare=False)
     """Writes what a notebook shows of it."""
+
+    def __repr__(self) -> str:
+        scores, width, best = self.scores.every_key.score, self.scores.grid[1], []
+        for p, pattern in enumerate(self.scores.patterns):
+            head = divmod(int(self.order(pattern)[0]), width)
+            best += [f"{pattern} {scored(head, float(scores[(*head, p)]))}"] if np.isfinite(scores[(*head, p)]) else []
+        labels = [] if self.labels is None else [f"labels: {counted(self.mapped.label)}"]
+        return lines(self, self.signature, self.scores.grid, *labels, f"best heads: {', '.join(best) or 'none'}")
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows; without `html`, that is the plain text."""
@@ -151,6 +160,8 @@ class Ranking:
 @dataclass(frozen=True)
 class Leads:
     """By how much some heads are above others. Shape: each [comparison]."""
+
+    __repr__ = shaped
 
     difference: FloatArray
     """Of scores; NaN where one has none."""

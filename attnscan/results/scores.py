@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, nearest
 from attnscan.results.intervals import half_width
+from attnscan.results.shown import shaped
 from attnscan.results.terms import Scored
 
 MIXED = "mixed"
@@ -22,6 +23,8 @@ IntArray = NDArray[np.int64]
 @dataclass(frozen=True)
 class ScoreTable:
     """Every head's score on every pattern. Shape: each [..., layer, head, pattern]; NaN if no query was eligible."""
+
+    __repr__ = shaped
 
     score: FloatArray
     """Mean weight on target over all eligible queries, in [0, 1]."""
@@ -79,6 +82,8 @@ class PatternNames(tuple[str, ...]):
 @dataclass(frozen=True)
 class Scores:
     """The scores of every head of a model."""
+
+    __repr__ = shaped
 
     scored: tuple[Scored, ...]
     """The patterns, in the order of every table."""

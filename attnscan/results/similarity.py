@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 from attnscan.errors import needs
 from attnscan.results.heads import Head, head_name
 from attnscan.results.scores import FloatArray, Scores
+from attnscan.results.shown import lines
 from attnscan.results.signature import Signature
 from attnscan.results.terms import THRESHOLD, WITHIN
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_SHOWN = 4  # pairs of heads
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,13 @@ class Similarity:
     """How far apart a group's heads may be on average, in nats."""
     threshold: float = THRESHOLD
     """How far above chance a label's pattern must be."""
+
+    def __repr__(self) -> str:
+        near = [
+            f"{head_name(self.heads[one])} and {head_name(self.heads[other])} ({self.divergence[one, other]:.3f})"
+            for one, other in self.closest(_SHOWN)
+        ]
+        return lines(self, self.signature, self.scores.grid, f"most alike, by divergence in nats: {', '.join(near)}")
 
     @property
     def heads(self) -> list[Head]:

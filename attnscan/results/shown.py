@@ -1,0 +1,77 @@
+"""What `repr` and `print` say of results: a few lines, never whole arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.results.heads import Head, head_name
+from attnscan.results.signature import Signature
+from attnscan.safe_text import plain
+
+_WIDTH = 240  # of a line
+_MOST = 6  # things in a list
+
+
+def lines(what: Any, signature: Signature, grid: tuple[int, int] | None, *more: str) -> str:
+    """A result's class, of which model and how many pairs it is, and some lines more."""
+    heads = [] if grid is None else [f"{grid[0]} × {grid[1]} = {grid[0] * grid[1]} heads"]
+    norm = ["by what heads carry"] if signature.norm else []
+    about = [signature.model, *heads, *norm, *([signature.counts] if signature.pairs_read > 1 else [])]
+    return "\n".join([f"{type(what).__name__} of {short(', '.join(about))}", *(f"  {short(line)}" for line in more)])
+
+
+def short(text: str) -> str:
+    """A text that a terminal may show, on one line, cut where it is long."""
+    text = plain(text)
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+
+
+def some(parts: Sequence[str]) -> str:
+    """The first of some things, and how many more there are.
+
+    >>> some(list("abcdefgh"))
+    'a, b, c, d, e, f and 2 more'
+    """
+    more = f" and {len(parts) - _MOST} more" if len(parts) > _MOST else ""
+    return ", ".join(parts[:_MOST]) + more
+
+
+def counted(labels: NDArray[np.str_]) -> str:
+    """How many heads have each label, most first.
+
+    >>> counted(np.array([["mixed", "delimiter"], ["mixed", "mixed"]]))
+    '3 mixed, 1 delimiter'
+    """
+    return ", ".join(f"{count} {label}" for label, count in Counter(labels.ravel().tolist()).most_common())
+
+
+def scored(head: Head, score: float) -> str:
+    """A head with its score.
+
+    >>> scored((0, 2), 0.998)
+    '0-2 (1.00)'
+    """
+    return f"{head_name(head)} ({score:.2f})"
+
+
+def shaped(what: Any) -> str:
+    """A result's class and fields, arrays by their shapes alone.
+
+    >>> from attnscan.results.terms import Scored
+    >>> shaped(Scored("delimiter"))
+    "Scored(id='delimiter', part_of=None, of_others=False)"
+    """
+    shown = (f"{field.name}={_brief(getattr(what, field.name))}" for field in fields(what) if field.repr)
+    return f"{type(what).__name__}({', '.join(shown)})"
+
+
+def _brief(value: Any) -> str:
+    if isinstance(value, np.ndarray):
+        return f"<{list(value.shape)} {value.dtype}>"
+    return repr(value) if not isinstance(value, str | tuple) else short(repr(value))
