@@ -117,7 +117,12 @@ def _patterns(result: Classification) -> Markup:
     rows = []
     for row in pattern_rows(result, result.scores.patterns, _STRONGEST):
         name = Markup("{} {}").format(_swatch(row.pattern), plain(row.pattern))
-        strongest = row.why_none or ", ".join(f"{head_name(head)} {score:.2f}" for head, score in row.strongest)
+        strongest = " ".join(
+            [
+                *([row.why_none] if row.why_none else []),
+                ", ".join(f"{head_name(h)} {score:.2f}" for h, score in row.strongest),
+            ]
+        )
         rows.append(_row("td", ((name, _LEFT), *((count, _NUMBER) for count in row.counts), (strongest, _LEFT))))
     return Markup('<table style="{}">{}{}</table>').format(_TABLE, header, Markup("").join(rows))
 

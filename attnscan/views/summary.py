@@ -29,7 +29,7 @@ class PatternRow:
     strongest: tuple[tuple[Head, float], ...]
     """Heads with their scores, best first."""
     why_none: str
-    """Why there are no strongest heads; empty if there are."""
+    """Why there are no strongest heads, or that those do not follow the pattern; empty if there are some that do."""
 
 
 def token_lines(result: Classification) -> dict[str, list[tuple[str, bool]]]:
@@ -74,7 +74,16 @@ def pattern_rows(
         else:
             order = result.ranking(pattern, without_delimiters=without_delimiters)[:top]
             best = [divmod(int(flat), score.shape[1]) for flat in order]
-            yield PatternRow(pattern, counts, tuple((head, float(score[head])) for head in best), "")
+            why_none = "" if _some_head_does(result, pattern) else "no head does this; the nearest:"
+            yield PatternRow(pattern, counts, tuple((head, float(score[head])) for head in best), why_none)
+
+
+def _some_head_does(result: Classification, pattern: str) -> bool:
+    """Whether a head is far enough above chance for a label, by what is looked at, carried, or done on words."""
+    place = result.scores.patterns.index(pattern)
+    tables = [result.scores.every_key, result.scores.words_only]
+    tables += [] if result.carried is None else [result.carried.scores.every_key, result.by_weight.every_key]
+    return any((table.above_chance[..., place] >= result.threshold).any() for table in tables)  # false for NaN
 
 
 @dataclass(frozen=True)
@@ -222,6 +231,16 @@ def worth(table: ScoreTable, place: tuple[int, int, int]) -> dict[str, str]:
     low, high = (bound[place] for bound in table.interval)
     texts["interval"] = "" if np.isnan(low) else f"{low:.3f}–{high:.3f}"
     return texts | {name: f"{getattr(table, name)[place]:,}" for name in ("n", "pairs")}
+
+
+def none_does(table: ScoreTable, pattern: int, threshold: float) -> str:
+    """That no head follows a pattern, if so, and how far above chance the best one is; empty if some head does."""
+    above = table.above_chance[..., pattern]
+    if np.isnan(above).all() or np.nanmax(above) >= threshold:
+        return ""
+    best = head_name(divmod(int(np.nanargmax(above)), above.shape[1]))
+    farthest = f"{best} is the farthest above chance, by {np.nanmax(above):.2f}"
+    return f"No head does this: {farthest}, and a label takes {threshold:g}."
 
 
 def ranked_by(result: Ranking) -> str:

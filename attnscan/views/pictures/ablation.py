@@ -69,7 +69,13 @@ def _axis(sheet: Sheet, box: Box, span: tuple[float, float]) -> None:
 
 def _point(sheet: Sheet, box: Box, y: float, effect: Effect, span: tuple[float, float]) -> None:
     if np.isnan(effect.effect):
-        why = "no head" if not effect.set.heads else "no others in its layers" if not effect.set.controls else "n/a"
+        why = (
+            "no head"
+            if not effect.set.heads
+            else "no others in its layers"
+            if not effect.set.controls
+            else "not measured"
+        )
         sheet.text(_x(box, 0, span) + 0.05, y, why, color=FAINT)
         return
     color = COLORS.get(effect.set.name, _LOSS)

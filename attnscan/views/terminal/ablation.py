@@ -5,18 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from rich.cells import cell_len
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
 from attnscan.views.palette import COLORS
-from attnscan.views.terminal.parts import color_of, columns, decimals, model_line, named, wrapped
+from attnscan.views.terminal.parts import (
+    NO_BAR,
+    beyond,
+    color_of,
+    columns,
+    decimals,
+    fitted,
+    model_line,
+    named,
+    with_bars,
+    wrapped,
+)
 
 _TEXTS, _NUMBERS = ("switched off",), ("heads", "without", "others", "spread", "effect", "± se", "rank", "p")
+_DROPPED = "spread", "rank", "others", "heads", "without", "p"  # where the screen is narrow
 _WIDE = 100  # on a narrower screen, columns are one space apart
-_LONGEST_BAR = 30
 _SMALL = 0.1  # effects below this are shown with more decimals
 _SHOWN_SINGLE = 20
 
@@ -43,37 +52,33 @@ def _table(found: Ablation, quantity: Quantity, width: int) -> Iterator[Renderab
         yield Text(f"and {len(shown) - _SHOWN_SINGLE} heads that matter less; --csv lists all", style="dim")
 
 
-def _rows(shown: list[Effect], effects: list[Effect], width: int) -> Table:
-    """A row for each effect that is shown, its bar as long as the screen's width leaves room for."""
+def _rows(shown: list[Effect], effects: list[Effect], width: int) -> RenderableType:
+    """A row for each effect that is shown, with a bar where it is beyond its error and the screen has room."""
     most = max((abs(effect.loss) for effect in effects if not np.isnan(effect.loss)), default=0.0)
     digits = 3 if most >= _SMALL else 5
-    apart = 2 if width >= _WIDE else 1
-    cells = [_cells(effect, digits) for effect in shown]
-    printed = zip((*_TEXTS, *_NUMBERS), *cells, strict=True)
-    filled = sum(max(cell_len(str(cell)) for cell in column) + apart for column in printed)
-    room = max(0, min(_LONGEST_BAR, width - filled - apart))
-    grid = columns(_TEXTS, _NUMBERS, ("",), apart=apart)
-    for effect, row in zip(shown, cells, strict=True):
-        grid.add_row(*row, _bar(effect, most, room))
-    return grid
+    grid = columns(_TEXTS, _NUMBERS, apart=2 if width >= _WIDE else 1)
+    for effect in shown:
+        grid.add_row(*_cells(effect, digits))
+    bars = [_bar(effect, most) for effect in shown]
+    return with_bars(fitted(grid, width, *_DROPPED), "", bars, width)
 
 
 def _cells(effect: Effect, digits: int) -> tuple[RenderableType, ...]:
     name = named(effect.set.name) if effect.set.name in COLORS else Text(effect.set.name[:18])
     count = str(len(effect.set.heads))
     if not effect.set.heads:
-        return (name, count, "", Text("no head", style="dim"), *[""] * 5)
+        return (name, count, *[""] * 3, Text("no head", style="dim"), *[""] * 3)
     if not effect.set.controls:
-        return (name, count, f"{effect.ablated:.{digits}f}", Text("no others", style="dim"), *[""] * 5)
+        return (name, count, f"{effect.ablated:.{digits}f}", "", "", Text("no others", style="dim"), *[""] * 3)
     numbers = zip((effect.ablated, effect.control, effect.spread, effect.effect, effect.se), "---+-", strict=True)
     texts = ["" if np.isnan(value) else f"{value:{sign}.{digits}f}" for value, sign in numbers]
     rank = f"{effect.rank:.0f}/{effect.controls + 1}"
     return (name, count, *texts, rank, f"{effect.p:.3f}" if effect.p >= 0.001 else "<.001")
 
 
-def _bar(effect: Effect, most: float, room: int) -> Text:
-    length = round(room * abs(effect.loss) / most) if most and not np.isnan(effect.loss) else 0
-    return Text(("█" if effect.loss > 0 else "░") * length, style=color_of(effect.set.name))
+def _bar(effect: Effect, most: float) -> tuple[float, Text]:
+    length = abs(effect.loss) / most if beyond(effect.loss, effect.se) else 0.0
+    return length, Text("█" if effect.loss > 0 else "░", style=color_of(effect.set.name))
 
 
 def _notes(found: Ablation) -> Iterator[str]:
@@ -85,7 +90,8 @@ def _notes(found: Ablation) -> Iterator[str]:
     yield (
         f"without: with these heads switched off ({how}). others: with as many other heads of the same layers, the "
         f"mean of {_controls(sets, found.draws)}; spread: their standard deviation. effect: the difference, ± its "
-        f"standard error over pairs and draws.{sense} rank: 1 if no other set costs as much; p = rank / (controls + 1)."
+        f"standard error over pairs and draws.{sense} rank: 1 if no other set costs as much; p = rank / "
+        f"(controls + 1). {NO_BAR}"
     )
     overlaps = any(one.overlap > 0 for one in sets)
     shared = " Where a layer has too few others, the rest is taken from the set itself." if overlaps else ""

@@ -15,7 +15,7 @@ from attnscan.safe_text import plain
 from attnscan.views.palette import letter
 from attnscan.views.summary import PatternRow, count_names, leading_part, notes, pattern_rows, strongest_by, token_lines
 from attnscan.views.terminal.map import map_view
-from attnscan.views.terminal.parts import columns, flowed, model_line, named, number, wrapped
+from attnscan.views.terminal.parts import columns, fitted, flowed, model_line, named, number, wrapped
 
 _FEW = 5  # patterns: beside fewer there is room for more columns
 _TOKEN_LINES = 6  # of each sentence, at most
@@ -31,20 +31,23 @@ def classification_view(
     without_delimiters: bool = False,
 ) -> RenderableType:
     """One input at a glance: its tokens, the heads of each pattern, the map of all heads."""
-    beside = width - _PATTERN - sum(len(name) + 2 for name in count_names(result))
-    shown = top or max(3, (beside + 2) // _ENTRY)
     names = count_names(result)
-    grid = columns(("pattern",), names, (strongest_by(result),), header="bold")
+    beside = max(width - _PATTERN - sum(len(name) + 2 for name in names), _ENTRY)
+    shown = top or max(3, (beside + 2) // _ENTRY)
+    best_by = strongest_by(result) if beside > _ENTRY else "strongest"
+    grid = columns(("pattern",), names, (best_by,), header="bold")
     for row in pattern_rows(result, patterns, shown, without_delimiters=without_delimiters):
-        why_none = Text("\n").join(wrapped(row.why_none, max(beside, _ENTRY)))
-        strongest = why_none if row.why_none else _strongest(result, row, beside)
-        grid.add_row(named(row.pattern), *row.counts, strongest)
+        why_none = Text("\n").join(wrapped(row.why_none, beside))
+        strongest = [] if not row.strongest else [_strongest(result, row, beside)]
+        grid.add_row(
+            named(row.pattern), *row.counts, Text("\n").join([why_none, *strongest] if row.why_none else strongest)
+        )
     return Group(
         _title(result),
         "",
         *_tokens(result, width),
         "",
-        grid,
+        fitted(grid, width, *reversed(names[1:])),
         *_table_notes(result, without_delimiters),
         "",
         *map_view(result.mapped.labels, width),
@@ -80,11 +83,15 @@ def all_heads_view(
             *(number(table.itself[layer, head, scores.patterns.index(pattern)]) for pattern in of_others),
             *(number(values[layer, head]) for values in numbers.values()),
         )
+    grid = fitted(grid, width, "nats", *selves, "out", "runner-up", "carries", "on words", "label")
+    there = {str(column.header) for column in grid.columns}
     entries = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns)]
-    entries += [*(f"{name} of this, the word itself" for name in selves), "nats entropy of a row"]
-    entries += ["? would not stay"] if result.labels.stability is not None else []
-    entries += ["· a mixed head's largest part (attnscan profile)"] if result.profile is not None else []
-    entries += [f"out share of its layer's output, {1 / scores.grid[1]:.2f} an equal part"] if "out" in numbers else []
+    entries += [f"{name} of this, the word itself" for name in selves if name in there]
+    entries += ["nats entropy of a row"] if "nats" in there else []
+    labelled = bool(there & labels.keys())
+    entries += ["? would not stay"] if labelled and result.labels.stability is not None else []
+    entries += ["· a mixed head's largest part (attnscan profile)"] if labelled and result.profile is not None else []
+    entries += [f"out share of its layer's output, {1 / scores.grid[1]:.2f} an equal part"] if "out" in there else []
     legend = flowed((Text(entry, style="dim") for entry in entries), width)
     return Group(_title(result), "", grid, "", *legend, *_table_notes(result, without_delimiters))
 

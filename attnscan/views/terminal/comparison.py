@@ -13,9 +13,10 @@ from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, places
 from attnscan.results.heads import Head, head_name
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter
-from attnscan.views.terminal.parts import color_of, columns, flowed, model_line, named, number, wrapped
+from attnscan.views.terminal.parts import color_of, columns, fitted, flowed, model_line, named, number, wrapped
 
 _ROOM_FOR_ERRORS = 90  # columns
+_DROPPED = "rank", "B", "heads A", "falls most"  # where the screen is narrow
 
 
 def comparison_view(found: Comparison, patterns: Sequence[str], width: int) -> RenderableType:
@@ -29,7 +30,12 @@ def comparison_view(found: Comparison, patterns: Sequence[str], width: int) -> R
     survivors, differences = int(found.survives.sum()), int((~np.isnan(found.p)).sum())
     at = f"false discovery rate {100 * FALSE_DISCOVERIES:g} %"
     blocks.append(Text(f"{survivors:,} of {differences:,} differences survive ({at})", style="bold"))
-    blocks += ["", _table(found, patterns, with_errors=width >= _ROOM_FOR_ERRORS), "", *_changed(found, width)]
+    blocks += [
+        "",
+        fitted(_table(found, patterns, with_errors=width >= _ROOM_FOR_ERRORS), width, *_DROPPED),
+        "",
+        *_changed(found, width),
+    ]
     if found.match == "nearest":
         blocks += ["", *_moved(found)]
     return Group(*blocks, "", *(line for note in _notes(found, patterns) for line in wrapped(note, width)))

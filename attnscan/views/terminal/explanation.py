@@ -17,9 +17,20 @@ from attnscan.results.neurons import NEURON_MEASURES, InBases
 from attnscan.results.terms import SHUFFLES
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS
-from attnscan.views.terminal.parts import columns, decimals, model_line, named, number, wrapped
+from attnscan.views.terminal.parts import (
+    NOT_MEASURED,
+    beyond,
+    columns,
+    decimals,
+    fitted,
+    model_line,
+    named,
+    number,
+    wrapped,
+)
 
 _BAR = 20
+_MEANING = " "  # the nameless column that says what a measure is
 _SHOWN_KEYS = 12
 _BEFORE_NEURONS = 39  # columns of a key, its weight and its logit
 _NEURON = len("123 +12.3 ▇▇▇▇ ")
@@ -48,7 +59,7 @@ def explanation_view(found: Explanations, width: int, query: int | None = None) 
     elif query is None:
         blocks += _many(found, width)
     reasons = found.not_available.items()
-    blocks += [Text(plain(f"{name.replace('_', ' ')}: n/a, {why}"), style="dim") for name, why in reasons]
+    blocks += [Text(plain(f"{name.replace('_', ' ')}: {NOT_MEASURED}: {why}"), style="dim") for name, why in reasons]
     return Group(*blocks)
 
 
@@ -60,7 +71,7 @@ def _one(found: Explanations, head: HeadExplanation, width: int) -> Iterator[Ren
     grid.add_column("", no_wrap=True)
     grid.add_column("own basis", justify="right", no_wrap=True)
     grid.add_column("rotated bases", no_wrap=True)
-    grid.add_column("", style="dim", no_wrap=True)
+    grid.add_column(_MEANING, style="dim", no_wrap=True)
     size = "" if found.attention is None or found.attention.query is None else f" of {found.attention.query.shape[-1]}"
     facts = (
         ("effective_neurons", number, size, "tell targets from other keys"),
@@ -70,28 +81,34 @@ def _one(found: Explanations, head: HeadExplanation, width: int) -> Iterator[Ren
     for name, written, more, meaning in facts:
         measure = head.neurons[name]
         rotated = f"{written(measure.rotated)} ± {written(measure.rotated_sd)}" if measure.sign else ""
-        own = f"{written(measure.own)}{more}" if measure.own == measure.own else "n/a"
+        own = f"{written(measure.own)}{more}" if measure.own == measure.own else NOT_MEASURED
         grid.add_row(NEURON_MEASURES[name], own, rotated, meaning)
-    yield grid
+    yield fitted(grid, width, _MEANING, "rotated bases")
     if head.neurons_conclusion:
         yield from wrapped(f"{_ROTATED} {head.neurons_conclusion}", width)
     yield Text("")
-    yield from _causes(head)
+    yield from _causes(head, width)
     if head.causes["positions_shuffled"] == head.causes["positions_shuffled"]:
         yield from wrapped(f"{_SHUFFLED} The mean of {SHUFFLES} shuffles. ±: one standard error.", width)
     yield Text("")
     yield from wrapped(head.conclusion, width, style="bold")
 
 
-def _causes(head: HeadExplanation) -> Iterator[Text]:
-    """The score, chance, and the score again with each thing changed, as bars, each with its error."""
+def _causes(head: HeadExplanation, width: int) -> Iterator[Text]:
+    """The score, chance, and the score again with each thing changed, each with its error.
+
+    Bars show how far they are above chance: 0 at chance, 1 at perfect.
+    """
     rows = [("as it is", head.score, head.se), ("by chance", head.chance, np.nan)]
     rows += [(name.replace("_", " "), head.causes[name], head.cause_se[name]) for name in CAUSES]
     longest = max(len(name) for name, _, _ in rows)
     errors = [f"± {decimals(se)}" if se == se else "" for _, _, se in rows]
     wide = max(map(len, errors))
-    for (name, score, _), error in zip(rows, errors, strict=True):
-        bar = Text("n/a", style="dim") if np.isnan(score) else Text("█" * round(_BAR * score), style=_UP)
+    room = min(_BAR, width - longest - wide - 10)
+    for (name, score, se), error in zip(rows, errors, strict=True):
+        above = (score - head.chance) / (1 - head.chance) if head.chance < 1 else 0.0
+        sure = score > head.chance and (np.isnan(se) or beyond(score - head.chance, se))
+        bar = Text(NOT_MEASURED, style="dim") if np.isnan(score) else Text("█" * round(room * above * sure), style=_UP)
         beside = f" {error.ljust(wide)}" if wide else ""
         yield Text(f"{name.ljust(longest)}  {decimals(score).rjust(5)}{beside} ").append_text(bar)
 
@@ -106,7 +123,7 @@ def _many(found: Explanations, width: int) -> Iterator[RenderableType]:
         causes = (f"{number(row.causes[name])}{_error(row.cause_se[name])}" for name in _WITH_ERROR)
         others = (number(row.causes[name]) for name in _SHORT if name not in _WITH_ERROR)
         grid.add_row(head_name(head), mark, number(row.score), *neurons, *causes, *others)
-    yield grid
+    yield fitted(grid, width, "signs", "stable", "swapped", "zeroed", "neurons")
     yield from wrapped(_NOTE, width)
 
 
@@ -139,12 +156,12 @@ def _keys(found: Explanations, head: Head, query: int, width: int) -> Iterator[R
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False, width=width)
     for title, kind in (("key", "left"), ("weight", "right"), ("q·k/√d", "right"), ("neurons", "left")):
         grid.add_column(title, justify=kind, no_wrap=True, ratio=1 if title == "neurons" else None)  # type: ignore[arg-type]
-    shown = max(1, (width - _BEFORE_NEURONS) // _NEURON)
+    shown = (width - _BEFORE_NEURONS) // _NEURON
     most = 0.0 if products is None else float(np.abs(products).max())
     for key in np.argsort(-weights, kind="stable")[:_SHOWN_KEYS]:
         label = Text.assemble((f"{key:>3} ", "dim"), plain(attention.tokens[key]).strip()[:14] or "␣")
         if products is None:
-            grid.add_row(label, decimals(float(weights[key])), "n/a", "")
+            grid.add_row(label, decimals(float(weights[key])), NOT_MEASURED, "")
         else:
             row = products[key]
             grid.add_row(label, decimals(float(weights[key])), f"{row.sum():.2f}", _neurons(row, most, shown))

@@ -11,7 +11,7 @@ from attnscan.results.heads import head_name
 from attnscan.results.ranking import Ranking
 from attnscan.views.summary import label_rows, readings_of, sure_over_pairs
 from attnscan.views.terminal.map import map_view
-from attnscan.views.terminal.parts import columns, flowed, named, wrapped
+from attnscan.views.terminal.parts import columns, fitted, flowed, named, wrapped
 
 _PATTERN = 18  # columns of the table that stand before its counts
 _NAMED = 24  # heads of a pattern, at most
@@ -27,7 +27,7 @@ def labels_view(result: Ranking, width: int) -> Iterator[RenderableType]:
         more = len(row.heads) - len(shown)
         shown += [Text(f"and {more} more", style="dim")] if more else []
         grid.add_row(named(row.pattern), *row.counts, Text("\n").join(flowed(shown, room)))
-    yield grid
+    yield fitted(grid, width, *reversed(names[1:]))
     for line in sure_over_pairs(result):
         yield from wrapped(line, width)
     yield ""

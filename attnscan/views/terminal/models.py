@@ -26,7 +26,7 @@ def models_view(catalog: Catalog) -> RenderableType:
     """A line for each model that can run now, and what a run without --model takes."""
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="bold", show_edge=False)
     for name in ("--model", "family", "heads", "state", "where"):
-        grid.add_column(name)
+        grid.add_column(name, overflow="fold")
     for entry in catalog.entries:
         size = f"{entry.layers or '?'} × {entry.heads or '?'}"
         cells = (entry.model, entry.family, size, entry.state, entry.where)

@@ -7,17 +7,22 @@ from __future__ import annotations
 
 import io
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
+from rich.cells import cell_len
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from attnscan.results.signature import Signature
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS, letter
+
+_SHORTEST_BAR, _LONGEST_BAR = 8, 30  # columns of a bar of 1
+NOT_MEASURED = "not measured"
+NO_BAR = "No bar: within two standard errors of nothing."
 
 
 def render(content: RenderableType, width: int, color_system: str | None = None, no_color: bool = False) -> str:
@@ -75,7 +80,7 @@ def columns(
     texts: Iterable[str], numbers: Iterable[str], more_texts: Iterable[str] = (), *, header: str = "dim", apart: int = 2
 ) -> Table:  # fmt: skip
     """An empty table without lines: columns of texts, then of numbers, which stand at the right, then of texts."""
-    table = Table(box=None, padding=(0, apart, 0, 0), header_style=header, show_edge=False)
+    table = Table(box=None, padding=(0, apart, 0, 0), header_style=header, show_edge=False, pad_edge=False)
     for name in texts:
         table.add_column(name, no_wrap=True)
     for name in numbers:
@@ -83,6 +88,48 @@ def columns(
     for name in more_texts:
         table.add_column(name, no_wrap=True)
     return table
+
+
+def fitted(table: Table, width: int, *drop: str) -> Table:
+    """The table without as many of the columns called `drop`, the first ones first, as a width has no room for."""
+    kept = list(table.columns)
+    for name in drop:
+        if _width(kept, table.padding[1]) <= width:
+            break
+        kept = [column for column in kept if str(column.header) != name]
+    fewer = Table(box=None, padding=table.padding, header_style=table.header_style, show_edge=False, pad_edge=False)
+    for column in kept:
+        how = {name: getattr(column, name) for name in ("justify", "no_wrap", "min_width", "style")}
+        fewer.add_column(column.header, **how)
+    for row in zip(*(column.cells for column in kept), strict=True):
+        fewer.add_row(*row)
+    return fewer
+
+
+def _width(columns: Sequence[Column], apart: int) -> int:
+    """How wide columns of a table are together."""
+    cells = ([column.header, *column.cells] for column in columns)
+    widths = (max(cell_len(line) for cell in each for line in (str(cell).split("\n"))) for each in cells)
+    return sum(max(width, column.min_width or 0) + apart for width, column in zip(widths, columns, strict=True)) - apart
+
+
+def with_bars(table: Table, name: str, bars: Sequence[tuple[float, Text]], width: int) -> RenderableType:
+    """A table, and beside its rows bars, if there is room: each is a share of that, and what to fill it with."""
+    room = min(_LONGEST_BAR, width - _width(table.columns, table.padding[1]) - 2)
+    if room < _SHORTEST_BAR or room < cell_len(name):
+        return table
+    drawn = (Text(fill.plain * round(room * share), style=fill.style) for share, fill in bars)
+    both = Table.grid(padding=(0, 2, 0, 0))
+    both.add_row(table, Text("\n").join([Text(name, style="dim"), *drawn]))
+    return both
+
+
+def beyond(value: float, se: float) -> bool:
+    """Whether a value is more than two standard errors from nothing; it is not known to be where there is no error.
+
+    What is not has no bar: a bar would make it look like a find.
+    """
+    return abs(value) > 2 * se  # false for NaN
 
 
 def wrapped(text: str, width: int, style: str = "dim") -> Iterator[Text]:

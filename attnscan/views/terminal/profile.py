@@ -12,7 +12,7 @@ from rich.text import Text
 from attnscan.results.heads import Head, head_name
 from attnscan.results.profile import FAMILIES, OFFSETS, Profile, in_words
 from attnscan.safe_text import plain
-from attnscan.views.terminal.parts import columns, decimals, flowed, model_line, number, wrapped
+from attnscan.views.terminal.parts import beyond, columns, decimals, fitted, flowed, model_line, number, wrapped
 
 _LEAST = 0.05  # a share below this is not named in a line
 _SHORT = {
@@ -22,7 +22,7 @@ _SHORT = {
     "own sentence": "own",
     "other sentence": "other",
 }
-_BAR = 30  # columns of a share of 1 beside one head's distances
+_BAR, _BEFORE_BAR = 30, 23  # columns of a share of 1 beside one head's distances, and of what stands before it
 _MEANING = (
     "Shares are of a word's attention, on average over words. Parts overlap: what two of them fit alike is shared "
     "between them. unexplained: how much of the weights, by their squares, no sum of the parts gives; 0 if all is "
@@ -35,10 +35,10 @@ def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top:
     counts = f"  {result.signature.counts}" if result.signature.pairs_read > 1 else ""
     title = model_line(result.signature, counts)
     if heads is not None and len(heads) == 1:
-        return Group(title, "", *_in_full(result, heads[0]), "", *wrapped(_MEANING, width))
+        return Group(title, "", *_in_full(result, heads[0], width), "", *wrapped(_MEANING, width))
     shown: list[RenderableType] = [title, ""]
     if heads is None:
-        shown += [Text("What attention is spent on, layer by layer", style="bold"), _layers(result), ""]
+        shown += [Text("What attention is spent on, layer by layer", style="bold"), _layers(result, width), ""]
     grid = Table.grid(padding=(0, 2, 0, 0))
     for head in result.heads if heads is None else heads:
         name = Text(head_name(head), style="bold")
@@ -56,7 +56,7 @@ def _line(result: Profile, head: Head, width: int, top: int | None) -> Iterator[
     yield from flowed(entries or [Text("no attention", style="dim")], width)
 
 
-def _layers(result: Profile) -> Table:
+def _layers(result: Profile, width: int) -> Table:
     spent = result.by_family().mean(1)
     there = [f for f, name in enumerate(FAMILIES) if spent[:, f].any() or name != "others"]
     grid = columns(("layer",), (*(_SHORT.get(FAMILIES[f], FAMILIES[f]) for f in there), "unexplained"), apart=1)
@@ -64,10 +64,11 @@ def _layers(result: Profile) -> Table:
         explained = result.fit.explained[layer]
         known = explained[np.isfinite(explained)]
         grid.add_row(str(layer), *(number(row[f]) for f in there), number(1 - known.mean()) if len(known) else "")
-    return grid
+    least_first = sorted(there, key=lambda f: float(spent[:, f].mean()))
+    return fitted(grid, width, *(_SHORT.get(FAMILIES[f], FAMILIES[f]) for f in least_first))
 
 
-def _in_full(result: Profile, head: Head) -> Iterator[RenderableType]:
+def _in_full(result: Profile, head: Head, width: int) -> Iterator[RenderableType]:
     """All parts of a head with errors, and the curve over distances."""
     fit = result.fit
     error = fit.explained_se[head]
@@ -83,6 +84,8 @@ def _in_full(result: Profile, head: Head) -> Iterator[RenderableType]:
     curve = columns((), ("words", "share", "± se"), ("",))
     for offset in OFFSETS:
         p = result.parts.index(f"offset{offset:+}")
-        bar = Text("█" * round(_BAR * float(np.nan_to_num(fit.share[head][p]))))
-        curve.add_row(f"{offset:+}" if offset else "0", decimals(fit.share[head][p]), decimals(fit.se[head][p]), bar)
+        share, se = float(fit.share[head][p]), float(fit.se[head][p])
+        shown = np.isnan(se) or beyond(share, se)  # of one input there is no error
+        bar = Text("█" * round(min(_BAR, width - _BEFORE_BAR) * np.nan_to_num(share) * shown))
+        curve.add_row(f"{offset:+}" if offset else "0", decimals(share), decimals(se), bar)
     yield curve

@@ -6,16 +6,26 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.heads import head_name
 from attnscan.results.ranking import Leads, Ranking
-from attnscan.views.summary import ranked_by, told_apart, worth
+from attnscan.results.terms import THRESHOLD
+from attnscan.views.summary import none_does, ranked_by, told_apart, worth
 from attnscan.views.terminal.labels import labels_view
-from attnscan.views.terminal.parts import color_of, columns, model_line, named, wrapped
+from attnscan.views.terminal.parts import (
+    NOT_MEASURED,
+    beyond,
+    color_of,
+    columns,
+    fitted,
+    model_line,
+    named,
+    with_bars,
+    wrapped,
+)
 
-_BEFORE_BAR = 70
+_DROPPED = "pairs", "chance", "self", "n", "lead"  # where the screen is narrow
 
 
 def ranking_view(
@@ -27,27 +37,35 @@ def ranking_view(
     blocks += wrapped(ranked_by(result), width)
     if result.labels is not None:
         blocks += ["", *labels_view(result, width)]
+    threshold = THRESHOLD if result.labels is None else result.labels.threshold
     for pattern in patterns:
         blocks += ["", named(pattern)]
         if not (table.n[..., result.scores.patterns.index(pattern)] > 0).any():
-            blocks.append(Text("no word was eligible, or none was asked", style="dim"))
+            unasked = pattern == "predictive" and result.signature.predictive == "off"
+            why = f"{NOT_MEASURED}: the model was not asked" if unasked else "no word of these pairs is eligible"
+            blocks.append(Text(why, style="dim"))
             continue
+        blocks += wrapped(none_does(table, result.scores.patterns.index(pattern), threshold), width)
         blocks += [_table(result, pattern, top, width, without_delimiters)]
         blocks += wrapped(told_apart(result, pattern, without_delimiters=without_delimiters), width)
     blocks += ["", *_notes(without_delimiters, width)] if patterns else []
     return Group(*blocks)
 
 
-def _table(result: Ranking, pattern: str, top: int, width: int, without_delimiters: bool) -> Table:
+def _table(result: Ranking, pattern: str, top: int, width: int, without_delimiters: bool) -> RenderableType:
     table, p = result.scores.table(without_delimiters), result.scores.patterns.index(pattern)
     of_others = result.scores.scored[p].of_others
     numbers = ("score", "95 % interval", "lead", *(["self"] if of_others else []), "chance", "above", "n", "pairs")
-    grid = columns(("head",), numbers, ("",), apart=1)
+    grid = columns(("head",), numbers, apart=1)
+    bars = []
     leads = result.leads(pattern, without_delimiters=without_delimiters)
     for rank, flat in enumerate(result.order(pattern, without_delimiters=without_delimiters)[:top]):
         head = divmod(int(flat), result.scores.grid[1])
         row = worth(table, (*head, p))
-        score = float(table.score[(*head, p)])
+        above, score, chance, se = (
+            float(getattr(table, name)[(*head, p)]) for name in ("above_chance", "score", "chance", "se")
+        )
+        bars.append((above if above > 0 and beyond(score - chance, se) else 0.0, Text("█", style=color_of(pattern))))
         grid.add_row(
             head_name(head),
             row["score"],
@@ -55,9 +73,8 @@ def _table(result: Ranking, pattern: str, top: int, width: int, without_delimite
             _lead(leads, rank) if rank < len(leads.sure) else "",
             *([row["itself"]] if of_others else []),
             *(row[name] for name in ("chance", "above_chance", "n", "pairs")),
-            Text("█" * round(max(0, width - _BEFORE_BAR) * score) if score == score else "", style=color_of(pattern)),
         )
-    return grid
+    return with_bars(fitted(grid, width, *_DROPPED), "above chance", bars, width)
 
 
 def _lead(leads: Leads, rank: int) -> str:
@@ -69,5 +86,7 @@ def _notes(without_delimiters: bool, width: int) -> Iterator[Text]:
     if without_delimiters:
         yield Text("Scores on words: weights on special tokens removed.", style="dim")
     yield from wrapped(
-        "lead: how far above the next head; ≈ where these pairs cannot tell the two apart (95 %).", width
+        "lead: how far above the next head; ≈ where these pairs cannot tell the two apart (95 %). Bars and above: 0 at "
+        "chance, 1 at perfect; no bar within two standard errors of chance.",
+        width,
     )

@@ -34,7 +34,7 @@ def test_neurons_stand_beside_rotated_bases_and_shuffles_have_an_error() -> None
     rotated = f"{row['effective_neurons_rotated']:.2f} ± {row['effective_neurons_rotated_sd']:.2f}"
     assert lines[3].split() == ["own", "basis", "rotated", "bases"]
     assert lines[4].startswith(f"effective neurons  {row['effective_neurons']:.2f} of 32  {rotated} ")
-    assert f"shuffled  {row['positions_shuffled']:.3f} ± {row['positions_shuffled_se']:.3f} " in "\n".join(lines)
+    assert f"shuffled  {row['positions_shuffled']:.3f} ± {row['positions_shuffled_se']:.3f}" in "\n".join(lines)
     assert row["positions_shuffled_fall_se"] == row["positions_shuffled_se"] > 0  # over shuffles, of one input
     assert row["se"] is None and row["segments_zeroed_se"] is None
     said = " ".join(lines)
@@ -117,6 +117,9 @@ def test_what_cannot_be_explained(arguments: list[str], code: int, message: str)
 def test_bars_stand_in_one_column_where_nothing_has_an_error() -> None:
     lines = _run("0-2", "Cat").splitlines()
     bars = [
-        line.index(mark) for line in lines for mark in ("█", "n/a") if mark in line and line[:2] in ("as", "po", "se")
+        line.index(mark)
+        for line in lines
+        for mark in ("█", "not measured")
+        if mark in line and line[:2] in ("as", "po", "se")
     ]
     assert len(bars) == 4 + 1 and len(set(bars[:4])) == 1  # the fifth is the reason, in a line of its own

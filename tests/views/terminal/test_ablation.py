@@ -67,3 +67,9 @@ def test_who_may_be_a_control_and_by_which_pairs() -> None:
     assert "Heads with the label of another pattern are not among the others, except delimiter heads" in chosen
     named = " ".join(text_of(effect_of(2.0, MANY), choosing=0).split())
     assert "the others may follow any pattern" in named and "the other 6" not in named
+
+
+@pytest.mark.parametrize(("se", "drawn"), [(0.3, True), (0.4, False), (float("nan"), False)])
+def test_an_effect_within_two_errors_of_nothing_has_no_bar(se: float, drawn: bool) -> None:
+    text = text_of(replace(effect_of(2.0, MANY, "next-word"), se=se), width=120)
+    assert ("█" in text) is drawn and "No bar: within two standard errors of nothing." in " ".join(text.split())

@@ -80,3 +80,28 @@ def test_lines_fit(width: int, of_others: bool) -> None:
 
 def test_nothing_eligible_is_said() -> None:
     assert "no word was eligible" in _screen(_ranking(scores=(np.nan, np.nan)))
+
+
+def _bar(line: str) -> int:
+    return line.count("█")
+
+
+def test_a_bar_is_how_far_above_chance_a_score_is_and_what_may_be_chance_has_none() -> None:
+    """Chance is 0.1, and the standard error 0.01: 0.119 lies within two of them, 0.13 does not."""
+    ranking = _ranking(scores=(1.0, 0.55, 0.13, 0.119, 0.05))
+    full, half, little, *nothing = [line for line in _screen(ranking, 120).splitlines() if line.startswith("0-")]
+    assert (_bar(full), _bar(half), _bar(little)) == (30, 15, 1)
+    assert not any(map(_bar, nothing))
+    assert not _bar(_screen(_without_errors(ranking), 120))
+
+
+def _without_errors(ranking: Ranking) -> Ranking:
+    scores = ranking.scores
+    table = replace(scores.every_key, se=np.full_like(scores.every_key.se, np.nan))
+    return replace(ranking, scores=replace(scores, every_key=table))
+
+
+def test_that_no_head_does_it_is_said() -> None:
+    said = "No head does this: 0-1 is the farthest above chance, by 0.11, and a label takes 0.25."
+    assert said in " ".join(_screen(_ranking(scores=(0.15, 0.2))).split())
+    assert "No head does this" not in _screen(_ranking(scores=(0.15, 0.5)))
