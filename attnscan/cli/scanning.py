@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 from attnscan.cli.bars import working
 from attnscan.cli.messages import say, undisturbed
 from attnscan.cli.options import PairFiles
-from attnscan.cli.session import Passes, chosen, opened, tell
+from attnscan.cli.session import OnePair, Passes, chosen, opened, tell, tell_unknown
+from attnscan.results.terms import counted
 from attnscan.scan.options import ClusterOptions, ScanOptions
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ def ranked_here(
     ):
         result, interrupted = _scanned(scanner, records, passes, state_file, writer)
     tell(result.signature, bad=passes.bad)
+    if isinstance(passes, OnePair):
+        tell_unknown(scanner, scanner.encode(passes.pair))
     return result, interrupted
 
 
@@ -73,7 +76,7 @@ def _scanned(
             raise
         interrupted = True
         how = "the same command goes on from there" if state_file else "--state FILE would keep what is done"
-        say(f"interrupted after {state.seen.read} pairs; {how}")
+        say(f"interrupted after {counted(state.seen.read, 'pair')}; {how}")
     if state_file is not None and state.sums.any is not None:
         save_state(state_file, state, scanner)
     with working("ranking heads") as step:

@@ -12,10 +12,11 @@ from attnscan.cli.options import OneInput, PairFiles
 from attnscan.errors import InputError, PairsError, WeightsError
 from attnscan.model import sources
 from attnscan.model.surroundings import check_address_space
-from attnscan.results.terms import MOST_PROFILED
+from attnscan.results.terms import MOST_PROFILED, counted
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
+    from attnscan.inputs.batch import EncodedInput
     from attnscan.inputs.pairs import Record
     from attnscan.model.sources import Source
     from attnscan.results.classification import Classification
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     from attnscan.scan.scanner import Scanner
     from attnscan.scan.stream import OnBad
     from attnscan.scoring.predictive import Report
+
+
+_NAMED = 5  # unknown words, at most
 
 
 class Passes:
@@ -80,13 +84,15 @@ class OnePair(Passes):
 
     def __init__(self, a: str, b: str | None) -> None:
         super().__init__(PairFiles())
-        self._sentences = a, b
+        from attnscan.inputs.pairs import Pair
+
+        self.pair = Pair(a, b)
 
     def read(self, *, labelled: bool = False) -> Iterator[Record]:  # noqa: ARG002 (it has no label)
         """It alone."""
-        from attnscan.inputs.pairs import Pair, Record
+        from attnscan.inputs.pairs import Record
 
-        return iter([Record(Pair(*self._sentences), "the input")])
+        return iter([Record(self.pair, "the input")])
 
     def how_many(self) -> int | None:
         """One."""
@@ -127,8 +133,10 @@ def classified(given: OneInput, options: ScanOptions, *, keep: bool) -> Classifi
     with opened(options) as scanner, working("scoring every head") as step:
         from attnscan.scan.one_input import classify
 
-        result = classify(scanner, pair, asking(step), keep=keep)
+        encoded = scanner.encode(pair)
+        result = classify(scanner, pair, asking(step), keep=keep, encoded=encoded)
     tell(result.signature, length=scanner.loaded.limit)
+    tell_unknown(scanner, encoded)
     return result
 
 
@@ -154,10 +162,21 @@ def tell(*signatures: Signature, bad: int = 0, length: int | None = None) -> Non
             say(f"{signature.model}: {WITHOUT_TAP}" if len(signatures) > 1 else WITHOUT_TAP)
     first = signatures[0]
     if bad:
-        say(f"{bad} bad records were skipped")
+        say(f"{counted(bad, 'bad record')} {'was' if bad == 1 else 'were'} skipped")
     if first.pairs_truncated and length is not None:
         say(f"the input was cut to the {length} tokens that the model reads")
     elif first.pairs_truncated:
         say(f"{first.pairs_truncated} of {first.pairs_read} inputs were cut to what the model reads")
     if first.pairs_skipped:
         say(f"{first.pairs_skipped} of {first.pairs_read} inputs were skipped")
+
+
+def tell_unknown(scanner: Scanner, encoded: EncodedInput) -> None:
+    """Tell which words of one input the model cannot see for what they are."""
+    from attnscan.inputs.encode import unknown_words
+
+    if words := unknown_words(scanner.loaded.tokenizer, encoded):
+        named = dict.fromkeys(words)
+        more = f" and {counted(len(named) - _NAMED, 'other')}" if len(named) > _NAMED else ""
+        how = f"{counted(len(words), 'word')} of the input {'is' if len(words) == 1 else 'are'} unknown to the model"
+        say(f"{how}, which reads {scanner.loaded.tokenizer.unk_token} instead: {', '.join(list(named)[:_NAMED])}{more}")

@@ -67,6 +67,16 @@ def _encoded(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool)
     )
 
 
+def unknown_words(tokenizer: Any, encoded: EncodedInput) -> list[str]:
+    """What the tokenizer does not know in an input that it encoded: as it was written, where it tells, else `[UNK]`."""
+    unknown = getattr(tokenizer, "unk_token", None)  # by text: its number may be looked for without end
+    words = zip(encoded.tokens, encoded.sentence, strict=True)
+    places = [place for place, (token, sentence) in enumerate(words) if token == unknown and sentence >= 0]
+    if not encoded.spans:
+        return [encoded.tokens[place] for place in places]
+    return [encoded.sentences[encoded.sentence[place]][slice(*encoded.spans[place])] for place in places]
+
+
 def encode_tokens(
     tokens: Sequence[str], segments: Sequence[int], special: Sequence[bool], padding: Sequence[bool], unit: Unit
 ) -> EncodedInput:

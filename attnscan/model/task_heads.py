@@ -11,8 +11,8 @@ from attnscan.model.running import quiet_transformers
 TaskHead = Literal["next-sentence", "classifier"]
 
 
-def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | None:
-    """The model with that head, its encoder's weights shared with `loaded`; None if the checkpoint has not got it.
+def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
+    """The model with that head, its encoder's weights shared with `loaded`; or why the checkpoint has none.
 
     A classifier is one that tells one of several classes: neither a regression nor several labels at a time.
     """
@@ -30,12 +30,12 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | None:
     }[kind]
     config = loaded.model.config
     if type(config) not in mapping or config.is_encoder_decoder:
-        return None
+        return f"a {config.model_type} model has no {kind} head"
     problem = getattr(config, "problem_type", None)
     if kind == "classifier" and (config.num_labels < 2 or problem not in (None, "single_label_classification")):
-        return None
+        return "its classifier head does not tell one of several classes"
     if loaded.given is not None:
-        return with_head(loaded, mapping[type(config)])
+        return with_head(loaded, mapping[type(config)]) or f"the model has no {kind} head"
     with quiet_transformers():
         whole, info = auto.from_pretrained(
             loaded.source.location,
@@ -46,7 +46,7 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | None:
             output_loading_info=True,
         )
     if info["missing_keys"] or info["mismatched_keys"]:
-        return None  # filled with random numbers
+        return f"the checkpoint has no trained {kind} head"  # it was filled with random numbers
     whole = whole.to(loaded.device).eval()
     whole.base_model.load_state_dict(loaded.model.state_dict(), strict=False, assign=True)
     return whole

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from attnscan.results.terms import MEASURES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,15 +35,21 @@ class Checkpoint:
     mask_token: str | None
     masked_lm_head: bool
     """Whether the checkpoint has a trained one."""
+    next_sentence_head: bool
+    classifier_head: bool
+    """Whether it has a trained one that tells one of several classes."""
+    saved_as: str | None
+    """The class that it was saved from, by its config.json."""
+    not_measured: dict[str, str]
+    """The measures of `ablate` that it does not allow, and why."""
     not_scored: dict[str, str]
     """The patterns that no head of it can follow or be measured by, and why."""
 
     def to_frame(self, patterns: list[str]) -> pd.DataFrame:
-        """One row a fact and one a pattern. Columns: key, value."""
+        """One row a fact, one a pattern, and one a measure of `ablate`. Columns: key, value."""
         import pandas as pd
 
-        facts = {name: value for name, value in asdict(self).items() if name != "not_scored"}
-        facts |= {p: f"no: {self.not_scored[p]}" if p in self.not_scored else "yes" for p in patterns}
+        facts = self._facts() | {name: self.allows(name) for name in (*patterns, *MEASURES)}
         return pd.DataFrame([{"key": key, "value": _cell(value)} for key, value in facts.items()])
 
     def to_patterns_frame(self, patterns: list[str]) -> pd.DataFrame:
@@ -50,8 +58,16 @@ class Checkpoint:
 
         rows = [(p, p not in self.not_scored, self.not_scored.get(p, "")) for p in patterns]
         frame = pd.DataFrame(rows, columns=["pattern", "scored", "why"])
-        frame.attrs = {name: value for name, value in asdict(self).items() if name != "not_scored"}
+        frame.attrs = {**self._facts(), "measures": {name: self.allows(name) for name in MEASURES}}
         return frame
+
+    def allows(self, name: str) -> str:
+        """Whether a pattern can be scored, or a measure taken: `yes`, or `no: ` and why not."""
+        why = {**self.not_scored, **self.not_measured}.get(name)
+        return "yes" if why is None else f"no: {why}"
+
+    def _facts(self) -> dict[str, Any]:
+        return {name: value for name, value in asdict(self).items() if not name.startswith("not_")}
 
 
 def _cell(value: object) -> str:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from attnscan.results.shown import lines, shaped
 from attnscan.results.signature import Signature
-from attnscan.results.terms import HelpMeasure
+from attnscan.results.terms import HelpMeasure, counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +41,8 @@ class Help:
     def description(self) -> str:
         """What was measured, in one line."""
         how = {"cpmi": "nats by the masked-LM head", "distance": "distance of hidden states"}[self.measure]
-        return f"predictive: {how}, {self.words} of {self.words_in_all} words, {self.sequences} hidden sequences."
+        words, sequences = counted(self.words_in_all, "word"), counted(self.sequences, "hidden sequence")
+        return f"predictive: {how}, {self.words:,} of {words}, {sequences}."
 
     @property
     def target(self) -> NDArray[np.float64]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 
+from attnscan.results.terms import counted
+
 
 @dataclass(frozen=True)
 class Signature:
@@ -48,7 +50,7 @@ class Signature:
     @property
     def counts(self) -> str:
         """How many pairs were read, and of these cut and skipped, if any were."""
-        counts = [f"{self.pairs_read:,} pairs"]
+        counts = [counted(self.pairs_read, "pair")]
         counts += [f"{self.pairs_truncated:,} cut"] if self.pairs_truncated else []
         counts += [f"{self.pairs_skipped:,} skipped"] if self.pairs_skipped else []
         return ", ".join(counts)

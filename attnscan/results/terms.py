@@ -40,6 +40,15 @@ WITHIN = 0.1
 """In nats: heads of one group are on average no farther apart than this."""
 
 
+def counted(number: int, what: str, several: str = "") -> str:
+    """A number of things in words; `several` where these are not called `what` and an s.
+
+    >>> counted(1, "pair"), counted(1200, "pair"), counted(2, "query", "queries")
+    ('1 pair', '1,200 pairs', '2 queries')
+    """
+    return f"{number:,} {what if number == 1 else several or f'{what}s'}"
+
+
 @dataclass(frozen=True)
 class Scored:
     """A pattern that heads were scored for, and how it takes part in labels."""

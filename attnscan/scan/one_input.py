@@ -35,15 +35,23 @@ from attnscan.scoring.sums import PairSums
 from attnscan.scoring.targets import Targets
 
 
-def classify(scanner: Scanner, pair: Pair, report: Report | None = None, *, keep: bool = False) -> Classification:
+def classify(
+    scanner: Scanner,
+    pair: Pair,
+    report: Report | None = None,
+    *,
+    keep: bool = False,
+    encoded: EncodedInput | None = None,
+) -> Classification:
     """What every head of the model does on one input.
 
     `report` is told how far `predictive` is. With `keep`, the result carries the attention of all layers, token by
-    token whatever the unit; without, no more than one layer's weights exist at a time.
+    token whatever the unit; without, no more than one layer's weights exist at a time. `encoded` is the pair if the
+    scanner has encoded it already.
 
     Raises: InputError, ModelError if the model cannot read the input.
     """
-    encoded = scanner.encode(pair)
+    encoded = encoded or scanner.encode(pair)
     help_of_words = scanner.help(encoded, report)
     batch = scanner.collate([encoded])
     targets = Targets(batch, scanner.options.patterns, [] if help_of_words is None else [help_of_words])
@@ -68,12 +76,14 @@ def classify(scanner: Scanner, pair: Pair, report: Report | None = None, *, keep
     return replace(result, related=related, notes=notes, attention=attention)
 
 
-def dependencies(scanner: Scanner, pair: Pair, report: Report | None = None) -> Dependencies:
-    """Which words of one input help to predict which, without looking at any head.
+def dependencies(
+    scanner: Scanner, pair: Pair, report: Report | None = None, encoded: EncodedInput | None = None
+) -> Dependencies:
+    """Which words of one input help to predict which, without looking at any head; `encoded` as for `classify`.
 
     Raises: InputError; ModelError if the model cannot be asked.
     """
-    encoded = scanner.encode(pair)
+    encoded = encoded or scanner.encode(pair)
     help_of_words = scanner.help(encoded, report)
     if help_of_words is None:
         raise ModelError(

@@ -20,6 +20,7 @@ from attnscan.results.checkpoint import Checkpoint
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.targets import Targets
+from attnscan.studies.losses import not_measured
 
 _PROBE = Pair("the cat sat on the mat.", "the cat ran to the cat.")  # every pattern has words in it
 
@@ -33,6 +34,7 @@ def examine(options: ScanOptions, source: Source) -> Checkpoint:
         loaded, encoded = scanner.loaded, scanner.encode(_PROBE)
         attention = _attention(scanner, encoded)
         layers, heads = attention.grid
+        no_measures = not_measured(loaded)
         return Checkpoint(
             model=source.name,
             family=str(loaded.model.config.model_type),
@@ -46,6 +48,10 @@ def examine(options: ScanOptions, source: Source) -> Checkpoint:
             segment_ids=_heeds_segments(scanner, encoded, attention),
             mask_token=loaded.tokenizer.mask_token,
             masked_lm_head=loaded.masked_lm is not None,
+            next_sentence_head="next-sentence" not in no_measures,
+            classifier_head="classifier" not in no_measures,
+            saved_as=next(iter(getattr(loaded.model.config, "architectures", None) or ()), None),
+            not_measured=no_measures,
             not_scored=_not_scored(scanner, encoded, attention),
         )
 

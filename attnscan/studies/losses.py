@@ -29,6 +29,7 @@ from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import task_head
 from attnscan.results.ablation import Quantity
 from attnscan.results.scores import FloatArray
+from attnscan.results.terms import MEASURES
 from attnscan.studies.draws import drawn
 
 _HIDDEN = 0.15  # of an input's words
@@ -228,25 +229,33 @@ def measures_of(loaded: LoadedModel, wanted: Sequence[str], seed: int, records: 
     found: list[Loss] = []
     for name in wanted or ("masked-lm", "next-sentence", "classifier"):
         measure = _measure(loaded, name, seed, records)
-        if measure is not None:
+        if not isinstance(measure, str):
             found.append(measure)
         elif wanted:
             raise ModelError(
-                f"{name} cannot be measured with {loaded.source.name}: the checkpoint has no such trained head",
+                f"{name} cannot be measured with {loaded.source.name}: {measure}",
                 "leave --measure out to take what it has, or measure cls",
             )
     return found or [ClsVector(loaded)]
 
 
-def _measure(loaded: LoadedModel, name: str, seed: int, records: Mapping[int, Record]) -> Loss | None:
+def not_measured(loaded: LoadedModel) -> dict[str, str]:
+    """The measures that a checkpoint does not allow, and why."""
+    measures = {name: _measure(loaded, name, 0, {}) for name in MEASURES}
+    return {name: why for name, why in measures.items() if isinstance(why, str)}
+
+
+def _measure(loaded: LoadedModel, name: str, seed: int, records: Mapping[int, Record]) -> Loss | str:
+    """A measure, or why it cannot be had."""
     if name == "cls":
         return ClsVector(loaded)
+    if name == "masked-lm" and loaded.masked_lm is None:
+        return "the checkpoint has no trained masked-LM head"
     if name == "masked-lm":
-        there = loaded.masked_lm is not None and loaded.tokenizer.mask_token_id is not None
-        return MaskedWords(loaded, seed) if there else None
+        return MaskedWords(loaded, seed) if loaded.tokenizer.mask_token_id is not None else "it has no mask token"
     whole = task_head(loaded, "classifier" if name == "classifier" else "next-sentence")
-    if whole is None:
-        return None
+    if isinstance(whole, str):
+        return whole
     return Classifier(whole, records) if name == "classifier" else NextSentence(loaded, whole, seed)
 
 

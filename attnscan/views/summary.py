@@ -14,6 +14,7 @@ from attnscan.results.labels import FEWEST, RESAMPLINGS, STAYS, Labels
 from attnscan.results.profile import FAMILIES
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED, FloatArray, ScoreTable
+from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 
 _CLOSE = 5  # heads that cannot be told from the best: so many are named
@@ -248,7 +249,7 @@ def ranked_by(result: Ranking) -> str:
     if result.ranked_by is None:
         return ""
     chosen, told = (int(scores.every_key.pairs.max()) for scores in (result.ranked_by, result.scores))
-    return f"Heads are ranked by {chosen:,} pairs; the scores are those of the other {told:,}."
+    return f"Heads are ranked by {counted(chosen, 'pair')}; the scores are those of the other {told:,}."
 
 
 def told_apart(result: Ranking, pattern: str, *, without_delimiters: bool = False) -> str:
@@ -270,6 +271,6 @@ def told_apart(result: Ranking, pattern: str, *, without_delimiters: bool = Fals
     more = f" and {len(close) - _CLOSE} more" if len(close) > _CLOSE else ""
     said = f"{best} cannot be told from {', '.join(map(head_name, close[:_CLOSE]))}{more}"
     needed = result.pairs_to_tell(pattern, without_delimiters=without_delimiters)
-    said += f"; about {needed:,} pairs would tell it from the next" if needed is not None else ""
+    said += f"; about {counted(needed, 'pair')} would tell it from the next" if needed is not None else ""
     luck = "" if result.ranked_by else " The best of close heads is in part the luckiest: --split takes luck out."
     return f"{said}.{luck}"

@@ -379,12 +379,17 @@ def readable(text: str) -> bool:
     return "\x1b" not in inside and plain(inside) == inside
 
 
+def calm(text: str) -> bool:
+    """Whether nothing is said, but for words that the model does not know."""
+    return readable(text) and all("unknown to the model" in line for line in text.splitlines())
+
+
 class TestHostile:
     @pytest.mark.parametrize("format", ["table", "csv", "json"])
     @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
     def test_a_sentence_of_any_kind_is_scored(self, toy: Path, text: str, format: str) -> None:
         result = run("classify", text, "the cat", "--model", toy, "--format", format)
-        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.exit_code == 0 and calm(result.stderr)
         assert readable(result.stdout)
         if format == "json":
             assert json.loads(result.stdout)["units"][0] == "[CLS]"
@@ -392,7 +397,7 @@ class TestHostile:
     @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
     def test_and_by_a_real_tokenizer(self, text: str) -> None:
         result = run("classify", text, text, "--model", "bundled", "--no-related", "--predictive", "off")
-        assert (result.exit_code, result.stderr) == (0, "")
+        assert result.exit_code == 0 and calm(result.stderr)
         assert readable(result.stdout)
 
     @pytest.mark.parametrize("format", FORMATS)

@@ -147,7 +147,7 @@ def test_of_two_models_the_ones_without_a_tap_are_named_and_the_first_counts(
     tell(SIGNATURE, slow)
     assert _said(capsys) == [f"slow: {WITHOUT_TAP}"]
     tell(slow, SIGNATURE, bad=1)
-    assert _said(capsys) == [f"slow: {WITHOUT_TAP}", "1 bad records were skipped", "2 of 9 inputs were skipped"]
+    assert _said(capsys) == [f"slow: {WITHOUT_TAP}", "1 bad record was skipped", "2 of 9 inputs were skipped"]
 
 
 @pytest.mark.parametrize(
@@ -177,3 +177,21 @@ def test_a_name_too_long_for_a_file_is_no_file(command: list[str]) -> None:
     assert (done.exit_code, done.stdout) == (1, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("attnscan: ") and line.endswith("check the path")
+
+
+@pytest.mark.parametrize("command", [["classify"], ["show", "0-2"], ["explain", "0-2"], ["profile"], ["predictive"]])
+def test_words_that_the_model_does_not_know_are_told(command: list[str]) -> None:
+    options = ["--model", "bundled", "--csv"]
+    for sentence, said in (
+        ("the ☃ cat and ☃ 𓀀", "3 words of the input are unknown to the model, which reads [UNK] instead: ☃, 𓀀"),
+        ("the ☃ cat", "1 word of the input is unknown to the model, which reads [UNK] instead: ☃"),
+    ):
+        done = CliRunner().invoke(app, [*command, sentence, *options])
+        assert (done.exit_code, done.stderr) == (0, f"attnscan: {said}\n")
+    assert CliRunner().invoke(app, [*command, "the cat", *options]).stderr == ""
+
+
+def test_of_many_unknown_words_some_are_named() -> None:
+    sentence = " ".join(["the", *"☃𓀀𓀁𓀂𓀃𓀄𓀅"])
+    done = CliRunner().invoke(app, ["show", "0-2", sentence, "--model", "bundled", "--csv"])
+    assert done.stderr.endswith("instead: ☃, 𓀀, 𓀁, 𓀂, 𓀃 and 2 others\n") and "7 words" in done.stderr

@@ -15,7 +15,7 @@ from tokenizers_of_kinds import KINDS, written_in_python
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs import encode
 from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
-from attnscan.inputs.encode import encode_pair, encode_tokens
+from attnscan.inputs.encode import encode_pair, encode_tokens, unknown_words
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.tokens import Unit
 from attnscan.scoring.patterns import cross_sentence, identical
@@ -224,3 +224,11 @@ def test_a_batch_moves_as_one() -> None:
     batch = collate([_encoded(KINDS["wordpiece"](), A, B)])
     moved = batch.to(torch.device("meta"))
     assert {value.device.type for value in [moved.word, moved.text_id, *moved.model_inputs.values()]} == {"meta"}
+
+
+def test_unknown_words_are_told_as_they_were_written() -> None:
+    wordpiece = KINDS["wordpiece"]()
+    assert unknown_words(wordpiece, _encoded(wordpiece, "the ☃ cat", "a 𓀀 ☃.")) == ["☃", "𓀀", "☃"]
+    assert unknown_words(wordpiece, _encoded(wordpiece, A, B)) == []
+    byte_level = KINDS["byte-level"]()
+    assert unknown_words(byte_level, _encoded(byte_level, "the ☃ cat")) == []

@@ -128,7 +128,7 @@ def task_heads(loaded: LoadedModel) -> dict[str, Any]:
     """The models with each trained head."""
     kinds: tuple[TaskHead, ...] = ("next-sentence", "classifier")
     heads = {"masked-lm": loaded.masked_lm} | {kind: task_head(loaded, kind) for kind in kinds}
-    return {name: head for name, head in heads.items() if head is not None}
+    return {name: head for name, head in heads.items() if not isinstance(head, str | None)}
 
 
 @pytest.fixture

@@ -58,11 +58,14 @@ def test_facts(tmp_path: Path, name: str, facts: dict[str, Any]) -> None:
     assert {key: getattr(found, key) for key in facts} == facts
     assert (found.layers, found.heads, found.template) == (3, 4, case.template)
     assert found.masked_lm_head is False
+    assert "cls" not in found.not_measured and {"masked-lm", "next-sentence"} <= set(found.not_measured)
 
 
 def test_a_trained_head_and_segments_that_are_heeded(shared: Path) -> None:
     found = _examined(shared / "models" / "minilm-l6-mlm")
-    assert found.masked_lm_head and found.segment_ids
+    assert found.masked_lm_head and found.next_sentence_head and not found.classifier_head and found.segment_ids
+    assert found.saved_as == "BertForPreTraining"
+    assert found.not_measured == {"classifier": "the checkpoint has no trained classifier head"}
     assert (found.layers, found.heads, found.longest_input) == (6, 12, 512)
 
 

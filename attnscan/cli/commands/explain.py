@@ -21,7 +21,7 @@ from attnscan.cli.options import (
     flattened,
     pattern_name,
 )
-from attnscan.cli.session import Passes, opened, tell
+from attnscan.cli.session import Passes, opened, tell, tell_unknown
 from attnscan.results.heads import are_heads, check_heads_are_named, heads_named, token_named
 from attnscan.scan.options import ScanOptions
 
@@ -110,6 +110,7 @@ def _by_input(
         query = None if token is None else token_named(token, encoded.tokens)
         explanations = explain_input(scanner, record, heads_named(heads, scanner.grid()), pattern, encoded, step)
     tell(explanations.signature, length=len(encoded.tokens))
+    tell_unknown(scanner, encoded)
     return explanations, query
 
 

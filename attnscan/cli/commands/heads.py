@@ -27,7 +27,7 @@ from attnscan.cli.session import Passes
 from attnscan.errors import PairsError
 from attnscan.model.surroundings import check_address_space
 from attnscan.results.files import check_writable, partial_of
-from attnscan.results.terms import THRESHOLD
+from attnscan.results.terms import THRESHOLD, counted
 from attnscan.scoring.patterns import PATTERNS
 
 if TYPE_CHECKING:
@@ -145,4 +145,5 @@ def _warn_of_few(result: Ranking, names: Sequence[str]) -> None:
     elif close := result.close_to_best("predictive"):
         needed = result.pairs_to_tell("predictive")
         remedy = "" if needed is None else f": about {needed:,} would tell it from the next (--predictive-pairs)"
-        say(f"{asked} pairs asked for predictive words do not tell its best head from {len(close)} others{remedy}")
+        others = counted(len(close), "other")
+        say(f"{asked} pairs asked for predictive words do not tell its best head from {others}{remedy}")

@@ -8,7 +8,7 @@ import typer
 
 from attnscan.cli.bars import working
 from attnscan.cli.options import ScanChoices, SentenceB, Where, Without, check_is_sentence, flattened
-from attnscan.cli.session import asking, opened, tell
+from attnscan.cli.session import asking, opened, tell, tell_unknown
 
 EXAMPLES = (
     'attnscan predictive "I went to the store."',
@@ -35,8 +35,10 @@ def predictive(
     with opened(options) as scanner, working("hiding words", skips={}) as step:
         from attnscan.scan.one_input import dependencies
 
-        result = dependencies(scanner, pair, asking(step))
+        encoded = scanner.encode(pair)
+        result = dependencies(scanner, pair, asking(step), encoded)
     tell(result.signature, length=scanner.loaded.limit)
+    tell_unknown(scanner, encoded)
     from attnscan.views.terminal.dependencies import dependencies_view
 
     destination.emit(result.to_frame, lambda width: dependencies_view(result, width))

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from attnscan.results.ablation import Ablation, Effect, HeadSet, Quantity
+from attnscan.results.terms import counted
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import (
     NO_BAR,
@@ -49,7 +50,7 @@ def _table(found: Ablation, quantity: Quantity, width: int) -> Iterator[Renderab
     shown = sorted(effects, key=lambda effect: (np.isnan(effect.loss), -effect.loss)) if found.alone else effects
     yield _rows(shown[: _SHOWN_SINGLE if found.alone else None], effects, width)
     if found.alone and len(shown) > _SHOWN_SINGLE:
-        yield Text(f"and {len(shown) - _SHOWN_SINGLE} heads that matter less; --csv lists all", style="dim")
+        yield Text(f"and {counted(len(shown) - _SHOWN_SINGLE, 'other head')}; --csv lists all", style="dim")
 
 
 def _rows(shown: list[Effect], effects: list[Effect], width: int) -> RenderableType:
@@ -100,7 +101,7 @@ def _notes(found: Ablation) -> Iterator[str]:
         return
     asked = "" if found.signature.predictive != "off" else " predictive was not measured, and takes no label."
     yield (
-        f"Heads of a pattern: by {found.chosen_by}, on {found.choosing_pairs:,} pairs; measured on the other "
+        f"Heads of a pattern: by {found.chosen_by}, on {counted(found.choosing_pairs, 'pair')}; measured on the other "
         f"{found.measured_pairs:,}. Heads with the label of another pattern are not among the others, except "
         f"delimiter heads, which rest.{shared}{asked}"
     )
@@ -111,7 +112,7 @@ def _controls(sets: list[HeadSet], draws: int) -> str:
     compared = [one for one in sets if one.controls]
     complete = {one.name: one.possible for one in compared if one.has_all_controls}
     if complete and len(complete) == len(compared) and len(set(complete.values())) == 1:
-        return f"all {next(iter(complete.values()))} possible sets"
+        return f"all {counted(next(iter(complete.values())), 'possible set')}"
     drawn = f"{draws} distinct sets drawn at random"
     fewer = ", ".join(f"{name} has all {possible} possible" for name, possible in complete.items())
     return f"{drawn} ({fewer})" if fewer else drawn

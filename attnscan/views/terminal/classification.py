@@ -11,6 +11,7 @@ from rich.text import Text
 from attnscan.results.classification import Classification
 from attnscan.results.heads import head_name
 from attnscan.results.scores import MIXED
+from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter
 from attnscan.views.summary import PatternRow, count_names, leading_part, notes, pattern_rows, strongest_by, token_lines
@@ -108,7 +109,7 @@ def _label(result: Classification, kind: str, label: str, head: tuple[int, int])
 
 def _title(result: Classification) -> Text:
     layers, heads = result.scores.grid
-    return model_line(result.signature, f"  {layers} × {heads} = {layers * heads} heads")
+    return model_line(result.signature, f"  {layers} × {heads} = {counted(layers * heads, 'head')}")
 
 
 def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, places
 from attnscan.results.heads import Head, head_name
+from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter
 from attnscan.views.terminal.parts import color_of, columns, fitted, flowed, model_line, named, number, wrapped
@@ -26,10 +27,10 @@ def comparison_view(found: Comparison, patterns: Sequence[str], width: int) -> R
         blocks.append(Text(f"{name} ", style="dim").append_text(model_line(signature)))
     layers, heads = found.one.grid
     how = "heads of one place" if found.match == "place" else "each head of A and the most similar one of B"
-    blocks += [Text(f"{found.pairs:,} pairs, {layers * heads} heads: {how}"), ""]
+    blocks += [Text(f"{counted(found.pairs, 'pair')}, {counted(layers * heads, 'head')}: {how}"), ""]
     survivors, differences = int(found.survives.sum()), int((~np.isnan(found.p)).sum())
     at = f"false discovery rate {100 * FALSE_DISCOVERIES:g} %"
-    blocks.append(Text(f"{survivors:,} of {differences:,} differences survive ({at})", style="bold"))
+    blocks.append(Text(f"{survivors:,} of {counted(differences, 'difference')} survive ({at})", style="bold"))
     blocks += [
         "",
         fitted(_table(found, patterns, with_errors=width >= _ROOM_FOR_ERRORS), width, *_DROPPED),
@@ -72,7 +73,7 @@ def _extreme(found: Comparison, pattern: str, head: Head | None, with_error: boo
 def _changed(found: Comparison, width: int) -> Iterator[RenderableType]:
     count = sum(map(len, found.changed.values()))
     total = found.labels[0].size
-    yield Text(f"{count} of {total} heads changed their label", style="bold")
+    yield Text(f"{count} of {counted(total, 'head')} changed their label", style="bold")
     for (before, after), heads in found.changed.items():
         title = Text(letter(before), color_of(before)).append(" → ", "dim").append(letter(after), color_of(after))
         for i, line in enumerate(flowed([Text(head_name(head)) for head in heads], width - 9)):

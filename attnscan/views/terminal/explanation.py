@@ -14,7 +14,7 @@ from attnscan.results.explanation import Explanations
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.heads import Head, head_name
 from attnscan.results.neurons import NEURON_MEASURES, InBases
-from attnscan.results.terms import SHUFFLES
+from attnscan.results.terms import SHUFFLES, counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import (
@@ -167,7 +167,7 @@ def _keys(found: Explanations, head: Head, query: int, width: int) -> Iterator[R
             grid.add_row(label, decimals(float(weights[key])), f"{row.sum():.2f}", _neurons(row, most, shown))
     yield grid
     if len(weights) > _SHOWN_KEYS:
-        yield Text(f"and {len(weights) - _SHOWN_KEYS} weaker keys; --csv lists all", style="dim")
+        yield Text(f"and {counted(len(weights) - _SHOWN_KEYS, 'weaker key')}; --csv lists all", style="dim")
 
 
 def _neurons(products: NDArray[np.float32], most: float, count: int) -> Text:

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from attnscan.results.head_weights import HeadWeights, strongest
 from attnscan.results.heads import Head, head_name
+from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS
 from attnscan.views.terminal.parts import flowed, model_line, named, number
@@ -102,7 +103,7 @@ def _row(shown: HeadWeights, weights: NDArray[np.float32], width: int, top: int 
 
 def _list(shown: HeadWeights, matrix: NDArray[np.float32], width: int, count: int) -> Iterator[RenderableType]:
     """The strongest weights of all."""
-    yield Text(f"The {min(count, matrix.size)} strongest of {matrix.size:,} weights", style="dim")
+    yield Text(f"The {min(count, matrix.size)} strongest of {counted(matrix.size, 'weight')}", style="dim")
     for row, column in strongest(matrix, count):
         yield _edge(shown, shown.queries[row], shown.keys[column], float(matrix[row, column]), width)
 

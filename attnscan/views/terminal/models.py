@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attnscan.results.terms import MEASURES, counted
 from attnscan.safe_text import plain
 from attnscan.views.terminal.parts import named
 
@@ -40,18 +41,20 @@ def models_view(catalog: Catalog) -> RenderableType:
 
 
 def checkpoint_view(checkpoint: Checkpoint, patterns: Sequence[str]) -> RenderableType:
-    """The facts, a line each, then the patterns."""
+    """The facts, a line each, then the patterns, and the measures of `ablate`."""
     c = checkpoint
+    heads = {"masked-LM": c.masked_lm_head, "next-sentence": c.next_sentence_head, "classifier": c.classifier_head}
     facts = {
         "family": f"{c.family} ({c.architecture})",
         "heads": f"{c.layers} × {c.heads} = {c.layers * c.heads}",
         "read by": _READ_BY[c.read_by],
         "template": c.template,
-        "longest input": f"{c.longest_input:,} tokens" if c.longest_input else "no limit known",
+        "longest input": counted(c.longest_input, "token") if c.longest_input else "no limit known",
         "positions": c.positions or "cannot be told",
         "segment ids": "heeded" if c.segment_ids else "none",
         "mask token": c.mask_token or "none",
-        "masked-LM head": "trained" if c.masked_lm_head else "none in the checkpoint",
+        "saved as": c.saved_as or "cannot be told",
+        "task heads": ", ".join(name for name, there in heads.items() if there) or "none that are trained",
     }
     return Group(
         Text(plain(c.model), style="bold"),
@@ -59,12 +62,15 @@ def checkpoint_view(checkpoint: Checkpoint, patterns: Sequence[str]) -> Renderab
         _grid((Text(name), Text(plain(value))) for name, value in facts.items()),
         "",
         Text("patterns that can be scored", style="bold"),
-        _grid((named(p), _scored(c.not_scored.get(p))) for p in patterns),
+        _grid((named(pattern), _allowed(c.allows(pattern))) for pattern in patterns),
+        "",
+        Text("measures of attnscan ablate", style="bold"),
+        _grid((Text(measure), _allowed(c.allows(measure))) for measure in MEASURES),
     )
 
 
-def _scored(why_not: str | None) -> Text:
-    return Text("yes") if why_not is None else Text(plain(f"no: {why_not}"), style="dim")
+def _allowed(answer: str) -> Text:
+    return Text(plain(answer), style="" if answer == "yes" else "dim")
 
 
 def _grid(rows: Iterable[tuple[Text, Text]]) -> Table:

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from attnscan.results.heads import head_name, heads_named
 from attnscan.results.similarity import Similarity
+from attnscan.results.terms import counted
 from attnscan.views.palette import letter
 from attnscan.views.terminal.parts import color_of, columns, decimals, flowed, model_line, wrapped
 
@@ -26,7 +27,7 @@ def similarity_view(found: Similarity, width: int, heads: str | None, nearest: i
         blocks += [_pairs(found, pairs)]
     note = (
         f"divergence: Jensen-Shannon, in nats, from 0 (the same weights) to 0.693 (no key in common), over "
-        f"{found.queries:,} queries."
+        f"{counted(found.queries, 'query', 'queries')}."
     )
     return Group(*blocks, "", *wrapped(note, width))
 
@@ -34,7 +35,7 @@ def similarity_view(found: Similarity, width: int, heads: str | None, nearest: i
 def _groups(found: Similarity, width: int) -> list[RenderableType]:
     groups = [group for group in found.groups if len(group) > 1]
     alone = sum(len(group) == 1 for group in found.groups)
-    title = f"{len(groups)} groups within {found.within:g} nats, {alone} heads alone"
+    title = f"{counted(len(groups), 'group')} within {found.within:g} nats, {counted(alone, 'head')} alone"
     lines: list[RenderableType] = [Text(title, style="bold")]
     for number, group in enumerate(groups, 1):
         entries = [_named(found, head) for head in group]

@@ -16,6 +16,7 @@ from tokenizers_of_kinds import wordpiece
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
+from attnscan.results.terms import MEASURES
 from attnscan.scoring.patterns import PATTERNS
 
 
@@ -37,9 +38,11 @@ def _run(*arguments: str, code: int = 0) -> Result:
 
 def test_the_screen_says_which_patterns_cannot_be_scored(tmp_path: Path) -> None:
     lines = _run(str(saved(CASES["decoder without delimiters"], tmp_path))).stdout.splitlines()
-    assert "family          gpt2 (GPT2Model)" in lines
-    assert "heads           3 × 4 = 12" in lines
-    assert "template        A B" in lines
+    assert "family         gpt2 (GPT2Model)" in lines
+    assert "heads          3 × 4 = 12" in lines
+    assert "template       A B" in lines
+    assert "task heads     none that are trained" in lines
+    assert "next-sentence  no: a gpt2 model has no next-sentence head" in lines
     assert f"D delimiter       no: {NO_DELIMITER}" in lines
     assert "P previous-word   yes" in lines
     assert all(len(line) <= 80 for line in lines if "/" not in line)
@@ -51,12 +54,28 @@ def test_csv_is_a_row_for_each_fact_and_pattern() -> None:
     assert (rows["family"], rows["layers"], rows["heads"]) == ("bert", "6", "12")
     assert (rows["segment_ids"], rows["masked_lm_head"], rows["mask_token"]) == ("yes", "no", "[MASK]")
     assert [rows[pattern] for pattern in IDS] == ["yes"] * 7
+    assert (rows["next_sentence_head"], rows["classifier_head"], rows["cls"]) == ("no", "no", "yes")
+    assert rows["masked-lm"] == "no: the checkpoint has no trained masked-LM head"
 
 
 def test_json_is_one_object() -> None:
     found = json.loads(_run("bundled", "--format", "json").stdout)
     assert (found["model"], found["layers"], found["segment_ids"]) == ("bundled", 6, True)
     assert [(row["pattern"], row["scored"]) for row in found["rows"]] == [(pattern, True) for pattern in IDS]
+    assert list(found["measures"]) == list(MEASURES) and found["measures"]["cls"] == "yes"
+    assert "not_scored" not in found and "not_measured" not in found
+
+
+def test_the_screen_lists_task_heads_and_the_measures_that_they_allow(shared: Path) -> None:
+    lines = _run(str(shared / "models" / "minilm-l6-mlm")).stdout.splitlines()
+    assert "task heads     masked-LM, next-sentence" in lines
+    at = lines.index("measures of attnscan ablate")
+    assert lines[at + 1 : at + 5] == [
+        "masked-lm      yes",
+        "next-sentence  yes",
+        "classifier     no: the checkpoint has no trained classifier head",
+        "cls            yes",
+    ]
 
 
 @pytest.mark.parametrize("family", ["fnet", "squeezebert", "canine"])
