@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from attnscan.results.heads import Head
 from attnscan.results.intervals import false_discovery_rates, p_value
+from attnscan.results.labels import STAYS
 from attnscan.results.scores import FloatArray, IntArray, Scores
 from attnscan.results.shown import lines
 from attnscan.results.signature import Signature
@@ -46,6 +47,9 @@ class Comparison:
     """Where the two models' results come from."""
     threshold: float = THRESHOLD
     """How far above chance a label's pattern must be."""
+    stays: FloatArray | None = None
+    """In what share of resamplings of pairs each head of the one, and of the other, keeps its label; NaN where too few
+    pairs tell; None if that was not measured. Shape: [model, layer, head]."""
     alike: str = ""
     """Which words count as the same one in both models, for `identical` and `cross-sentence`: a sentence."""
 
@@ -100,6 +104,14 @@ class Comparison:
         return one, other
 
     @property
+    def unsure(self) -> NDArray[np.bool_]:
+        """Which heads have a label that would not stay, in the one model or in the other. Shape: [layer, head]."""
+        if self.stays is None:
+            return np.zeros(self.one.grid, dtype=bool)
+        stay: NDArray[np.bool_] = (self.stays >= STAYS).min(0)
+        return ~stay
+
+    @property
     def changed(self) -> dict[tuple[str, str], list[Head]]:
         """The heads whose label is another one, by both labels; most heads first."""
         found: dict[tuple[str, str], list[Head]] = {}
@@ -129,7 +141,7 @@ class Comparison:
 
         layers, heads = self.one.grid
         layer, head = np.divmod(np.arange(layers * heads), heads)
-        labels = [label.ravel() for label in self.labels]
+        labels, unknown = [label.ravel() for label in self.labels], np.full(self.one.grid, np.nan)
         parts = []
         for pattern in patterns or self.patterns:
             p = self.patterns.index(pattern)
@@ -146,6 +158,8 @@ class Comparison:
             columns |= {"n": self.one.every_key.n[..., p].ravel(), "pairs": self.one.every_key.pairs[..., p].ravel()}
             columns |= {"label_a": labels[0], "label_b": labels[1], "divergence": self.divergence.ravel()}
             columns |= {"p": self.p[..., p].ravel(), "fdr": self.rate[..., p].ravel()}
+            for name, stays in zip("ab", self.stays if self.stays is not None else (unknown, unknown), strict=True):
+                columns[f"label_{name}_stays"] = stays.ravel()
             parts.append(pd.DataFrame(columns))
         correlations = ((name, self.correlation(name)) for name in patterns or self.patterns)
         frame = pd.concat(parts, ignore_index=True)

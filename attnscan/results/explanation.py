@@ -42,6 +42,9 @@ class Explanations:
     """Where the result comes from: model, versions, device, input."""
     heads: tuple[Head, ...]
     """Those that were asked for."""
+    label_stays: FloatArray
+    """In what share of resamplings of pairs, or of the one input's words, each head keeps its label; NaN where too few
+    tell. Shape: [layer, head]."""
     pattern: str | None = None
     """The one that is explained; None for each head's own."""
     attention: Attention | None = field(default=None, repr=False)
@@ -65,6 +68,7 @@ class Explanations:
         return HeadExplanation(
             head=head,
             label=label,
+            label_stays=float(self.label_stays[head]),
             pattern=pattern,
             score=float(table.score[place]),
             chance=float(table.chance[place]),

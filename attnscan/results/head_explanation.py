@@ -10,7 +10,9 @@ import numpy as np
 
 from attnscan.results.heads import Head, head_name
 from attnscan.results.intervals import half_width
+from attnscan.results.labels import STAYS
 from attnscan.results.neurons import InBases, neurons_conclusion
+from attnscan.results.scores import MIXED
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 
 CAUSES = {
@@ -44,6 +46,8 @@ class HeadExplanation:
     """Its layer and its number in the layer, both from 0."""
     label: str
     """The pattern that the head follows, or `mixed`."""
+    label_stays: float
+    """In what share of resamplings of pairs, or of the one input's words, it is the same; NaN where too few tell."""
     pattern: str
     """The one that is explained."""
     score: float
@@ -66,6 +70,11 @@ class HeadExplanation:
     """Words that the score is averaged over."""
     pairs: int
     """Pairs that had any."""
+
+    @property
+    def unsure(self) -> bool:
+        """Whether the label would not stay; `mixed` is none."""
+        return self.label != MIXED and not self.label_stays >= STAYS
 
     @property
     def effective_neurons(self) -> float:
@@ -172,6 +181,7 @@ class HeadExplanation:
             **{f"{cause}_se": se for cause, se in self.cause_se.items()},
             **{f"{cause}_fall_se": se for cause, se in self.fall_se.items()},
             **rotated,
+            "label_stays": self.label_stays,
             "neurons_conclusion": self.neurons_conclusion,
             "conclusion": self.conclusion,
         }

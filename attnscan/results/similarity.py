@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 
 from attnscan.errors import needs
 from attnscan.results.heads import Head, head_name
+from attnscan.results.labels import Labels
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.shown import lines
 from attnscan.results.signature import Signature
-from attnscan.results.terms import THRESHOLD, WITHIN
+from attnscan.results.terms import WITHIN
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -32,16 +33,19 @@ class Similarity:
     """Mean Jensen-Shannon divergence in nats, in [0, ln 2]. Shape: [head, head]."""
     se: FloatArray
     """Its standard error, clustered by pair. Shape: [head, head]."""
-    scores: Scores
-    """Of the same pairs, for labels."""
+    labels: Labels
+    """What heads are called, by the same pairs."""
     queries: int
     """Words whose attention was compared."""
     signature: Signature
     """Where the result comes from: model, versions, device, input."""
     within: float = WITHIN
     """How far apart a group's heads may be on average, in nats."""
-    threshold: float = THRESHOLD
-    """How far above chance a label's pattern must be."""
+
+    @property
+    def scores(self) -> Scores:
+        """Of the same pairs."""
+        return self.labels.scores
 
     def __repr__(self) -> str:
         near = [
@@ -59,7 +63,12 @@ class Similarity:
     @cached_property
     def label(self) -> NDArray[np.str_]:
         """The pattern that each head follows. Shape: [head]."""
-        return self.scores.ranked_labels(self.scores.every_key, 0, self.threshold).ravel()
+        return self.labels.label.ravel()
+
+    @property
+    def unsure(self) -> NDArray[np.bool_]:
+        """Which heads' labels would not stay. Shape: [head]."""
+        return self.labels.unsure.ravel()
 
     def nearest(self, head: int, count: int) -> list[int]:
         """The heads that are most like one, nearest first."""
@@ -119,6 +128,7 @@ class Similarity:
         for number, group in enumerate(self.groups, 1):
             frame.loc[group, "group"] = number
         frame[["x", "y"]] = self.map
+        frame["label_stays"] = np.nan if self.labels.stability is None else self.labels.stability.label.ravel()
         frame.attrs = {"signature": asdict(self.signature), "queries": self.queries, "within": self.within}
         frame.attrs["map_share"] = self.map_share
         return frame

@@ -27,7 +27,7 @@ from attnscan.scoring.label_sums import LabelSums, key_of
 from attnscan.scoring.predictive import Report
 from attnscan.scoring.profile import Profiler, profiled
 from attnscan.scoring.profile_sums import ProfileSums
-from attnscan.scoring.resampling import stability
+from attnscan.scoring.resampling import labels_of
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import PairSums, ScoreSums
 from attnscan.scoring.targets import Targets
@@ -74,16 +74,14 @@ class ScanSums:
         if self.profile is not None:
             parts = profiled(options.patterns, predictive=signature.predictive != "off")
             profile = Profile(parts, self.profile.finish(), signature)
-        scores = self.told.finish()
+        scores, carried = self.told.finish(), None if self.carried is None else self.carried.finish()
         return Ranking(
             scores,
             signature,
             self.ranked.finish() if self.ranked else None,
             profile,
-            labels=None if self.labels is None else _labels(scores, self.labels, options, norm=options.norm),
-            carried=None
-            if self.carried is None or self.carried_labels is None
-            else _labels(self.carried.finish(), self.carried_labels, options, norm=True),
+            labels=_labels(scores, self.labels, options, norm=options.norm),
+            carried=_labels(carried, self.carried_labels, options, norm=True),
         )
 
 
@@ -258,11 +256,11 @@ def _with_votes(scanner: Scanner, one: EncodedInput, own: Help, sums: ScanSums) 
     return replace(sums, labels=voted("labels"), carried_labels=voted("carried_labels"))
 
 
-def _labels(scores: Scores, sums: LabelSums, options: ScanOptions, *, norm: bool) -> Labels:
-    """What heads are called by some scores, and how sure that is."""
-    sure = stability(scores, sums.units(), options.threshold, options.seed)
-    return Labels(scores, norm, options.threshold, sure, sums.agreement(scores, options.threshold))
-
-
 def _added(one: Sums | None, other: Sums | None) -> Sums | None:
     return one + other if one is not None and other is not None else one or other
+
+
+def _labels(scores: Scores | None, sums: LabelSums | None, options: ScanOptions, *, norm: bool) -> Labels | None:
+    if scores is None or sums is None:
+        return None
+    return labels_of(scores, sums, options.threshold, options.seed, norm=norm)

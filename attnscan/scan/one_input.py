@@ -137,7 +137,6 @@ class _Scorers:
     def __init__(self, targets: Targets) -> None:
         self.whole, self._by_query = Scorer(targets), Scorer(targets, by_query=True)
         self.profiler = Profiler(targets.batch, targets.patterns, targets.helps)
-        self._is_word = targets.batch.word[0].cpu().numpy()
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
@@ -153,7 +152,7 @@ class _Scorers:
     @property
     def words(self) -> PairSums:
         """What each word adds to the sums, as `Scorer.pair_sums` names it. Shape: each [word, layer, head, pattern]."""
-        return {name: values[self._is_word] for name, values in self._by_query.pair_sums().items()}
+        return self._by_query.word_sums()
 
 
 class _CarriedScorers(_Scorers):

@@ -10,12 +10,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnscan.results.labels import FEWEST, RESAMPLINGS, Stability
+from attnscan.results.labels import FEWEST, RESAMPLINGS, Labels, Stability
 from attnscan.results.scores import FloatArray, Race, Scores, ScoreTable
-from attnscan.scoring.label_sums import QUANTITIES, table_of
+from attnscan.scoring.label_sums import QUANTITIES, LabelSums, table_of
 from attnscan.scoring.sums import KINDS, PairSums
 
 _AT_ONCE = 50  # resamplings: of 384 heads and 7 patterns, their sums take 5 MB a quantity
+
+
+def labels_of(scores: Scores, sums: LabelSums, threshold: float, seed: int, *, norm: bool) -> Labels:
+    """What heads are called by scores over many pairs, and how sure that is."""
+    sure = stability(scores, sums.units(), threshold, seed)
+    return Labels(scores, norm, threshold, sure, sums.agreement(scores, threshold))
 
 
 def stability(scores: Scores, units: PairSums, threshold: float, seed: int) -> Stability:

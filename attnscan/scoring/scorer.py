@@ -159,6 +159,11 @@ class Scorer:
         sums = {"weight": weight, "whole": whole, "itself": itself, "n": n, "chance": chance}
         return {f"{kind}.{name}": values[k] for k, kind in enumerate(KINDS) for name, values in sums.items()}
 
+    def word_sums(self) -> dict[str, FloatArray]:
+        """The same word by word, if every query is measured by itself. Shape: each [word, layer, head, pattern]."""
+        is_word = self._words[0].cpu().numpy() > 0
+        return {name: values[is_word] for name, values in self.pair_sums().items()}
+
 
 def _row_entropy(weights: Tensor, logits: Tensor | None) -> Tensor:
     """Entropy of each row, in nats. Shape: [batch, head, query, key] -> [batch, head, query]."""

@@ -21,6 +21,8 @@ from attnscan.scan.local import ScanState, scan
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
 from attnscan.scan.stream import OnBad, Stream
+from attnscan.scoring.label_sums import LabelSums, key_of
+from attnscan.scoring.resampling import stability
 from attnscan.scoring.sums import PairSums, RatioProducts, ScoreSums
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 
@@ -58,16 +60,22 @@ def compare(
     sums, states = _scanned(one, other, read(), matched, on_bad, on_step)
     if sums is None:
         raise no_pair("that both models read")
+    scores, options = (sums.one.finish(), sums.other.finish()), one.options
+    sure = [
+        stability(each, labels.units(), options.threshold, options.seed).label
+        for each, labels in zip(scores, sums.labels, strict=True)
+    ]
     return Comparison(
-        one=sums.one.finish(),
-        other=sums.other.finish(),
+        one=scores[0],
+        other=scores[1],
         se=sums.one.every_key.se_of_difference(sums.other.every_key, sums.products),
         matched=matched,
         divergence=divergence,
         match=match,
         pairs=int(sums.one.every_key.pairs.max()),
         signatures=(one.signature(states[0].seen), other.signature(states[1].seen)),
-        threshold=one.options.threshold,
+        threshold=options.threshold,
+        stays=np.stack(sure),
         alike=alike,
     )
 
@@ -89,17 +97,23 @@ class _PairedSums:
     other: ScoreSums
     products: RatioProducts
     """Of the two models' weights on target with every key. Shape: [layer, head, pattern]."""
+    labels: tuple[LabelSums, LabelSums]
+    """What each model's labels are told to be sure by."""
 
     @classmethod
-    def of(cls, ours: PairSums, theirs: PairSums, like: ScoreSums) -> _PairedSums:
-        """Of some pairs, in the same order; `like` says what the patterns are."""
+    def of(
+        cls, ours: PairSums, theirs: PairSums, like: ScoreSums, keys: Sequence[int], threshold: float
+    ) -> _PairedSums:
+        """Of some pairs, in the same order, given what each is found by; `like` says what the patterns are."""
         unknown = np.full(like.entropy.shape, np.nan)  # entropy is not among what is told of single pairs
         one, other = (ScoreSums.of(sums, like.scored, unknown, unknown) for sums in (ours, theirs))
         products = RatioProducts.of(*(sums[f"every_key.{name}"] for sums in (ours, theirs) for name in ("weight", "n")))
-        return cls(one, other, products)
+        a, b = (LabelSums.of(sums, like.scored, keys, threshold) for sums in (ours, theirs))
+        return cls(one, other, products, (a, b))
 
     def __add__(self, other: _PairedSums) -> _PairedSums:
-        return _PairedSums(self.one + other.one, self.other + other.other, self.products + other.products)
+        labels = self.labels[0] + other.labels[0], self.labels[1] + other.labels[1]
+        return _PairedSums(self.one + other.one, self.other + other.other, self.products + other.products, labels)
 
 
 def _scanned(
@@ -116,6 +130,7 @@ def _scanned(
     unheard = None if on_bad is None else lambda _: None  # the first model has told of it
     while block := list(itertools.islice(records, _BLOCK)):
         kept: list[dict[int, PairSums]] = [{}, {}]
+        before = states[0].seen.read
         for which, (scanner, hear) in enumerate(((one, on_bad), (other, unheard))):
             on_batch = None if on_step is None else partial(on_step, f"pairs through model {'AB'[which]}")
             for state in scan(scanner, block, states[which], hear, partial(_keep, kept[which]), on_batch):
@@ -126,7 +141,8 @@ def _scanned(
             theirs = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in theirs.items()}
             like = states[0].sums.any
             assert like is not None  # a pair was scored
-            of_block = _PairedSums.of(ours, theirs, like)
+            keys = [key_of(block[number - before - 1].pair) for number in common]
+            of_block = _PairedSums.of(ours, theirs, like, keys, one.options.threshold)
             total = of_block if total is None else total + of_block
     return total, states
 

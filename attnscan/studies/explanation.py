@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Record
+from attnscan.inputs.pairs import Pair, Record
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
@@ -25,10 +25,12 @@ from attnscan.results.head_explanation import CAUSES
 from attnscan.results.heads import Head
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import Scores
-from attnscan.results.terms import SHUFFLES, OnStep
+from attnscan.results.terms import SHUFFLES, THRESHOLD, OnStep
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen, no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream
+from attnscan.scoring.label_sums import LabelSums, key_of
+from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
 from attnscan.scoring.targets import Targets
@@ -79,7 +81,7 @@ def explain_input(
     return explainer.finish(seen, attention)
 
 
-SumsOfKind = TypeVar("SumsOfKind", ScoreSums, NeuronSums, CauseSums)
+SumsOfKind = TypeVar("SumsOfKind", ScoreSums, LabelSums, NeuronSums, CauseSums)
 
 
 class _Explainer:
@@ -91,6 +93,9 @@ class _Explainer:
         self._scanner, self._heads, self._pattern = scanner, heads, pattern
         self._tell: OnStep = on_step or (lambda _doing, _done, _total=None: None)
         self._scores: ScoreSums | None = None
+        self._pairs: LabelSums | None = None
+        self._words: Scorer | None = None
+        """What labels are told to be sure by: pairs or, of the one input that is kept, its words."""
         self._neurons: NeuronSums | None = None
         self._causes: dict[str, CauseSums] = {}
         self._not_available: dict[str, str] = {}
@@ -105,17 +110,21 @@ class _Explainer:
         helps = list(scanner.helps(inputs, partial(self._tell, "predictive words: hidden sequences")))
         targets = Targets(batch, scanner.options.patterns, helps)
         scorer, keeper = Scorer(targets), AttentionKeeper()
+        self._words = words = Scorer(targets, by_query=True) if keep else None
         neurons = NeuronScorer(targets, self._rotations, self._heads, self._pattern)
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)
             neurons(block)
-            if keep:
+            if words is not None:
                 keeper(block)
+                words(block)
 
         self._tell("neurons of queries and keys", 0)
         scanner.run(batch.model_inputs, consume)
         self._scores = _added(self._scores, scorer.sums())
+        keys = [key_of(Pair(*one.sentences)) for one in inputs]
+        self._pairs = _added(self._pairs, LabelSums.of(scorer.pair_sums(), targets.scored, keys, THRESHOLD))
         if (of_batch := neurons.sums()) is not None:
             self._neurons = _added(self._neurons, of_batch)
         self._shuffle(scorer, batch.model_inputs, inputs)
@@ -163,7 +172,7 @@ class _Explainer:
 
         Raises: InputError if there was none.
         """
-        if self._scores is None:
+        if self._scores is None or self._pairs is None:
             raise no_pair("to explain by")
         scores = self._scores.finish()
         causes = {name: sums.finish() for name, sums in self._causes.items()}
@@ -179,6 +188,7 @@ class _Explainer:
             self._not_available["neurons"] = "this architecture shows no queries and keys"
         layers, width = scores.grid
         shape = (layers, width, len(scores.patterns))
+        units = self._pairs.units() if self._words is None else self._words.word_sums()
         return Explanations(
             scores=scores,
             neurons=NeuronTable.unknown(shape) if self._neurons is None else self._neurons.finish(),
@@ -187,6 +197,7 @@ class _Explainer:
             not_available=self._not_available,
             signature=self._scanner.signature(seen),
             heads=tuple(self._heads or ((layer, head) for layer in range(layers) for head in range(width))),
+            label_stays=stability(scores, units, THRESHOLD, self._scanner.options.seed).label,
             pattern=self._pattern,
             attention=attention,
         )

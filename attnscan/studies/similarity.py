@@ -8,14 +8,16 @@ from contextlib import closing
 import numpy as np
 
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Record
+from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.scores import FloatArray
 from attnscan.results.similarity import Similarity
 from attnscan.results.terms import QUERIES, WITHIN
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream
-from attnscan.scoring.sums import RatioSums, ScoreSums
+from attnscan.scoring.label_sums import LabelSums, key_of
+from attnscan.scoring.resampling import labels_of
+from attnscan.scoring.sums import PairSums, RatioSums, ScoreSums
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 
 
@@ -32,31 +34,37 @@ def similar(
     Raises: InputError if there is no pair.
     """
     scores: ScoreSums | None = None
+    labels: LabelSums | None = None
     apart: RatioSums | None = None
     stream = Stream(scanner, records, on_bad, on_batch)
 
-    def look(own: Scanner, inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, list[tuple[int, FloatArray]]]:
+    def look(own: Scanner, inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, LabelSums, list[tuple[int, FloatArray]]]:
         """The scores of some inputs; of each, how many queries were drawn and the heads' divergences over them."""
+        kept: list[PairSums] = []
         drawn = [queries_of(one, queries, own.options.seed) for one in inputs]
         keeper = RowKeeper(drawn, [len(one.tokens) for one in inputs])
-        scores = own.score(inputs, also=lambda _: keeper)
-        return scores, [(len(each), divergences(rows).numpy()) for each, rows in zip(drawn, keeper.rows(), strict=True)]
+        scores = own.score(inputs, also=lambda _: keeper, on_pairs=lambda _, sums: kept.append(sums))
+        keys = [key_of(Pair(*one.sentences)) for one in inputs]
+        labels = LabelSums.of(kept[0], scores.scored, keys, own.options.threshold)
+        rows_of_heads = zip(drawn, keeper.rows(), strict=True)
+        return scores, labels, [(len(each), divergences(rows).numpy()) for each, rows in rows_of_heads]
 
     with closing(stream.worked(look)) as looked:
         for looks, _ in looked:
-            for of_batch, divergent in looks:
+            for of_batch, labels_of_batch, divergent in looks:
                 scores = of_batch if scores is None else scores + of_batch
+                labels = labels_of_batch if labels is None else labels + labels_of_batch
                 for count, matrix in divergent:
                     pair = RatioSums.of(matrix[None], np.full((1, 1, 1), float(count)))
                     apart = pair if apart is None else apart + pair
-    if scores is None or apart is None or not apart.n.item():
+    if scores is None or labels is None or apart is None or not apart.n.item():
         raise no_pair("to compare heads by")
+    options = scanner.options
     return Similarity(
         divergence=apart.ratio,
         se=apart.se,
-        scores=scores.finish(),
+        labels=labels_of(scores.finish(), labels, options.threshold, options.seed, norm=options.norm),
         queries=int(apart.n.item()),
         signature=scanner.signature(stream.seen),
         within=within,
-        threshold=scanner.options.threshold,
     )

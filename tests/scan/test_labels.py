@@ -12,6 +12,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scans import BUNDLED, PAIRS, records_of, states_of
 
+import attnscan
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.labels import Labels
 from attnscan.results.ranking import Ranking
@@ -134,3 +135,31 @@ def test_a_model_that_does_not_show_what_heads_carry_is_labelled_by_weight(optio
         ranking = states_of(scanner, (Record(pair, "x") for pair in PAIRS))[-1].finish(scanner)
     assert ranking.carried is None and ranking.mapped is ranking.labels
     assert ranking.to_labels()["carried_label"].isna().all()
+
+
+def test_studies_are_as_sure_of_labels_as_a_scan_is() -> None:
+    """`similar`, `compare` and `explain` label heads by the same pairs, and so in the same drawings of them."""
+    ranking = _ranking(LABELLED, DIFFERENT)
+    stays = ranking.known_labels().stability
+    assert stays is not None and (stays.label < 1).any()
+    pairs = [(pair.a, str(pair.b)) for pair in DIFFERENT]
+    alike = attnscan.similar(pairs, model="bundled")
+    assert_allclose(alike.to_frame()["label_stays"], stays.label.ravel(), atol=1e-3)
+    assert (alike.unsure == ranking.known_labels().unsure.ravel()).all()
+    explained = attnscan.explain_over(pairs, heads="layer:2", model="bundled")
+    assert_allclose(explained.to_frame()["label_stays"], stays.label[2], atol=1e-3)
+    drawn = tuple(pattern for pattern in PATTERNS if pattern.target is not None)
+    compared = attnscan.compare("bundled", "bundled", pairs).to_frame(["next-word"])
+    without = _ranking(replace(LABELLED, patterns=drawn), DIFFERENT).known_labels().stability
+    assert without is not None
+    for name in ("label_a_stays", "label_b_stays"):
+        assert_allclose(compared[name], without.label.ravel(), atol=1e-3)
+
+
+def test_one_input_is_explained_with_labels_as_sure_as_classify_finds_them() -> None:
+    pair = DIFFERENT[0]
+    alone = attnscan.classify(pair.a, pair.b, model="bundled", predictive="off").labels
+    explained = attnscan.explain(pair.a, pair.b, heads="all", model="bundled")
+    assert alone.stability is not None
+    assert_allclose(explained.to_frame()["label_stays"], alone.stability.label.ravel(), equal_nan=True, atol=1e-3)
+    assert [explained[head].unsure for head in explained.heads] == alone.unsure.ravel().tolist()

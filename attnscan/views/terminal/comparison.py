@@ -46,7 +46,8 @@ def _notes(found: Comparison, patterns: Sequence[str]) -> Iterator[str]:
     yield (
         "rank: Spearman's correlation of the two models' scores over heads. survive: the differences, B minus A, that "
         "are beyond chance among those of all heads and patterns, by t-tests that are paired and clustered by pair. "
-        "rises, falls: the greatest of these, in a wide window ± its standard error. A label may change by chance."
+        "rises, falls: the greatest of these, in a wide window ± its standard error. ?: a head whose "
+        "label, in one of the models, other pairs would change."
     )
     if {"identical", "cross-sentence"} & set(patterns) and found.alike:
         yield f"identical, cross-sentence: {found.alike}"
@@ -73,10 +74,13 @@ def _extreme(found: Comparison, pattern: str, head: Head | None, with_error: boo
 def _changed(found: Comparison, width: int) -> Iterator[RenderableType]:
     count = sum(map(len, found.changed.values()))
     total = found.labels[0].size
-    yield Text(f"{count} of {counted(total, 'head')} changed their label", style="bold")
+    sure = sum(not found.unsure[head] for heads in found.changed.values() for head in heads)
+    of_these = f", {sure} of them surely" if count else ""
+    yield Text(f"{count} of {counted(total, 'head')} changed their label{of_these}", style="bold")
     for (before, after), heads in found.changed.items():
         title = Text(letter(before), color_of(before)).append(" → ", "dim").append(letter(after), color_of(after))
-        for i, line in enumerate(flowed([Text(head_name(head)) for head in heads], width - 9)):
+        entries = [Text(head_name(head) + "?" * bool(found.unsure[head])) for head in heads]
+        for i, line in enumerate(flowed(entries, width - 9)):
             yield Text("  ").append_text(title if i == 0 else Text(" " * title.cell_len)).append("  ").append_text(line)
 
 

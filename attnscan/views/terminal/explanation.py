@@ -43,7 +43,7 @@ _SHUFFLED = "Positions are shuffled among all words, across both sentences; spec
 _NOTE = (
     "(In brackets): the pattern nearest to a head without a label. Neurons, stable, signs: in the model's own basis, "
     "then the mean in rotated bases; ≈ if it lies within what rotated bases give, and says nothing of the own basis, "
-    f"< or > if it lies outside. {_SHUFFLED} ±: one standard error."
+    f"< or > if it lies outside. ?: a label that is not sure. {_SHUFFLED} ±: one standard error."
 )
 
 
@@ -65,7 +65,7 @@ def explanation_view(found: Explanations, width: int, query: int | None = None) 
 
 def _one(found: Explanations, head: HeadExplanation, width: int) -> Iterator[RenderableType]:
     yield Text.assemble(
-        (f"{head_name(head.head)}  ", "bold"), named(head.label), ("   explained: ", "dim")
+        (f"{head_name(head.head)}  ", "bold"), named(head.label, unsure=head.unsure), ("   explained: ", "dim")
     ).append_text(named(head.pattern))
     grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
     grid.add_column("", no_wrap=True)
@@ -118,7 +118,8 @@ def _many(found: Explanations, width: int) -> Iterator[RenderableType]:
     grid = columns(("head", "pattern"), ("score", "neurons", "stable", "signs", *_SHORT.values()), apart=1)
     for head in found.heads:
         row = found[head]
-        mark = named(row.pattern) if row.label == row.pattern else Text(f"({plain(row.pattern)})", style="dim")
+        follows = row.label == row.pattern
+        mark = named(row.pattern, unsure=row.unsure) if follows else Text(f"({plain(row.pattern)})", style="dim")
         neurons = (_beside(row.neurons[name], brief) for name, brief in _BRIEF)
         causes = (f"{number(row.causes[name])}{_error(row.cause_se[name])}" for name in _WITH_ERROR)
         others = (number(row.causes[name]) for name in _SHORT if name not in _WITH_ERROR)

@@ -29,6 +29,7 @@ def similarity_view(found: Similarity, width: int, heads: str | None, nearest: i
         f"divergence: Jensen-Shannon, in nats, from 0 (the same weights) to 0.693 (no key in common), over "
         f"{counted(found.queries, 'query', 'queries')}."
     )
+    note += " ?: a label that is not sure; pairs drawn anew would change it." if found.unsure.any() else ""
     return Group(*blocks, "", *wrapped(note, width))
 
 
@@ -47,7 +48,8 @@ def _groups(found: Similarity, width: int) -> list[RenderableType]:
 def _named(found: Similarity, head: int) -> Text:
     """A head's name, and the letter of its label in its colour."""
     label = str(found.label[head])
-    return Text(head_name(found.heads[head]) + " ").append(letter(label), style=color_of(label))
+    mark = letter(label) + "?" * bool(found.unsure[head])
+    return Text(head_name(found.heads[head]) + " ").append(mark, style=color_of(label))
 
 
 def _pairs(found: Similarity, pairs: list[tuple[int, int]]) -> Table:

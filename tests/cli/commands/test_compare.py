@@ -42,7 +42,7 @@ def test_rows_and_json(files: list[str]) -> None:
     header, *rows = _run(*files, "-p", "delimiter", "--csv").stdout.splitlines()
     assert header == (
         "model_a,model_b,pattern,layer,head,layer_b,head_b,score_a,score_b,difference,se,n,pairs,"
-        "label_a,label_b,divergence,p,fdr"
+        "label_a,label_b,divergence,p,fdr,label_a_stays,label_b_stays"
     )
     assert len(rows) == 8
     found = json.loads(_run(*files, "--format", "json").stdout)
