@@ -116,6 +116,7 @@ class Similarity:
         return self._of(heads, frame)
 
     def _of(self, heads: Sequence[Head] | None, frame: pd.DataFrame) -> pd.DataFrame:
+        frame["label_stays"] = np.nan if self.labels.stability is None else self.labels.stability.label.ravel()
         return frame if heads is None else frame.iloc[[self.heads.index(head) for head in heads]]
 
     def _about_heads(self) -> pd.DataFrame:
@@ -128,7 +129,6 @@ class Similarity:
         for number, group in enumerate(self.groups, 1):
             frame.loc[group, "group"] = number
         frame[["x", "y"]] = self.map
-        frame["label_stays"] = np.nan if self.labels.stability is None else self.labels.stability.label.ravel()
         frame.attrs = {"signature": asdict(self.signature), "queries": self.queries, "within": self.within}
         frame.attrs["map_share"] = self.map_share
         return frame

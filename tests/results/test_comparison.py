@@ -42,7 +42,7 @@ def test_differences_survive_by_t_over_pairs_among_all_heads_and_patterns() -> N
     assert found.survives[0, :, 0].tolist() == [True, True, False, False] and not found.survives[..., 1:].any()
     assert found.extremes("next-word") == ((0, 0), (0, 1))
     frame = found.to_frame(["next-word"])
-    assert list(frame.columns[-2:]) == ["p", "fdr"] and frame["fdr"].tolist() == found.rate[0, :, 0].tolist()
+    assert list(frame.columns[-4:-2]) == ["p", "fdr"] and frame["fdr"].tolist() == found.rate[0, :, 0].tolist()
     assert frame.attrs["alike"] == "so."
 
 

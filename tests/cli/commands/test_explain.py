@@ -67,7 +67,7 @@ def test_every_head_in_rows() -> None:
         "positions_shuffled,segments_zeroed,segments_swapped,n,pairs,se,positions_shuffled_se,segments_zeroed_se,"
         "segments_swapped_se,positions_shuffled_fall_se,segments_zeroed_fall_se,segments_swapped_fall_se,"
         "effective_neurons_rotated,effective_neurons_rotated_sd,stability_rotated,stability_rotated_sd,"
-        "sign_agreement_rotated,sign_agreement_rotated_sd,neurons_conclusion,conclusion"
+        "sign_agreement_rotated,sign_agreement_rotated_sd,label_stays,neurons_conclusion,conclusion"
     )
     one = _run("0-2", *ARTICLE, "--csv").splitlines()[1]
     assert one == lines[3]

@@ -31,7 +31,7 @@ def test_the_screen_shows_groups_or_the_nearest_of_some() -> None:
 
 def test_rows_of_heads_and_the_matrix() -> None:
     header, *rows = _run("--csv", "--nearest", "1").stdout.splitlines()
-    assert header == "model,layer,head,label,group,x,y,nearest_1,divergence_1,se_1" and len(rows) == 72
+    assert header == "model,layer,head,label,group,x,y,nearest_1,divergence_1,se_1,label_stays" and len(rows) == 72
     found = json.loads(_run("--matrix", "--format", "json").stdout)
     matrix = np.array([[row[f"{layer}-{head}"] for layer in range(6) for head in range(12)] for row in found["heads"]])
     assert_allclose(matrix, matrix.T)
@@ -52,7 +52,7 @@ def test_the_matrix_as_parquet(tmp_path: Path) -> None:
 
     path = tmp_path / "d.parquet"
     assert _run("--matrix", "-o", str(path)).exit_code == 0
-    assert pd.read_parquet(path).shape == (72, 7 + 72)
+    assert pd.read_parquet(path).shape == (72, 8 + 72)
 
 
 @pytest.mark.parametrize("suffix", ["svg", "pdf"])
