@@ -33,6 +33,40 @@ def test_heads_ranks_the_pairs_that_come_along() -> None:
     assert best.loc["next-word", ["layer", "head"]].tolist() == [1, 8]
 
 
+def test_what_heads_do_comes_first_and_a_row_a_head_with_labels() -> None:
+    quick = ("heads", "--model", "bundled", "--predictive", "off")
+    text = run(*quick).stdout
+    assert (
+        text.index("P previous-word ") < text.index("Map: what each head carries among words") < text.index("95 % int")
+    )
+    assert re.search(r"P previous-word +\d+ +\d+ +\d+ +0-2  2-11  1-9", text)
+    assert "Labels that stay in 95% of 1,000 resamplings of these pairs: carry " in text
+    alone = run(*quick, "--labels").stdout
+    assert alone.rstrip() in text and "95 % interval" not in alone
+    table = pd.read_csv(StringIO(run(*quick, "--labels", "--csv").stdout))
+    of_three = [f"{name}_{kind}" for kind in ("agree", "stays") for name in ("label", "content_label", "carried_label")]
+    first = ["model", "layer", "head", "label", "runner_up", "content_label", "carried_label", "above_chance", "margin"]
+    assert list(table.columns) == first + of_three and len(table) == 72
+    assert table[of_three].min().min() >= 0 and table[of_three].max().max() == 1
+    assert table.loc[2, ["label", "carried_label", "label_stays"]].tolist() == ["previous-word", "previous-word", 1]
+    strict = pd.read_csv(StringIO(run(*quick, "--labels", "--csv", "--threshold", "0.9").stdout))
+    assert (strict["label"] != "mixed").sum() == (table["above_chance"] >= 0.9).sum()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--labels", "-p", "next-word"), "leave out --pattern and --top"),
+        (("--labels", "--top", "3"), "leave out --pattern and --top"),
+        (("--labels", "--from", "x.parquet"), "name the pairs"),
+        (("--threshold", "0.5", "-p", "next-word"), "leave out --pattern"),
+    ],
+)
+def test_labels_are_of_all_patterns(options: tuple[str, ...], says: str) -> None:
+    refused = CliRunner().invoke(app, ["heads", *options])
+    assert refused.exit_code == 2 and says in " ".join(refused.stderr.split())
+
+
 def test_heads_over_the_wikipedia_pairs(shared: Path, tmp_path: Path) -> None:
     pairs = ("--pairs", str(shared / "text" / "wikitext2-pairs.tsv"), "--state", str(tmp_path / "scan.state"))
     options = ("heads", "--model", "bundled", *pairs, "-p", "previous-word", "-p", "next-word", "--top", "1")
