@@ -82,7 +82,7 @@ def options_of(model: Model, options: Choices) -> ScanOptions:
 def without_norm(options: Choices, what: str) -> Choices:
     """The same options. Raises: OptionError if they ask for what heads carry, which says nothing of `what`."""
     if options.get("norm"):
-        raise OptionError(f"{what} by what heads carry cannot be had", "leave out norm")
+        raise OptionError(f"{what} cannot go by what heads carry", "leave out norm")
     return options
 
 

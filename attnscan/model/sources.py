@@ -112,7 +112,7 @@ def _default(hub: Callable[[], bool]) -> Source:
         return Source(DEFAULT_MODEL, DEFAULT_MODEL)
     if bundled_directory() is None:
         raise ModelError(
-            f"no model can be had: {DEFAULT_MODEL} is not in the local cache, the hub does not answer, "
+            f"there is no model to load: {DEFAULT_MODEL} is not in the local cache, the hub does not answer, "
             "and the bundled model is not installed",
             "connect to the network, or name a directory with --model DIR or $ATTNSCAN_MODEL, "
             "or pip install 'attnscan[bundled]'",

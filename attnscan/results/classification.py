@@ -62,7 +62,7 @@ class Classification:
     threshold: float = THRESHOLD
     """How far above chance a label's pattern must be."""
     carried: Carried | None = field(default=None, repr=False)
-    """The same of what heads carry; None if it cannot be had."""
+    """The same of what heads carry; None if that could not be measured."""
     stability_by_weight: Stability | None = field(default=None, repr=False)
     """How sure the labels are by weight, if that was measured."""
     parts: tuple[str, ...] = ()
@@ -136,7 +136,7 @@ class Classification:
 
     @property
     def mapped(self) -> Classification:
-        """What maps of all heads show: this result by what heads carry, as far as that can be had."""
+        """What maps of all heads show: this result by what heads carry, if that was measured."""
         return self if self.carried is None else self.with_norm(True)
 
     @property

@@ -39,7 +39,7 @@ class Ranking:
     """What every head is called, and how sure that is, if that was asked for: by weight or, if the signature says
     `norm`, by what it carries, as `scores` is."""
     carried: Labels | None = None
-    """Beside labels by weight: what every head is called by what it carries; None where that cannot be had."""
+    """Beside labels by weight: what every head is called by what it carries; None where that was not measured."""
     html: Callable[[Ranking], str] | None = field(default=None, repr=False, compare=False)
     """Writes what a notebook shows of it."""
 
@@ -68,7 +68,7 @@ class Ranking:
 
     @property
     def mapped(self) -> Labels:
-        """What a map of all heads shows: labels by what heads carry, as far as they can be had.
+        """What a map of all heads shows: labels by what heads carry, if those were measured.
 
         Raises: OptionError if there are none.
         """

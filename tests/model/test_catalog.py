@@ -57,5 +57,5 @@ class TestCatalog:
         for module in (sources, catalog):
             monkeypatch.setattr(module, "bundled_directory", lambda: None)
         now = Catalog.now()
-        assert now.default.startswith("none: no model can be had")
+        assert now.default.startswith("none: there is no model to load")
         assert "pip install" in now.entries[0].state
