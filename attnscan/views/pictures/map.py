@@ -2,42 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.colors import to_rgba
 
 from attnscan.errors import SelectionError
-from attnscan.results.classification import Classification
+from attnscan.results.labels import Labels
 from attnscan.results.scores import MIXED
 from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on
 from attnscan.views.pictures.key import Entry, draw_key, height_of
-from attnscan.views.pictures.lettering import POINT, SIZE, shortened, step_of, width_of
+from attnscan.views.pictures.lettering import POINT, SIZE, shortened, step_of, width_of, wrapped
 from attnscan.views.pictures.sheet import DOT, LINE, LONGEST, MARGIN, MOST_CELLS, Box, Sheet
+from attnscan.views.summary import map_title, unsure_note
 
 LARGEST_CELL = 0.3
 _SMALLEST_LETTER = 4.0  # in points
 _GAP = 0.01  # around each cell, or a fifth of a cell where that is less
 
 
-def map_sheet(result: Classification, width: float) -> Sheet:
+def map_sheet(labels: Labels, width: float, command: str = "classify") -> Sheet:
     """What each head does on words: a letter in its pattern's colour, paler the more the head rests on delimiters.
 
-    By what heads carry, as far as that can be had.
+    A label that is not sure has a question mark. `command` is the one that lists the same heads.
     """
-    result = result.mapped
-    layers, heads = result.scores.grid
+    layers, heads = labels.scores.grid
     left, inner = ruler_width(layers), width - 2 * MARGIN
     side = min(LARGEST_CELL, (width - left - MARGIN) / heads, LONGEST / layers)
-    check_heads_can_be_seen(side, (layers, heads), width)
+    check_heads_can_be_seen(side, (layers, heads), width, command)
     grid = Box(max(left, (width - side * heads) / 2), MARGIN + 2 * LINE, side * heads, side * layers)
-    labels, parking = _label_key(result, inner), _parking_key(result, lettered=_letter_size(side) is not None)
+    lettered = _letter_size(side) is not None
+    title = wrapped(f"Map: {map_title(labels)}.", inner)
+    notes = wrapped(unsure_note(labels).strip(), inner) if lettered and unsure_note(labels) else []
+    names, parking = _label_key(labels, inner), _parking_key(labels, lettered=lettered)
     below = grid.y + grid.height + 0.07
-    between = below + height_of(labels, inner) + 0.03
-    sheet = Sheet(width, between + height_of(parking, inner) + MARGIN)
+    key = below + LINE * len(title) + 0.03
+    between = key + height_of(names, inner) + 0.03
+    noted = between + height_of(parking, inner) + 0.03
+    sheet = Sheet(width, noted + LINE * len(notes) + MARGIN)
     rulers(sheet, grid, (layers, heads))
-    _heads(sheet, grid, result)
-    draw_key(sheet, labels, below)
+    _heads(sheet, grid, labels)
+    _lines(sheet, title, below)
+    draw_key(sheet, names, key)
     draw_key(sheet, parking, between)
+    _lines(sheet, notes, noted)
     return sheet
+
+
+def _lines(sheet: Sheet, lines: Sequence[str], y: float) -> None:
+    for i, line in enumerate(lines):
+        sheet.text(MARGIN, y + (i + 0.5) * LINE, line)
 
 
 def ruler_width(layers: int) -> float:
@@ -77,27 +91,31 @@ def check_heads_can_be_seen(side: float, grid: tuple[int, int], width: float, co
         )
 
 
-def _heads(sheet: Sheet, grid: Box, result: Classification) -> None:
+def _heads(sheet: Sheet, grid: Box, labels: Labels) -> None:
     """Every head's cell; so many that they are no more than dots become one image."""
-    layers, heads = result.scores.grid
-    side, labels, rests = grid.width / heads, result.content_label, result.parking
+    layers, heads = labels.scores.grid
+    side, names, rests = grid.width / heads, labels.content_label, labels.parking
     if layers * heads > MOST_CELLS:
-        colors = np.array([[to_rgba(paper_color(str(label))) for label in row] for row in labels])
+        colors = np.array([[to_rgba(paper_color(str(label))) for label in row] for row in names])
         colors[..., 3] = [[opacity(float(each)) for each in row] for row in rests]
         sheet.image(grid, colors)
         return
-    for layer, head in np.ndindex(layers, heads):
-        cell = Box(grid.x + head * side, grid.y + layer * side, side, side)
-        _head(sheet, cell, str(labels[layer, head]), float(rests[layer, head]))
+    for place in np.ndindex(layers, heads):
+        cell = Box(grid.x + place[1] * side, grid.y + place[0] * side, side, side)
+        _head(sheet, cell, str(names[place]), float(rests[place]), bool(labels.content_unsure[place]))
 
 
-def _head(sheet: Sheet, cell: Box, label: str, rests: float) -> None:
+def _head(sheet: Sheet, cell: Box, label: str, rests: float, unsure: bool) -> None:
     """A head's cell: its pattern's letter, small where it parks on delimiters, as on the terminal."""
     color, seen, gap = paper_color(label), opacity(rests), min(_GAP, cell.width / 5)
     sheet.box(Box(cell.x + gap, cell.y + gap, cell.width - 2 * gap, cell.height - 2 * gap), color, seen)
-    if (size := _letter_size(cell.width)) is not None:
-        middle = cell.x + cell.width / 2, cell.y + cell.height / 2
-        sheet.text(*middle, mark(label, rests), align="center", size=size, color=readable_on(on_white(color, seen)))
+    if (size := _letter_size(cell.width)) is None:
+        return
+    text = mark(label, rests) + "?" * unsure
+    if (fitting := size * min(1.0, (cell.width - 2 * gap) / width_of(text, size))) < _SMALLEST_LETTER:
+        text, fitting = "?", size  # as on a narrow terminal
+    middle = cell.x + cell.width / 2, cell.y + cell.height / 2
+    sheet.text(*middle, text, align="center", size=fitting, color=readable_on(on_white(color, seen)))
 
 
 def _letter_size(side: float) -> float | None:
@@ -106,9 +124,9 @@ def _letter_size(side: float) -> float | None:
     return size if size >= _SMALLEST_LETTER else None
 
 
-def _label_key(result: Classification, width: float) -> list[Entry]:
+def _label_key(labels: Labels, width: float) -> list[Entry]:
     """Each label that there is, and how many heads have it."""
-    counts = {name: int((result.content_label == name).sum()) for name in (*result.scores.patterns, MIXED)}
+    counts = {name: int((labels.content_label == name).sum()) for name in (*labels.scores.patterns, MIXED)}
     return [
         Entry(f"{shortened(name, width / 2)} ({count})", paper_color(name), mark=letter(name))
         for name, count in counts.items()
@@ -116,9 +134,9 @@ def _label_key(result: Classification, width: float) -> list[Entry]:
     ]
 
 
-def _parking_key(result: Classification, *, lettered: bool) -> list[Entry]:
+def _parking_key(labels: Labels, *, lettered: bool) -> list[Entry]:
     """How pale a cell is by what it has from delimiters."""
     texts = {0: "0", PARKS: f"{PARKS:g}{' (small letter)' if lettered else ''}", 1: "1"}
     swatches = [Entry(text, COLORS["next-word"], opacity(rests)) for rests, text in texts.items()]
     notes = [] if lettered else [Entry("no room for letters: --width gives more")]
-    return [Entry("carried from delimiters" if result.signature.norm else "weight on delimiters"), *swatches, *notes]
+    return [Entry("carried from delimiters" if labels.norm else "weight on delimiters"), *swatches, *notes]

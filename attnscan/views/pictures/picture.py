@@ -74,7 +74,7 @@ def picture(
             case Profile():
                 sheet = profile_sheet(result, look.width)
             case _ if kind == "map":
-                sheet = map_sheet(result, look.width)
+                sheet = map_sheet(result.mapped.labels, look.width)
             case _ if kind == "head":
                 attention, chosen = result.shown_attention, heads_named(heads, result.scores.grid)
                 if lines:

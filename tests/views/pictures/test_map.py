@@ -33,10 +33,8 @@ def test_the_map_has_the_letter_and_the_colour_of_every_label(article: Classific
     """Of what heads carry among words."""
     svg, mapped = picture(article), article.with_norm(True)
     labels = mapped.content_label
-    expected = Counter(
-        letter(label).lower() if rests >= PARKS else letter(label)
-        for label, rests in zip(labels.flat, mapped.parking.flat, strict=True)
-    )
+    expected = Counter(_marks(mapped))
+    assert any(text.endswith("?") for text in expected)
     shown = {str(label) for label in labels.flat}
     expected.update(letter(label) for label in shown)  # the key
     marks = set(expected) | {letter(pattern) for pattern in COLORS}
@@ -46,6 +44,33 @@ def test_the_map_has_the_letter_and_the_colour_of_every_label(article: Classific
         assert svg.count(f"fill: {COLORS.get(label, MIXED_COLOR)}".encode()) == count + (count > 0)
     assert svg.count(f"fill: {COLORS['next-word']}".encode()) == (labels == "next-word").sum() + 1 + 3
     assert f"next-word ({(labels == 'next-word').sum()})" in texts(svg)
+
+
+def _marks(result: Classification) -> list[str]:
+    """Each head's letter, small where it rests on delimiters, with a question mark where its label is not sure."""
+    letters = [
+        letter(label).lower() if rests >= PARKS else letter(label)
+        for label, rests in zip(result.content_label.flat, result.parking.flat, strict=True)
+    ]
+    return [text + "?" * bool(unsure) for text, unsure in zip(letters, result.labels.content_unsure.flat, strict=True)]
+
+
+def test_the_legend_says_what_the_map_is_of_and_what_a_question_mark_is(article: Classification) -> None:
+    asked = "?: not sure; words drawn anew would change it, or are too few to tell."
+    for result, said in ((article, "carries"), (replace(article, carried=None), "looks at")):
+        shown = " ".join(texts(picture(result)))
+        assert f"Map: what each head {said} among words." in shown and asked in shown
+    sure = replace(article, carried=None, stability_by_weight=None)
+    assert "?" not in " ".join(texts(picture(sure)))
+
+
+def test_a_cell_too_narrow_for_a_letter_and_a_question_mark_has_the_latter_alone() -> None:
+    result, _ = random_weights(2, 24, 9)
+    marks = _marks(result)
+    unsure = sum(text.endswith("?") for text in marks)
+    assert unsure > 0
+    for width, alone in ((3.3, 0), (2.2, unsure)):
+        assert texts(picture(result, look=Look("svg", width))).count("?") == alone
 
 
 def test_the_map_is_paler_where_a_head_rests_on_delimiters(article: Classification) -> None:
