@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from attnscan.results.similarity import Similarity
     from attnscan.scan.options import ClusterOptions, ScanOptions
     from attnscan.scoring.patterns import PATTERNS, Pattern
-    from attnscan.views.page.page import Page
+    from attnscan.views.page.frame import Page
 
 __all__ = [
     "PATTERNS",
@@ -100,7 +100,7 @@ _HOMES = {
     "results.similarity": ("Similarity",),
     "scan.options": ("ClusterOptions", "ScanOptions"),
     "scoring.patterns": ("PATTERNS", "Pattern"),
-    "views.page.page": ("Page",),
+    "views.page.frame": ("Page",),
 }
 
 

@@ -31,7 +31,7 @@ from attnscan.scan import one_input
 from attnscan.scan.options import Choices
 from attnscan.studies.explanation import explain_input
 from attnscan.views.notebook import classification_html
-from attnscan.views.page.page import SIZE, Page, PageOptions
+from attnscan.views.page.frame import SIZE, Page, PageOptions
 from attnscan.views.page.page import page as page_of
 from attnscan.views.pictures.look import COLUMN, Look, Picture
 

@@ -90,7 +90,8 @@ def _views(result: Classification) -> Markup:
     """The page of `report` in a frame of its own, which may run its scripts and reach nothing else."""
     if result.attention is None:
         return Markup("")
-    from attnscan.views.page.page import PageOptions, page
+    from attnscan.views.page.frame import PageOptions
+    from attnscan.views.page.page import page
 
     made = page(result, PageOptions(size=_PAGE_SIZE))
     return Markup('<iframe sandbox="allow-scripts" style="{}" title="Every head" srcdoc="{}"></iframe>').format(

@@ -189,7 +189,12 @@ def _most_output(result: Classification) -> Iterator[str]:
 
 def map_title(labels: Labels) -> str:
     """What a map of all heads shows."""
-    return f"what each head {'carries' if labels.norm else 'looks at'} among words"
+    return reading_title(labels, among_words=True)
+
+
+def reading_title(labels: Labels, *, among_words: bool) -> str:
+    """What heads are called by: what they carry or where they look, with special tokens or without."""
+    return f"what each head {'carries' if labels.norm else 'looks at'}{' among words' if among_words else ''}"
 
 
 def map_note(labels: Labels) -> str:
@@ -201,10 +206,12 @@ def map_note(labels: Labels) -> str:
 
 def unsure_note(labels: Labels) -> str:
     """What a question mark says, if there is one on the map; begins with a space."""
-    if not labels.content_unsure.any():
-        return ""
-    few = f"{labels.drawn} drawn anew would change it, or are too few to tell"
-    return f" ?: not sure; {few}."
+    return f" ?: {why_unsure(labels)}." if labels.content_unsure.any() else ""
+
+
+def why_unsure(labels: Labels) -> str:
+    """What it means that a label is not sure."""
+    return f"not sure; {labels.drawn} drawn anew would change it, or are too few to tell"
 
 
 def sureness(shares: Mapping[str, FloatArray], drawn: str) -> Iterator[str]:

@@ -71,7 +71,7 @@ def carrying(result: Classification, norms: NDArray[np.floating] | None = None) 
     spread = np.where(shares.any(-1, keepdims=True), shares, attention.weights)  # saved weights may hold no empty row
     carried = classify_weights(replace(attention, weights=spread).saved(), "made-up", ScanOptions())
     output = np.full(attention.grid, 1 / attention.grid[1])
-    of_norms = Carried(carried.by_weight, output, carried.stability)
+    of_norms = Carried(carried.by_weight, output, carried.labels.stability)
     result = replace(result, carried=of_norms, attention=attention)
     return result, attention
 
@@ -96,15 +96,14 @@ class Elements(HTMLParser):
 
     @property
     def facts(self) -> dict[str, Any]:
-        """What the scripts read, and from the packed table each head's `rows`, and what is other in `others`."""
+        """What the scripts read, and by reading every head's line of the CSV (`rows`), `marks` and `chance`."""
         facts: dict[str, Any] = json.loads(self.text["data"])
-        cells = json.loads(self.bytes_of("table-bytes").tobytes())
-        count = len(facts["columns"])
-        rows, others = list(zip(*cells[:count], strict=True)), {}
-        for number, reading in enumerate(facts["readings"]):
-            start = count + number * (count - 3)
-            others[reading] = [list(row) for row in zip(*cells[start : start + count - 3], strict=True)]
-        return facts | {"rows": [list(row) for row in rows], "others": others}
+        packed = json.loads(self.bytes_of("table-bytes").tobytes())
+        rows = {}
+        for name, cells in zip(facts["readings"], packed["cells"], strict=True):
+            whole = [packed["cells"][of][c] if isinstance(of, int) else of for c, of in enumerate(cells)]
+            rows[name] = [list(row) for row in zip(*packed["names"], *whole, strict=True)]
+        return facts | {"rows": rows, "marks": packed["marks"], "chance": packed["chance"]}
 
     def bytes_of(self, name: str) -> NDArray[np.uint8]:
         return np.frombuffer(zlib.decompress(base64.b64decode(self.text[name])), np.uint8)

@@ -1,7 +1,7 @@
 """Every head's labels and scores as a page holds them: the CSV's cells, with fewer decimals where there is no room.
 
-A page has the table by weight, and beside it what differs from it in its other readings: on words alone and, where that
-can be had, by what heads carry.
+A page has them in up to four readings: by weight and, where that can be had, by what heads carry, each with special
+tokens and among words alone.
 """
 
 from __future__ import annotations
@@ -13,17 +13,60 @@ import math
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from attnscan.results.classification import Classification
+from attnscan.results.labels import Labels
 from attnscan.results.tables import DECIMALS, render
 from attnscan.views.page.cargo import compressed
+from attnscan.views.palette import PARKS
+from attnscan.views.summary import reading_title
 
 if TYPE_CHECKING:
     import pandas as pd
 
 _NAMES = 3  # model, layer and head: the first columns of the CSV, which all readings have in common
 _COARSER = (4, 3, 2)  # decimals of scores that do not fit with all of them
+_UNSURE, _RESTS = 1, 2
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What every head is called in one way to look at it, and its line of the CSV."""
+
+    name: str
+    """`weight`, `words` (weight among words), `carried` or `carried-words`."""
+    labels: Labels
+    among_words: bool
+    frame: pd.DataFrame
+
+    @property
+    def title(self) -> str:
+        """What it tells of each head."""
+        return reading_title(self.labels, among_words=self.among_words)
+
+    @property
+    def marks(self) -> str:
+        """A digit for each head: 1 if its label is not sure, 2 if it has a small letter, 3 for both, else 0.
+
+        Letters are small among words alone, as on the map: elsewhere, `delimiter` is a label like others.
+        """
+        unsure, rests = self.labels.unsure, np.zeros(self.labels.scores.grid, dtype=bool)
+        if self.among_words:
+            unsure, rests = self.labels.content_unsure, self.labels.parking >= PARKS
+        return "".join(map(str, (_UNSURE * unsure + _RESTS * rests).ravel().tolist()))
+
+    @property
+    def chance(self) -> list[float | list[float | None] | None]:
+        """Of each pattern, what an even spread would score: a number, or one a head where they differ."""
+        found: list[float | list[float | None] | None] = []
+        table = self.labels.scores.table(self.among_words)
+        for of_heads in np.moveaxis(np.broadcast_to(table.chance, table.score.shape), -1, 0):
+            values = [None if math.isnan(value) else round(value, 5) for value in of_heads.ravel().tolist()]
+            found.append(values[0] if len(set(values)) == 1 else values)
+        return found
 
 
 @dataclass(frozen=True)
@@ -31,35 +74,59 @@ class Table:
     """Every head's labels and scores, as the CSV has them."""
 
     columns: tuple[str, ...]
-    readings: tuple[str, ...]
-    """What the table is told by beside weights: `words`, and `carried` if that can be had."""
     packed: str
-    """JSON, base64 of deflated bytes: a list of the cells of each column, and then of each but the names' by each
-    reading."""
+    """JSON, base64 of deflated bytes: the cells of the columns that all readings share (`names`); the cells of each
+    other column by each reading, or the place of the reading that has the same ones (`cells`); and by each reading's
+    name every head's `marks` and each pattern's `chance`."""
     decimals: int
     """Of its numbers. The CSV has 6."""
 
 
-def tables(result: Classification, *, carried: bool) -> Iterator[Table]:
-    """The labels and scores of all heads with all decimals, then with ever fewer."""
+def readings_of_input(result: Classification, *, carried: bool) -> tuple[Reading, ...]:
+    """The ways to look at the heads of one input; `carried`, also at what they carry."""
     by_weight = result if result.carried is None else result.with_norm(False)
-    whole = by_weight.to_frame()
-    others = {"words": by_weight.to_frame(without_delimiters=True)}
-    if carried:
-        others["carried"] = result.with_norm(True).to_frame()
-    frames = [whole, *(frame.iloc[:, _NAMES:] for frame in others.values())]
-    cells = [column for frame in frames for column in _cells(frame)]
-    numbers = [
-        frame[name].tolist() if kind.kind == "f" else None for frame in frames for name, kind in frame.dtypes.items()
-    ]
+    turned = [("weight", "words", by_weight)]
+    turned += [("carried", "carried-words", result.with_norm(True))] if carried else []
+    return tuple(
+        Reading(name, each.labels, among_words, each.to_frame(without_delimiters=among_words))
+        for whole, words, each in turned
+        for name, among_words in ((whole, False), (words, True))
+    )
+
+
+def tables(readings: Sequence[Reading]) -> Iterator[Table]:
+    """The labels and scores of all heads with all decimals, then with ever fewer."""
+    first = readings[0].frame
+    names = _cells(first.iloc[:, :_NAMES])
+    frames = [reading.frame.iloc[:, _NAMES:] for reading in readings]
+    cells = [_cells(frame) for frame in frames]
+    about = {
+        "marks": {reading.name: reading.marks for reading in readings},
+        "chance": {reading.name: reading.chance for reading in readings},
+    }
     for decimals in (DECIMALS, *_COARSER):
         if decimals < DECIMALS:
-            cells = [
-                column if values is None else ["" if math.isnan(value) else f"{value:.{decimals}f}" for value in values]
-                for column, values in zip(cells, numbers, strict=True)
-            ]
-        text = json.dumps(cells, separators=(",", ":")).encode()
-        yield Table(tuple(whole.columns), tuple(others), compressed(text, zlib.Z_DEFAULT_STRATEGY), decimals)
+            cells = [_rounded(frame, of, decimals) for frame, of in zip(frames, cells, strict=True)]
+        text = json.dumps({"names": names, "cells": _once(cells), **about}, separators=(",", ":")).encode()
+        yield Table(tuple(first.columns), compressed(text, zlib.Z_DEFAULT_STRATEGY), decimals)
+
+
+def _once(cells: Sequence[Sequence[Sequence[str]]]) -> list[list[Any]]:
+    """By each reading its columns; in place of one that an earlier reading has as well, that one's place."""
+    whole: list[list[Any]] = []
+    for of in cells:
+        earlier = list(enumerate(cells[: len(whole)]))
+        whole.append([next((at for at, other in earlier if other[c] == of[c]), of[c]) for c in range(len(of))])
+    return whole
+
+
+def _rounded(frame: pd.DataFrame, cells: Sequence[Sequence[str]], decimals: int) -> list[Sequence[str]]:
+    return [
+        ["" if math.isnan(value) else f"{value:.{decimals}f}" for value in frame[name].tolist()]
+        if kind.kind == "f"
+        else column
+        for column, (name, kind) in zip(cells, frame.dtypes.items(), strict=True)
+    ]
 
 
 def _cells(frame: pd.DataFrame) -> list[Sequence[str]]:

@@ -24,8 +24,9 @@ from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.notebook import classification_html
-from attnscan.views.page.page import PageOptions, page
-from attnscan.views.palette import COLORS
+from attnscan.views.page.frame import PageOptions
+from attnscan.views.page.page import page
+from attnscan.views.palette import COLORS, mark
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a failure
@@ -98,7 +99,7 @@ def article() -> tuple[Classification, Attention]:
 def classified_anew() -> dict[str, Classification]:
     """The same input as the command line classifies it for each reading, by itself."""
     by_weight, by_norm = (classify(PAIR, replace(OPTIONS, norm=norm)) for norm in (False, True))
-    return {"weight": by_weight, "words": by_weight, "carried": by_norm}
+    return {"weight": by_weight, "words": by_weight, "carried": by_norm, "carried-words": by_norm}
 
 
 @pytest.fixture(scope="module")
@@ -134,12 +135,18 @@ def test_a_notebook_shows_the_same_views(opened: Open, tmp_path: Path, article: 
     assert drawn(frame.locator("canvas").first) > 0
 
 
-READINGS = ("weight", "words", "carried")
+READINGS = ("weight", "words", "carried", "carried-words")
 
 
 def csv_of(result: Classification, reading: str) -> bytes:
-    """What `classify --csv` writes, by weight, with `--without-delimiters` or with `--norm`."""
-    return render(result.with_norm(reading == "carried").to_frame(without_delimiters=reading == "words"), "csv")
+    """What `classify --csv` writes, by weight, with `--without-delimiters`, with `--norm`, or with both."""
+    turned = result.with_norm(reading.startswith("carried"))
+    return render(turned.to_frame(without_delimiters=reading.endswith("words")), "csv")
+
+
+def labels_of(result: Classification, reading: str) -> np.ndarray:
+    labels = result.with_norm(reading.startswith("carried")).labels
+    return labels.content_label if reading.endswith("words") else labels.label
 
 
 def carried_by_hand(attention: Attention, layer: int, head: int, query: int) -> list[float]:
@@ -179,8 +186,20 @@ class TestModelView:
         labels = [
             button.split(", ")[1].split(" ")[0] for button in buttons.evaluate_all("all => all.map(b => b.ariaLabel)")
         ]
-        assert labels == [str(label) for label in article[0].label.ravel()]
-        expect(shown.locator("#legend")).to_contain_text(f"delimiter{(article[0].label == 'delimiter').sum()}")
+        mapped = article[0].mapped.labels
+        assert labels == mapped.content_label.ravel().tolist()
+        count = (mapped.content_label == "previous-word").sum()
+        expect(shown.locator("#legend")).to_contain_text(f"previous-word{count}")
+        marks = [
+            mark(str(label), rests) + "?" * bool(unsure)
+            for label, rests, unsure in zip(
+                mapped.content_label.flat, mapped.parking.flat, mapped.content_unsure.flat, strict=True
+            )
+        ]
+        assert texts(shown.locator("#thumbnails .caption > span")) == marks and {"P", "I?", "x"} <= set(marks)
+        hint = shown.locator("#model-hint")
+        expect(hint).to_contain_text("What each head carries among words, by letter and colour")
+        expect(hint).to_contain_text("?: not sure; words drawn anew would change it, or are too few to tell.")
         assert all(
             drawn(shown.locator(f"#thumbnails button[value='{name}'] canvas")) for name in ("0-2", "1-8", "5-11")
         )
@@ -190,19 +209,20 @@ class TestModelView:
     ) -> None:
         result, attention = article
         shown = opened(article_page)
-        labels = {"weight": result.label, "words": result.content_label, "carried": result.carried_label}
+        labels = {reading: labels_of(result, reading) for reading in READINGS}
         carried = np.array(
             [[carried_by_hand(attention, *place, query) for query in range(19)] for place in np.ndindex(6, 12)]
         )
         assert not (labels["weight"] == labels["carried"]).all()
-        for reading in ("carried", "words", "weight", "carried"):
+        for reading in ("carried", "words", "weight", "carried-words", "carried"):
             shown.click(f"#by button[value='{reading}']")
             settle(shown)
             said = shown.locator("#thumbnails button").evaluate_all("all => all.map(b => b.ariaLabel)")
             assert [text.split(", ")[1].split(" ")[0] for text in said] == labels[reading].ravel().tolist()
             delimiter = int((labels[reading] == "delimiter").sum())
-            expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(str(delimiter))
-            true = carried if reading == "carried" else attention.weights.reshape(72, 19, 19)
+            told = "–" if reading.endswith("words") else str(delimiter)
+            expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(told)
+            true = carried if reading.startswith("carried") else attention.weights.reshape(72, 19, 19)
             for flat in (2, 21, 35, 71):
                 pixels = shown.locator(f"#thumbnails button[value='{flat // 12}-{flat % 12}'] canvas").evaluate(PIXELS)
                 alphas = np.array(pixels[3::4]).reshape(19, 19)
@@ -218,7 +238,7 @@ class TestModelView:
         assert texts(shown.locator("#thumbnails b")) == [f"{layer}-{head}" for layer, head in order]
 
     def test_order_by_a_pattern_is_the_ranking(self, opened: Open, article_page: Path, article: tuple) -> None:
-        shown = opened(article_page)
+        shown = opened(article_page, "#by=weight")
         shown.select_option("#order", "next-word")
         order = [divmod(int(flat), 12) for flat in article[0].ranking("next-word")]
         assert texts(shown.locator("#thumbnails b")) == [f"{layer}-{head}" for layer, head in order]
@@ -238,14 +258,20 @@ class TestModelView:
         shown = opened(article_page)
         shown.click("#legend button[value='next-word']")
         expect(shown.locator("#thumbnails button:not(.dimmed)")).to_have_count(
-            int((article[0].label == "next-word").sum())
+            int((article[0].mapped.content_label == "next-word").sum())
         )
+        expect(shown.locator("#model-hint")).not_to_contain_text("No head does this")
+        shown.click("#legend button[value='bag-of-words']")
+        expect(shown.locator("#model-hint")).to_contain_text("No head does this: none is labelled bag-of-words.")
+        shown.click("#tab-table")
+        shown.select_option("#label", "bag-of-words")
+        expect(shown.locator("#count")).to_have_text("no head does bag-of-words")
 
 
 class TestHeadView:
     def test_numbers_beside_tokens_are_the_weights(self, opened: Open, article_page: Path, article: tuple) -> None:
         attention = article[1]
-        shown = opened(article_page, "#view=head&heads=1-8")
+        shown = opened(article_page, "#view=head&heads=1-8&by=weight")
         tokens = texts(shown.locator("#queries bdi"))
         assert tokens == list(attention.tokens)
         shown.click("#queries button[value='5']")
@@ -262,7 +288,7 @@ class TestHeadView:
     def test_a_token_says_which_words_are_related_to_it(self, opened: Open, saved: Callable[..., Path]) -> None:
         options = ScanOptions(model="bundled", predictive="off")
         result, attention = classify_and_keep(Pair("The king saw a queen."), options)
-        shown = opened(saved("related", result, attention), "#view=head&heads=0-0")
+        shown = opened(saved("related", result, attention), "#view=head&heads=0-0&by=weight")
         shown.click("#queries button[value='2']")
         expect(shown.locator("#reading")).to_have_text(
             "How much king (2) looks at each token: head 0-0. Related: queen (5)."
@@ -271,7 +297,7 @@ class TestHeadView:
         expect(shown.locator("#reading")).to_have_text("How much each token looks at saw (3): head 0-0.")
 
     def test_pointing_at_a_line_tells_its_weight(self, opened: Open, article_page: Path, article: tuple) -> None:
-        shown = opened(article_page, "#view=head&heads=0-2&from=0.5")
+        shown = opened(article_page, "#view=head&heads=0-2&from=0.5&by=weight")
         box = shown.locator("#lines").bounding_box()
         assert box is not None
         shown.mouse.move(box["x"] + 5, box["y"] + 12 + 24 * 9 - 0.35)  # where the line of the tenth token starts
@@ -281,7 +307,7 @@ class TestHeadView:
     def test_several_heads_show_their_mean_and_a_colour_each(
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
-        shown = opened(article_page, "#view=head&heads=1-8")
+        shown = opened(article_page, "#view=head&heads=1-8&by=weight")
         one = drawn(shown.locator("#lines"))
         shown.click("#picker button[value='0-2']", modifiers=["Shift"])
         expect(shown.locator("#facts h3")).to_have_count(2)
@@ -291,13 +317,15 @@ class TestHeadView:
         np.testing.assert_allclose(values, article[1].mean_weights([(1, 8), (0, 2)])[5], atol=0.0005 + 0.00005)
         shown.fill("#heads", "2-9, 9-9")  # there is no 9-9
         shown.press("#heads", "Enter")
-        expect(shown.locator("#facts h3")).to_have_text(["Head 2-9delimiter"])
+        label = article[0].label[2, 9]
+        unsure = "?" if article[0].labels.unsure[2, 9] else ""
+        expect(shown.locator("#facts h3")).to_have_text([f"Head 2-9{label}{unsure}"])
 
     @pytest.mark.parametrize(("pairs", "query", "key"), [("aa", 0, 0), ("ab", 0, 1), ("ba", 1, 0), ("bb", 1, 1)])
     def test_only_lines_between_these_sentences(
         self, opened: Open, article_page: Path, article: tuple, pairs: str, query: int, key: int
     ) -> None:
-        shown = opened(article_page, "#view=head")
+        shown = opened(article_page, "#view=head&by=weight")
         shown.select_option("#pairs", pairs)
         for name, sentence in (("queries", query), ("keys", key)):
             expected = [
@@ -306,7 +334,7 @@ class TestHeadView:
             assert texts(shown.locator(f"#{name} button:visible bdi")) == expected
 
     def test_the_threshold_takes_lines_away(self, opened: Open, article_page: Path, article: tuple) -> None:
-        shown = opened(article_page, "#view=head&heads=1-8")
+        shown = opened(article_page, "#view=head&heads=1-8&by=weight")
         for limit in ("0.3", "0.9"):
             shown.fill("#threshold", limit)
             settle(shown)
@@ -316,8 +344,10 @@ class TestHeadView:
 
     def test_delimiters_can_be_left_out(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page, "#view=head")
-        shown.click("#by button[value='words']")
         expect(shown.locator("#queries button:visible")).to_have_count(16)
+        for reading, count in (("weight", 19), ("words", 16), ("carried", 19), ("carried-words", 16)):
+            shown.click(f"#by button[value='{reading}']")
+            expect(shown.locator("#queries button:visible")).to_have_count(count)
         shown = opened(article_page, "#view=head&delimiters=left-out")  # as older pages say it
         expect(shown.locator("#queries button:visible")).to_have_count(16)
         expect(shown.locator("#by button[value='words']")).to_have_attribute("aria-checked", "true")
@@ -326,7 +356,7 @@ class TestHeadView:
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
         attention = article[1]
-        shown = opened(article_page, "#view=head&heads=1-9&token=q5&from=0.3")
+        shown = opened(article_page, "#view=head&heads=1-9&token=q5&from=0.3&by=weight")
         before = drawn(shown.locator("#lines"))
         shown.click("#by button[value='carried']")
         assert "by=carried" in shown.url
@@ -355,22 +385,41 @@ class TestHeadView:
         result = article[0]
         differ = np.argwhere((result.label != result.carried_label) & (result.carried_label != "mixed"))
         layer, head = differ[0].tolist()
-        label, carried = str(result.label[layer, head]), str(result.carried_label[layer, head])
+        told, sure = {}, {}
+        for reading in READINGS:
+            labels = result.with_norm(reading.startswith("carried")).labels
+            among_words = reading.endswith("words")
+            unsure = (labels.content_unsure if among_words else labels.unsure)[layer, head]
+            told[reading] = labels_of(result, reading)[layer, head] + ("?" if unsure else "")
+            sure[reading] = (labels.stability.content_label if among_words else labels.stability.label)[layer, head]
         output = f"output {result.carried.output[layer, head]:.3f} of its layer's, an equal part is 0.083"
-        shown = opened(article_page, f"#view=head&heads={layer}-{head}")
-        expect(shown.locator("#facts h3 span")).to_have_text(label)
-        expect(shown.locator("#facts")).to_contain_text(f"carries {carried}; {output}")
-        shown.click("#by button[value='carried']")
-        expect(shown.locator("#facts h3 span")).to_have_text(carried)
-        expect(shown.locator("#facts")).to_contain_text(f"by weight {label}; {output}")
+        shown = opened(article_page, f"#view=head&heads={layer}-{head}&by=weight")
+        expect(shown.locator("#facts h3 span")).to_have_text(told["weight"])
+        for reading, said in (("words", "looks at among words"), ("carried-words", "carries among words")):
+            expect(shown.locator("#facts")).to_contain_text(f"{said} {told[reading]};")
+        expect(shown.locator("#facts")).to_contain_text(f"carries {told['carried']};")
+        expect(shown.locator("#facts")).to_contain_text(output)
+        for reading in ("carried-words", "words", "carried"):
+            shown.click(f"#by button[value='{reading}']")
+            expect(shown.locator("#facts h3 span")).to_have_text(told[reading])
+            stays = f"label stays in {round(100 * sure[reading], 1):g} % of resamplings of the words"
+            expect(shown.locator("#facts")).to_contain_text(stays)
+        expect(shown.locator("#facts")).to_contain_text(f"looks at {told['weight']};")
+        said = told["carried"].replace("?", ", not sure")
         button = shown.locator(f"#picker button[value='{layer}-{head}']")
-        expect(button).to_have_attribute("aria-label", f"head {layer}-{head}, {carried}")
+        expect(button).to_have_attribute("aria-label", f"head {layer}-{head}, {said}")
         scores = result.carried.scores.every_key.score[layer, head]
         measured = [
             float(text) if text != "–" else np.nan
             for text in texts(shown.locator("#facts table:not(.profile) td:nth-child(2)"))
         ]
         np.testing.assert_allclose(measured, scores, atol=0.005 + 1e-9)
+        above = np.nan_to_num(result.carried.scores.every_key.above_chance[layer, head]).clip(0)
+        bars = shown.locator("#facts table.scores .bar").evaluate_all(
+            "all => all.map(bar => Number(bar.style.getPropertyValue('--share')))"
+        )
+        np.testing.assert_allclose(bars, above, atol=1e-4)
+        assert 0 in bars[:4] and max(bars) > 0.2
 
     def test_a_heads_profile_follows_the_reading(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#view=head&heads=1-4")
@@ -412,7 +461,7 @@ class TestHeadView:
     def test_horizontal_layout_goes_with_the_text(
         self, opened: Open, article_page: Path, saved: Callable[..., Path]
     ) -> None:
-        shown = opened(article_page, "#view=head")
+        shown = opened(article_page, "#view=head&by=weight")
         shown.click("#layout button[value='horizontal']")
         first, second = (shown.locator(f"#queries button[value='{i}']").bounding_box() for i in (0, 1))
         assert first and second and first["y"] == second["y"] and first["x"] < second["x"]
@@ -476,6 +525,11 @@ class TestTable:
         shown = opened(article_page, "#view=table")
         shown.click(f"#by button[value='{reading}']")
         settle(shown)
+        unsure = shown.locator("#scores tbody tr:nth-child(9) td b").count()
+        labels = article[0].with_norm(reading.startswith("carried")).labels
+        carried = article[0].with_norm(True).labels
+        assert unsure == sum(map(int, (labels.unsure[0, 8], labels.content_unsure[0, 8], carried.unsure[0, 8]))) > 0
+        shown.evaluate("document.querySelectorAll('#scores td b').forEach((mark) => mark.remove())")
         rows = shown.locator("#scores tbody tr").evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
         )
@@ -499,7 +553,7 @@ class TestTable:
         expect(shown.locator("#scores thead th[aria-sort='ascending']")).to_have_text("carries")
 
     def test_it_sorts_and_filters(self, opened: Open, article_page: Path, article: tuple) -> None:
-        shown = opened(article_page, "#view=table")
+        shown = opened(article_page, "#view=table&by=weight")
         names = shown.locator("#scores tbody th")
         shown.click("#scores thead button[value='previous-word']")
         best = [divmod(int(flat), 12) for flat in article[0].ranking("previous-word")]
@@ -520,14 +574,14 @@ class TestTable:
         shown = opened(article_page, f"#view=table&by={reading}")
         with shown.expect_download() as download:
             shown.click("#save")
-        frame = classified_anew[reading].to_frame(without_delimiters=reading == "words")
+        frame = classified_anew[reading].to_frame(without_delimiters=reading.endswith("words"))
         assert Path(download.value.path()).read_bytes() == render(frame, "csv")
         assert download.value.suggested_filename == "heads.csv"
 
     def test_a_sorted_and_filtered_table_is_saved_as_shown(
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
-        shown = opened(article_page, "#view=table&find=layer:2&sort=-entropy")
+        shown = opened(article_page, "#view=table&find=layer:2&sort=-entropy&by=weight")
         with shown.expect_download() as download:
             shown.click("#save")
         frame = article[0].to_frame()
@@ -563,10 +617,10 @@ class TestEveryView:
         assert shown.input_value("#heads") == "2-2"
         shown.keyboard.press("Shift+ArrowRight")
         assert shown.input_value("#heads") == "2-2, 2-3"
-        shown.focus("#queries button[value='0']")
+        shown.focus("#queries button[value='1']")
         shown.keyboard.press("ArrowDown")
         shown.keyboard.press("Enter")
-        assert "token=q1" in shown.url
+        assert "token=q2" in shown.url
         outline = shown.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline == "solid"  # the focus is visible
 
@@ -587,7 +641,7 @@ class TestEveryView:
         expect(again.locator("#layout button[value='horizontal']")).to_have_attribute("aria-checked", "true")
 
     def test_the_reading_by_keyboard_and_with_every_view(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page)
+        shown = opened(article_page, "#by=weight")
         expect(shown.locator("#by button[value='weight']")).to_have_attribute("aria-checked", "true")
         shown.focus("#by button[value='weight']")
         for reading in READINGS[1:]:
@@ -596,7 +650,7 @@ class TestEveryView:
             expect(shown.locator(f"#by button[value='{reading}']")).to_be_focused()
         expect(shown.locator("#model-hint")).to_contain_text("dark where what the head carries comes from")
         shown.click("#tab-head")
-        expect(shown.locator("#by button[value='carried']")).to_have_attribute("aria-checked", "true")
+        expect(shown.locator("#by button[value='carried-words']")).to_have_attribute("aria-checked", "true")
         shown.click("#tab-neuron")
         expect(shown.locator("#by")).to_be_hidden()
 
@@ -607,32 +661,32 @@ class TestEveryView:
         weights = [float(text) for text in texts(shown.locator("#softmax span"))]
         np.testing.assert_allclose(weights, article[1].weights[1, 9, 4], atol=0.0005 + 0.00005)
 
-    def test_a_page_by_what_heads_carry_opens_on_it(
-        self, opened: Open, saved: Callable[..., Path], article: tuple
+    @pytest.mark.parametrize("norm", [False, True])
+    def test_a_page_opens_on_what_heads_carry_among_words_asked_by_norm_or_not(
+        self, opened: Open, saved: Callable[..., Path], article: tuple, norm: bool
     ) -> None:
         result, attention = article
-        shown = opened(saved("norm", result.with_norm(True), attention))
-        expect(shown.locator("#by button[value='carried']")).to_have_attribute("aria-checked", "true")
-        expect(shown.locator(".facts")).to_contain_text("opens on what heads carry")
-        expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(
-            str(int((result.carried_label == "delimiter").sum()))
-        )
+        shown = opened(saved(f"norm-{norm}", result.with_norm(norm), attention))
+        expect(shown.locator("#by button[value='carried-words']")).to_have_attribute("aria-checked", "true")
+        expect(shown.locator(".facts")).to_contain_text("opens on what each head carries among words")
+        expect(shown.locator("#thumbnails button[value='1-9'] .caption > span")).to_have_text("P")
         shown.click("#by button[value='weight']")
         settle(shown)
         assert "by=weight" in shown.url
-        expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(
-            str(int((result.label == "delimiter").sum()))
-        )
+        expect(shown.locator("#thumbnails button[value='1-9'] .caption > span")).to_have_text("D")
+        shown.click("#tab-head")
+        assert shown.input_value("#heads") == "1-8"
 
     def test_saved_weights_do_not_tell_what_heads_carry(self, opened: Open, saved: Callable[..., Path]) -> None:
         result, attention = made_up(1, 2, 6)
         shown = opened(saved("weights-alone", result, attention), "#by=carried")
-        button = shown.locator("#by button[value='carried']")
-        expect(button).to_be_disabled()
-        expect(button).to_have_attribute("title", "Not here: saved weights do not tell what heads carry")
-        expect(shown.locator("#by button[value='weight']")).to_have_attribute("aria-checked", "true")
+        for reading in ("carried", "carried-words"):
+            button = shown.locator(f"#by button[value='{reading}']")
+            expect(button).to_be_disabled()
+            expect(button).to_have_attribute("title", "Not here: saved weights do not tell what heads carry")
+        expect(shown.locator("#by button[value='words']")).to_have_attribute("aria-checked", "true")
         shown.focus("#by button[value='weight']")
-        for _ in range(3):
+        for _ in range(4):
             shown.keyboard.press("ArrowRight")
         expect(shown.locator("#by button[value='words']")).to_have_attribute("aria-checked", "true")
         shown.click("#tab-table")

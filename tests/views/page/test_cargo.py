@@ -21,7 +21,12 @@ from attnscan.results.classification import Classification
 from attnscan.results.heads import heads_named
 from attnscan.results.tables import render
 from attnscan.views.page.cargo import WEIGHT_STEPS, of_every_head, strongest_first
-from attnscan.views.page.page import SIZE, PageOptions, at_most, page
+from attnscan.views.page.frame import SIZE, PageOptions, at_most
+from attnscan.views.page.page import page
+from attnscan.views.palette import PARKS
+
+READINGS = {"weight": (False, False), "words": (False, True), "carried": (True, False), "carried-words": (True, True)}
+"""Of what heads carry or not, and among words or not."""
 
 
 class TestCargo:
@@ -42,7 +47,7 @@ class TestCargo:
         monkeypatch.setattr("attnscan.views.page.cargo.WEIGHT_STEPS", (steps,))
         result, attention = carrying(made_up(2, 3, 30, sharp=2)[0])
         elements = Elements(page(result).html)
-        assert elements.carried("carried") == elements.carried("weights") == strongest_first(result.scores)
+        assert elements.carried("carried") == elements.carried("weights") == strongest_first(result.mapped.scores)
         without_the_rest = []
         for head in elements.carried("carried"):
             weights = elements.steps_of("weights-{}-{}".format(*head)).reshape(30, 30)
@@ -112,7 +117,7 @@ class TestCargo:
         assert len(elements.carried("weights")) == 144 or any("weights" in note for note in made.notes)
         assert len(elements.carried("neurons")) >= 20
         assert elements.carried("carried") == elements.carried("weights")
-        assert len(elements.facts["rows"]) == len(elements.facts["others"]["carried"]) == 144
+        assert {len(rows) for rows in elements.facts["rows"].values()} == {144}
 
     def test_the_best_heads_of_each_pattern_come_first(self, small: tuple) -> None:
         scores = small[0].scores
@@ -135,7 +140,7 @@ class TestCargo:
         assert 0 < len(neurons) < 24
         assert any(f"queries and keys of {len(neurons)} of 24" in note for note in made.notes)
         assert all(note in made.html for note in made.notes)
-        assert len(elements.facts["rows"]) == 24 and elements.facts["side"] > 0
+        assert len(elements.facts["rows"]["weight"]) == 24 and elements.facts["side"] > 0
 
     def test_named_heads_are_carried_whatever_they_take(self, small: tuple) -> None:
         elements = Elements(page(small[0], PageOptions(heads=((2, 3), (0, 1)), size=None)).html)
@@ -198,12 +203,25 @@ class TestCargo:
 def test_scores_are_those_of_the_csv(small: tuple, norm: bool) -> None:
     result, _ = carrying(small[0])
     facts = Elements(page(result.with_norm(norm)).html).facts
-    assert [facts["columns"], *facts["rows"]] == _csv(result)
-    assert facts["others"] == {
-        "words": [row[3:] for row in _csv(result, without_delimiters=True)[1:]],
-        "carried": [row[3:] for row in _csv(result.with_norm(True))[1:]],
-    }
-    assert facts["usual"] == ("carried" if norm else "weight")
+    for name, (carried, left_out) in READINGS.items():
+        columns, *rows = _csv(result.with_norm(carried), without_delimiters=left_out)
+        assert (facts["columns"], facts["rows"][name]) == (columns, rows)
+    assert facts["readings"] == list(READINGS) and facts["usual"] == "carried-words"
+
+
+def test_marks_and_chance_are_those_of_the_map(small: tuple) -> None:
+    result, _ = carrying(small[0])
+    facts = Elements(page(result).html).facts
+    for name, (carried, among_words) in READINGS.items():
+        labels = result.with_norm(carried).labels
+        unsure = labels.content_unsure if among_words else labels.unsure
+        rests = labels.parking >= PARKS if among_words else np.zeros_like(unsure)
+        assert facts["marks"][name] == "".join(map(str, (unsure + 2 * rests).ravel()))
+        chance = labels.scores.table(among_words).chance
+        for p, told in enumerate(facts["chance"][name]):
+            values = [np.nan if each is None else each for each in (told if isinstance(told, list) else [told])]
+            np.testing.assert_allclose(np.broadcast_to(values, 12), chance[..., p].ravel(), atol=1e-5)
+    assert "1" in "".join(facts["marks"].values())
 
 
 @pytest.mark.parametrize("what", ["result", "attention"])
@@ -222,8 +240,8 @@ def test_without_what_heads_carry_it_says_why(small: tuple, what: str) -> None:
         (button,) = [of for tag, of in elements.tags if tag == "button" and of.get("value") == "carried"]
         assert "disabled" in button and button["title"] == f"Not here: {reason}"
         assert f"What heads carry is not on this page: {reason}." in html.unescape(made)
-        assert elements.carried("carried") == [] and list(elements.facts["others"]) == ["words"]
-        assert elements.facts["usual"] == "weight" and "carried-thumbnail-bytes" not in elements.text
+        assert elements.carried("carried") == [] and elements.facts["readings"] == ["weight", "words"]
+        assert elements.facts["usual"] == "words" and "carried-thumbnail-bytes" not in elements.text
 
 
 def _csv(result: Classification, *, without_delimiters: bool = False) -> list[list[str]]:
@@ -251,7 +269,7 @@ class TestThousandsOfHeads:
         assert len(made.html.encode()) <= size
         facts = Elements(made.html).facts
         frame = many.to_frame().iloc[:, facts["columns"].index("content_label") + 1 :]
-        for row, expected in zip(facts["rows"], frame.to_numpy(), strict=True):
+        for row, expected in zip(facts["rows"]["weight"], frame.to_numpy(), strict=True):
             for cell, value in zip(row[-len(expected) :], expected, strict=True):
                 assert cell == ("" if np.isnan(value) else f"{value:.{decimals}f}")
         said = f"the scores of all heads have {decimals} decimals, as many as fit in {size / 1e6:g} MB"

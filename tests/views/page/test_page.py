@@ -18,7 +18,8 @@ from attnscan.inputs.pairs import Pair
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page import page as page_module
-from attnscan.views.page.page import PageOptions, page
+from attnscan.views.page.frame import PageOptions
+from attnscan.views.page.page import page
 
 WEB = Path(page_module.__file__).parent / "web"
 

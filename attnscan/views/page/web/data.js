@@ -12,24 +12,23 @@ const column = Object.fromEntries(facts.columns.map((name, index) => [name, inde
 const NAMES = column.head + 1;
 const FIRST_SCORE = column.content_label + 1;
 
-/** The cells of the CSV column by column, and then of each column but the names' in each of the other readings. */
-const cells = JSON.parse(new TextDecoder().decode(await bytesOf("table-bytes")));
+/** What the page says of every head: the columns of the CSV by reading, its marks, and what chance would score. */
+const packed = JSON.parse(new TextDecoder().decode(await bytesOf("table-bytes")));
 
-/**
- * Every head, layer by layer. `rows` is its line of the CSV in each reading, as `attnscan classify --csv` writes it:
- * by weight, on words alone (--without-delimiters), and by what is carried (--norm).
- */
-const heads = cells[column.layer].map((layer, index) => ({
-  name: `${layer}-${cells[column.head][index]}`,
+/** A column of the CSV in a reading; one that another reading has as well is held once, and its place stands here. */
+function columnOf(name, by) {
+  const place = column[name];
+  if (place < NAMES) return packed.names[place];
+  const cells = packed.cells[facts.readings.indexOf(by)][place - NAMES];
+  return Array.isArray(cells) ? cells : packed.cells[cells][place - NAMES];
+}
+
+/** Every head, layer by layer. */
+const heads = columnOf("layer").map((layer, index) => ({
+  name: `${layer}-${packed.names[column.head][index]}`,
   layer: Math.floor(index / HEADS),
   head: index % HEADS,
   index,
-  rows: Object.fromEntries(
-    ["weight", ...facts.readings].map((reading, number) => {
-      const before = number * (facts.columns.length - NAMES); // cells of the readings that come first
-      return [reading, facts.columns.map((_, place) => cells[place < NAMES ? place : before + place][index])];
-    }),
-  ),
 }));
 /** By reading, what every head's attention is made of: how much is unexplained, and its largest parts with shares. */
 const profiles = document.getElementById("profile-bytes")
@@ -37,16 +36,41 @@ const profiles = document.getElementById("profile-bytes")
   : {};
 const headNamed = new Map(heads.map((head) => [head.name, head]));
 
-/** A head's line of the CSV in the reading that is shown. */
-const rowOf = (head) => head.rows[state.by];
+const amongWords = (by) => by === "words" || by === "carried-words";
+const ofCarried = (by) => by.startsWith("carried");
 
-/** Its scores as the CSV's text, in the order of `scored`. */
-function scoresOf(head) {
-  return rowOf(head).slice(FIRST_SCORE, FIRST_SCORE + scored.length);
+/** What a head's line of the CSV has in a column. */
+const cellOf = (head, name, by = state.by) => columnOf(name, by)[head.index];
+
+/** A head's line of the CSV in the reading that is shown. */
+const rowOf = (head) => facts.columns.map((name) => cellOf(head, name));
+
+/** A head's score for a pattern as the CSV's text. */
+const scoreOf = (head, id) => cellOf(head, id);
+
+/** How far above chance a head's score is, in [0, 1]; 0 where it cannot be told from chance. */
+function aboveChance(head, id) {
+  const score = scoreOf(head, id);
+  const of = packed.chance[state.by][scored.indexOf(id)];
+  const chance = Array.isArray(of) ? of[head.index] : of;
+  if (score === "" || chance === null || chance >= 1) return 0;
+  const low = `${id}_low` in column ? cellOf(head, `${id}_low`) : "";
+  if (low !== "" && Number(low) <= chance) return 0;
+  return Math.max(0, (Number(score) - chance) / (1 - chance));
 }
 
-function labelOf(head) {
-  return rowOf(head)[state.by === "words" ? column.content_label : column.label];
+const labelOf = (head, by = state.by) => cellOf(head, amongWords(by) ? "content_label" : "label", by);
+
+/** Whether a head's label would not stay, or rests on too little to tell. */
+const isUnsure = (head, by = state.by) => Number(packed.marks[by][head.index]) % 2 === 1;
+
+/** Whether half or more of what is shown comes from delimiters, and the letter is small. */
+const rests = (head) => Number(packed.marks[state.by][head.index]) >= 2;
+
+/** A head's letter as on every map, and a question mark if its label is not sure. */
+function markOf(head) {
+  const { letter } = pattern[labelOf(head)];
+  return (rests(head) ? letter.toLowerCase() : letter) + (isUnsure(head) ? "?" : "");
 }
 
 /** Whether the page has a head's `weights`, `carried` or `neurons`. */
@@ -116,7 +140,7 @@ function carriedSteps(weights, packed) {
 }
 
 /** The numbers of the reading that is shown. */
-const shownOf = (head) => (state.by === "carried" ? carriedOf(head) : weightsOf(head));
+const shownOf = (head) => (ofCarried(state.by) ? carriedOf(head) : weightsOf(head));
 
 /** A head's queries and keys, each [token × neuron] in one array; null if the page does not hold them. */
 function neuronsOf(head) {
@@ -139,6 +163,6 @@ function maskOf(layer) {
 
 /** Every head made small, in the reading that is shown. */
 function thumbnails() {
-  const id = state.by === "carried" ? "carried-thumbnail-bytes" : "thumbnail-bytes";
+  const id = ofCarried(state.by) ? "carried-thumbnail-bytes" : "thumbnail-bytes";
   return once(id, () => bytesOf(id));
 }

@@ -104,7 +104,7 @@ const headView = {
     const shown = [];
     for (const [index, token] of [...list.children].entries()) {
       const elsewhere = segment !== null && facts.segments[index] !== segment;
-      token.hidden = elsewhere || (state.by === "words" && facts.special[index]);
+      token.hidden = elsewhere || (amongWords(state.by) && facts.special[index]);
       setAttribute(token, "aria-selected", String(state.token === side + index));
       if (!token.hidden) shown.push(index);
     }
@@ -143,7 +143,7 @@ const headView = {
         ? [from.get(line.query), 0, to.get(line.key), height]
         : [0, from.get(line.query), width, to.get(line.key)],
     );
-    const number = `${state.by === "carried" ? "share" : "weight"} ${Number(state.from).toFixed(2)}`;
+    const number = `${ofCarried(state.by) ? "share" : "weight"} ${Number(state.from).toFixed(2)}`;
     canvas.setAttribute(
       "aria-label",
       `${lines.length} lines of ${number} or more, from ${queries.length} queries to ${keys.length} keys`,
@@ -190,9 +190,12 @@ const headView = {
 
   usualLine() {
     const active = this.active();
-    const carried = state.by === "carried";
+    const carried = ofCarried(state.by);
     if (!active) {
-      return [`Point at a token or a line to read ${carried ? "shares" : "weights"}; click a token to hold it.`];
+      const hidden = amongWords(state.by) ? ` Special tokens are hidden; by ${carried ? "carried" : "weight"}, they are there.` : "";
+      return [
+        `Point at a token or a line to read ${carried ? "shares" : "weights"}; click a token to hold it.${hidden}`,
+      ];
     }
     const token = named(active.index);
     const asQuery = carried

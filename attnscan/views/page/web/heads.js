@@ -48,8 +48,9 @@ function paintPicker() {
     setVariable(button, "--color", pattern[label].color);
     button.classList.toggle("mixed", label === "mixed");
     setAttribute(button, "aria-pressed", String(position >= 0));
-    setAttribute(button, "aria-label", `head ${head.name}, ${label}`);
-    setAttribute(button, "title", `${head.name} ${label}`);
+    const sure = isUnsure(head) ? ", not sure" : "";
+    setAttribute(button, "aria-label", `head ${head.name}, ${label}${sure}`);
+    setAttribute(button, "title", `${head.name} ${label}${sure}`);
   }
   rove(buttons, buttons[chosen[0].index]);
   find("picker-hint").textContent = state.view === "head" ? "Shift and click for several." : "";
@@ -59,36 +60,61 @@ function paintPicker() {
 /** A head's labels and scores, as a small table with bars. */
 function factsOf(head, position, count) {
   const label = labelOf(head);
-  const title = make("h3", {}, make("i", { class: "swatch" }), `Head ${head.name}`, make("span", {}, label));
+  const shown = make("span", isUnsure(head) ? { title: facts.whyUnsure } : {}, label, isUnsure(head) ? "?" : "");
+  const title = make("h3", {}, make("i", { class: "swatch" }), `Head ${head.name}`, shown);
   title.querySelector("i").style.setProperty("--color", lineColor(head, position, count));
   if (count > 1) return make("div", { class: "head-facts" }, title);
-  const rows = scored.map((id, index) => {
-    const score = scoresOf(head)[index];
+  const told = [sureness(head), scoresTable(head), alsoCalled(head), ...profileOf(head)];
+  return make("div", { class: "head-facts" }, title, ...told);
+}
+
+/** What a head is called in the reading that is shown, and how sure that is, as a line. */
+function sureness(head) {
+  const words = amongWords(state.by) ? "content_label" : "label";
+  const stays = `${words}_stays` in column ? cellOf(head, `${words}_stays`) : null;
+  const share = stays ? `label stays in ${percent(stays)} of resamplings of the ${facts.drawn}` : "";
+  const few = stays === "" ? `rests on too few ${facts.drawn} to tell whether its label stays` : "";
+  return make("p", { class: "hint" }, [facts.titles[state.by].replace("each head", "it"), share || few].filter(Boolean).join("; "));
+}
+
+const percent = (share) => `${Number((100 * Number(share)).toFixed(1))} %`;
+
+/** A head's score for each pattern; its bar is how far that is above chance. */
+function scoresTable(head) {
+  const rows = scored.map((id) => {
+    const score = scoreOf(head, id);
+    const above = aboveChance(head, id);
     const bar = make("i", { class: "bar" });
     bar.style.setProperty("--color", pattern[id].color);
-    bar.style.setProperty("--share", score || 0);
+    bar.style.setProperty("--share", above);
     return make(
       "tr",
-      { class: id === label ? "label" : "" },
+      { class: id === labelOf(head) ? "label" : "", title: score ? `${above.toFixed(2)} above chance` : null },
       make("th", { scope: "row" }, id),
       make("td", {}, score ? Number(score).toFixed(2) : "–"),
       make("td", {}, bar),
     );
   });
-  const row = rowOf(head);
-  const also = make(
-    "p",
-    { class: "hint" },
-    `runner-up ${row[column.runner_up]}, on words ${row[column.content_label]}, `,
-    `entropy ${Number(row[column.entropy]).toFixed(2)} nats`,
+  return make("table", { class: "scores" }, make("caption", {}, "score; bar: above chance"), ...rows);
+}
+
+/** What a head is called in the other readings, its entropy, and how much it puts out, where that is known. */
+function alsoCalled(head) {
+  const others = facts.readings.filter((by) => by !== state.by);
+  const called = others.map(
+    (by) => `${facts.titles[by].replace("what each head ", "")} ${labelOf(head, by)}${isUnsure(head, by) ? "?" : ""}`,
   );
-  const facts = [make("table", {}, ...rows), also, ...carriedFacts(head), ...profileOf(head)];
-  return make("div", { class: "head-facts" }, title, ...facts);
+  const runner = `runner-up ${cellOf(head, "runner_up")}`;
+  const entropy = cellOf(head, "entropy") ? `entropy ${Number(cellOf(head, "entropy")).toFixed(2)} nats` : "";
+  const output = "output" in column ? cellOf(head, "output") : "";
+  const equal = `an equal part is ${(1 / HEADS).toFixed(3)}`;
+  const share = output ? `output ${Number(output).toFixed(3)} of its layer's, ${equal}` : "";
+  return make("p", { class: "hint" }, [...called, runner, entropy, share].filter(Boolean).join("; "));
 }
 
 /** What a head's attention is made of, its largest part first, where that is known. */
 function profileOf(head) {
-  const profile = profiles[state.by === "carried" ? "carried" : "weight"]?.[head.index];
+  const profile = profiles[ofCarried(state.by) ? "carried" : "weight"]?.[head.index];
   if (!profile) return [];
   const [unexplained, parts] = profile;
   const rows = parts.map(([name, share]) => {
@@ -99,15 +125,4 @@ function profileOf(head) {
   });
   const left = unexplained === null ? "carries nothing" : `${unexplained.toFixed(2)} unexplained`;
   return [make("h4", {}, "Profile", make("span", {}, left)), make("table", { class: "profile" }, ...rows)];
-}
-
-/** What a head carries and how much it puts out, where that is known. */
-function carriedFacts(head) {
-  const { carried, weight } = head.rows;
-  if (!carried) return [];
-  const other = state.by === "carried" ? `by weight ${weight[column.label]}` : `carries ${carried[column.label]}`;
-  const output = weight[column.output];
-  const equal = `an equal part is ${(1 / HEADS).toFixed(3)}`;
-  const share = output ? `; output ${Number(output).toFixed(3)} of its layer's, ${equal}` : "";
-  return [make("p", { class: "hint" }, other + share)];
 }

@@ -38,8 +38,7 @@ const modelView = {
 
   ranked() {
     if (state.order === "place") return heads;
-    const place = scored.indexOf(state.order);
-    const score = (head) => (scoresOf(head)[place] === "" ? -1 : Number(scoresOf(head)[place]));
+    const score = (head) => (scoreOf(head, state.order) === "" ? -1 : Number(scoreOf(head, state.order)));
     return [...heads].sort((a, b) => score(b) - score(a) || a.index - b.index);
   },
 
@@ -59,9 +58,7 @@ const modelView = {
 
   paintCells() {
     find("order").value = state.order;
-    const dark = state.by === "carried" ? "what the head carries comes from" : "the weight is";
-    find("model-hint").textContent =
-      `Each square is one head: queries downwards, keys across, dark where ${dark}. Choose one to see its lines.`;
+    this.paintHint();
     this.paintLegend();
     const ranked = this.ranked();
     const byPlace = state.order === "place";
@@ -71,6 +68,21 @@ const modelView = {
     this.inOrder = ranked.map((head) => this.cells[head.index]);
     for (const head of heads) this.paintCaption(head);
     grid.replaceChildren(...(byPlace ? this.withAxes() : this.inOrder));
+  },
+
+  /** What the squares and their letters are of, and whether any head does what was asked for. */
+  paintHint() {
+    const title = facts.titles[state.by];
+    const dark = ofCarried(state.by) ? "what the head carries comes from" : "the weight is";
+    const small = `Small letter: half or more ${ofCarried(state.by) ? "comes from" : "rests on"} delimiters. `;
+    const wanted = state.only || (state.order === "place" ? "" : state.order);
+    find("model-hint").textContent = [
+      `${title[0].toUpperCase()}${title.slice(1)}, by letter and colour; each square is one head: queries downwards, `,
+      `keys across, dark where ${dark}. Choose one to see its lines. `,
+      heads.some(rests) ? small : "",
+      heads.some((head) => isUnsure(head)) ? `?: ${facts.whyUnsure}. ` : "",
+      wanted && !heads.some((head) => labelOf(head) === wanted) ? `No head does this: none is labelled ${wanted}.` : "",
+    ].join("");
   },
 
   /** The cells with the numbers of layers and heads around them. */
@@ -89,25 +101,26 @@ const modelView = {
     const cell = this.cells[head.index];
     const label = labelOf(head);
     const id = state.order === "place" ? label : state.order;
-    const score = scoresOf(head)[scored.indexOf(id)];
+    const score = scored.includes(id) ? scoreOf(head, id) : "";
     const number = score ? Number(score).toFixed(2) : "";
-    cell.querySelector("span > span").textContent = state.order === "place" ? pattern[label].letter : number || "–";
+    cell.querySelector("span > span").textContent = state.order === "place" ? markOf(head) : number || "–";
     cell.style.setProperty("--color", pattern[label].color);
     cell.classList.toggle("mixed", label === "mixed");
     cell.classList.toggle("dimmed", state.only !== "" && state.only !== label);
     const said = number ? `${id} ${number}` : label;
+    const sure = isUnsure(head) ? ", not sure" : "";
     cell.setAttribute(
       "aria-label",
-      `head ${head.name}, ${label}${id === label ? (number ? ` ${number}` : "") : `, ${said}`}`,
+      `head ${head.name}, ${label}${id === label ? (number ? ` ${number}` : "") : `, ${said}`}${sure}`,
     );
-    cell.title = `${head.name} ${label}${number ? `\n${id} ${number}` : ""}`;
+    cell.title = `${head.name} ${label}${sure}${number ? `\n${id} ${number}` : ""}`;
   },
 
   paintThumbnail(head, bytes) {
     const side = facts.side;
     const shade = pattern[labelOf(head)].color;
     const canvas = this.cells[head.index].querySelector("canvas");
-    const now = `${shade} ${state.by === "carried" ? "carried" : "weight"}`;
+    const now = `${shade} ${ofCarried(state.by) ? "carried" : "weight"}`;
     if (canvas.dataset.painted === now) return; // it is there already
     canvas.dataset.painted = now;
     canvas.width = canvas.height = side;
@@ -128,7 +141,7 @@ const modelView = {
         { type: "button", value: each.id, title: each.counts, "aria-pressed": String(state.only === each.id) },
         make("i", { class: each.id === "mixed" ? "swatch mixed" : "swatch" }),
         `${each.letter} ${each.id}`,
-        make("span", { class: "count" }, String(counts[each.id] || 0)),
+        make("span", { class: "count" }, each.id === "delimiter" && amongWords(state.by) ? "–" : String(counts[each.id] || 0)),
       );
       button.style.setProperty("--color", each.color);
       return button;

@@ -2,7 +2,7 @@
 
 const usual = {
   view: "model",
-  by: facts.usual, // weight, words (delimiters left out) or carried
+  by: facts.usual, // weight, words (weight among words), carried or carried-words
   order: "place",
   only: "", // the one pattern whose heads stand out
   heads: facts.best,
@@ -18,7 +18,7 @@ const usual = {
 };
 const allowed = {
   view: (text) => ["model", "head", "neuron", "table"].includes(text),
-  by: (text) => Object.hasOwn(heads[0].rows, text),
+  by: (text) => facts.readings.includes(text),
   order: (text) => text === "place" || scored.includes(text),
   only: (text) => text === "" || text in pattern,
   heads: (text) => text.split(",").every((name) => headNamed.has(name)),
@@ -27,7 +27,7 @@ const allowed = {
   from: (text) => Number(text) >= 0 && Number(text) <= 1,
   layout: (text) => ["vertical", "horizontal"].includes(text),
   keys: (text) => ["place", "weight"].includes(text),
-  sort: (text) => text === "" || /^[+-]/.test(text),
+  sort: (text) => text === "" || (/^[+-]/.test(text) && shownColumns.includes(text.slice(1))),
   find: () => true,
   label: (text) => text === "" || text in pattern,
   theme: (text) => ["", "light", "dark"].includes(text),

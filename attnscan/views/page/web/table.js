@@ -17,7 +17,7 @@ const headings = {
 
 /** Whether any head has something in a column. */
 function isMeasured(name) {
-  return heads.some((head) => head.rows.weight[column[name]]);
+  return columnOf(name, facts.readings[0]).some(Boolean);
 }
 
 const tableView = {
@@ -53,7 +53,7 @@ const tableView = {
 
   /** What the table shows in a column of a head's line: its name, or what the CSV has there. */
   cell(head, name) {
-    return name === "head" ? head.name : rowOf(head)[column[name]];
+    return name === "head" ? head.name : cellOf(head, name);
   },
 
   /** The heads that are shown, in the order that they are shown in. */
@@ -89,6 +89,9 @@ const tableView = {
     if (buttons.length) rove(buttons, buttons[0]);
     find("count").textContent =
       rows.length === heads.length ? `${heads.length} heads` : `${rows.length} of ${heads.length} heads`;
+    if (state.label && !heads.some((head) => labelOf(head) === state.label)) {
+      find("count").textContent = `no head does ${state.label}`;
+    }
     find("save").disabled = rows.length === 0;
   },
 
@@ -97,12 +100,12 @@ const tableView = {
     const cells = shownColumns
       .slice(1)
       .map((name) =>
-        TEXTS.includes(name) ? labelCell(this.cell(head, name)) : numberCell(this.cell(head, name), pattern[name]),
+        TEXTS.includes(name) ? labelCell(head, name) : numberCell(this.cell(head, name), pattern[name], head),
       );
     return make("tr", {}, make("th", { scope: "row" }, opener), ...cells);
   },
 
-  /** Save the heads that are shown, as `attnscan classify --csv` writes them in this reading. */
+  /** Save the heads that are shown, as `attnscan classify --csv` writes them in this reading (`--norm`, `--without-delimiters`). */
   save() {
     const lines = [facts.columns, ...this.rows().map(rowOf)];
     const text = lines.map((line) => line.map(quoted).join(",") + "\n").join("");
@@ -120,7 +123,7 @@ function matches(head, word) {
   return (
     head.name === word ||
     word === `layer:${head.layer}` ||
-    TEXTS.some((name) => rowOf(head)[column[name]].includes(word))
+    TEXTS.some((name) => cellOf(head, name).includes(word))
   );
 }
 
@@ -128,15 +131,25 @@ const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0);
 const emptyLast = (a, b) => Number(Number.isNaN(a)) - Number(Number.isNaN(b));
 const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text);
 
-function labelCell(label) {
-  if (label === "mixed") return make("td", { class: "mixed" }, label);
-  const swatch = make("i", { class: "swatch" });
-  swatch.style.setProperty("--color", pattern[label].color);
-  return make("td", {}, swatch, label);
+/** The reading in which a head has the label that stands in a column. */
+function readingOf(name) {
+  if (name === "carried_label") return "carried";
+  const whole = ofCarried(state.by) ? "carried" : "weight";
+  return { label: whole, content_label: { weight: "words", carried: "carried-words" }[whole] }[name];
 }
 
-/** A number in full, the digits that seldom matter in a fainter tone; on a tint if it is a pattern's score. */
-function numberCell(text, of) {
+function labelCell(head, name) {
+  const label = cellOf(head, name);
+  const by = readingOf(name);
+  const unsure = by in packed.marks && isUnsure(head, by) ? [make("b", { title: facts.whyUnsure }, "?")] : [];
+  if (!(label in pattern) || label === "mixed") return make("td", { class: "mixed" }, label);
+  const swatch = make("i", { class: "swatch" });
+  swatch.style.setProperty("--color", pattern[label].color);
+  return make("td", {}, swatch, label, ...unsure);
+}
+
+/** A number in full, the digits that seldom matter in a fainter tone; a pattern's score on a tint, if above chance. */
+function numberCell(text, of, head) {
   const cut = text.indexOf(".") + 4;
   const cell = make(
     "td",
@@ -146,7 +159,7 @@ function numberCell(text, of) {
   );
   if (of) {
     cell.style.setProperty("--color", of.color);
-    cell.style.setProperty("--share", text || 0);
+    cell.style.setProperty("--share", aboveChance(head, of.id));
   }
   return cell;
 }

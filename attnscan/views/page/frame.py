@@ -1,0 +1,191 @@
+"""What every page is: a file that asks nothing of any network, put together from the files in `web/`.
+
+What comes from outside goes through the template's escaping, or as JSON in which no tag can end; the scripts set it as
+text alone. The page's own policy forbids the rest.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from attnscan.results.heads import Head
+from attnscan.results.scores import MIXED
+from attnscan.results.signature import Signature
+from attnscan.results.tables import DECIMALS
+from attnscan.safe_text import plain
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.views.page.table import Reading, Table
+from attnscan.views.palette import COLORS, letter
+from attnscan.views.summary import why_unsure
+
+SIZE = 2_000_000
+"""Bytes that a page takes at most, unless its heads are chosen."""
+NOTES = 600
+"""Characters of what is said of what did not fit."""
+
+_WEB = Path(__file__).parent / "web"
+_SCRIPTS = ("dom", "data", "state", "heads", "model", "lines", "head", "neuron", "table", "main")
+_NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
+_CHOICES = {
+    "weight": ("weight", "Attention weights as they are"),
+    "words": ("weight among words", "Attention weights with special tokens left out"),
+    "carried": ("carried", "What heads carry: weight times the norm of the value"),
+    "carried-words": ("carried among words", "What heads carry, with special tokens left out"),
+}
+
+
+@dataclass(frozen=True)
+class PageOptions:
+    """What a page holds."""
+
+    heads: tuple[Head, ...] | None = None
+    """The heads whose weights it holds; None for all, or those of them that fit."""
+    neurons: bool = True
+    """Whether it holds queries and keys, too."""
+    size: int | None = SIZE
+    """Bytes that it takes at most, though never less than every head's scores need at their fewest decimals; None for
+    no limit."""
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page, and what whoever made it should know."""
+
+    html: str
+    """The file's text."""
+    notes: tuple[str, ...]
+    """What it has no room for, a line each."""
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What pages of every kind say of a model's heads."""
+
+    signature: Signature
+    readings: tuple[Reading, ...]
+    """The last one is what the page opens on."""
+    why_not: Mapping[str, str]
+    """Of readings that are not there: why."""
+    not_measured: Mapping[str, str]
+    """Of patterns that were not looked for: why."""
+
+    @property
+    def usual(self) -> Reading:
+        """What the page opens on: what heads carry among words, as far as that can be had."""
+        return self.readings[-1]
+
+    @property
+    def patterns(self) -> list[dict[str, str]]:
+        """What pages say of each pattern and of `mixed`."""
+        counts = {pattern.id: pattern.counts for pattern in PATTERNS} | {MIXED: "no pattern is far enough above chance"}
+        return [
+            {
+                "id": plain(name),
+                "letter": letter(name),
+                "color": COLORS.get(name, _NEUTRAL),
+                "counts": counts.get(name, ""),
+                "whyNone": plain(self.not_measured.get(name, "")),
+            }
+            for name in (*self.usual.labels.scores.patterns, MIXED)
+        ]
+
+    def frame(self, table: Table, left_out: Sequence[str]) -> dict[str, Any]:
+        """What the template takes for pages of every kind."""
+        labels = self.usual.labels
+        there = [reading.name for reading in self.readings]
+        return {
+            "title": plain(self.signature.model),
+            "signature": {name: plain(str(value)) for name, value in asdict(self.signature).items()},
+            "grid": labels.scores.grid,
+            "usual": self.usual.title,
+            "why_unsure": why_unsure(labels),
+            "choices": [(name, *_CHOICES[name], "" if name in there else self.why_not[name]) for name in _CHOICES],
+            "patterns": self.patterns,
+            "threshold": f"{labels.threshold:g}",
+            "left_out": left_out,
+            "decimals": table.decimals if table.decimals < DECIMALS else "",
+            "table": table.packed,
+        }
+
+    def facts(self, table: Table) -> dict[str, Any]:
+        """What the scripts of pages of every kind read."""
+        return {
+            "grid": self.usual.labels.scores.grid,
+            "patterns": self.patterns,
+            "columns": table.columns,
+            "readings": [reading.name for reading in self.readings],
+            "titles": {reading.name: reading.title for reading in self.readings},
+            "usual": self.usual.name,
+            "drawn": self.usual.labels.drawn,
+            "whyUnsure": why_unsure(self.usual.labels),
+        }
+
+
+def html_of(frame: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+    """A page's text. Raises: jinja2.UndefinedError if the frame lacks something."""
+    html: str = _template().render(frame, data=_json(facts))
+    return html
+
+
+def left_out_of(table: Table, size: int | None, room: float) -> list[str]:
+    """What was wanted of the scores and is not there, where `room` is what is left of so many bytes."""
+    lines = []
+    limit = f"in {size / 1e6:g} MB" if size else ""
+    if size and room < 0:
+        needed = at_most((size - room) / 1e6)
+        lines.append(f"the scores of all heads do not fit {limit}: the page takes {needed} MB")
+    if table.decimals < DECIMALS:
+        lines.append(f"the scores of all heads have {table.decimals} decimals, as many as fit {limit}")
+    return lines
+
+
+def at_most(error: float) -> str:
+    """An error bound in two digits, rounded up.
+
+    >>> at_most(0.00005), at_most(0.0121), at_most(0.3), at_most(1), at_most(20), at_most(0)
+    ('0.00005', '0.013', '0.3', '1', '20', '0')
+    """
+    if error <= 0:
+        return "0"
+    decimals = max(0, 1 - math.floor(math.log10(error)))
+    text = f"{math.ceil(error * 10**decimals - 1e-9) / 10**decimals:.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
+
+
+def _json(facts: Mapping[str, Any]) -> Markup:
+    r"""JSON that can stand in a page: nothing in it can end its element or start another.
+
+    >>> _json({"token": "</script>"})
+    Markup('{"token":"\\u003c/script\\u003e"}')
+    """
+    text = json.dumps(facts, separators=(",", ":"), allow_nan=False)  # ASCII alone
+    for character in "<>&":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
+
+
+@cache
+def _template() -> Any:
+    """The frame, with style and scripts in it."""
+    style = (_WEB / "style.css").read_text(encoding="utf-8")
+    script = "\n".join((_WEB / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
+    web = {"style": Markup(style), "script": Markup(script), "style_hash": _hash(style), "script_hash": _hash(script)}
+    environment = Environment(
+        loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.get_template("frame.html.j2", globals=web)

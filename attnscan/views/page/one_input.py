@@ -1,0 +1,174 @@
+"""The page of one input: every head's labels and scores, its attention, queries and keys, token by token."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from attnscan.results.attention import Attention
+from attnscan.results.classification import Classification
+from attnscan.results.heads import Head, head_name
+from attnscan.safe_text import plain
+from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
+from attnscan.views.page.frame import NOTES, Page, PageOptions, Subject, at_most, html_of, left_out_of
+from attnscan.views.page.profiles import profiles
+from attnscan.views.page.table import Table, readings_of_input, tables
+
+_PADDING = -2
+
+
+@dataclass(frozen=True)
+class InputPage:
+    """What a page of one input is made of."""
+
+    result: Classification
+    attention: Attention
+    """Without padding, and with norms only where what heads carry is on the page."""
+    options: PageOptions
+    order: Sequence[Head]
+    """Which heads' weights are there first."""
+    subject: Subject
+
+    @classmethod
+    def of(cls, result: Classification, options: PageOptions) -> InputPage:
+        """Raises: OptionError if the result's attention was not kept."""
+        attention = _without_padding(result.kept_attention())
+        if result.carried is None:
+            attention = replace(attention, norms=None)
+        order = strongest_first(result.mapped.scores) if options.heads is None else list(options.heads)
+        readings = readings_of_input(result, carried=attention.norms is not None)
+        why_not = dict.fromkeys(("carried", "carried-words"), _why_not_carried(result, attention))
+        subject = Subject(result.signature, readings, why_not, result.not_measured)
+        return cls(result, attention, options, order, subject)
+
+    def made(self) -> Page:
+        """With as much as fits."""
+        empty, room = of_every_head(self.attention), float("inf")
+        for table in tables(self.subject.readings):
+            if self.options.size is not None:
+                room = self.options.size - len(self._html(empty, table, ()).encode()) - NOTES
+            if room >= 0:
+                break
+        cargo = load(empty, self.attention, self.order, room, neurons=self.options.neurons)
+        notes = (*left_out_of(table, self.options.size, room), *self._left_out(cargo))
+        return Page(self._html(cargo, table, notes), notes)
+
+    def _html(self, cargo: Cargo, table: Table, notes: Sequence[str]) -> str:
+        frame = self.subject.frame(table, notes) | {
+            "subtitle": f"{len(self.attention.tokens)} tokens",
+            "why_not_carried": _why_not_carried(self.result, self.attention),
+            "direction": "rtl" if _reads_right_to_left(self.attention.tokens) else "ltr",
+            "sentences": _sentences(self.attention),
+            "notes": [plain(note) for note in self.result.notes],
+            "weight_error": at_most(cargo.weight_error),
+            "logit_error": at_most(cargo.logit_error) if cargo.neurons else "",
+            "profiles": profiles(self.result, carried=self.attention.norms is not None),
+            "thumbnails": cargo.thumbnails,
+            "carried_thumbnails": cargo.carried_thumbnails,
+            "masks": cargo.masks,
+            "weights": {head_name(head): each for head, each in cargo.weights.items()},
+            "neurons": {head_name(head): each.packed for head, each in cargo.neurons.items()},
+        }
+        return html_of(frame, self.subject.facts(table) | self._facts(cargo))
+
+    def _facts(self, cargo: Cargo) -> dict[str, Any]:
+        """What the scripts read beside what they read on every page."""
+        attention = self.attention
+        units = [[attention.unit.index(unit) for unit in pair] for pair in self.result.related]  # each is one token
+        neurons = {head_name(head): {"zero": each.zero, "worth": each.worth} for head, each in cargo.neurons.items()}
+        return {
+            "tokens": [_shown(token) for token in attention.tokens],
+            "special": [sentence < 0 for sentence in attention.sentence],
+            "segments": attention.segments,
+            "related": units,
+            "rightToLeft": _reads_right_to_left(attention.tokens),
+            "best": head_name(self.order[0]),
+            "side": cargo.side,
+            "maskOfLayer": cargo.mask_of_layer,
+            "weightSteps": cargo.weight_steps,
+            "whyNoWeights": _why_no_weights(self.options),
+            "neuron": {
+                "size": 0 if attention.query is None else attention.query.shape[-1],
+                "scaling": attention.scaling,
+                "of": neurons,
+                "error": cargo.logit_error,
+                "whyNone": _why_no_neurons(self.result, attention, self.options),
+            },
+        }
+
+    def _left_out(self, cargo: Cargo) -> list[str]:
+        """What was wanted of the attention and is not there."""
+        lines, wanted = [], len(self.order)
+        limit = f"in {self.options.size / 1e6:g} MB" if self.options.size else ""
+        if len(cargo.weights) < wanted:
+            which = ": the best of each pattern" if cargo.weights else ""
+            lines.append(f"the weights of {len(cargo.weights)} of {wanted} heads fit {limit}{which}")
+        if self.options.neurons and self.attention.query is not None and len(cargo.neurons) < len(cargo.weights):
+            lines.append(f"the queries and keys of {len(cargo.neurons)} of {wanted} heads fit {limit}")
+        return lines
+
+
+def _sentences(attention: Attention) -> list[tuple[str, list[tuple[str, bool]]]]:
+    """Each sentence's name and tokens, and which of these are special."""
+    tokens = list(zip(attention.tokens, attention.sentence, attention.segments, strict=True))
+    return [
+        ("AB"[segment], [(_shown(token), sentence < 0) for token, sentence, of in tokens if of == segment])
+        for segment in sorted(set(attention.segments))
+    ]
+
+
+def _why_no_weights(options: PageOptions) -> str:
+    if options.heads is not None:
+        return "this page was made with other heads (--heads)"
+    return "the heads that follow a pattern most are there, as many as fit; --size or --heads brings others"
+
+
+def _why_not_carried(result: Classification, attention: Attention) -> str:
+    """Why what heads carry is not there; empty if it is."""
+    if attention.norms is not None:
+        return ""
+    if result.signature.read_by == "file":
+        return "saved weights do not tell what heads carry"
+    if result.carried is None:
+        return "what heads of this architecture carry cannot be told"
+    return "the norms of this input's values were not kept"
+
+
+def _why_no_neurons(result: Classification, attention: Attention, options: PageOptions) -> str:
+    if attention.query is None:
+        if result.signature.read_by == "file":
+            return "saved weights hold no queries and keys"
+        return "this architecture does not show its queries and keys"
+    if not options.neurons:
+        return "this page was made without queries and keys (--no-neurons)"
+    return "there was no room for this head's queries and keys; --size or --heads brings them"
+
+
+def _without_padding(attention: Attention) -> Attention:
+    """The tokens that mean something; nothing attends to the others."""
+    kept = [i for i, sentence in enumerate(attention.sentence) if sentence != _PADDING]
+    if len(kept) == len(attention.sentence):
+        return attention
+    return replace(
+        attention,
+        tokens=tuple(attention.tokens[i] for i in kept),
+        sentence=tuple(attention.sentence[i] for i in kept),
+        segments=tuple(attention.segments[i] for i in kept),
+        weights=attention.weights[:, :, kept][..., kept],
+        visible=attention.visible[:, kept][..., kept],
+        query=None if attention.query is None else attention.query[:, :, kept],
+        key=None if attention.key is None else attention.key[:, :, kept],
+        norms=None if attention.norms is None else attention.norms[:, :, kept],
+    )
+
+
+def _shown(token: str) -> str:
+    return plain(token.strip()) or "␣"
+
+
+def _reads_right_to_left(tokens: Sequence[str]) -> bool:
+    """Whether more letters of the text are of a right-to-left script than not."""
+    kinds = [unicodedata.bidirectional(character) for token in tokens for character in token]
+    return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L") / 2  # [CLS] and its like are Latin
