@@ -1,6 +1,8 @@
 """The offline page.
 
-page.py   a classification and its attention to one HTML file
+page.py   a result to one HTML file
+one_input.py  of one input: attention, queries and keys, token by token
+frame.py  what every page is: template, policy, what it says of heads
 table.py  every head's labels and scores, in each reading
 profiles.py  every head's profile in words
 cargo.py  what a page holds of the attention, within its size
