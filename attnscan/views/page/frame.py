@@ -67,6 +67,9 @@ class Page:
     notes: tuple[str, ...]
     """What it has no room for, a line each."""
 
+    def __repr__(self) -> str:
+        return "\n".join([f"Page of {len(self.html.encode()):,} bytes", *(f"  {note}" for note in self.notes)])
+
 
 @dataclass(frozen=True)
 class Subject:

@@ -6,9 +6,6 @@ from attnscan.results.classification import Classification
 from attnscan.views.page.frame import Page, PageOptions
 from attnscan.views.page.one_input import InputPage
 
-    def __repr__(self) -> str:
-        return "\n".join([f"Page of {len(self.html.encode()):,} bytes", *(f"  {note}" for note in self.notes)])
-
 
 def page(result: Classification, options: PageOptions | None = None) -> Page:
     """Every head of one input, to look at in a browser.
