@@ -34,7 +34,7 @@ COMMANDS = {
     " without as many random heads of the same layers.",
     "similar": "Find heads that attend alike. It shows the nearest of each, groups, and with -o FILE.svg a map of all.",
     "compare": "Compare two models' heads on the same pairs. It says what differs, and by how much.",
-    "patterns": "Show the seven patterns and what each counts. No model is needed.",
+    "patterns": "Show the seven patterns, or one in full, and what each counts. No model is needed.",
     "models": "Show which models can run now. Given a checkpoint, it shows what can be scored in it.",
 }
 """What each command does, for its own help and for the list of commands, which imports none of them."""

@@ -89,7 +89,15 @@ class Destination:
                 content = picture(drawn, look=look, patterns=patterns, heads=heads)
             self._write(content)
         else:
-            self._write(render(frame(), FORMATS[FORMATS.index(self.format)]))
+            self.emit_frame(frame)
+
+    def emit_frame(self, frame: Callable[[], pd.DataFrame]) -> None:
+        """Write a result as a data frame, whose format it is. Raises: as `emit`."""
+        self._write(render(frame(), FORMATS[FORMATS.index(self.format)]))
+
+    def emit_text(self, text: str) -> None:
+        """Write a screen that is plain text, without the library that draws the others. Raises: as `emit`."""
+        self._write(encoded(text) if self.path is None else text.encode("utf-8"))
 
     def emit_object(self, made: Callable[[], dict[str, Any]]) -> None:
         """Write a result that no table holds, as JSON.

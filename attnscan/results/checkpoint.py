@@ -66,7 +66,7 @@ class Checkpoint:
         why = {**self.not_scored, **self.not_measured}.get(name)
         return "yes" if why is None else f"no: {why}"
 
-    def _facts(self) -> dict[str, Any]:
+    def _facts(self) -> dict[Any, Any]:
         return {name: value for name, value in asdict(self).items() if not name.startswith("not_")}
 
 

@@ -135,12 +135,22 @@ class Comparison:
         up, down = (divmod(int(place), surviving.shape[1]) for place in (surviving.argmax(), surviving.argmin()))
         return up if surviving[up] > 0 else None, down if surviving[down] < 0 else None
 
-    def to_frame(self, patterns: Sequence[str] | None = None) -> pd.DataFrame:
-        """One row for each head and pattern: both scores, their difference and what it is worth, and both labels."""
+    def chosen(self, pattern: str, heads: Sequence[Head] | None = None, top: int | None = None) -> list[Head]:
+        """All heads, or those of `heads`, in order; with `top`, that many of them, the greatest difference first."""
+        several = [(int(layer), int(head)) for layer, head in np.ndindex(self.one.grid)] if heads is None else heads
+        if top is None:
+            return list(several)
+        sizes = np.nan_to_num(np.abs(self.difference[..., self.patterns.index(pattern)]), nan=-1)
+        return sorted(several, key=lambda head: -sizes[head])[:top]
+
+    def to_frame(
+        self, patterns: Sequence[str] | None = None, heads: Sequence[Head] | None = None, top: int | None = None
+    ) -> pd.DataFrame:
+        """One row for each pattern and `chosen` head: both scores, their difference, what it is worth, both labels."""
         import pandas as pd
 
-        layers, heads = self.one.grid
-        layer, head = np.divmod(np.arange(layers * heads), heads)
+        layers, across = self.one.grid
+        layer, head = np.divmod(np.arange(layers * across), across)
         labels, unknown = [label.ravel() for label in self.labels], np.full(self.one.grid, np.nan)
         parts = []
         for pattern in patterns or self.patterns:
@@ -160,7 +170,8 @@ class Comparison:
             columns |= {"p": self.p[..., p].ravel(), "fdr": self.rate[..., p].ravel()}
             for name, stays in zip("ab", self.stays if self.stays is not None else (unknown, unknown), strict=True):
                 columns[f"label_{name}_stays"] = stays.ravel()
-            parts.append(pd.DataFrame(columns))
+            rows = [one[0] * across + one[1] for one in self.chosen(pattern, heads, top)]
+            parts.append(pd.DataFrame(columns).iloc[rows])
         correlations = ((name, self.correlation(name)) for name in patterns or self.patterns)
         frame = pd.concat(parts, ignore_index=True)
         frame.attrs = {

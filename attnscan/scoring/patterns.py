@@ -148,6 +148,13 @@ class Pattern:
     of_others: bool = False
     """Whether a head must look at others than the word itself to follow it, though that one is a target, too."""
 
+    queries: str = ""
+    """Which words are asked where they look: the eligible ones."""
+    keys: str = ""
+    """Which tokens they should look at."""
+    source: str = ""
+    """Where the pattern comes from."""
+
     @classmethod
     def of(cls, function: TargetFunction) -> Pattern:
         """A pattern of one's own, called after its function: `subject_verb` is `subject-verb`.
@@ -173,16 +180,44 @@ class Pattern:
         lines = matrix.rstrip().splitlines()[1:] if drawn else []
         return "\n".join(line.removeprefix("    ") for line in lines)
 
+    @property
+    def drawn_chance(self) -> float | None:
+        """The chance of the target that is drawn, in [0, 1]: its score by even weights. None if it is not drawn."""
+        rows = [line.split()[1:] for line in self.drawing.splitlines()[1:]]
+        targets = [[0.0 if cell == "·" else float(cell) for cell in row] for row in rows]
+        scores = [sum(min(t, 1 / len(row)) if self.even else t / len(row) for t in row) for row in targets if any(row)]
+        return sum(scores) / len(scores) if scores else None
 
+
+_VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
 PATTERNS: tuple[Pattern, ...] = (
-    Pattern("next-word", "N", next_word, "weight on the next word of the sentence"),
-    Pattern("previous-word", "P", previous_word, "weight on the previous word of the sentence"),
+    Pattern(
+        "next-word",
+        "N",
+        next_word,
+        "weight on the next word of the sentence",
+        queries="words that are followed by a word of the same sentence",
+        keys="that next word",
+        source=_VIG,
+    ),
+    Pattern(
+        "previous-word",
+        "P",
+        previous_word,
+        "weight on the previous word of the sentence",
+        queries="words that come after a word of the same sentence",
+        keys="that previous word",
+        source=_VIG,
+    ),
     Pattern(
         "identical",
         "I",
         identical,
         "weight on identical or related words, the word itself included",
         of_others=True,
+        queries="words, not punctuation, that have another identical or related word anywhere",
+        keys="those words, and the word itself",
+        source=_VIG,
     ),
     Pattern(
         "cross-sentence",
@@ -190,10 +225,38 @@ PATTERNS: tuple[Pattern, ...] = (
         cross_sentence,
         "weight on identical or related words of the other sentence",
         part_of="identical",
+        queries="words, not punctuation, that have an identical or related word in the other sentence",
+        keys="those words",
+        source=_VIG,
     ),
-    Pattern("predictive", "W", None, "weight on the words that help to predict the word"),
-    Pattern("delimiter", "D", delimiter, "weight on special tokens such as [CLS] and [SEP]"),
-    Pattern("bag-of-words", "B", bag_of_words, "how evenly weight spreads over the words of the sentence", even=True),
+    Pattern(
+        "predictive",
+        "W",
+        None,
+        "weight on the words that help to predict the word",
+        queries="words, not punctuation, that some other word helps to predict",
+        keys="the words that help, each weighted by how much, the best one at 1",
+        source=f"{_VIG}; measured as Hoover et al. (2021) do or, without a masked-LM head, Wu et al. (2020)",
+    ),
+    Pattern(
+        "delimiter",
+        "D",
+        delimiter,
+        "weight on special tokens such as [CLS] and [SEP]",
+        queries="all words",
+        keys="all special tokens that the tokenizer inserted",
+        source=_VIG,
+    ),
+    Pattern(
+        "bag-of-words",
+        "B",
+        bag_of_words,
+        "how evenly weight spreads over the words of the sentence",
+        even=True,
+        queries="all words",
+        keys="all words of the same sentence, itself included, evenly: what a key gets beyond that does not count",
+        source=_VIG,
+    ),
 )
 """The seven patterns, in the order of every table."""
 

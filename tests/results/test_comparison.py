@@ -46,6 +46,18 @@ def test_differences_survive_by_t_over_pairs_among_all_heads_and_patterns() -> N
     assert frame.attrs["alike"] == "so."
 
 
+def test_rows_are_of_the_heads_that_are_chosen() -> None:
+    found = _differing([0.1, -0.3, 0.05, 0.2], [0.01] * 4)
+    assert found.chosen("next-word") == [(0, 0), (0, 1), (0, 2), (0, 3)]
+    assert found.chosen("next-word", top=2) == [(0, 1), (0, 3)]
+    assert found.chosen("next-word", [(0, 2), (0, 0), (0, 1)]) == [(0, 2), (0, 0), (0, 1)]
+    assert found.chosen("next-word", [(0, 2), (0, 0)], top=1) == [(0, 0)]
+    all_rows = found.to_frame(["next-word"])
+    assert found.to_frame(["next-word"], top=2).equals(all_rows.iloc[[1, 3]].reset_index(drop=True))
+    both = found.to_frame(["next-word", "delimiter"], [(0, 2)])
+    assert both[["pattern", "layer", "head"]].to_numpy().tolist() == [["next-word", 0, 2], ["delimiter", 0, 2]]
+
+
 def test_what_does_not_survive_is_no_extreme() -> None:
     assert _differing([0.3, -0.2], [0.2, 0.2]).extremes("next-word") == (None, None)
 

@@ -6,10 +6,12 @@ from typing import Annotated
 
 import typer
 
+from attnscan.cli import completion
 from attnscan.cli.apart import FileRole
 from attnscan.cli.bars import working
 from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where, Without, flattened
 from attnscan.cli.session import Passes, chosen, opened, tell
+from attnscan.results.heads import check_heads_are_named, heads_named
 from attnscan.results.terms import THRESHOLD, Match
 from attnscan.scoring.patterns import PATTERNS
 
@@ -30,6 +32,21 @@ def compare(
         Match, typer.Option("--match", help="Hold heads of one place against each other, or the most alike.")
     ] = "place",
     pattern: Patterns = None,
+    heads: Annotated[
+        str | None,
+        typer.Option(
+            "--heads",
+            metavar="HEADS",
+            autocompletion=completion.heads,
+            help="Differences of these heads alone, each in a line: 2-0,6-11 or layer:2.",
+        ),
+    ] = None,
+    top: Annotated[
+        int | None,
+        typer.Option(
+            "--top", metavar="N", min=1, help="The N greatest differences of each pattern, in lines of their own."
+        ),
+    ] = None,
     files: PairFiles,
     threshold: Threshold = THRESHOLD,
     scan: Annotated[ScanChoices, Without("model", "truncate", "predictive", "predictive_words", "predictive_pairs")],
@@ -37,6 +54,8 @@ def compare(
 ) -> None:
     if "predictive" in (pattern or ()):
         raise typer.BadParameter("predictive is not compared: each model has its own idea of what it is")
+    if heads is not None:
+        check_heads_are_named(heads)
     destination = where.destination(draws=True)
     compared = tuple(known for known in PATTERNS if known.target is not None)
     ours, theirs = (
@@ -52,9 +71,15 @@ def compare(
     ):
         from attnscan.studies import comparison
 
+        some = None if heads is None else heads_named(heads, scanner.grid())
         result = comparison.compare(scanner, other, passes.read, match, passes.on_bad, step)
     tell(*result.signatures, bad=passes.bad)
     names = pattern or list(result.patterns)
     from attnscan.views.terminal.comparison import comparison_view
 
-    destination.emit(lambda: result.to_frame(names), lambda width: comparison_view(result, names, width), result, names)
+    destination.emit(
+        lambda: result.to_frame(names, some, top),
+        lambda width: comparison_view(result, names, width, some, top),
+        result,
+        names,
+    )

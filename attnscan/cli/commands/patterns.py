@@ -2,17 +2,54 @@
 
 from __future__ import annotations
 
-from attnscan.cli.destination import Destination, encoded, write_stdout
+import shutil
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attnscan.cli import completion
+from attnscan.cli.options import Where, flattened, pattern_name
 from attnscan.model.surroundings import check_docstrings
-from attnscan.views.terminal.patterns import patterns_text
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.views.terminal.patterns import pattern_text, patterns_text
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 EXAMPLES = (
     "attnscan patterns",
-    "attnscan patterns | less",
+    "attnscan patterns next-word",
 )
 
 
-def patterns() -> None:
+@flattened
+def patterns(
+    *,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="PATTERN",
+            callback=lambda name: None if name is None else pattern_name(name),
+            autocompletion=completion.patterns,
+            help="Show this one in full.",
+            show_default=False,
+        ),
+    ] = None,
+    where: Where,
+) -> None:
     check_docstrings()  # what is shown
-    Destination("table")  # says so if there is no standard output
-    write_stdout(encoded(patterns_text()))
+    destination = where.destination()
+    shown = [pattern for pattern in PATTERNS if name in (None, pattern.id)]
+    if destination.format == "table":
+        width = min(shutil.get_terminal_size().columns, 80)
+        destination.emit_text(patterns_text() if name is None else pattern_text(shown[0], max(width, 40)))
+        return
+
+    def frame() -> pd.DataFrame:
+        import pandas as pd
+
+        columns = ("letter", "id", "counts", "queries", "keys", "source")
+        rows = [[getattr(pattern, column) for column in columns] for pattern in shown]
+        return pd.DataFrame(rows, columns=["letter", "pattern", *columns[2:]])
+
+    destination.emit_frame(frame)

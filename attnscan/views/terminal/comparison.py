@@ -14,20 +14,39 @@ from attnscan.results.heads import Head, head_name
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter
-from attnscan.views.terminal.parts import color_of, columns, fitted, flowed, model_line, named, number, wrapped
+from attnscan.views.terminal.parts import (
+    color_of,
+    columns,
+    decimals,
+    fitted,
+    flowed,
+    model_line,
+    named,
+    number,
+    wrapped,
+)
 
 _ROOM_FOR_ERRORS = 90  # columns
 _DROPPED = "rank", "B", "heads A", "falls most"  # where the screen is narrow
 
 
-def comparison_view(found: Comparison, patterns: Sequence[str], width: int) -> RenderableType:
-    """A row for each pattern, and the heads that follow another one than before."""
+def comparison_view(
+    found: Comparison,
+    patterns: Sequence[str],
+    width: int,
+    heads: Sequence[Head] | None = None,
+    top: int | None = None,
+) -> RenderableType:
+    """A row for each pattern, and the heads that follow another one than before.
+
+    With `heads` or `top`, the differences of those heads, or the greatest of each pattern, in lines of their own.
+    """
     blocks: list[RenderableType] = []
     for name, signature in zip("AB", found.signatures, strict=True):
         blocks.append(Text(f"{name} ", style="dim").append_text(model_line(signature)))
-    layers, heads = found.one.grid
+    layers, across = found.one.grid
     how = "heads of one place" if found.match == "place" else "each head of A and the most similar one of B"
-    blocks += [Text(f"{counted(found.pairs, 'pair')}, {counted(layers * heads, 'head')}: {how}"), ""]
+    blocks += [Text(f"{counted(found.pairs, 'pair')}, {counted(layers * across, 'head')}: {how}"), ""]
     survivors, differences = int(found.survives.sum()), int((~np.isnan(found.p)).sum())
     at = f"false discovery rate {100 * FALSE_DISCOVERIES:g} %"
     blocks.append(Text(f"{survivors:,} of {counted(differences, 'difference')} survive ({at})", style="bold"))
@@ -35,7 +54,7 @@ def comparison_view(found: Comparison, patterns: Sequence[str], width: int) -> R
         "",
         fitted(_table(found, patterns, with_errors=width >= _ROOM_FOR_ERRORS), width, *_DROPPED),
         "",
-        *_changed(found, width),
+        *(_changed(found, width) if heads is None and top is None else _differences(found, patterns, heads, top)),
     ]
     if found.match == "nearest":
         blocks += ["", *_moved(found)]
@@ -69,6 +88,24 @@ def _extreme(found: Comparison, pattern: str, head: Head | None, with_error: boo
     place = (*head, found.patterns.index(pattern))
     error = f" ± {found.se[place]:.3f}" if with_error else ""
     return f"{head_name(head)} {found.difference[place]:+.3f}{error}"
+
+
+def _differences(
+    found: Comparison, patterns: Sequence[str], heads: Sequence[Head] | None, top: int | None
+) -> Iterator[RenderableType]:
+    """Some heads' differences, pattern by pattern; those that survive are bold."""
+    grid = columns(("pattern", "head"), ("A", "B", "B − A", "± se"))
+    for pattern in patterns:
+        p = found.patterns.index(pattern)
+        for i, head in enumerate(found.chosen(pattern, heads, top)):
+            place = (*head, p)
+            scores = (decimals(float(scores.every_key.score[place])) for scores in (found.one, found.other))
+            value = found.difference[place]
+            difference = Text("" if np.isnan(value) else f"{value:+.3f}", "bold" if found.survives[place] else "")
+            error = decimals(float(found.se[place]))
+            grid.add_row(named(pattern) if i == 0 else Text(), head_name(head), *scores, difference, error)
+    yield Text("Head by head; bold: the difference survives", style="bold")
+    yield grid
 
 
 def _changed(found: Comparison, width: int) -> Iterator[RenderableType]:

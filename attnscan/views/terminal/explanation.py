@@ -48,9 +48,11 @@ _NOTE = (
 
 
 def explanation_view(found: Explanations, width: int, query: int | None = None) -> RenderableType:
-    """One head in full, several as a list; with a query, what they make of its keys."""
+    """One head in full, what it comes to first; several as a list; with a query, what they make of its keys."""
     counts = f"  {found.signature.pairs_read:,} pairs" if found.signature.pairs_read > 1 else ""
     blocks: list[RenderableType] = [model_line(found.signature, counts), ""]
+    if len(found.heads) == 1:
+        blocks += [*wrapped(found[found.heads[0]].conclusion, width, style="bold"), ""]
     if query is not None:
         for head in found.heads:
             blocks += [*_keys(found, head, query, width), ""]
@@ -90,8 +92,6 @@ def _one(found: Explanations, head: HeadExplanation, width: int) -> Iterator[Ren
     yield from _causes(head, width)
     if head.causes["positions_shuffled"] == head.causes["positions_shuffled"]:
         yield from wrapped(f"{_SHUFFLED} The mean of {SHUFFLES} shuffles. ±: one standard error.", width)
-    yield Text("")
-    yield from wrapped(head.conclusion, width, style="bold")
 
 
 def _causes(head: HeadExplanation, width: int) -> Iterator[Text]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, Pattern
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+_NOT_DRAWN = "    No fixed matrix: the model is asked which words help to predict which."
 
 
 def draw(matrix: NDArray[np.float64], labels: Sequence[str], rows: Sequence[int]) -> str:
@@ -40,9 +43,24 @@ def patterns_text() -> str:
         "Rows are queries, columns are keys; a dot is 0."
     ]
     for pattern in PATTERNS:
-        drawing = pattern.drawing or "    No fixed matrix: the model is asked which words help to predict which."
+        drawing = pattern.drawing or _NOT_DRAWN
         blocks.append(f"{pattern.letter} {pattern.id}: {pattern.counts}\n{drawing}")
     return "\n\n".join(blocks) + "\n"
+
+
+def pattern_text(pattern: Pattern, width: int) -> str:
+    """One pattern in full: what it counts, of which queries and keys, by chance, and its target on the toy pair."""
+    by_chance = "" if pattern.drawn_chance is None else f", {pattern.drawn_chance:.2f} on the pair below"
+    facts = {
+        "queries": pattern.queries,
+        "keys": pattern.keys,
+        "chance": f"the score if each query spread its weight evenly over the keys it may see{by_chance}",
+        "source": pattern.source,
+    }
+    lines = [f"{pattern.letter} {pattern.id}: {pattern.counts}", ""]
+    for name, text in facts.items():
+        lines += textwrap.wrap(text, width, initial_indent=name.ljust(9), subsequent_indent=" " * 9)
+    return "\n".join([*lines, "", pattern.drawing or _NOT_DRAWN]) + "\n"
 
 
 def _cell(value: float) -> str:

@@ -50,6 +50,23 @@ def test_rows_and_json(files: list[str]) -> None:
     assert len(found["heads"]) == 8 * 6
 
 
+def test_some_heads_head_by_head(files: list[str]) -> None:
+    lines = _run(*files, "--top", "1").stdout.splitlines()
+    at = lines.index("Head by head; bold: the difference survives")
+    assert lines[at + 1].split() == ["pattern", "head", "A", "B", "B", "−", "A", "±", "se"]
+    assert lines[at + 8] == "" and [line.split()[0] for line in lines[at + 2 : at + 8]] == list("NPIXDB")
+    header, *every = _run(*files, "-p", "delimiter", "--csv").stdout.splitlines()
+    assert _run(*files, "-p", "delimiter", "--csv", "--heads", "1-2,0-1").stdout.splitlines() == [
+        header,
+        every[6],
+        every[1],
+    ]
+    greatest = max(every, key=lambda row: abs(float(row.split(",")[9])))
+    assert _run(*files, "-p", "delimiter", "--csv", "--top", "1").stdout.splitlines() == [header, greatest]
+    done = _run(*files, "--heads", "9-9")
+    assert done.exit_code == 1 and "9-9: this model has layers 0 to 1" in done.stderr
+
+
 def test_the_picture(files: list[str], tmp_path: Path) -> None:
     path = tmp_path / "c.svg"
     assert _run(*files, "-o", str(path)).exit_code == 0

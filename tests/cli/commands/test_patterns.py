@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
+import pytest
 from command_line import COLUMNS, run
+from typer.testing import CliRunner
+
+from attnscan.cli.app import app
+from attnscan.scoring.patterns import called
 
 
 def test_patterns_prints_all_seven() -> None:
     text = run("patterns").stdout
     for pattern in COLUMNS.split(",")[6:13]:
         assert re.search(rf"^[A-Z] {pattern}: ", text, re.MULTILINE)
+
+
+@pytest.mark.parametrize(("name", "chance"), [("next-word", "0.10"), ("d", "0.30"), ("bag-of-words", "0.36")])
+def test_one_pattern_is_shown_in_full(name: str, chance: str) -> None:
+    """Of ten tokens of the toy pair one is the next, three are special; four and three words stand in the sentences."""
+    pattern = called(name)
+    assert pattern is not None
+    text = run("patterns", name).stdout
+    assert text.startswith(f"{pattern.letter} {pattern.id}: {pattern.counts}\n\nqueries  {pattern.queries[:40]}")
+    assert f"{chance} on the pair below" in " ".join(text.split()) and text.endswith(f"\n\n{pattern.drawing}\n")
+    assert max(map(len, text.splitlines())) <= 80 and text.count("[CLS]   the") == 1
+    assert "on the pair below" not in run("patterns", "predictive").stdout
+
+
+def test_patterns_as_rows(tmp_path: Path) -> None:
+    header, *rows = run("patterns", "--csv").stdout.splitlines()
+    assert header == "letter,pattern,counts,queries,keys,source" and len(rows) == 7
+    (found,) = json.loads(run("patterns", "identical", "--format", "json").stdout)["rows"]
+    assert (found["letter"], found["keys"]) == ("I", "those words, and the word itself")
+    path = tmp_path / "patterns.txt"
+    assert run("patterns", "-o", str(path)).stdout == "" and path.read_text() == run("patterns").stdout
+    done = CliRunner().invoke(app, ["patterns", "nextword"])
+    assert done.exit_code == 2 and "no pattern 'nextword': did you mean 'next-word'?" in done.stderr

@@ -57,6 +57,7 @@ def writers(scene: Scene) -> Iterator[Writer]:
         ("report", *one): ("html",),
         ("plot", *one): PICTURES,
         ("models",): TABLES,
+        ("patterns",): TABLES,
     }
     for arguments, suffixes in commands.items():
         for suffix in suffixes:
