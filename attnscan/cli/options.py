@@ -27,6 +27,7 @@ from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.heads import are_heads
 from attnscan.scan.options import LARGEST, ClusterOptions, Engine, OnLong, Predictive, ScanOptions
+from attnscan.scoring.own_patterns import is_own
 from attnscan.scoring.patterns import PATTERNS, called
 
 
@@ -89,7 +90,12 @@ def _check_numbers(given: Mapping[str, Any]) -> None:
 
 
 def pattern_name(name: str) -> str:
-    """The name of the pattern that is meant by a name or a letter. Raises: typer.BadParameter if there is none."""
+    """The name of the pattern that is meant by a name or a letter; what means a user's own stays as it is.
+
+    Raises: typer.BadParameter if there is none.
+    """
+    if is_own(name):
+        return name
     if (pattern := called(name)) is None:
         known = [pattern.id for pattern in PATTERNS]
         hint = nearest(name, known, f"there are {', '.join(known)}")
@@ -123,7 +129,7 @@ Patterns = Annotated[
         metavar="PATTERN",
         callback=lambda names: list(dict.fromkeys(map(pattern_name, names or ()))),
         autocompletion=completion.patterns,
-        help="Only this one, by name or letter; may repeat.",
+        help="Only this one, by name or letter, or your own by FILE.py:FUNCTION; may repeat.",
     ),
 ]
 SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]

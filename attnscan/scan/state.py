@@ -29,10 +29,12 @@ from attnscan.scan.local import ScanState, ScanSums
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
 from attnscan.scoring.label_sums import LabelSums
+from attnscan.scoring.patterns import Pattern
 from attnscan.scoring.profile import profiled
 from attnscan.scoring.profile_sums import ProfileSums
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
+_DIGITS = 12  # of a hash that is shown
 _FORMAT = 7
 _OF_MODEL = {"weights": "weights differ", "config": "config differs", "tokenizer": "tokenizer differs"}
 _SCORES = ("told", "ranked", "carried")
@@ -107,7 +109,12 @@ def _fingerprint(scanner: Scanner) -> dict[str, Any]:
     for name in _OPTIONS:
         about[name] = getattr(options, name)
     about["threshold"] = options.threshold if options.labelled else None  # which no other sums hang on
-    return {**about, "predictive": scanner.measure, "patterns": [pattern.id for pattern in options.patterns]}
+    return {**about, "predictive": scanner.measure, "patterns": list(map(_told, options.patterns))}
+
+
+def _told(pattern: Pattern) -> str:
+    """A pattern's name and, of one from a user's file, what that file hashes to."""
+    return f"{pattern.id} ({pattern.code[:_DIGITS]})" if pattern.code else pattern.id
 
 
 def _check_fingerprint(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

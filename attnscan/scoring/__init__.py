@@ -1,6 +1,7 @@
 """Patterns and attention to sums.
 
 patterns.py    the seven patterns
+own_patterns.py  patterns of a user's own, from a Python file
 targets.py     patterns applied to a batch
 readout.py     targets read off weights
 scorer.py      a consumer of attention: one batch to sums

@@ -147,6 +147,8 @@ class Pattern:
     """The wider pattern that this is a part of: the two take one label between them."""
     of_others: bool = False
     """Whether a head must look at others than the word itself to follow it, though that one is a target, too."""
+    code: str = ""
+    """What the file that it was read from hashes to, if it was: sums by other code do not add to its own."""
 
     queries: str = ""
     """Which words are asked where they look: the eligible ones."""
@@ -260,6 +262,8 @@ PATTERNS: tuple[Pattern, ...] = (
 )
 """The seven patterns, in the order of every table."""
 
+_COLUMNS = ("mixed", "model", "layer", "head", "label", "entropy", "output", "pattern", "score", "input")
+
 PatternLike = Pattern | TargetFunction | str
 """What stands for a pattern: itself, the function of one's own that gives its target, or the name or letter of one of
 ours."""
@@ -278,6 +282,8 @@ def chosen(patterns: Iterable[PatternLike] | PatternLike) -> tuple[Pattern, ...]
     for name in names:
         if names.count(name) > 1:
             raise OptionError(f"two patterns are called '{name}'", "give each a name of its own")
+        if name in _COLUMNS:
+            raise OptionError(f"a pattern is called '{name}', as a column of tables is", "give it another name")
     return result
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from attnscan.errors import OptionError
+from attnscan.errors import AttnscanError, OptionError, out_of_memory
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import Scored
@@ -90,10 +90,18 @@ def _matrix(pattern: Pattern, batch: EncodedBatch) -> Tensor:
     Raises: OptionError if it is no target of this batch.
     """
     assert pattern.target is not None
-    matrix = pattern.target(batch)
     if pattern in PATTERNS:
-        return matrix
+        return pattern.target(batch)
     remedy = "return a tensor [batch, query, key] of bool, or of numbers from 0 to 1"
+    try:
+        matrix = pattern.target(batch)
+    except AttnscanError:
+        raise
+    except Exception as error:
+        if out_of_memory(error):
+            raise
+        why = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+        raise OptionError(f"the function of pattern '{pattern.id}' fails: {why}", remedy) from error
     if not isinstance(matrix, Tensor):
         raise OptionError(f"pattern '{pattern.id}' gives a {type(matrix).__name__}", remedy)
     if matrix.shape != batch.same_sentence.shape:

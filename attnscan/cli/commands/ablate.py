@@ -12,6 +12,7 @@ from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import DRAWS, MEASURES, THRESHOLD, By
 from attnscan.scan.options import asked_for_labels
+from attnscan.scoring.own_patterns import with_own
 
 EXAMPLES = (
     "attnscan ablate --pattern delimiter --pattern previous-word",
@@ -67,14 +68,15 @@ def ablate(
     if heads is not None:
         check_heads_are_named(heads)
     destination = where.destination(draws=True)
-    asked = asked_for_labels(scan.predictive, pattern or ()) if by_pattern else "off"
-    options = scan.options(on_long=files.on_long, threshold=threshold, predictive=asked)
+    names, patterns = with_own(pattern or ())
+    asked = asked_for_labels(scan.predictive, names) if by_pattern else "off"
+    options = scan.options(on_long=files.on_long, threshold=threshold, predictive=asked, patterns=patterns)
     passes = Passes(files, 1 + by_pattern + (by == "mean"), "name a file")
     with opened(options) as scanner, working("trying whether heads can be switched off") as step:
         from attnscan.studies import ablation
         from attnscan.studies.head_sets import AblationRequest
 
-        request = AblationRequest(tuple(pattern or ()), heads, singly, top, by, draws, tuple(measure or ()))
+        request = AblationRequest(tuple(names), heads, singly, top, by, draws, tuple(measure or ()))
         result = ablation.ablate(scanner, lambda: passes.read(labelled=True), request, passes.on_bad, step)
     tell(result.signature, bad=passes.bad)
     from attnscan.views.terminal.ablation import ablation_view

@@ -21,6 +21,7 @@ from attnscan.cli.options import (
 from attnscan.cli.session import classified
 from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.terms import THRESHOLD
+from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +60,8 @@ def classify(
             "--save-weights keeps weights as they are: leave out --norm, which does not change them"
         )
     destination = where.destination()
-    options = scan.options(model=given.model, threshold=threshold)
+    names, patterns = with_own(pattern or ())
+    options = scan.options(model=given.model, threshold=threshold, patterns=patterns)
     if save_weights is not None:
         check_suffix(save_weights, ".npz", "--save-weights")
         check_writable(save_weights)
@@ -68,8 +70,8 @@ def classify(
         from attnscan.inputs.weights import write_weights
 
         write_file(save_weights, write_weights(result.kept_attention().saved()))
-    names = pattern or list(result.scores.patterns)
-    order = result.ranking(pattern[0] if pattern else None, without_delimiters=without_delimiters)
+    names = names or list(result.scores.patterns)
+    order = result.ranking(names[0] if pattern else None, without_delimiters=without_delimiters)
 
     def frame() -> pd.DataFrame:
         every_head = result.to_frame(names, without_delimiters=without_delimiters)

@@ -13,7 +13,7 @@ from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Wh
 from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.results.heads import check_heads_are_named, heads_named
 from attnscan.results.terms import THRESHOLD, Match
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.own_patterns import with_own
 
 EXAMPLES = (
     "attnscan compare bundled bundled --pattern next-word",
@@ -57,7 +57,8 @@ def compare(
     if heads is not None:
         check_heads_are_named(heads)
     destination = where.destination(draws=True)
-    compared = tuple(known for known in PATTERNS if known.target is not None)
+    names, patterns = with_own(pattern or ())
+    compared = tuple(known for known in patterns if known.target is not None)
     ours, theirs = (
         scan.options(model=model, on_long=files.on_long, threshold=threshold, predictive="off", patterns=compared)
         for model in (model_a, model_b)
@@ -74,7 +75,7 @@ def compare(
         some = None if heads is None else heads_named(heads, scanner.grid())
         result = comparison.compare(scanner, other, passes.read, match, passes.on_bad, step)
     tell(*result.signatures, bad=passes.bad)
-    names = pattern or list(result.patterns)
+    names = names or list(result.patterns)
     from attnscan.views.terminal.comparison import comparison_view
 
     destination.emit(

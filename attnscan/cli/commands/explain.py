@@ -24,6 +24,7 @@ from attnscan.cli.options import (
 from attnscan.cli.session import Passes, opened, tell, tell_unknown
 from attnscan.results.heads import are_heads, check_heads_are_named, heads_named, token_named
 from attnscan.scan.options import ScanOptions
+from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
     from attnscan.results.explanation import Explanations
@@ -55,7 +56,7 @@ def explain(
             metavar="PATTERN",
             callback=lambda name: None if name is None else pattern_name(name),
             autocompletion=completion.patterns,
-            help="Explain this one, by name or letter. [default: each head's own]",
+            help="Explain this one, by name, letter or FILE.py:FUNCTION. [default: each head's own]",
         ),
     ] = None,
     files: PairFiles,
@@ -80,11 +81,13 @@ def explain(
         raise typer.BadParameter("predictive is explained by one input: give its sentence, and --predictive auto")
     destination = where.destination()
     query = None
+    names, patterns = with_own([] if pattern is None else [pattern])
+    pattern = names[0] if names else None
     if a is not None:
-        options = scan.options(on_long=files.on_long)
+        options = scan.options(on_long=files.on_long, patterns=patterns)
         explanations, query = _by_input(a, b, options, heads=heads, pattern=pattern, token=token)
     else:
-        options = scan.options(on_long=files.on_long, predictive="off")
+        options = scan.options(on_long=files.on_long, predictive="off", patterns=patterns)
         explanations = _by_pairs(files, options, heads=heads, pattern=pattern)
 
     if destination.format == "json":

@@ -28,7 +28,7 @@ from attnscan.errors import PairsError
 from attnscan.model.surroundings import check_address_space
 from attnscan.results.files import check_writable, partial_of
 from attnscan.results.terms import THRESHOLD, counted
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.own_patterns import is_own, with_own
 
 if TYPE_CHECKING:
     from attnscan.results.ranking import Ranking
@@ -96,7 +96,10 @@ def heads(
     parts = _parts(per_pair, where.output) if cluster is None and from_file is None else {}
     check_apart(parts.values(), [*files.paths, state, per_pair, where.output])
     destination = where.destination()
-    asked = tuple(known for known in PATTERNS if not pattern or known.id in pattern)
+    if cluster is not None and any(map(is_own, pattern or ())):
+        raise typer.BadParameter("--engine ray scores attnscan's own patterns alone: leave out FILE.py:FUNCTION")
+    named, known = with_own(pattern or ())
+    asked = tuple(each for each in known if not named or each.id in named)
     labelled = not pattern and from_file is None
     options = scan.options(on_long=files.on_long, patterns=asked, split=split, threshold=threshold, labelled=labelled)
     for path in (state, per_pair if cluster is None else None, *parts.values()):
@@ -108,14 +111,14 @@ def heads(
         with working(f"ranking heads by {from_file.name}"):
             from attnscan.scan.per_pair import rank_file
 
-            result = rank_file(from_file, pattern or ())
+            result = rank_file(from_file, named)
         if scan.norm and not result.signature.norm:
             raise PairsError(f"{from_file} is of weights, not of what heads carry", "run heads --norm --per-pair again")
     elif cluster is not None:
         result = ranked_on(cluster, files, options, per_pair)
     else:
         result, interrupted = ranked_here(options, Passes(files), state, per_pair)
-    names = pattern or result.scores.patterns
+    names = named or result.scores.patterns
     _warn_of_few(result, names)
     shown = top or (10 if pattern else 5)
     from attnscan.views.terminal.ranking import ranking_view

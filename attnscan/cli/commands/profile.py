@@ -22,6 +22,7 @@ from attnscan.cli.scanning import ranked_here, ranked_on
 from attnscan.cli.session import OnePair, Passes, classified, profile_of
 from attnscan.results.files import check_writable, partial_of
 from attnscan.results.heads import check_heads_are_named, heads_named
+from attnscan.scoring.own_patterns import is_own, with_own
 
 if TYPE_CHECKING:
     from attnscan.results.profile import Profile
@@ -44,6 +45,12 @@ def profile(
         int | None,
         typer.Option("--top", metavar="N", min=1, help="How many parts of each head. [default: those from 0.05]"),
     ] = None,
+    pattern: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--pattern", "-p", metavar="FILE.py:FUNCTION", help="A pattern of your own, as one more part; may repeat."
+        ),
+    ] = None,
     files: PairFiles,
     scan: Annotated[ScanChoices, Without("model", "truncate", "predictive_pairs")] = ScanChoices(predictive="off"),
     state: Annotated[
@@ -64,12 +71,17 @@ def profile(
         raise typer.BadParameter("--engine ray is for files that all machines can read: name them with --pairs")
     if cluster is not None and state is not None:
         raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
+    if ours := [name for name in pattern or () if not is_own(name)]:
+        raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
+    if pattern and cluster is not None:
+        raise typer.BadParameter("--engine ray fits attnscan's own parts alone: leave out --pattern")
     if heads is not None:
         check_heads_are_named(heads)
     parts = {} if cluster else {path: partial_of(path) for path in [where.output] if path and partial_of(path) != path}
     check_apart(parts.values(), [*files.paths, state, where.output])
     destination = where.destination(draws=True)
-    options = scan.options(model=given.model, on_long=files.on_long, profile=True)
+    _, patterns = with_own(pattern or ())
+    options = scan.options(model=given.model, on_long=files.on_long, profile=True, patterns=patterns)
     for path in (state, *parts.values()):
         if path is not None:
             check_writable(path)
