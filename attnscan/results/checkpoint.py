@@ -58,7 +58,7 @@ class Checkpoint:
 
         rows = [(p, p not in self.not_scored, self.not_scored.get(p, "")) for p in patterns]
         frame = pd.DataFrame(rows, columns=["pattern", "scored", "why"])
-        frame.attrs = {**self._facts(), "measures": {name: self.allows(name) for name in MEASURES}}
+        frame.attrs.update(self._facts() | {"measures": {name: self.allows(name) for name in MEASURES}})
         return frame
 
     def allows(self, name: str) -> str:

@@ -11,11 +11,11 @@ import numpy as np
 from attnscan.results.attention import Attention
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.heads import Head, heads_named
+from attnscan.results.labels import Labels
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import MIXED, FloatArray, Scores
 from attnscan.results.shown import lines, scored
 from attnscan.results.signature import Signature
-from attnscan.results.terms import THRESHOLD
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,8 +28,8 @@ _SHOWN = 4  # heads
 class Explanations:
     """How heads make their patterns, by one input or by many pairs."""
 
-    scores: Scores
-    """Of the input as it is."""
+    labels: Labels
+    """What heads are called by the input as it is, or by pairs, and how sure that is."""
     neurons: NeuronTable
     """The three measures of every head's neurons."""
     causes: Mapping[str, Scores]
@@ -42,13 +42,15 @@ class Explanations:
     """Where the result comes from: model, versions, device, input."""
     heads: tuple[Head, ...]
     """Those that were asked for."""
-    label_stays: FloatArray
-    """In what share of resamplings of pairs, or of the one input's words, each head keeps its label; NaN where too few
-    tell. Shape: [layer, head]."""
     pattern: str | None = None
     """The one that is explained; None for each head's own."""
     attention: Attention | None = field(default=None, repr=False)
     """Of the one input, if it was one."""
+
+    @property
+    def scores(self) -> Scores:
+        """Of the input as it is."""
+        return self.labels.scores
 
     def __repr__(self) -> str:
         every = [self[head] for head in self.heads[:_SHOWN]]
@@ -60,7 +62,7 @@ class Explanations:
         """One head's. Raises: SelectionError if the model has no such head."""
         (head,) = heads_named([head], self.scores.grid)
         table = self.scores.every_key
-        label = str(self.scores.ranked_labels(table, 0, THRESHOLD)[head])
+        label, stability = str(self.labels.label[head]), self.labels.stability
         pattern = self.pattern or (label if label != MIXED else self._nearest(head))
         place = (*head, self.scores.patterns.index(pattern))
         tables = {name: self.causes[name].every_key for name in CAUSES if name in self.causes}
@@ -68,7 +70,8 @@ class Explanations:
         return HeadExplanation(
             head=head,
             label=label,
-            label_stays=float(self.label_stays[head]),
+            label_stays=float("nan") if stability is None else float(stability.label[head]),
+            unsure=bool(self.labels.unsure[head]),
             pattern=pattern,
             score=float(table.score[place]),
             chance=float(table.chance[place]),

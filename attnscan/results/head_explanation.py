@@ -10,9 +10,7 @@ import numpy as np
 
 from attnscan.results.heads import Head, head_name
 from attnscan.results.intervals import half_width
-from attnscan.results.labels import STAYS
 from attnscan.results.neurons import InBases, neurons_conclusion
-from attnscan.results.scores import MIXED
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 
 CAUSES = {
@@ -47,7 +45,9 @@ class HeadExplanation:
     label: str
     """The pattern that the head follows, or `mixed`."""
     label_stays: float
-    """In what share of resamplings of pairs, or of the one input's words, it is the same; NaN where too few tell."""
+    """In what share of resamplings of pairs, or of the one input's words, it is the same; NaN if that is not known."""
+    unsure: bool
+    """Whether it would not stay, or too few tell; `mixed` is none."""
     pattern: str
     """The one that is explained."""
     score: float
@@ -70,11 +70,6 @@ class HeadExplanation:
     """Words that the score is averaged over."""
     pairs: int
     """Pairs that had any."""
-
-    @property
-    def unsure(self) -> bool:
-        """Whether the label would not stay; `mixed` is none."""
-        return self.label != MIXED and not self.label_stays >= STAYS
 
     @property
     def effective_neurons(self) -> float:

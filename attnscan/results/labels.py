@@ -16,6 +16,8 @@ RESAMPLINGS = 1_000
 """How often an input's words, or a corpus's pairs, are drawn anew, to see whether labels stay."""
 FEWEST = 5
 """A label that rests on fewer words or pairs says nothing of whether it would stay."""
+MOST_HEADS = 4096
+"""Of a model with more, how sure labels are is not measured: it would take minutes, and gigabytes."""
 STAYS = 0.95
 """A label that stays in fewer of the resamplings is not sure."""
 

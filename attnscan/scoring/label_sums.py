@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from attnscan.inputs.pairs import Pair
-from attnscan.results.labels import Agreement
+from attnscan.results.labels import MOST_HEADS, Agreement
 from attnscan.results.scores import FloatArray, IntArray, Race, Scores, ScoreTable
 from attnscan.results.signature import hashed
 from attnscan.results.terms import Scored
@@ -57,7 +57,7 @@ class LabelSums:
 
     scored: tuple[Scored, ...]
     groups: Mapping[int, Mapping[str, FloatArray]]
-    """Of each group of pairs, by its key, their sums as `Scorer.pair_sums` names them.
+    """Of each group of pairs, by its key, their sums as `Scorer.pair_sums` names them; none of too many heads.
 
     Shape: each [layer, head, pattern], or 1 where all layers or heads have the same.
     """
@@ -69,6 +69,8 @@ class LabelSums:
     @classmethod
     def of(cls, pairs: PairSums, scored: tuple[Scored, ...], keys: Sequence[int], threshold: float) -> LabelSums:
         """Of some pairs, given what each is found by; a label is `threshold` above chance."""
+        if pairs["every_key.weight"][0, ..., 0].size > MOST_HEADS:
+            return cls(scored, {}, votes_of(pairs, scored, threshold))
         found = {name: _squeezed(pairs[name][..., _columns(name, scored)]) for name in _names()}
         alone = ({key: {name: values[i] for name, values in found.items()}} for i, key in enumerate(keys))
         return cls(scored, reduce(_added, alone, {}), votes_of(pairs, scored, threshold)).limited()
@@ -103,7 +105,7 @@ class LabelSums:
         Shape: each [group, layer, head, pattern], or 1 in place of layer or head.
         """
         units: dict[str, FloatArray] = {}
-        for name in _names():
+        for name in _names() if self.groups else ():
             values = [self.groups[key][name] for key in sorted(self.groups)]
             shape = np.broadcast_shapes(*(each.shape for each in values))
             units[name] = np.zeros((len(values), *shape[:-1], len(self.scored)))

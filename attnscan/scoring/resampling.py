@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnscan.results.labels import FEWEST, RESAMPLINGS, Labels, Stability
+from attnscan.results.labels import FEWEST, MOST_HEADS, RESAMPLINGS, Labels, Stability
 from attnscan.results.scores import FloatArray, Race, Scores, ScoreTable
 from attnscan.scoring.label_sums import QUANTITIES, LabelSums, table_of
 from attnscan.scoring.sums import KINDS, PairSums
@@ -24,11 +24,13 @@ def labels_of(scores: Scores, sums: LabelSums, threshold: float, seed: int, *, n
     return Labels(scores, norm, threshold, sure, sums.agreement(scores, threshold))
 
 
-def stability(scores: Scores, units: PairSums, threshold: float, seed: int) -> Stability:
-    """In what share of resamplings each head keeps its label, and its label on words.
+def stability(scores: Scores, units: PairSums, threshold: float, seed: int) -> Stability | None:
+    """In what share of resamplings each head keeps its label, and its label on words; None of more than `MOST_HEADS`.
 
     Shape: `units` as of `Scorer.pair_sums`, each the sums of what is drawn: of an input's words, or of pairs.
     """
+    if scores.entropy.size > MOST_HEADS:
+        return None
     return Stability(*(_stays(scores, kind, units, threshold, seed) for kind in KINDS))
 
 

@@ -62,7 +62,7 @@ def compare(
         raise no_pair("that both models read")
     scores, options = (sums.one.finish(), sums.other.finish()), one.options
     sure = [
-        stability(each, labels.units(), options.threshold, options.seed).label
+        stability(each, labels.units(), options.threshold, options.seed)
         for each, labels in zip(scores, sums.labels, strict=True)
     ]
     return Comparison(
@@ -75,7 +75,7 @@ def compare(
         pairs=int(sums.one.every_key.pairs.max()),
         signatures=(one.signature(states[0].seen), other.signature(states[1].seen)),
         threshold=options.threshold,
-        stays=np.stack(sure),
+        stays=None if None in sure else np.stack([each.label for each in sure if each is not None]),
         alike=alike,
     )
 

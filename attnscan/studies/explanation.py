@@ -23,6 +23,7 @@ from attnscan.results.attention import Attention
 from attnscan.results.explanation import Explanations
 from attnscan.results.head_explanation import CAUSES
 from attnscan.results.heads import Head
+from attnscan.results.labels import Labels
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import Scores
 from attnscan.results.terms import SHUFFLES, THRESHOLD, OnStep
@@ -190,14 +191,13 @@ class _Explainer:
         shape = (layers, width, len(scores.patterns))
         units = self._pairs.units() if self._words is None else self._words.word_sums()
         return Explanations(
-            scores=scores,
+            labels=Labels(scores, False, THRESHOLD, stability(scores, units, THRESHOLD, self._scanner.options.seed)),
             neurons=NeuronTable.unknown(shape) if self._neurons is None else self._neurons.finish(),
             causes={name: causes[name][0] for name in CAUSES if name in causes},
             fall_se={name: causes[name][1] for name in CAUSES if name in causes},
             not_available=self._not_available,
             signature=self._scanner.signature(seen),
             heads=tuple(self._heads or ((layer, head) for layer in range(layers) for head in range(width))),
-            label_stays=stability(scores, units, THRESHOLD, self._scanner.options.seed).label,
             pattern=self._pattern,
             attention=attention,
         )

@@ -12,9 +12,9 @@ from attnscan.inputs.pairs import Pair
 from attnscan.results.labels import RESAMPLINGS, Labels
 from attnscan.results.scores import MIXED, Scores
 from attnscan.results.terms import Scored
-from attnscan.scoring import label_sums
+from attnscan.scoring import label_sums, resampling
 from attnscan.scoring.label_sums import LabelSums, key_of
-from attnscan.scoring.resampling import stability
+from attnscan.scoring.resampling import labels_of, stability
 from attnscan.scoring.sums import KINDS, PairSums, ScoreSums
 
 SCORED = (Scored("next-word"), Scored("identical", of_others=True), Scored("cross-sentence", part_of="identical"))
@@ -138,3 +138,13 @@ def test_too_few_pairs_do_not_tell() -> None:
     assert np.isnan(found.label).all()
     labels = Labels(scores, False, THRESHOLD, found)
     assert labels.unsure.tolist() == (labels.label != MIXED).tolist() and labels.unsure.any()
+
+
+def test_of_thousands_of_heads_labels_are_told_and_not_how_sure_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(label_sums, "MOST_HEADS", 5)
+    monkeypatch.setattr(resampling, "MOST_HEADS", 5)
+    pairs = _pairs(20)
+    sums = reduce(add, [_of(_part(pairs, slice(i, i + 10)), _keys(20)[i : i + 10]) for i in (0, 10)])
+    labels = labels_of(_scores(pairs), sums, THRESHOLD, 0, norm=False)
+    assert not sums.groups and labels.stability is None and not labels.unsure.any()
+    assert labels.agreement is not None and (labels.agreement.label > 0).any()

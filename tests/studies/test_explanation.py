@@ -161,6 +161,7 @@ def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> Hea
         head=(0, 1),
         label="next-word",
         label_stays=1.0,
+        unsure=False,
         pattern="next-word",
         score=score,
         chance=0.1,
