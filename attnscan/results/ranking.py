@@ -22,6 +22,8 @@ from attnscan.results.signature import Signature
 if TYPE_CHECKING:
     import pandas as pd
 
+_MOST_PAIRS = 1e9  # what would take more is not said
+
 
 @dataclass(frozen=True)
 class Ranking:
@@ -102,8 +104,9 @@ class Ranking:
         if not len(lead.se) or lead.sure[0] or not lead.difference[0] > 0 or not lead.se[0] > 0:
             return None
         pairs = self.scores.table(without_delimiters).pairs[..., self.scores.patterns.index(pattern)].max()
-        needed = float(pairs * (1.96 * lead.se[0] / lead.difference[0]) ** 2)
-        return math.ceil(needed) if needed < 1e9 else None
+        more = np.unique(np.concatenate([pairs + np.arange(1, 1_000), np.geomspace(pairs + 1, _MOST_PAIRS, 2_000)]))
+        would = half_width(lead.se[0] * np.sqrt(pairs / more), more) < lead.difference[0]
+        return math.ceil(more[would][0]) if would.any() else None
 
     def to_frame(
         self, patterns: Sequence[str] | None = None, top: int | None = None, *, without_delimiters: bool = False

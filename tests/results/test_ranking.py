@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from small_results import SIGNATURE, result_of
 
+from attnscan.results.intervals import half_width
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.terms import Scored
@@ -44,7 +45,12 @@ def test_leads_are_sure_beyond_their_own_interval() -> None:
 
 
 def test_about_so_many_pairs_would_tell_the_best_from_the_next() -> None:
-    assert _ranking(0.01).pairs_to_tell("next-word") == math.ceil(10 * 1.96**2)
+    needed = _ranking(0.01).pairs_to_tell("next-word")
+    assert needed is not None and 10 * 1.96**2 < needed < 10 * 1.96**2 + 5
+    assert half_width(0.01 * math.sqrt(10 / needed), needed) < 0.01
+    assert half_width(0.01 * math.sqrt(10 / (needed - 1)), needed - 1) >= 0.01
+    assert _ranking(1.0).pairs_to_tell("next-word") == pytest.approx(10 * 1.96**2 * 1e4, rel=0.02)
+    assert _ranking(1e6).pairs_to_tell("next-word") is None
     assert _ranking(None).pairs_to_tell("next-word") is None
     assert _ranking(0.0).pairs_to_tell("next-word") is None
 

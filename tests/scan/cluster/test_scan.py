@@ -237,18 +237,20 @@ def test_of_a_pair_that_is_there_twice_the_first_place_counts() -> None:
 
 def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) -> None:
     """The toy's words do not help each other; those of a real model do."""
-    options = ScanOptions(model="bundled", on_long="truncate", predictive_pairs=3, predictive_words=6)
+    options = ScanOptions(model="bundled", on_long="truncate", predictive_pairs=3, predictive_words=6, labelled=True)
     plan = replace(plan_of("bundled", files[1:3], per_pair=True), options=options)
     totals = added(plan, [block for file in range(2) for block in blocks_of(plan, file)])
-    assert_equal(answered(plan, totals).ranking(), local(options, files[1:3], tmp_path / "local.parquet"))
+    found, expected = answered(plan, totals).ranking(), local(options, files[1:3], tmp_path / "local.parquet")
+    assert_equal(found, expected)
+    pd.testing.assert_frame_equal(found.to_labels(), expected.to_labels(), atol=1e-6)
     tables: list[Any] = []
     places = [(place, pair) for _, place, pair in totals.state.seen.sample]
     asked = [Asker(plan).ask(number, *each, tables) for number, each in enumerate(places)]
     assert [each.part for each in asked] == ["predictive-000000", "predictive-000001", "predictive-000002"]
     rows = pd.concat([table.to_pandas().astype({"file": str}) for table in tables])
     records = {name: list(read_pairs([name])) for name in files[1:3]}
-    found = {records[file][number - 1].pair for file, number in zip(rows["file"], rows["pair"], strict=True)}
-    assert set(rows["pattern"]) == {"predictive"} and found == {pair for _, pair in places}
+    rows_of = {records[file][number - 1].pair for file, number in zip(rows["file"], rows["pair"], strict=True)}
+    assert set(rows["pattern"]) == {"predictive"} and rows_of == {pair for _, pair in places}
 
 
 def test_heads_ranked_by_one_half_are_so_on_a_cluster(toy: str, files: list[str], tmp_path: Path) -> None:
