@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.cli.bars import working
+from attnscan.cli.messages import warned
 from attnscan.errors import OutputError, needs
 from attnscan.results.files import check_writable, descriptor, partial_of, write_file
 from attnscan.results.tables import Format, render, render_object
@@ -83,7 +84,7 @@ class Destination:
         elif self.format in PICTURES:
             assert drawn is not None  # only commands that draw are given such a format
             look = Look(PICTURES[PICTURES.index(self.format)])
-            with working("drawing"):
+            with warned(), working("drawing"):
                 from attnscan.views.pictures.picture import picture
 
                 content = picture(drawn, look=look, patterns=patterns, heads=heads)

@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
@@ -15,6 +16,7 @@ import typer
 from attnscan.errors import AttnscanError, out_of_memory
 from attnscan.model.surroundings import more_memory
 from attnscan.safe_text import plain
+from attnscan.views.pictures.look import LackingLetters
 
 WITHOUT_TAP = "this architecture has no tap: read by output_attentions, with the weights of all layers in memory"
 
@@ -24,6 +26,17 @@ def say(line: str) -> None:
     if line:
         with suppress(OSError):  # a full disk or a closed pipe: no reason to lose the result
             typer.echo(f"attnscan: {plain(line)}", err=True)
+
+
+@contextmanager
+def warned() -> Iterator[None]:
+    """What a picture warns of is said, in a line."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LackingLetters)
+        yield
+    for warning in caught:
+        if issubclass(warning.category, LackingLetters):
+            say(str(warning.message))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from attnscan.cli import completion
 from attnscan.cli.apart import FileRole
 from attnscan.cli.bars import working
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
+from attnscan.cli.messages import warned
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, WithoutDelimiters, flattened
 from attnscan.cli.session import classified, profile_of
 from attnscan.results.files import check_writable, write_file
@@ -74,7 +75,7 @@ def plot(
     asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # weights alone are drawn
     options = scan.options(model=given.model, threshold=threshold, predictive=asked)
     result = classified(given, options, keep=kind == "head")
-    with working("drawing"):
+    with warned(), working("drawing"):
         from attnscan.views.pictures.look import Look
         from attnscan.views.pictures.picture import picture
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from attnscan.results.ablation import Ablation, Effect, Quantity
 from attnscan.views.palette import COLORS, letter
-from attnscan.views.pictures.lettering import shortened, width_of
+from attnscan.views.pictures.key import Entry, draw_key, height_of
+from attnscan.views.pictures.lettering import shortened, shrunk, width_of, wrapped
 from attnscan.views.pictures.map import LARGEST_CELL, ruler_width, rulers
 from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, MARGIN, Box, Sheet
 
@@ -26,25 +27,33 @@ def ablation_sheet(found: Ablation, width: float) -> Sheet:
 
 def _rows(found: Ablation, width: float) -> Sheet:
     names = [effect.set.name for effect in found.of(found.quantities[0])]
-    height = len(names) * _ROW + 4.4 * LINE
+    inner = width - 2 * MARGIN
+    titles = [wrapped(_title(quantity), inner) for quantity in found.quantities]
+    key = wrapped("grey: the controls, less their mean", inner)
+    longest = max(map(len, titles))
+    height = len(names) * _ROW + (2.4 + longest + len(key)) * LINE
     sheet = Sheet(width, MARGIN + height * len(found.quantities))
     texts = [f"{letter(name)} {name}" if name in COLORS else name for name in names]
-    left = MARGIN + min(width / 3, max(map(width_of, texts))) + 0.08
+    left = MARGIN + min(0.45 * width, max(map(width_of, texts))) + 0.08
     for i, quantity in enumerate(found.quantities):
         top = MARGIN + i * height
-        sense = "less is a loss" if quantity.larger_is_better else "more is a loss"
-        title = f"{quantity.name}: effect in {quantity.unit}, ± 95 % ({sense})"
-        sheet.text(MARGIN, top + LINE / 2, shortened(title, width - 2 * MARGIN))
-        box = Box(left, top + 1.3 * LINE, width - left - MARGIN - 0.1, len(names) * _ROW)
+        for number, line in enumerate(titles[i]):
+            sheet.text(MARGIN, top + (number + 0.5) * LINE, line)
+        box = Box(left, top + (0.3 + longest) * LINE, width - left - MARGIN - 0.1, len(names) * _ROW)
         effects = found.of(quantity)
         _axis(sheet, box, span := _span(effects))
-        key = shortened("grey: the controls, less their mean", width - 2 * MARGIN)
-        sheet.text(MARGIN, box.y + box.height + 1.6 * LINE, key, color=FAINT)
+        for number, line in enumerate(key):
+            sheet.text(MARGIN, box.y + box.height + (1.6 + number) * LINE, line, color=FAINT)
         for row, effect in enumerate(effects):
             y = box.y + (row + 0.5) * _ROW
-            sheet.text(left - 0.06, y, shortened(texts[row], left), align="right")
+            sheet.text(left - 0.06, y, shortened(texts[row], left - MARGIN - 0.06), align="right")
             _point(sheet, box, y, effect, span)
     return sheet
+
+
+def _title(quantity: Quantity) -> str:
+    sense = "less is a loss" if quantity.larger_is_better else "more is a loss"
+    return f"{quantity.name}: effect in {quantity.unit}, ± 95 % ({sense})"
 
 
 def _span(effects: Sequence[Effect]) -> tuple[float, float]:
@@ -98,28 +107,36 @@ def _grids(found: Ablation, width: float) -> Sheet:
     layers, heads = found.grid
     left = ruler_width(layers)
     side = min(LARGEST_CELL, (width - left - MARGIN) / heads)
-    height = side * layers + 5.5 * LINE
+    inner = width - 2 * MARGIN
+    sure = {quantity: [e for e in found.of(quantity) if abs(e.loss) > 2 * e.se] for quantity in found.quantities}
+    most_of = {quantity: max((abs(e.loss) for e in effects), default=0.0) for quantity, effects in sure.items()}
+    keys = {quantity: _key(most_of[quantity], quantity) for quantity in found.quantities}
+    below = max(height_of(key, inner) for key in keys.values())
+    height = side * layers + 3.6 * LINE + below
     sheet = Sheet(width, MARGIN + height * len(found.quantities))
     for i, quantity in enumerate(found.quantities):
-        top = MARGIN + i * height
-        effects = [effect for effect in found.of(quantity) if not np.isnan(effect.loss)]
-        most = max((abs(effect.loss) for effect in effects), default=0.0) or 1.0
-        sheet.text(MARGIN, top + LINE / 2, shortened(f"{quantity.name}: what each head is worth", width - 2 * MARGIN))
+        top, most = MARGIN + i * height, most_of[quantity] or 1.0
+        title, size = shrunk(f"{quantity.name}: what each head is worth", inner)
+        sheet.text(MARGIN, top + LINE / 2, title, size=size)
         grid = Box(left, top + 3.2 * LINE, side * heads, side * layers)
         rulers(sheet, grid, found.grid)
         sheet.box(grid, EMPTY)
-        for effect in effects:
+        for effect in found.of(quantity):
+            if np.isnan(effect.loss):
+                continue
             layer, head = effect.set.heads[0]
             x, y = grid.x + head * side, grid.y + layer * side
             cell = Box(x + _GAP, y + _GAP, side - 2 * _GAP, side - 2 * _GAP)
             sheet.box(cell, "#ffffff")
-            sheet.box(cell, _LOSS if effect.loss > 0 else _GAIN, abs(effect.loss) / most)
-        _key(sheet, grid.x, grid.y + grid.height + LINE, most, quantity)
+            if effect in sure[quantity]:
+                sheet.box(cell, _LOSS if effect.loss > 0 else _GAIN, abs(effect.loss) / most)
+        draw_key(sheet, keys[quantity], grid.y + grid.height + 0.2 * LINE)
     return sheet
 
 
-def _key(sheet: Sheet, x: float, y: float, most: float, quantity: Quantity) -> None:
-    for color, text in ((_LOSS, f"worth {most:.2g} more than others"), (_GAIN, "less")):
-        sheet.entry(x, y, text, color)
-        x += 0.14 + width_of(f"{text}  ")
-    sheet.text(x, y, quantity.unit, color=FAINT)
+def _key(most: float, quantity: Quantity) -> list[Entry]:
+    blank = Entry("blank: within two errors of none")
+    if not most:
+        return [blank]
+    unit = Entry(quantity.unit)
+    return [Entry(f"worth {most:.2g} more than others", _LOSS), Entry("less", _GAIN), unit, blank]

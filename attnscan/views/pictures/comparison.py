@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison
-from attnscan.views.palette import letter, paper_color
-from attnscan.views.pictures.lettering import shortened, width_of
+from attnscan.views.palette import INK, letter, paper_color
+from attnscan.views.pictures.lettering import shortened, shrunk, width_of, wrapped
 from attnscan.views.pictures.sheet import FAINT, LINE, MARGIN, Box, Sheet
 
 _COLUMNS = 2
@@ -26,25 +26,31 @@ def comparison_sheet(found: Comparison, patterns: Sequence[str], width: float) -
     side = (width - left - MARGIN - _GAP * (_COLUMNS - 1)) / _COLUMNS
     pitch = side + 2.6 * LINE
     rows = -(-len(patterns) // _COLUMNS)
-    sheet = Sheet(width, MARGIN + rows * pitch + 4.4 * LINE)
+    inner = width - 2 * MARGIN
+    names = zip(("A across", "B upwards"), found.signatures, strict=True)
+    notes = [shortened(f"{name}: {signature.model}", inner) for name, signature in names]
+    pale = f"pale: the difference does not survive a false discovery rate of {100 * FALSE_DISCOVERIES:g} %"
+    notes += wrapped(pale, inner)
+    sheet = Sheet(width, MARGIN + rows * pitch + (len(notes) + 1.2) * LINE)
     for i, pattern in enumerate(patterns):
         row, column = divmod(i, _COLUMNS)
         box = Box(left + column * (side + _GAP), MARGIN + 1.3 * LINE + row * pitch, side, side)
         _panel(sheet, box, found, pattern, first=column == 0)
     y = MARGIN + rows * pitch + 0.6 * LINE
-    for name, signature in zip(("A across", "B upwards"), found.signatures, strict=True):
-        sheet.text(MARGIN, y, shortened(f"{name}: {signature.model}", width - 2 * MARGIN))
-        y += LINE
-    pale = f"pale: the difference does not survive a false discovery rate of {100 * FALSE_DISCOVERIES:g} %"
-    sheet.text(MARGIN, y, shortened(pale, width - 2 * MARGIN), color=FAINT)
+    for i, note in enumerate(notes):
+        sheet.text(MARGIN, y + i * LINE, note, color=INK if i < 2 else FAINT)
     return sheet
 
 
 def _panel(sheet: Sheet, box: Box, found: Comparison, pattern: str, *, first: bool) -> None:
     p = found.patterns.index(pattern)
     correlation = found.correlation(pattern)
-    rank = "" if np.isnan(correlation) else f"  rank {correlation:.2f}"
-    sheet.text(box.x, box.y - 0.6 * LINE, shortened(f"{letter(pattern)} {pattern}{rank}", box.width))
+    title, rank = f"{letter(pattern)} {pattern}", "" if np.isnan(correlation) else f"rank {correlation:.2f}"
+    beside = width_of(f"{title}  {rank}") <= box.width
+    text, size = shrunk(f"{title}  {rank}" if beside else title, box.width)
+    sheet.text(box.x, box.y - 0.6 * LINE, text, size=size)
+    if not beside:
+        sheet.text(box.x + 0.04, box.y + 0.7 * LINE, rank, color=FAINT)
     sheet.frame(box)
     sheet.line([box.x, box.x + box.width], [box.y + box.height, box.y], "#d9d9d9", 0.5)
     for value in (0, 0.5, 1):

@@ -7,15 +7,19 @@ from functools import cache
 from typing import Any
 
 from matplotlib.backends.backend_agg import RendererAgg
-from matplotlib.font_manager import FontProperties, fontManager
+from matplotlib.font_manager import FontProperties, findfont, fontManager, get_font
+from matplotlib.ft2font import FT2Font
 
 from attnscan.safe_text import plain
 
 SIZE = 7.0
 """Of all text, in points: what journals ask for at the least."""
+SMALLEST = 4.0
+"""Of a title that has no room for more."""
 POINT = 1 / 72
 """In inches."""
 
+_SLIGHTLY_LESS = 0.97  # letters do not shrink by quite as much as their size
 _MEASURED_AT = 720  # pixels an inch: fine enough that hinting does not matter
 _FALLBACKS = (
     "Noto Sans CJK JP",
@@ -64,15 +68,31 @@ def flowed(widths: Sequence[float], width: float) -> list[tuple[float, int]]:
     return places
 
 
-def shortened(text: str, width: float) -> str:
+def shortened(text: str, width: float, size: float = SIZE) -> str:
     """A text, cut to `width` inches with an ellipsis if it is wider; a blank one becomes visible."""
     shown = plain(text).strip() or "␣"
-    if width_of(shown) <= width:
+    if width_of(shown, size) <= width:
         return shown
     kept = shown[: int(width / POINT)]  # no letter is narrower than a point
-    while kept and width_of(kept + "…") > width:
+    while kept and width_of(kept + "…", size) > width:
         kept = kept[:-1]
     return kept + "…"
+
+
+def shrunk(text: str, width: float) -> tuple[str, float]:
+    """A text and the size at which it is no wider than `width` inches, at the least `SMALLEST`; cut if that is more."""
+    size = max(SMALLEST, min(SIZE, _SLIGHTLY_LESS * SIZE * width / max(width_of(text), POINT)))
+    return shortened(text, width, size), size
+
+
+def lacking(text: str) -> set[str]:
+    """The letters of a text that no font has."""
+    return {letter for letter in plain(text) if not any(font.get_char_index(ord(letter)) for font in _faces())}
+
+
+@cache
+def _faces() -> tuple[FT2Font, ...]:
+    return tuple(get_font(findfont(FontProperties(family=name))) for name in fonts())
 
 
 def step_of(pitch: float, needed: float) -> int:

@@ -8,8 +8,20 @@ from typing import Literal, get_args
 from attnscan.errors import OptionError, nearest
 
 Picture = Literal["png", "svg", "pdf"]
+_SHOWN = 12  # letters that are named
 COLUMN = 3.3
 """The width of a journal's column, in inches."""
+
+
+class LackingLetters(UserWarning):
+    """Letters in a picture that no font of this machine has."""
+
+    def __init__(self, letters: set[str], format: Picture) -> None:
+        shown = " ".join(sorted(letters)[:_SHOWN]) + (" and others" if len(letters) > _SHOWN else "")
+        seen = (
+            "SVG keeps them as text, for a viewer that has one" if format == "svg" else "the picture has boxes for them"
+        )
+        super().__init__(f"no font here has {shown}: {seen}; install such a font, as Noto Sans is for most scripts")
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Literal
 
@@ -15,7 +16,7 @@ from attnscan.results.similarity import Similarity
 from attnscan.views.pictures.ablation import ablation_sheet
 from attnscan.views.pictures.comparison import comparison_sheet
 from attnscan.views.pictures.head_weights import heads_sheet, lines_sheet
-from attnscan.views.pictures.look import Look
+from attnscan.views.pictures.look import LackingLetters, Look
 from attnscan.views.pictures.map import map_sheet
 from attnscan.views.pictures.profile import distance_sheet, profile_sheet
 from attnscan.views.pictures.scores import layers_sheet, scores_sheet
@@ -54,7 +55,7 @@ def picture(
     """What `attnscan.picture` says, as a file's content: the same bytes for the same result.
 
     Raises: OptionError if the result has no such picture, or the picture no such option; SelectionError for heads that
-    are not there, or too many for the width.
+    are not there, or too many for the width. Warns: LackingLetters.
     """
     if kind is None and isinstance(result, Profile) and heads != ():
         kind = "distance"
@@ -86,7 +87,10 @@ def picture(
             case _:
                 sheet = scores_sheet(result, look.width, result.scores.table(without_delimiters), look.vector)
         signature = result.signatures[0] if isinstance(result, Comparison) else result.signature
-        return sheet.to_bytes(look.format, signature, kind)
+        content = sheet.to_bytes(look.format, signature, kind)
+    if sheet.lacking:
+        warnings.warn(LackingLetters(sheet.lacking, look.format), stacklevel=2)
+    return content
 
 
 def _kind_of(result: Drawable, kind: Kind | None) -> Kind:

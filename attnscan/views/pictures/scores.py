@@ -12,19 +12,19 @@ from attnscan.results.classification import Classification
 from attnscan.results.heads import head_name
 from attnscan.results.scores import FloatArray, ScoreTable
 from attnscan.views.palette import INK, letter, paper_color
-from attnscan.views.pictures.lettering import shortened, step_of, width_of, wrapped
+from attnscan.views.pictures.lettering import shrunk, step_of, width_of, wrapped
 from attnscan.views.pictures.map import LARGEST_CELL, check_heads_can_be_seen, ruler_width, rulers
-from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, LONGEST, MARGIN, Box, Sheet
+from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, LONGEST, MARGIN, Box, Sheet, scale_width
 
 _GAP = 0.12  # inches between two panels
 _ROOMY = 5.0  # inches, from where four panels stand side by side
 _PANEL = 0.85  # inches: the height of a panel of lines
 _KEY = 3.2 * LINE  # what stands in the place after the last panel
+_QUANTITY = "above chance"
 _WITHOUT = "Weights on delimiters removed, rows renormalised."
 _STYLES: dict[str, dict[str, Any]] = {
     "best head": {"width": 1.0, "marker": "o"},
     "mean of the heads": {"width": 1.0, "dots": (3, 1.5)},
-    "chance": {"width": 0.7, "dots": (1, 1.5)},
 }
 
 
@@ -41,6 +41,13 @@ class _Panels:
     beneath: float
     """What the lowest panels need beneath, for their rulers."""
     note: tuple[str, ...]
+    key_width: float
+    """What the key needs: it stands beneath all panels where there is less beside the last one."""
+
+    @property
+    def _key_beneath(self) -> bool:
+        beside = self.columns * self.rows - self.count
+        return beside * (self.size[0] + _GAP) - _GAP < self.key_width
 
     @property
     def rows(self) -> int:
@@ -49,16 +56,18 @@ class _Panels:
     @property
     def height(self) -> float:
         panels = self.rows * (self.above + self.size[1]) + self.beneath
-        return 2 * MARGIN + panels + (_KEY if self.count == self.columns * self.rows else 0) + LINE * len(self.note)
+        return 2 * MARGIN + panels + (_KEY if self._key_beneath else 0) + LINE * len(self.note)
 
     def box(self, p: int) -> Box:
-        """The place of a panel, or if it is the one after the last, about that of the key."""
+        """The place of a panel."""
         row, column = divmod(p, self.columns)
-        y = MARGIN + row * (self.above + self.size[1]) + self.above + (self.beneath if row == self.rows else 0)
+        y = MARGIN + row * (self.above + self.size[1]) + self.above
         return Box(self.left + column * (self.size[0] + _GAP), y, *self.size)
 
     def key(self) -> tuple[float, float]:
         """The place of the key: clear of the ruler of the panel above."""
+        if self._key_beneath:
+            return MARGIN, MARGIN + self.rows * (self.above + self.size[1]) + self.beneath + 0.6 * LINE
         box = self.box(self.count)
         return box.x, box.y + max(0.0, self.beneath - self.above) + 0.2 * LINE
 
@@ -75,14 +84,16 @@ class _Panels:
 
 
 def scores_sheet(result: Classification, width: float, table: ScoreTable, vector: bool) -> Sheet:
-    """The score of every head for each pattern: small layer x head grids, all on one scale from 0 to 1."""
+    """How far every head is above chance for each pattern: small layer x head grids, all on one scale from 0 to 1."""
     layers, heads = result.scores.grid
     count, left = len(result.scores.patterns), ruler_width(layers)
+
+    note = _note(result, table, width)
 
     def panels(columns: int) -> _Panels:
         across = (width - left - MARGIN - _GAP * (columns - 1)) / columns
         size = across, min(max(layers * min(LARGEST_CELL, across / heads), 1.5 * LINE), LONGEST)
-        return _Panels(count, columns, left, size, 1.3 * LINE, 2.3 * LINE, _note(result, table, width))
+        return _Panels(count, columns, left, size, 1.3 * LINE, 2.3 * LINE, note, scale_width(1.0, _QUANTITY))
 
     fewest = _fewest_columns(count, width)
     fitting = (each for each in map(panels, range(fewest, count)) if each.height <= 2 * width)
@@ -92,12 +103,12 @@ def scores_sheet(result: Classification, width: float, table: ScoreTable, vector
     for p in range(count):
         box = layout.box(p)
         _title(sheet, box, result, p)
-        sheet.heat(box, table.score[..., p], 1.0)
+        sheet.heat(box, _above(table, p), 1.0)
         sheet.frame(box)
         _say_if_empty(sheet, box, result, table, p)
         rulers(sheet, box, (layers, heads), down=p % layout.columns == 0, across=layout.is_lowest(p), beneath=True)
     x, y = layout.key()
-    sheet.scale(x, y + LINE / 2, 1.0, "score")
+    sheet.scale(x, y + LINE / 2, 1.0, _QUANTITY)
     if np.isnan(table.score).any():
         sheet.box(Box(x + 0.1, y + 2 * LINE - 0.05, 0.16, 0.1), EMPTY, hatched=True)
         sheet.text(x + 0.3, y + 2 * LINE, "no score")
@@ -105,12 +116,13 @@ def scores_sheet(result: Classification, width: float, table: ScoreTable, vector
 
 
 def layers_sheet(result: Classification, width: float, table: ScoreTable) -> Sheet:
-    """Score by layer for each pattern: the best head, named where it is best of all, the mean, and chance."""
+    """By layer for each pattern, how far above chance: the best head, named where it is best of all, and the mean."""
     count = len(result.scores.patterns)
     columns = _fewest_columns(count, width)
     left = MARGIN + LINE + width_of("0.5") + 0.05
     size = (width - left - MARGIN - _GAP * (columns - 1)) / columns, _PANEL
-    layout = _Panels(count, columns, left, size, 3.1 * LINE, 2.3 * LINE, _note(result, table, width))
+    note = _note(result, table, width)
+    layout = _Panels(count, columns, left, size, 3.1 * LINE, 2.3 * LINE, note, 0.3 + max(map(width_of, _STYLES)))
     layers, heads = result.scores.grid
     check_heads_can_be_seen(size[0] / layers, (layers, heads), width)
     sheet = layout.begin(width)
@@ -122,7 +134,7 @@ def layers_sheet(result: Classification, width: float, table: ScoreTable) -> She
         _say_if_empty(sheet, box, result, table, p)
     x, y = layout.key()
     for i, (name, style) in enumerate(_STYLES.items()):
-        sheet.line([x, x + 0.12, x + 0.24], [y + (i + 0.5) * LINE] * 3, FAINT if name == "chance" else INK, **style)
+        sheet.line([x, x + 0.12, x + 0.24], [y + (i + 0.5) * LINE] * 3, INK, **style)
         sheet.text(x + 0.3, y + (i + 0.5) * LINE, name)
     return sheet
 
@@ -133,18 +145,19 @@ def _fewest_columns(count: int, width: float) -> int:
 
 def _title(sheet: Sheet, box: Box, result: Classification, pattern: int, higher: float = 0) -> None:
     name = result.scores.patterns[pattern]
-    sheet.text(box.x, box.y - 0.6 * LINE - higher, shortened(f"{letter(name)} {name}", box.width))
+    text, size = shrunk(f"{letter(name)} {name}", box.width)
+    sheet.text(box.x, box.y - 0.6 * LINE - higher, text, size=size)
 
 
 def _axes(sheet: Sheet, box: Box, layers: int, *, first: bool, last: bool) -> None:
-    """A frame for scores from 0 to 1 by layer; the names of axes at the outermost panels alone."""
+    """A frame from chance, 0, to perfect, 1, by layer; the names of axes at the outermost panels alone."""
     for value in (0, 0.5, 1):
         y = box.y + box.height * (1 - value)
         sheet.line([box.x, box.x + box.width], [y, y], "#d9d9d9" if value else FAINT, 0.4)
         if first:
             sheet.text(box.x - 0.04, y, f"{value:g}", align="right")
     if first:
-        sheet.text(MARGIN + LINE / 2, box.y + box.height / 2, "score", align="center", upward=True)
+        sheet.text(MARGIN + LINE / 2, box.y + box.height / 2, _QUANTITY, align="center", upward=True)
     pitch = box.width / layers
     for layer in range(0, layers, step_of(pitch, width_of(f"{layers - 1} "))):
         sheet.text(box.x + (layer + 0.5) * pitch, box.y + box.height + 0.55 * LINE, str(layer), align="center")
@@ -153,8 +166,8 @@ def _axes(sheet: Sheet, box: Box, layers: int, *, first: bool, last: bool) -> No
 
 
 def _lines(sheet: Sheet, box: Box, table: ScoreTable, pattern: int, color: str) -> None:
-    """The best head, the mean and chance of every layer, as far as they were measured."""
-    score = table.score[..., pattern]
+    """The best head and the mean of every layer, as far as they were measured."""
+    score = _above(table, pattern)
     layers, heads = score.shape
     x = [box.x + (layer + 0.5) * box.width / layers for layer in range(layers)]
 
@@ -162,7 +175,6 @@ def _lines(sheet: Sheet, box: Box, table: ScoreTable, pattern: int, color: str) 
         sheet.line(x, [box.y + box.height * (1 - value) for value in values], color, **_STYLES[name])
 
     best = _by_layer(np.max, score)
-    line("chance", _by_layer(np.mean, table.chance[..., pattern]), FAINT)
     line("mean of the heads", _by_layer(np.mean, score), color)
     line("best head", best, color)
     if not np.isnan(score).all():
@@ -171,6 +183,11 @@ def _lines(sheet: Sheet, box: Box, table: ScoreTable, pattern: int, color: str) 
         room = width_of(name) / 2
         middle = min(max(x[layer], box.x + room), box.x + box.width - room)
         sheet.text(middle, box.y + box.height * (1 - best[layer]) - 0.6 * LINE, name, align="center")
+
+
+def _above(table: ScoreTable, pattern: int) -> FloatArray:
+    """How far every head is above chance, 0 for those below it. Shape: [layer, head]; NaN without a score."""
+    return table.above_chance[..., pattern].clip(0)
 
 
 def _by_layer(what: Callable[[FloatArray], float], values: FloatArray) -> FloatArray:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from attnscan.results.signature import Signature
 from attnscan.safe_text import plain
 from attnscan.views.palette import INK, RAMP, on_white, readable_on
-from attnscan.views.pictures.lettering import POINT, SIZE, fonts, width_of
+from attnscan.views.pictures.lettering import POINT, SIZE, fonts, lacking, width_of
 from attnscan.views.pictures.look import Picture
 
 Align = Literal["left", "center", "right"]
@@ -66,6 +66,11 @@ class Box:
     height: float
 
 
+def scale_width(top: float, name: str) -> float:
+    """How wide the key to `heat` is."""
+    return 0.98 + width_of(f"{top:g} ") + width_of(name)
+
+
 @contextmanager
 def drawing() -> Iterator[None]:
     """The library as it comes, whatever the user's settings, and silent on glyphs that no font here has."""
@@ -85,6 +90,8 @@ class Sheet:
 
     def __init__(self, width: float, height: float, *, cells: int = 0, vector: bool = True) -> None:
         self.width, self.height = width, height
+        self.lacking: set[str] = set()
+        """The letters of its texts that no font here has."""
         self._as_images, self._vector = cells > MOST_CELLS, vector
         self._figure = Figure(figsize=(width, height))
         self._axes = self._figure.add_axes((0, 0, 1, 1))
@@ -97,6 +104,7 @@ class Sheet:
         upward: bool = False,
     ) -> None:  # fmt: skip
         """A line of text, its capitals' middle at a height of `y`; `upward` turns it by 90 degrees around that."""
+        self.lacking |= lacking(text)
         below = _MIDDLE * size * POINT
         self._axes.text(
             x + below * upward,

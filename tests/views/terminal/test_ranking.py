@@ -79,7 +79,7 @@ def test_lines_fit(width: int, of_others: bool) -> None:
 
 
 def test_nothing_eligible_is_said() -> None:
-    assert "no word was eligible" in _screen(_ranking(scores=(np.nan, np.nan)))
+    assert "no word of these pairs is eligible" in _screen(_ranking(scores=(np.nan, np.nan)))
 
 
 def _bar(line: str) -> int:

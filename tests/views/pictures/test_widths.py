@@ -1,0 +1,97 @@
+"""Pictures of every kind at every width: no text leaves the sheet, and none lies on another."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from toy import save_toy_bert
+
+import attnscan
+from attnscan.views.pictures.look import LackingLetters, Look
+from attnscan.views.pictures.picture import Drawable, picture
+from attnscan.views.pictures.sheet import Sheet
+
+PAIRS = [("the cat sat", "the cat ran"), ("the dog ran", "the cat ran"), ("a cat ran", "a dog sat"), ("a cat", "a cat")]
+PLAN = {(0, 0): "next-word", (0, 2): "previous-word", (11, 11): "cross-sentence", (23, 15): "identical"}
+KINDS: list[tuple[str, Any, dict[str, Any]]] = [
+    ("classification", "map", {}),
+    ("classification", "scores", {}),
+    ("classification", "scores", {"without_delimiters": True}),
+    ("classification", "layers", {}),
+    ("classification", "head", {"heads": "0-2,1-8"}),
+    ("classification", "head", {"heads": "0-2,1-8", "lines": True}),
+    ("profile", "profile", {}),
+    ("profile", "distance", {"heads": "0-2,1-8"}),
+    ("ablation", "ablation", {}),
+    ("heads", "ablation", {}),
+    ("similarity", "similarity", {}),
+    ("comparison", "comparison", {}),
+]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawable]:
+    model = str(save_toy_bert(tmp_path_factory.mktemp("wide") / "m", 24, 16, PLAN))
+    classification = attnscan.classify(*PAIRS[0], model=model, predictive="off")
+    assert classification.profile is not None
+    return {
+        "classification": classification,
+        "profile": classification.profile,
+        "ablation": attnscan.ablate(PAIRS, model=model, predictive="off", draws=2),
+        "heads": attnscan.ablate(PAIRS, heads="0-2,11-11", singly=True, model=model, draws=2),
+        "similarity": attnscan.similar(PAIRS, model=model),
+        "comparison": attnscan.compare(model, model, PAIRS),
+    }
+
+
+@pytest.fixture
+def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Sheet]:
+    """Sheets as they are, in place of files, which take long."""
+    sheets: list[Sheet] = []
+    monkeypatch.setattr(Sheet, "to_bytes", lambda sheet, *_: sheets.append(sheet) or b"")
+    return sheets
+
+
+def _texts(sheet: Sheet) -> Iterator[tuple[str, Any]]:
+    """Every text with its place, in pixels of 300 an inch."""
+    sheet._figure.set_dpi(300)
+    renderer = FigureCanvasAgg(sheet._figure).get_renderer()
+    for text in sheet._axes.texts:
+        if text.get_text().strip():
+            yield text.get_text(), text.get_window_extent(renderer)
+
+
+@pytest.mark.parametrize("width", [2, 2.3, 2.7, 3.3, 5, 20])
+@pytest.mark.parametrize(("result", "kind", "how"), KINDS)
+def test_no_text_is_clipped_or_covered(
+    results: dict[str, Drawable], drawn: list[Sheet], result: str, kind: Any, how: dict[str, Any], width: float
+) -> None:
+    picture(results[result], kind, Look("svg", width), **how)
+    (sheet,) = drawn
+    texts = list(_texts(sheet))
+    right, top = sheet._figure.bbox.width, sheet._figure.bbox.height
+    outside = [text for text, box in texts if box.x0 < -2 or box.x1 > right + 2 or box.y0 < -2 or box.y1 > top + 2]
+    assert outside == []
+    if kind in ("similarity", "map"):  # the names and letters of so many heads stand where the heads do
+        return
+    over = [
+        (one, other)
+        for (one, a), (other, b) in itertools.combinations(texts, 2)
+        if min(a.x1, b.x1) - max(a.x0, b.x0) > 4 and min(a.y1, b.y1) - max(a.y0, b.y0) > 9
+    ]
+    assert over == []
+
+
+def test_letters_that_no_font_has_are_named_and_the_picture_is_made(tmp_path: Path) -> None:
+    model = str(save_toy_bert(tmp_path / "m", 1, 2, {(0, 0): "next-word"}))
+    result = attnscan.classify("the cat", model=model, predictive="off")
+    assert result.attention is not None
+    object.__setattr__(result.attention, "tokens", ("[CLS]", "\U0001faa9", "\u16a0", "[SEP]"))
+    for file, words in (("png", "boxes"), ("svg", "as text")):
+        with pytest.warns(LackingLetters, match=f"no font here has .*\U0001faa9.*{words}"):
+            assert picture(result, "head", Look(file), heads="0-0")  # type: ignore[arg-type]
