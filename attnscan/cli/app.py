@@ -18,7 +18,7 @@ from attnscan.cli.usage import check_no_more, misuse_told, unknown_command
 from attnscan.model.surroundings import spare_address_space
 
 COMMANDS = {
-    "classify": "Say what every head does on one input. An input is one sentence, or a pair.",
+    "classify": "Say what every head does on one input. An input is one sentence, or a pair. --pairs takes several.",
     "heads": "Rank heads for patterns over many pairs. Without --pairs, over the 102 that ship with attnscan.",
     "profile": "Say what every head does in full, as a sum of simple parts. Give one input or --pairs; without"
     " either it reads the 102 pairs that ship with attnscan.",

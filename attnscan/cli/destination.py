@@ -5,7 +5,8 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from attnscan.cli.bars import working
 from attnscan.cli.messages import warned
 from attnscan.errors import OutputError, needs
-from attnscan.results.files import check_writable, descriptor, partial_of, write_file
+from attnscan.results.files import check_writable, descriptor, partial_of, write_file, written_by_and_by
 from attnscan.results.tables import Format, render, render_object
 from attnscan.views.pictures.look import Look, Picture
 
@@ -99,6 +100,25 @@ class Destination:
     def emit_text(self, text: str) -> None:
         """Write a screen that is plain text, without the library that draws the others. Raises: as `emit`."""
         self._write(encoded(text) if self.path is None else text.encode("utf-8"))
+
+    def piece(self, frame: Callable[[], pd.DataFrame], view: Callable[[int], RenderableType], *, first: bool) -> bytes:
+        """One of several results that are written one after another; the first brings the names of columns along."""
+        if self.format == "table":
+            return self._screen(view)
+        content = render(frame(), FORMATS[FORMATS.index(self.format)])
+        return content if first or self.format == "jsonl" else content.partition(b"\n")[2]
+
+    @contextmanager
+    def pieces(self) -> Iterator[Callable[[bytes], None]]:
+        """What writes a result piece by piece; a file has its name when all is there, after Ctrl-C that of `for_part`.
+
+        Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
+        """
+        if self.path is None:
+            yield write_stdout
+        else:
+            with written_by_and_by(self.path) as write:
+                yield write
 
     def emit_object(self, made: Callable[[], dict[str, Any]]) -> None:
         """Write a result that no table holds, as JSON.

@@ -31,6 +31,8 @@ COLUMNS = (
 )
 """The columns that are looked for in a file, ours first, then those of the usual data sets."""
 
+_LONGEST_LINE = 1 << 20
+
 LABEL = "label"
 """The column that says which class a pair is of, for those who ask."""
 
@@ -107,6 +109,39 @@ def shipped_pairs() -> Iterator[Record]:
     """The pairs that come with attnscan, about 100."""
     with resources.files("attnscan.inputs").joinpath("data", "pairs.csv").open("rb") as file:
         yield from pairs_in(file, "attnscan/inputs/data/pairs.csv")
+
+
+def lines_of_stdin(on_bad: Callable[[PairsError], None] | None = None) -> Iterator[Record]:
+    """Standard input, an input a line: a sentence, or A and B with a tab between. Blank lines are left out.
+
+    Raises: PairsError if it is closed; or for a line that is no input, unless that is handed to `on_bad`.
+    """
+    if sys.stdin is None or sys.stdin.closed:
+        raise PairsError("standard input is closed", "pipe sentences into it, a line each")
+    for number, line in enumerate(iter(partial(sys.stdin.buffer.readline, _LONGEST_LINE), b""), 1):
+        where = f"standard input:{number}"
+        try:
+            if len(line) == _LONGEST_LINE:
+                raise PairsError(f"{where}: a line is longer than {_LONGEST_LINE:,} bytes", "give one input a line")
+            if line.strip():
+                yield Record(_line_pair(line, where), where)
+        except PairsError as error:
+            if on_bad is None or len(line) == _LONGEST_LINE:
+                raise
+            on_bad(error)
+
+
+def _line_pair(line: bytes, where: str) -> Pair:
+    try:
+        sentences = line.decode("utf-8-sig").rstrip("\r\n").split("\t")
+    except UnicodeDecodeError:
+        raise PairsError(f"{where}: the line is not UTF-8", "save it as UTF-8") from None
+    if len(sentences) > 2:
+        raise PairsError(f"{where}: {len(sentences)} sentences in a line", "give one, or two with one tab between")
+    try:
+        return Pair(*sentences)
+    except InputError as error:
+        raise PairsError(f"{where}: {error.what}", error.remedy) from None
 
 
 def about_how_many(paths: Sequence[str]) -> int | None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
+from typing import IO
 
 from attnscan.errors import OutputError
 from attnscan.inputs.descriptors import open_file
@@ -37,6 +39,45 @@ def write_file(path: Path, content: bytes) -> None:
             settle(beside, path)
         finally:
             beside.unlink(missing_ok=True)
+
+
+@contextmanager
+def written_by_and_by(path: Path) -> Iterator[Callable[[bytes], None]]:
+    """What writes a file piece by piece: whole in the end, or after Ctrl-C what there is, as `partial_of` names it.
+
+    Raises: OutputError; an older file of that name is then as it was.
+    """
+    check_writable(path)
+    if _is_stream(path):
+        with explained(path):
+            number = descriptor(path)
+            file = open(path if number is None else number, "wb", closefd=number is None)  # noqa: SIM115
+        with file:
+            yield partial(_write_to, file, path)
+        return
+    with explained(path):
+        beside = begun(path)
+    try:
+        with beside.open("wb") as file:
+            try:
+                yield partial(_write_to, file, path)
+                place = path
+            except KeyboardInterrupt:
+                place = partial_of(path)
+                if not file.tell():
+                    raise
+        with explained(place):
+            settle(beside, place)
+        if place != path:
+            raise KeyboardInterrupt(place)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def _write_to(file: IO[bytes], path: Path, content: bytes) -> None:
+    with explained(path):
+        file.write(content)
+        file.flush()
 
 
 def begun(path: Path) -> Path:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.apart import FileRole
+from attnscan.cli.apart import FileRole, check_apart
+from attnscan.cli.messages import say
+from attnscan.cli.one_by_one import Lines, classify_each
 from attnscan.cli.options import (
     OneInput,
+    PairFiles,
     Patterns,
     ScanChoices,
     Threshold,
@@ -18,17 +22,23 @@ from attnscan.cli.options import (
     WithoutDelimiters,
     flattened,
 )
-from attnscan.cli.session import classified
-from attnscan.results.files import check_suffix, check_writable, write_file
+from attnscan.cli.session import Passes, classified
+from attnscan.inputs.readers import STDIN
+from attnscan.results.files import check_suffix, check_writable, partial_of, write_file
 from attnscan.results.terms import THRESHOLD
 from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.console import RenderableType
+
+    from attnscan.results.classification import Classification
+    from attnscan.results.scores import IntArray
 
 EXAMPLES = (
     'attnscan classify "The cat sat on the mat." "The cat lay on the rug."',
     'attnscan classify "I went home." --pattern next-word --csv > heads.csv',
+    "attnscan classify --pairs pairs.csv --csv > every.csv",
 )
 
 
@@ -44,6 +54,7 @@ def classify(
     ] = None,
     threshold: Threshold = THRESHOLD,
     without_delimiters: WithoutDelimiters = False,
+    files: Annotated[PairFiles, Without("on_long")],
     scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
     where: Where,
     save_weights: Annotated[
@@ -52,7 +63,13 @@ def classify(
         FileRole.WRITTEN,
     ] = None,
 ) -> None:
-    given.check('give a sentence, or have a head shown by: attnscan show 0-2 "A sentence."')
+    several = bool(files.pairs) or given.a == STDIN
+    if several:
+        _check_several(given, files, save_weights)
+    else:
+        given.check('give a sentence, or have a head shown by: attnscan show 0-2 "A sentence."')
+        if files.columns or files.skip_bad:
+            raise typer.BadParameter("--columns and --skip-bad are for --pairs, which reads many inputs")
     if given.weights is not None and save_weights is not None:
         raise typer.BadParameter("--weights has nothing to save")
     if scan.norm and save_weights is not None:
@@ -62,6 +79,33 @@ def classify(
     destination = where.destination()
     names, patterns = with_own(pattern or ())
     options = scan.options(model=given.model, threshold=threshold, patterns=patterns)
+    names = names or [known.id for known in patterns]
+
+    def ordered(result: Classification) -> IntArray:
+        return result.ranking(names[0] if pattern else None, without_delimiters=without_delimiters)
+
+    def frame(result: Classification) -> pd.DataFrame:
+        every_head, order = result.to_frame(names, without_delimiters=without_delimiters), ordered(result)
+        return every_head.iloc[order].head(top or len(order)) if all_heads or pattern or top else every_head
+
+    def view(nth: int | None, result: Classification, width: int) -> RenderableType:
+        from attnscan.views.terminal.classification import all_heads_view, classification_view
+
+        if all_heads:
+            return all_heads_view(result, names, ordered(result)[:top], width, without_delimiters, nth)
+        return classification_view(result, names, width, top, without_delimiters, nth)
+
+    if several:
+        part = [] if where.output is None or (part_of := partial_of(where.output)) == where.output else [part_of]
+        check_apart(part, [*files.paths, where.output])
+        passes = Lines(files) if given.a == STDIN else Passes(files)
+        try:
+            classify_each(passes, options, destination, frame, view)
+        except KeyboardInterrupt as stopped:
+            for path in stopped.args:
+                say(f"what is done is in {path}, and {where.output} is untouched")
+            raise
+        return
     if save_weights is not None:
         check_suffix(save_weights, ".npz", "--save-weights")
         check_writable(save_weights)
@@ -70,16 +114,14 @@ def classify(
         from attnscan.inputs.weights import write_weights
 
         write_file(save_weights, write_weights(result.kept_attention().saved()))
-    names = names or list(result.scores.patterns)
-    order = result.ranking(names[0] if pattern else None, without_delimiters=without_delimiters)
+    destination.emit(lambda: frame(result), partial(view, None, result))
 
-    def frame() -> pd.DataFrame:
-        every_head = result.to_frame(names, without_delimiters=without_delimiters)
-        return every_head.iloc[order].head(top or len(order)) if all_heads or pattern or top else every_head
 
-    from attnscan.views.terminal.classification import all_heads_view, classification_view
-
-    if all_heads:
-        destination.emit(frame, lambda width: all_heads_view(result, names, order[:top], width, without_delimiters))
-    else:
-        destination.emit(frame, lambda width: classification_view(result, names, width, top, without_delimiters))
+def _check_several(given: OneInput, files: PairFiles, save_weights: Path | None) -> None:
+    """Raises: typer.BadParameter for what is of one input alone."""
+    if (given.a is not None and files.pairs) or given.b is not None:
+        raise typer.BadParameter("give sentences, --pairs, or - alone for lines of standard input, but not two of them")
+    if given.weights is not None or save_weights is not None:
+        raise typer.BadParameter("--weights and --save-weights are of one input: leave out --pairs")
+    if files.columns and not files.pairs:
+        raise typer.BadParameter("--columns is for --pairs; a line of standard input has A and B with a tab between")

@@ -30,8 +30,12 @@ def classification_view(
     width: int,
     top: int | None = None,
     without_delimiters: bool = False,
+    nth: int | None = None,
 ) -> RenderableType:
-    """One input at a glance: its tokens, the heads of each pattern, the map of all heads."""
+    """One input at a glance: its tokens, the heads of each pattern, the map of all heads.
+
+    One of several inputs has its number in front, and no map and notes.
+    """
     names = count_names(result)
     beside = max(width - _PATTERN - sum(len(name) + 2 for name in names), _ENTRY)
     shown = top or max(3, (beside + 2) // _ENTRY)
@@ -43,6 +47,8 @@ def classification_view(
         grid.add_row(
             named(row.pattern), *row.counts, Text("\n").join([why_none, *strongest] if row.why_none else strongest)
         )
+    if nth is not None:
+        return Group(_title(result, nth), *_tokens(result, width), fitted(grid, width, *reversed(names[1:])), "")
     return Group(
         _title(result),
         "",
@@ -56,7 +62,12 @@ def classification_view(
 
 
 def all_heads_view(
-    result: Classification, patterns: Sequence[str], order: Iterable[int], width: int, without_delimiters: bool
+    result: Classification,
+    patterns: Sequence[str],
+    order: Iterable[int],
+    width: int,
+    without_delimiters: bool,
+    nth: int | None = None,
 ) -> RenderableType:
     """Every head with its labels and scores, in the given order of heads counted layer by layer."""
     scores = result.scores
@@ -94,6 +105,8 @@ def all_heads_view(
     entries += ["· a mixed head's largest part (attnscan profile)"] if labelled and result.profile is not None else []
     entries += [f"out share of its layer's output, {1 / scores.grid[1]:.2f} an equal part"] if "out" in there else []
     legend = flowed((Text(entry, style="dim") for entry in entries), width)
+    if nth is not None:
+        return Group(_title(result, nth), *_tokens(result, width), grid, "")
     return Group(_title(result), "", grid, "", *legend, *_table_notes(result, without_delimiters))
 
 
@@ -107,7 +120,9 @@ def _label(result: Classification, kind: str, label: str, head: tuple[int, int])
     return named(label, unsure=unsure)
 
 
-def _title(result: Classification) -> Text:
+def _title(result: Classification, nth: int | None = None) -> Text:
+    if nth is not None:
+        return Text(f"input {nth}", style="bold")
     layers, heads = result.scores.grid
     return model_line(result.signature, f"  {layers} × {heads} = {counted(layers * heads, 'head')}")
 
