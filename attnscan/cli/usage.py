@@ -16,6 +16,7 @@ from typing import Any, Literal, get_args, get_origin
 import typer
 
 from attnscan.cli.messages import say
+from attnscan.cli.refused import why_refused
 from attnscan.errors import nearest
 
 _ERRORS: Any = import_module(typer.BadParameter.__module__)  # the framework's own, or Click's, by its version
@@ -62,6 +63,8 @@ def unknown_command(name: str, known: Sequence[str]) -> typer.BadParameter:
 
 def _said(error: Any, command: Any, takes: Mapping[str, Parameter], example: str) -> str:
     if isinstance(error, _ERRORS.NoSuchOption):
+        if why := why_refused(command.name, error.option_name):
+            return f"attnscan {command.name} has no {error.option_name}: {why}"
         known = [name for param in command.params for name in param.opts if param.param_type_name == "option"]
         return f"there is no option {error.option_name}: {nearest(error.option_name, known, 'look up which there are')}"
     if isinstance(error, _ERRORS.BadOptionUsage):

@@ -57,7 +57,7 @@ def ablate(
     ] = DRAWS,
     files: PairFiles,
     threshold: Threshold = THRESHOLD,
-    scan: Annotated[ScanChoices, Without("unit", "norm", "truncate", "predictive_words", "predictive_pairs")],
+    scan: Annotated[ScanChoices, Without("norm", "truncate", "predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
     by_pattern = heads is None and not singly

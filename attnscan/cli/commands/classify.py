@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnscan.cli import completion
 from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.messages import say
 from attnscan.cli.one_by_one import Lines, classify_each
@@ -25,6 +26,7 @@ from attnscan.cli.options import (
 from attnscan.cli.session import Passes, classified
 from attnscan.inputs.readers import STDIN
 from attnscan.results.files import check_suffix, check_writable, partial_of, write_file
+from attnscan.results.heads import check_heads_are_named, heads_named
 from attnscan.results.terms import THRESHOLD
 from attnscan.scoring.own_patterns import with_own
 
@@ -48,6 +50,12 @@ def classify(
     given: OneInput,
     pattern: Patterns = None,
     all_heads: Annotated[bool, typer.Option("--all", help="Rank every head.")] = False,
+    heads: Annotated[
+        str | None,
+        typer.Option(
+            "--heads", metavar="HEADS", autocompletion=completion.heads, help="Rank these: 2-0,6-11 or layer:2."
+        ),
+    ] = None,
     top: Annotated[
         int | None,
         typer.Option("--top", metavar="N", min=1, help="How many heads to show. [default: those that fit a line]"),
@@ -76,22 +84,30 @@ def classify(
         raise typer.BadParameter(
             "--save-weights keeps weights as they are: leave out --norm, which does not change them"
         )
+    if heads is not None:
+        check_heads_are_named(heads)
+    listed = all_heads or heads is not None
     destination = where.destination()
     names, patterns = with_own(pattern or ())
     options = scan.options(model=given.model, threshold=threshold, patterns=patterns)
     names = names or [known.id for known in patterns]
 
     def ordered(result: Classification) -> IntArray:
-        return result.ranking(names[0] if pattern else None, without_delimiters=without_delimiters)
+        order = result.ranking(names[0] if pattern else None, without_delimiters=without_delimiters)
+        if heads is None:
+            return order
+        named = heads_named(heads, result.scores.grid)
+        chosen: IntArray = order[[divmod(int(flat), result.scores.grid[1]) in named for flat in order]]
+        return chosen
 
     def frame(result: Classification) -> pd.DataFrame:
         every_head, order = result.to_frame(names, without_delimiters=without_delimiters), ordered(result)
-        return every_head.iloc[order].head(top or len(order)) if all_heads or pattern or top else every_head
+        return every_head.iloc[order].head(top or len(order)) if listed or pattern or top else every_head
 
     def view(nth: int | None, result: Classification, width: int) -> RenderableType:
         from attnscan.views.terminal.classification import all_heads_view, classification_view
 
-        if all_heads:
+        if listed:
             return all_heads_view(result, names, ordered(result)[:top], width, without_delimiters, nth)
         return classification_view(result, names, width, top, without_delimiters, nth)
 

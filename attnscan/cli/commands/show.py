@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.options import OneInput, ScanChoices, Token, Where, Without, flattened
+from attnscan.cli.options import OneInput, ScanChoices, Threshold, Token, Where, Without, flattened
 from attnscan.cli.session import classified
 from attnscan.results.heads import are_heads, check_heads_are_named, heads_named, token_named
-from attnscan.results.terms import Sentence
+from attnscan.results.terms import THRESHOLD, Sentence
 
 EXAMPLES = (
     'attnscan show 0-2 "I went to the store."',
@@ -45,6 +45,7 @@ def show(
         int | None, typer.Option("--top", metavar="N", min=1, help="List the N strongest weights, draw no map.")
     ] = None,
     given: OneInput,
+    threshold: Threshold = THRESHOLD,
     scan: Annotated[ScanChoices, Without("model", "unit", "predictive_words", "predictive_pairs")] = ScanChoices(
         predictive="off"
     ),
@@ -56,7 +57,7 @@ def show(
     given.check("HEADS come once, before the sentence")
     check_heads_are_named(heads)
     destination = where.destination()
-    result = classified(given, scan.options(model=given.model), keep=True)
+    result = classified(given, scan.options(model=given.model, threshold=threshold), keep=True)
     from attnscan.results.head_weights import HeadWeights, tokens_within
     from attnscan.views.terminal.head_weights import head_view
 
