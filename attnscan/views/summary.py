@@ -17,6 +17,7 @@ from attnscan.results.scores import MIXED, FloatArray, ScoreTable
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 
+NOT_MEASURED = "not measured"
 _CLOSE = 5  # heads that cannot be told from the best: so many are named
 
 
@@ -43,9 +44,33 @@ def token_lines(result: Classification) -> dict[str, list[tuple[str, bool]]]:
     return lines
 
 
-def count_names(result: Classification) -> tuple[str, ...]:
-    """By which labels a row counts heads: that of what they carry comes first, where it can be had."""
-    return ("heads", "on words") if result.carried is None else ("carry", "look", "on words")
+def readings_of(result: Classification | Ranking) -> dict[str, Labels]:
+    """By which labels heads are counted: that of what they carry comes first, where it can be had."""
+    if isinstance(result, Classification):
+        if result.carried is None:
+            return {"heads": result.labels}
+        return {"carry": result.with_norm(True).labels, "look": result.with_norm(False).labels}
+    own = result.known_labels()
+    if result.carried is not None:
+        return {"carry": result.carried, "look": own}
+    return {"carry" if own.norm else "heads": own}
+
+
+def mapped(result: Classification | Ranking) -> Labels:
+    """The labels that the map shows."""
+    return result.mapped.labels if isinstance(result, Classification) else result.mapped
+
+
+def count_names(result: Classification | Ranking) -> tuple[str, ...]:
+    """What a row counts: heads by each of `readings_of`, and then on the map."""
+    return (*readings_of(result), "map")
+
+
+def _counts(result: Classification | Ranking, pattern: str) -> tuple[str, ...]:
+    """How many heads have a label, as `count_names` names them; the map, which is of words, has no delimiter's."""
+    counts = (str(int((labels.label == pattern).sum())) for labels in readings_of(result).values())
+    on_map = "–" if pattern == "delimiter" else str(int((mapped(result).content_label == pattern).sum()))
+    return (*counts, on_map)
 
 
 def strongest_by(result: Classification) -> str:
@@ -62,14 +87,12 @@ def pattern_rows(
 ) -> Iterator[PatternRow]:
     """A row for each pattern with its `top` strongest heads, and one for the heads without a pattern."""
     scores = result.scores.table(without_delimiters).score
-    labels = [result.label] if result.carried is None else [result.carried_label, result.with_norm(False).label]
     for pattern in (*patterns, MIXED):
-        *heads, on_words = (str(int((label == pattern).sum())) for label in (*labels, result.content_label))
-        counts = *heads, "–" if pattern == "delimiter" else on_words
+        counts = _counts(result, pattern)
         if pattern == MIXED:
             yield PatternRow(pattern, counts, (), _of_mixed(result))
         elif pattern in result.not_measured:
-            yield PatternRow(pattern, ("",) * len(counts), (), f"not measured: {plain(result.not_measured[pattern])}")
+            yield PatternRow(pattern, ("",) * len(counts), (), f"{NOT_MEASURED}: {plain(result.not_measured[pattern])}")
         elif np.isnan(score := scores[..., result.scores.patterns.index(pattern)]).all():
             yield PatternRow(pattern, counts, (), "no word of this input is eligible")
         else:
@@ -93,17 +116,11 @@ class LabelRow:
 
     pattern: str
     counts: tuple[str, ...]
-    """Of heads by each of `readings_of`, and then on the map."""
+    """Of heads, as `count_names` names them; empty if the pattern has no scores."""
     heads: tuple[tuple[Head, bool], ...]
     """Those on the map, the ones that are farthest above chance first, and whether each is unsure."""
-
-
-def readings_of(result: Ranking) -> dict[str, Labels]:
-    """By which labels heads are counted over many pairs: that of what they carry comes first, where it can be had."""
-    own = result.known_labels()
-    if result.carried is not None:
-        return {"carry": result.carried, "look": own}
-    return {"carry" if own.norm else "heads": own}
+    why_none: str = ""
+    """Why the pattern has no scores; empty if it has."""
 
 
 def label_rows(result: Ranking) -> Iterator[LabelRow]:
@@ -111,12 +128,22 @@ def label_rows(result: Ranking) -> Iterator[LabelRow]:
 
     The map is of words alone, where no head follows `delimiter`: those that do so with every key are named there.
     """
-    mapped = result.mapped
-    for pattern in (*result.scores.patterns, MIXED):
-        counts = [str(int((labels.label == pattern).sum())) for labels in readings_of(result).values()]
-        on_map = str(int((mapped.content_label == pattern).sum()))
-        heads = [] if pattern == MIXED else _followers(mapped, pattern)
-        yield LabelRow(pattern, (*counts, "–" if pattern == "delimiter" else on_map), tuple(heads))
+    for p, pattern in enumerate((*result.scores.patterns, MIXED)):
+        counts = _counts(result, pattern)
+        if pattern == MIXED:
+            yield LabelRow(pattern, counts, ())
+        elif why_none := not_scored(result, p):
+            yield LabelRow(pattern, ("",) * len(counts), (), why_none)
+        else:
+            yield LabelRow(pattern, counts, tuple(_followers(mapped(result), pattern)))
+
+
+def not_scored(result: Ranking, pattern: int) -> str:
+    """Why no head has a score for a pattern, by its place; empty if some have."""
+    if (result.scores.every_key.n[..., pattern] > 0).any():
+        return ""
+    unasked = result.scores.patterns[pattern] == "predictive" and result.signature.predictive == "off"
+    return f"{NOT_MEASURED}: the model was not asked" if unasked else "no word of these pairs is eligible"
 
 
 def _followers(labels: Labels, pattern: str) -> list[tuple[Head, bool]]:
@@ -129,15 +156,17 @@ def _followers(labels: Labels, pattern: str) -> list[tuple[Head, bool]]:
     return [(head, bool(unsure[head])) for head in order if which[head] == pattern]
 
 
-def sure_over_pairs(result: Ranking) -> Iterator[str]:
+def label_notes(result: Classification | Ranking) -> Iterator[str]:
     """How to read the counts, and how many of the labels would stay."""
-    labels, mapped = result.known_labels(), result.mapped
-    above = f"Heads by label, {labels.threshold:g} above chance or more over all pairs"
-    by = "" if result.carried is None else ": by what they carry, by where they look"
-    yield f"{above}{by}{' and' if by else ':'} on the map, by {map_title(mapped)}."
-    shares = {name: each.stability.label for name, each in readings_of(result).items() if each.stability is not None}
-    if mapped.stability is not None:
-        yield from sureness(shares | {"map": mapped.stability.content_label}, "pairs")
+    readings, on_map = readings_of(result), mapped(result)
+    over = "" if isinstance(result, Classification) else " over all pairs"
+    by = {name: f"by {'what they carry' if labels.norm else 'their weights'}" for name, labels in readings.items()}
+    by["map"] = f"by {'what they carry' if on_map.norm else 'their weights'} among words"
+    which = "; ".join(f"{name}: {how}" for name, how in by.items())
+    yield f"Heads by label, {on_map.threshold:g} above chance or more{over}. {which}."
+    shares = {name: labels.stability.label for name, labels in readings.items() if labels.stability is not None}
+    if on_map.stability is not None:
+        yield from sureness(shares | {"map": on_map.stability.content_label}, on_map.drawn)
 
 
 def leading_part(result: Classification, head: Head) -> str:
@@ -159,23 +188,7 @@ def _of_mixed(result: Classification) -> str:
 
 def notes(result: Classification) -> tuple[str, ...]:
     """What to know of the rows' counts and scores, a line each."""
-    above = f"{result.threshold:g} above chance or more"
-    if result.carried is None:
-        heads = f"heads: by label, {above}. on words: delimiters left out."
-    else:
-        heads = f"Heads by label, {above}, of what they carry, of where they look, and of that on words alone."
-    return (heads, *sureness(_stays(result), "words"), *_most_output(result), *map(plain, result.notes))
-
-
-def _stays(result: Classification) -> dict[str, FloatArray]:
-    if result.labels.stability is None:
-        return {}
-    shares: dict[str, FloatArray] = {}
-    if result.carried is not None and result.carried.stability is not None:
-        shares["carry"] = result.carried.stability.label
-    if not result.signature.norm:
-        shares["look" if shares else "heads"] = result.labels.stability.label
-    return shares | {"on words": result.labels.stability.content_label}
+    return (*label_notes(result), *_most_output(result), *map(plain, result.notes))
 
 
 def _most_output(result: Classification) -> Iterator[str]:

@@ -17,8 +17,8 @@ from attnscan.results.neurons import NEURON_MEASURES, InBases
 from attnscan.results.terms import SHUFFLES, counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS
+from attnscan.views.summary import NOT_MEASURED
 from attnscan.views.terminal.parts import (
-    NOT_MEASURED,
     beyond,
     columns,
     decimals,

@@ -21,7 +21,6 @@ from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS, letter
 
 _SHORTEST_BAR, _LONGEST_BAR = 8, 30  # columns of a bar of 1
-NOT_MEASURED = "not measured"
 NO_BAR = "No bar: within two standard errors of nothing."
 
 

@@ -11,10 +11,9 @@ from rich.text import Text
 from attnscan.results.heads import head_name
 from attnscan.results.ranking import Leads, Ranking
 from attnscan.results.terms import THRESHOLD
-from attnscan.views.summary import none_does, ranked_by, told_apart, worth
+from attnscan.views.summary import none_does, not_scored, ranked_by, told_apart, worth
 from attnscan.views.terminal.labels import labels_view
 from attnscan.views.terminal.parts import (
-    NOT_MEASURED,
     beyond,
     color_of,
     columns,
@@ -40,10 +39,8 @@ def ranking_view(
     threshold = THRESHOLD if result.labels is None else result.labels.threshold
     for pattern in patterns:
         blocks += ["", named(pattern)]
-        if not (table.n[..., result.scores.patterns.index(pattern)] > 0).any():
-            unasked = pattern == "predictive" and result.signature.predictive == "off"
-            why = f"{NOT_MEASURED}: the model was not asked" if unasked else "no word of these pairs is eligible"
-            blocks.append(Text(why, style="dim"))
+        if why_none := not_scored(result, result.scores.patterns.index(pattern)):
+            blocks.append(Text(why_none, style="dim"))
             continue
         blocks += wrapped(none_does(table, result.scores.patterns.index(pattern), threshold), width)
         blocks += [_table(result, pattern, top, width, without_delimiters)]
