@@ -60,6 +60,11 @@ class Destination:
         if self.format == "parquet" and to_terminal:
             raise OutputError("Parquet is not for a terminal", "name a file: -o heads.parquet")
 
+    @property
+    def on_terminal(self) -> bool:
+        """Whether the result is shown where bars are drawn."""
+        return self.path is None and sys.stdout is not None and sys.stdout.isatty()
+
     def for_part(self) -> Destination:
         """Where what an interrupted run has goes: a file beside the one of the whole result; else the same place.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
     from attnscan.inputs.pairs import Record
     from attnscan.results.classification import Classification
+    from attnscan.results.terms import OnStep
 
 STREAMED = ("table", "csv", "tsv", "jsonl")
 
@@ -65,7 +67,7 @@ def classify_each(
     with (
         opened(options) as scanner,
         destination.pieces() as write,
-        working("scoring inputs", passes.how_many) as step,
+        _bar(destination, passes) as step,
     ):
         from attnscan.scan.one_input import classify
         from attnscan.scan.seen import no_pair
@@ -89,6 +91,13 @@ def classify_each(
         if signature is None:
             raise no_pair("to score")
     tell(signature, bad=passes.bad)
+
+
+def _bar(destination: Destination, passes: Passes) -> AbstractContextManager[OnStep]:
+    """A bar, but none on a terminal that results come to: each would be written into it."""
+    if destination.on_terminal:
+        return nullcontext(lambda _doing, _done, _total=None: None)
+    return working("scoring inputs", passes.how_many)
 
 
 def _rows(

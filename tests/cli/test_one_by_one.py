@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import pytest
 from command_line import A, B, run
 from typer.testing import CliRunner, Result
 
-from attnscan.cli import destination
+from attnscan.cli import destination, one_by_one
 from attnscan.cli.app import app
+from attnscan.cli.options import PairFiles
 from attnscan.scan import one_input, scanner
 
 MODEL = ("--model", "bundled", "--predictive", "off")
@@ -156,3 +158,12 @@ def test_what_several_inputs_are_not_for(arguments: tuple[str, ...], code: int, 
     done = CliRunner().invoke(app, ["classify", *arguments, *MODEL], input="\n")
     assert (done.exit_code, done.stdout) == (code, "") and done.stderr.startswith(f"attnscan: {says}")
     assert done.stderr.count("\n") == 1
+
+
+def test_no_bar_is_drawn_where_results_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    def bars(to: destination.Destination) -> bool:
+        return not isinstance(one_by_one._bar(to, one_by_one.Lines(PairFiles())), nullcontext)
+
+    assert bars(destination.Destination("csv"))
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    assert not bars(destination.Destination("csv")) and bars(destination.Destination("csv", Path("a.csv")))

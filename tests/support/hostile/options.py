@@ -48,6 +48,7 @@ TEXTS = (
     "=1+1",
     "[bold]",
     "0-0",
+    "no.py:f",
 )
 PLACES = (
     *TEXTS,
