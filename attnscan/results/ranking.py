@@ -104,7 +104,7 @@ class Ranking:
         if not len(lead.se) or lead.sure[0] or not lead.difference[0] > 0 or not lead.se[0] > 0:
             return None
         pairs = self.scores.table(without_delimiters).pairs[..., self.scores.patterns.index(pattern)].max()
-        more = np.unique(np.concatenate([pairs + np.arange(1, 1_000), np.geomspace(pairs + 1, _MOST_PAIRS, 2_000)]))
+        more = np.unique(np.concatenate([pairs + np.arange(1, 1_000), np.geomspace(pairs + 1, _MOST_PAIRS, 5_000)]))
         would = half_width(lead.se[0] * np.sqrt(pairs / more), more) < lead.difference[0]
         return math.ceil(more[would][0]) if would.any() else None
 

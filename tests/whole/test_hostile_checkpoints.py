@@ -65,7 +65,7 @@ def test_an_input_that_a_tokenizer_fails_on_is_a_bad_record(tiny: Path, tmp_path
         assert not check(stopped) and "pairs.tsv:3: the tokenizer" in stopped.stderr
         assert "retry-limit" in stopped.stderr and "another tokenizer" in stopped.stderr
         skipped = run("heads", "--model", model, *flags, "--skip-bad")
-        assert check(skipped) and "attnscan: 1 bad records were skipped" in skipped.stderr
+        assert check(skipped) and "attnscan: 1 bad record was skipped" in skipped.stderr
 
 
 def test_a_model_may_be_larger_than_its_weights_by_what_they_explain(tiny: Path, tmp_path: Path) -> None:

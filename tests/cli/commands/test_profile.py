@@ -103,7 +103,7 @@ def test_a_state_is_gone_on_with(pairs: Path, tmp_path: Path) -> None:
 def test_bad_records_are_skipped_and_counted(pairs: Path) -> None:
     pairs.write_text(pairs.read_text() + "only one\n")
     outcome = run("profile", "--pairs", str(pairs), "--model", "bundled", "--skip-bad", "--heads", "0-2,1-8")
-    assert "1 bad records were skipped" in outcome.stderr
+    assert "1 bad record was skipped" in outcome.stderr
 
 
 @pytest.mark.parametrize(
