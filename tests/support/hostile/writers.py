@@ -46,7 +46,6 @@ def writers(scene: Scene) -> Iterator[Writer]:
     many = ("--pairs", str(scene.pairs), *off)
     commands: dict[tuple[str, ...], tuple[str, ...]] = {
         ("classify", *one): TABLES,
-        ("classify", *many, "--predictive", "off"): ("csv", "tsv", "jsonl", "txt"),
         ("show", "0-1", *one): TABLES,
         ("predictive", *ONE, "--model", str(scene.model)): TABLES,
         ("explain", "0-1", *one): TABLES,
