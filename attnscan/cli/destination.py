@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
+from attnscan.cli.around import Around
 from attnscan.cli.bars import working
 from attnscan.cli.messages import warned
 from attnscan.errors import OutputError, needs
@@ -79,14 +80,16 @@ class Destination:
         drawn: Drawable | None = None,
         patterns: Sequence[str] | None = None,
         heads: Sequence[Head] = (),
+        around: Around = Around(),  # noqa: B008 (it is frozen)
     ) -> None:
         """Write the result: as a screen of some width if the format is `table`, a picture, or else a data frame.
 
-        `drawn` is what there is a picture of, `patterns` and `heads` are those that it shows.
+        `drawn` is what there is a picture of, `patterns` and `heads` are those that it shows. What is `around` a
+        screen is its first lines and, where it is not kept in a file, its last.
         Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
         """
         if self.format == "table":
-            self._write(self._screen(view))
+            self._write(self._screen(view, around))
         elif self.format in PICTURES:
             assert drawn is not None  # only commands that draw are given such a format
             look = Look(PICTURES[PICTURES.index(self.format)])
@@ -102,9 +105,12 @@ class Destination:
         """Write a result as a data frame, whose format it is. Raises: as `emit`."""
         self._write(render(frame(), FORMATS[FORMATS.index(self.format)]))
 
-    def emit_text(self, text: str) -> None:
-        """Write a screen that is plain text, without the library that draws the others. Raises: as `emit`."""
-        self._write(encoded(text) if self.path is None else text.encode("utf-8"))
+    def emit_text(self, text: str, last: str) -> None:
+        """Write a screen that is plain text, without the library that draws the others, `last` not into a file.
+
+        Raises: as `emit`.
+        """
+        self._write(encoded(f"{text}\n{last}\n") if self.path is None else text.encode("utf-8"))
 
     def piece(self, frame: Callable[[], pd.DataFrame], view: Callable[[int], RenderableType], *, first: bool) -> bytes:
         """One of several results that are written one after another; the first brings the names of columns along."""
@@ -138,17 +144,18 @@ class Destination:
         else:
             write_file(self.path, content)
 
-    def _screen(self, view: Callable[[int], RenderableType]) -> bytes:
-        from rich.console import Console
+    def _screen(self, view: Callable[[int], RenderableType], around: Around) -> bytes:
+        from rich.console import Console, Group
 
         from attnscan.views.terminal.parts import render as rendered
 
         console = Console()  # knows the terminal's size and colours, COLUMNS and NO_COLOR
         width = max(console.width, 40)
+        screen = Group(*around.over(width), view(width))
         if self.path is not None:
-            return rendered(view(width), width).encode("utf-8")
+            return rendered(screen, width).encode("utf-8")
         color = console.color_system if console.is_terminal else None
-        return encoded(rendered(view(width), width, color, console.no_color))
+        return encoded(rendered(Group(screen, *around.under(width)), width, color, console.no_color))
 
 
 def format_of(path: Path) -> Format:

@@ -161,6 +161,11 @@ class OneInput:
         FileRole.READ,
     ] = None
 
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """None, one or two."""
+        return tuple(text for text in (self.a, self.b) if text is not None)
+
     def check(self, heads_go: str) -> None:
         """Raises: typer.BadParameter if it is not either a sentence or a file of saved weights.
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where, Without, flattened
 from attnscan.cli.session import Passes, opened, tell
-from attnscan.results.heads import check_heads_are_named
+from attnscan.results.heads import check_heads_are_named, head_name
 from attnscan.results.terms import DRAWS, MEASURES, THRESHOLD, By
 from attnscan.scan.options import asked_for_labels
 from attnscan.scoring.own_patterns import with_own
+from attnscan.scoring.patterns import called
+
+if TYPE_CHECKING:
+    from attnscan.results.ablation import Ablation
 
 EXAMPLES = (
     "attnscan ablate --pattern delimiter --pattern previous-word",
@@ -81,4 +86,23 @@ def ablate(
     tell(result.signature, bad=passes.bad)
     from attnscan.views.terminal.ablation import ablation_view
 
-    destination.emit(result.to_frame, lambda width: ablation_view(result, width), result)
+    around = Around(
+        about_pairs(files.paths, result.signature.pairs_read),
+        _next(result),
+        (),
+        options_of(scan.model, files.paths),
+    )
+    destination.emit(result.to_frame, lambda width: ablation_view(result, width), result, around=around)
+
+
+def _next(result: Ablation) -> tuple[str, ...]:
+    """To the heads that cost most: one by how it works, a pattern's by their ranks, others by what they are like."""
+    effects = [effect for effect in result.of(result.quantities[0]) if effect.set.heads and effect.loss == effect.loss]
+    most = max(effects, key=lambda effect: effect.loss, default=None)
+    if most is None:
+        return ()
+    if len(most.set.heads) == 1:
+        return ("explain", head_name(most.set.heads[0]))
+    if called(most.set.name) is not None:
+        return ("heads", "--pattern", most.set.name)
+    return ("similar", "--heads", ",".join(map(head_name, most.set.heads)))

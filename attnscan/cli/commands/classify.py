@@ -10,6 +10,7 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.apart import FileRole, check_apart
+from attnscan.cli.around import Around, about_input, options_of
 from attnscan.cli.messages import say
 from attnscan.cli.one_by_one import Lines, classify_each
 from attnscan.cli.options import (
@@ -26,7 +27,7 @@ from attnscan.cli.options import (
 from attnscan.cli.session import Passes, classified
 from attnscan.inputs.readers import STDIN
 from attnscan.results.files import check_suffix, check_writable, partial_of, write_file
-from attnscan.results.heads import check_heads_are_named, heads_named
+from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.results.terms import THRESHOLD
 from attnscan.scoring.own_patterns import with_own
 
@@ -130,7 +131,10 @@ def classify(
         from attnscan.inputs.weights import write_weights
 
         write_file(save_weights, write_weights(result.kept_attention().saved()))
-    destination.emit(lambda: frame(result), partial(view, None, result))
+    best = head_name(divmod(int(ordered(result)[0]), result.scores.grid[1]))
+    above = about_input(given.a, given.b, given.weights) if all_heads else ()  # else its tokens are shown
+    around = Around(above, ("show", best), given.sentences, options_of(given.model, weights=given.weights))
+    destination.emit(lambda: frame(result), partial(view, None, result), around=around)
 
 
 def _check_several(given: OneInput, files: PairFiles, save_weights: Path | None) -> None:

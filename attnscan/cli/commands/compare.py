@@ -8,10 +8,11 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.apart import FileRole
+from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where, Without, flattened
 from attnscan.cli.session import Passes, chosen, opened, tell
-from attnscan.results.heads import check_heads_are_named, heads_named
+from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.results.terms import THRESHOLD, Match
 from attnscan.scoring.own_patterns import with_own
 
@@ -83,4 +84,10 @@ def compare(
         lambda width: comparison_view(result, names, width, some, top),
         result,
         names,
+        around=Around(
+            about_pairs(files.paths, result.pairs),
+            ("profile", "--heads", head_name(result.chosen(names[0], some, 1)[0])),
+            (),
+            options_of(model_b, files.paths),
+        ),
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
+from attnscan.cli.around import Around, about_input, about_pairs, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.options import (
     PairFiles,
@@ -96,7 +97,13 @@ def explain(
     from attnscan.views.terminal.explanation import explanation_view
 
     frame = explanations.to_frame if query is None else lambda: explanations.token_frame(query)
-    destination.emit(frame, lambda width: explanation_view(explanations, width, query))
+    if a is not None:  # one input is an anecdote
+        around = Around(about_input(a, b), ("explain", heads), (), options_of(scan.model))
+    else:
+        without = ("ablate", "--each") if "all" in heads else ("ablate", "--heads", heads)
+        above = about_pairs(files.paths, explanations.signature.pairs_read)
+        around = Around(above, without, (), options_of(scan.model, files.paths))
+    destination.emit(frame, lambda width: explanation_view(explanations, width, query), around=around)
 
 
 def _by_input(

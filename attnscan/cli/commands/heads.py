@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli.apart import FileRole, check_apart
+from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
@@ -27,6 +28,7 @@ from attnscan.cli.session import Passes
 from attnscan.errors import PairsError
 from attnscan.model.surroundings import check_address_space
 from attnscan.results.files import check_writable, partial_of
+from attnscan.results.heads import head_name
 from attnscan.results.terms import THRESHOLD, counted
 from attnscan.scoring.own_patterns import is_own, with_own
 
@@ -126,11 +128,19 @@ def heads(
     (destination.for_part() if interrupted else destination).emit(
         lambda: result.to_labels() if labels else result.to_frame(names, top, without_delimiters=without_delimiters),
         lambda width: ranking_view(result, names if not labels else (), shown, width, without_delimiters),
+        around=_around(result, files, scan.model, from_file, names[0]),
     )
     if interrupted:
         for path, part in parts.items():
             say(f"what is done is in {part}, and {path} is untouched")
         raise typer.Exit(130)
+
+
+def _around(result: Ranking, files: PairFiles, model: str | None, from_file: Path | None, pattern: str) -> Around:
+    """The best head of the first pattern, explained by the same pairs."""
+    best = head_name(divmod(int(result.order(pattern)[0]), result.scores.grid[1]))
+    above = about_pairs(files.paths, result.signature.pairs_read) if from_file is None else (f"pairs  {from_file}",)
+    return Around(above, ("explain", best), (), options_of(model, files.paths))
 
 
 def _parts(*written: Path | None) -> dict[Path, Path]:

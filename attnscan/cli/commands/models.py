@@ -9,6 +9,7 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.apart import FileRole
+from attnscan.cli.around import Around
 from attnscan.cli.bars import working
 from attnscan.cli.destination import Destination
 from attnscan.cli.options import DeviceOption, Where, flattened
@@ -60,7 +61,8 @@ def _show_all(destination: Destination) -> None:
         entries = pd.DataFrame([asdict(entry) for entry in catalog.entries])
         return entries.astype({"layers": "Int64", "heads": "Int64"})  # whole numbers, even where one is unknown
 
-    destination.emit(frame, lambda _: models_view(catalog))
+    ready = [entry.model for entry in catalog.entries if entry.state == "ready"]
+    destination.emit(frame, lambda _: models_view(catalog), around=Around((), ("models", ready[0]) if ready else ()))
 
 
 def _show_one(name: str, device: sources.Device, destination: Destination) -> None:
@@ -73,4 +75,5 @@ def _show_one(name: str, device: sources.Device, destination: Destination) -> No
     from attnscan.views.terminal.models import checkpoint_view
 
     frame = found.to_patterns_frame if destination.format == "json" else found.to_frame
-    destination.emit(lambda: frame(patterns), lambda _: checkpoint_view(found, patterns))
+    around = Around((), ("heads",), (), ("--model", name))
+    destination.emit(lambda: frame(patterns), lambda _: checkpoint_view(found, patterns), around=around)

@@ -42,7 +42,10 @@ def patterns(
     shown = [pattern for pattern in PATTERNS if name in (None, pattern.id)]
     if destination.format == "table":
         width = min(shutil.get_terminal_size().columns, 80)
-        destination.emit_text(patterns_text() if name is None else pattern_text(shown[0], max(width, 40)))
+        text = patterns_text() if name is None else pattern_text(shown[0], max(width, 40))
+        destination.emit_text(
+            text, f"Next: attnscan {'patterns next-word' if name is None else f'heads --pattern {name}'}"
+        )
         return
 
     def frame() -> pd.DataFrame:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from attnscan.cli.around import Around, about_input, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.options import ScanChoices, SentenceB, Where, Without, check_is_sentence, flattened
 from attnscan.cli.session import asking, opened, tell, tell_unknown
@@ -41,4 +42,6 @@ def predictive(
     tell_unknown(scanner, encoded)
     from attnscan.views.terminal.dependencies import dependencies_view
 
-    destination.emit(result.to_frame, lambda width: dependencies_view(result, width))
+    sentences = tuple(pair.sentences)
+    around = Around(about_input(a, b), ("classify", "--pattern", "predictive"), sentences, options_of(scan.model))
+    destination.emit(result.to_frame, lambda width: dependencies_view(result, width), around=around)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli.apart import FileRole, check_apart
+from attnscan.cli.around import Around, about_input, about_pairs, options_of
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
     ClusterChoices,
@@ -21,7 +22,7 @@ from attnscan.cli.options import (
 from attnscan.cli.scanning import ranked_here, ranked_on
 from attnscan.cli.session import OnePair, Passes, classified, profile_of
 from attnscan.results.files import check_writable, partial_of
-from attnscan.results.heads import check_heads_are_named, heads_named
+from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.scoring.own_patterns import is_own, with_own
 
 if TYPE_CHECKING:
@@ -103,8 +104,25 @@ def profile(
         lambda width: profile_view(result, width, chosen, top),
         result,
         heads=chosen or (),
+        around=_around(given, files, result, heads),
     )
     if interrupted:
         for path, part in parts.items():
             say(f"what is done is in {part}, and {path} is untouched")
         raise typer.Exit(130)
+
+
+def _around(given: OneInput, files: PairFiles, result: Profile, heads: str | None) -> Around:
+    """After all heads the one that is explained best; after some by one input, the same by many pairs."""
+    import numpy as np
+
+    explained = np.nan_to_num(result.fit.explained, nan=-np.inf)
+    best = head_name(divmod(int(explained.argmax()), explained.shape[1]))
+    if given.a is None and given.weights is None:
+        command = ("profile", "--heads", best) if heads is None else ("similar", "--heads", heads)
+        above = about_pairs(files.paths, result.signature.pairs_read)
+        return Around(above, command, (), options_of(given.model, files.paths))
+    above = about_input(given.a, given.b, given.weights)
+    if given.weights is not None:
+        return Around(above, ("show", heads or best), (), options_of(None, weights=given.weights))
+    return Around(above, ("profile", "--heads", heads or best), (), options_of(given.model))

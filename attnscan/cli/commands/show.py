@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import completion
+from attnscan.cli.around import Around, about_input, options_of
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Token, Where, Without, flattened
 from attnscan.cli.session import classified
 from attnscan.results.heads import are_heads, check_heads_are_named, heads_named, token_named
@@ -72,4 +73,12 @@ def show(
         queries=tokens_within(attention, from_sentence, within if query is None else None, query),
         keys=tokens_within(attention, to_sentence, within),
     )
-    destination.emit(weights.to_frame, lambda width: head_view(weights, width, top))
+    around = Around(
+        about_input(given.a, given.b, given.weights),
+        ("explain", heads)
+        if given.weights is None
+        else ("plot", "--kind", "head", "--heads", heads, "-o", "heads.svg"),
+        given.sentences,
+        options_of(given.model, weights=given.weights),
+    )
+    destination.emit(weights.to_frame, lambda width: head_view(weights, width, top), around=around)

@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
+from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.options import PairFiles, ScanChoices, Threshold, Where, Without, flattened
 from attnscan.cli.session import Passes, opened, tell
-from attnscan.results.heads import check_heads_are_named, heads_named
+from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.results.terms import QUERIES, THRESHOLD, WITHIN
 
 EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o divergence.csv")
@@ -58,8 +59,16 @@ def similar(
     tell(result.signature, bad=passes.bad)
     from attnscan.views.terminal.similarity import similarity_view
 
+    one = None if chosen is None else result.heads.index(chosen[0])
+    alike = result.closest(1)[0] if one is None else (one, *result.nearest(one, 1))
     destination.emit(
         lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
         lambda width: similarity_view(result, width, heads, nearest),
         result,
+        around=Around(
+            about_pairs(files.paths, result.signature.pairs_read),
+            ("profile", "--heads", ",".join(head_name(result.heads[head]) for head in alike)),
+            (),
+            options_of(scan.model, files.paths),
+        ),
     )

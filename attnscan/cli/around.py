@@ -1,0 +1,77 @@
+"""What stands around a screen: above it what was asked about, and below it a command to try next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from attnscan.results.terms import counted
+from attnscan.safe_text import plain
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+
+@dataclass(frozen=True)
+class Around:
+    """A screen's first lines and its last one, in words."""
+
+    above: tuple[str, ...] = ()
+    """What was asked about, a line each."""
+    command: tuple[str, ...] = ()
+    """What to try next, in words without `attnscan`; empty for nothing."""
+    sentences: tuple[str, ...] = ()
+    """Those that the command goes on with."""
+    options: tuple[str, ...] = ()
+    """Those that stand at its end."""
+
+    def over(self, width: int) -> Iterator[Text]:
+        """What was asked about, each cut to a line."""
+        from rich.text import Text
+
+        for line in self.above:
+            shown = Text(plain(line))
+            shown.truncate(width, overflow="ellipsis")
+            yield shown
+
+    def under(self, width: int) -> Iterator[Text]:
+        """What to try next, if it fits a line; sentences that would not are called A and B."""
+        from rich.text import Text
+
+        names = ("A", "B")[: len(self.sentences)]
+        for sentences in (tuple(map(_quoted, self.sentences)), names) if self.command else ():
+            rest = [*map(_quoted, self.command), *sentences, *map(_quoted, self.options)]
+            line = Text(f"Next: attnscan {' '.join(rest)}", style="dim")
+            if line.cell_len <= width and plain(line.plain) == line.plain:
+                yield Text("")
+                yield line
+                return
+
+
+def about_input(a: str | None, b: str | None = None, weights: Path | None = None) -> tuple[str, ...]:
+    """One input, as a screen says it above."""
+    if weights is not None:
+        return (f"weights  {weights.name}",)
+    return tuple(f"{name}  {text}" for name, text in zip("AB", (a, b), strict=True) if text is not None)
+
+
+def about_pairs(paths: Sequence[str], count: int) -> tuple[str, ...]:
+    """Which pairs, as a screen says it above; `count` is how many were read."""
+    if not paths:
+        return (f"the {counted(count, 'pair')} that ship{'s' if count == 1 else ''} with attnscan",)
+    return (f"pairs  {', '.join('standard input' if path == '-' else path for path in paths)}",)
+
+
+def options_of(model: str | None, paths: Sequence[str] = (), weights: Path | None = None) -> tuple[str, ...]:
+    """The options that let another command look at the same."""
+    given = [("--model", model), ("--weights", weights), *(("--pairs", path) for path in paths if path != "-")]
+    return tuple(str(word) for name, value in given if value is not None for word in (name, value))
+
+
+def _quoted(word: str) -> str:
+    """A word as it is typed into a shell; double quotes where they do, as the documentation has them."""
+    quoted = shlex.quote(word)
+    return f'"{word}"' if quoted == f"'{word}'" and not set('"$`\\!') & set(word) else quoted

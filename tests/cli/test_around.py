@@ -1,0 +1,95 @@
+"""What stands above a screen and below it."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+from command_line import A, B
+from typer.testing import CliRunner
+
+from attnscan.cli.app import app
+from attnscan.cli.around import Around, about_input, about_pairs, options_of
+
+PAIRS = "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n"
+
+
+def _under(around: Around, width: int) -> list[str]:
+    return [line.plain for line in around.under(width)]
+
+
+def test_what_was_asked_about() -> None:
+    assert about_input("a b", None) == ("A  a b",)
+    assert about_input("a", "b") == ("A  a", "B  b")
+    assert about_input(None, None, Path("of/w.npz")) == ("weights  w.npz",)
+    assert about_pairs([], 102) == ("the 102 pairs that ship with attnscan",)
+    assert about_pairs(["p.tsv", "-"], 7) == ("pairs  p.tsv, standard input",)
+    (line,) = Around(about_input("word " * 30)).over(40)
+    assert line.cell_len == 40 and line.plain.endswith("…")
+
+
+def test_a_command_is_typed_as_it_can_be_run() -> None:
+    around = Around(
+        (),
+        ("show", "0-2"),
+        (
+            A,
+            'say "no"',
+        ),
+        options_of("my model", ["p.tsv", "-"]),
+    )
+    _, line = _under(around, 200)
+    assert line.startswith(f'Next: attnscan show 0-2 "{A}" ')
+    words = shlex.split(line.removeprefix("Next: attnscan "))
+    assert words == ["show", "0-2", A, 'say "no"', "--model", "my model", "--pairs", "p.tsv"]
+
+
+def test_what_does_not_fit_is_shortened_or_left_out() -> None:
+    around = Around((), ("show", "0-2"), (A, B))
+    assert _under(around, 80) == ["", "Next: attnscan show 0-2 A B"]
+    assert _under(around, 20) == [] == _under(Around(("A  x",)), 80)
+    assert _under(Around((), ("show", "0-2"), ("a\x1b[2Jb",)), 80) == ["", "Next: attnscan show 0-2 A"]
+
+
+ONE, FILE = ["I went home."], ["--pairs", "pairs.tsv"]
+OFF = ["--predictive", "off"]
+
+
+@pytest.mark.parametrize(
+    ("command", "above", "then"),
+    [
+        (["classify", *ONE, *OFF], [], ["show"]),
+        (["classify", *ONE, *OFF, "--all"], ["A  I went home."], ["show"]),
+        (["show", "0-2", *ONE], ["A  I went home."], ["explain", "0-2"]),
+        (["explain", "0-2", *ONE], ["A  I went home."], ["explain", "0-2"]),
+        (["explain", "0-2", *FILE], ["pairs  pairs.tsv"], ["ablate", "--heads", "0-2"]),
+        (["profile", *ONE], ["A  I went home."], ["profile", "--heads"]),
+        (["profile", *FILE, "--heads", "0-2"], ["pairs  pairs.tsv"], ["similar", "--heads", "0-2"]),
+        (["predictive", *ONE], ["A  I went home."], ["classify", "--pattern", "predictive"]),
+        (["heads", *FILE, "-p", "next-word"], ["pairs  pairs.tsv"], ["explain"]),
+        (["ablate", *FILE, "--heads", "0-2", "--draws", "2"], ["pairs  pairs.tsv"], ["explain", "0-2"]),
+        (["similar", *FILE, "--heads", "0-2"], ["pairs  pairs.tsv"], ["profile", "--heads"]),
+        (["compare", "bundled", "bundled", *FILE], ["pairs  pairs.tsv"], ["profile", "--heads"]),
+        (["models", "bundled"], [], ["heads", "--model", "bundled"]),
+        (["patterns", "next-word"], [], ["heads", "--pattern", "next-word"]),
+    ],
+    ids=lambda value: " ".join(value),
+)
+def test_every_screen_says_what_it_is_of_and_where_to_go_on(
+    command: list[str], above: list[str], then: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not in files, nor among rows; and the next command can be run."""
+    monkeypatch.chdir(tmp_path)
+    Path("pairs.tsv").write_text(PAIRS)
+    runner = CliRunner(env={"COLUMNS": "100", "ATTNSCAN_MODEL": "bundled"})
+    lines = runner.invoke(app, command).stdout.splitlines()
+    assert lines[: len(above)] == above and lines[-2] == ""
+    words = shlex.split(lines[-1].removeprefix("Next: attnscan "))
+    assert words[: len(then)] == then and lines[-1].startswith("Next: attnscan ")
+    runner.invoke(app, [*command, "-o", "screen.txt"])
+    assert Path("screen.txt").read_text().splitlines() == lines[:-2]
+    if command[0] in ("show", "explain", "profile", "patterns"):
+        rows = runner.invoke(app, [*command, "--csv"]).stdout
+        assert "Next:" not in rows and not any(line in rows for line in above)
+        assert runner.invoke(app, words).exit_code == 0
