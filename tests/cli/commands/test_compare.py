@@ -32,8 +32,8 @@ def test_the_screen_answers_in_one_look(files: list[str]) -> None:
     assert "6 of 8 heads changed their label" in text and "P → D  1-2" in text
     assert "differences survive (false discovery rate 5 %)" in text
     assert "identical, cross-sentence: words are related where the embeddings of both models" in text
-    assert all(len(line) <= 80 for line in text.splitlines()[3:]) and "…" not in "".join(text.splitlines()[3:])
-    assert len(text.splitlines()) < 30
+    assert all(len(line) <= 80 for line in text.splitlines()[4:]) and "…" not in "".join(text.splitlines()[4:])
+    assert len(text.splitlines()) < 33
     nearest = _run(*files, "--match", "nearest").stdout
     assert "of 8 heads are most like the head of their own place" in nearest
 

@@ -25,7 +25,7 @@ def test_the_screen_of_one_head_and_token() -> None:
     assert "store  token 10" in text
     under = text.splitlines().index("0-2  store  token 10")
     assert text.splitlines()[under + 2].split()[:3] == ["9", "the", "1.000"]
-    assert text.splitlines()[2].startswith("0-2 finds the previous word by position")
+    assert text.splitlines()[4].startswith("0-2 finds the previous word by position")
     assert all(len(line) <= 80 for line in text.splitlines())
 
 

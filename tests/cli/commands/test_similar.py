@@ -22,10 +22,10 @@ def _run(*arguments: str) -> Result:
 
 def test_the_screen_shows_groups_or_the_nearest_of_some() -> None:
     text = _run("--within", "0.2").stdout
-    assert "groups within 0.2 nats" in text and "The closest two" in text
+    assert "1 group within 0.2 nats" in text and "The closest two" in text
     lines = _run("--heads", "0-2", "--nearest", "2").stdout.splitlines()
-    assert lines[2].split() == ["head", "nearest", "divergence", "±", "se"]
-    assert [line.split()[0] for line in lines[3:5]] == ["0-2", "0-2"]
+    assert lines[3].split() == ["head", "nearest", "divergence", "±", "se"]
+    assert [line.split()[0] for line in lines[4:6]] == ["0-2", "0-2"]
     assert all(len(line) <= 80 for line in [*text.splitlines(), *lines])
 
 
