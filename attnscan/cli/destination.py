@@ -144,7 +144,7 @@ class Destination:
         else:
             write_file(self.path, content)
 
-    def _screen(self, view: Callable[[int], RenderableType], around: Around) -> bytes:
+    def _screen(self, view: Callable[[int], RenderableType], around: Around = Around()) -> bytes:  # noqa: B008
         from rich.console import Console, Group
 
         from attnscan.views.terminal.parts import render as rendered
