@@ -132,7 +132,7 @@ def classify(
 
         write_file(save_weights, write_weights(result.kept_attention().saved()))
     best = head_name(divmod(int(ordered(result)[0]), result.scores.grid[1]))
-    above = about_input(given.a, given.b, given.weights) if all_heads else ()  # else its tokens are shown
+    above = about_input(given.a, given.b, given.weights) if listed else ()  # else its tokens are shown
     around = Around(above, ("show", best), given.sentences, options_of(given.model, weights=given.weights))
     destination.emit(lambda: frame(result), partial(view, None, result), around=around)
 
