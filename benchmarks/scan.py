@@ -5,9 +5,9 @@
 A model of BERT base's shape (random weights: time does not depend on them), every pattern but `predictive`,
 8,192 tokens in batches as attnscan makes them for that shape. The sdpa forward runs the whole encoder over the same
 batches, on as many cores as torch takes, and computes nothing from it; the loop is what a user writes today: one pair
-at a time, `output_attentions=True`, numpy. A scan of what heads carry is held against one of weights, and one that sums
-for profiles against one that does not. Rivals run in turn in one process; the ratios are medians over neighbouring
-runs.
+at a time, `output_attentions=True`, numpy. A scan of what heads carry is held against one of weights, one that sums for
+profiles against one that does not, and one that labels heads, by weight and by what they carry, likewise. Rivals run in
+turn in one process; the ratios are medians over neighbouring runs.
 """
 
 from __future__ import annotations
@@ -50,7 +50,16 @@ def inputs_of(length: int, count: int) -> list[EncodedInput]:
         sentence = [-1, *[0] * (length // 2 - 1), -1, *[1] * (length - length // 2 - 2), -1]
         inputs = {"input_ids": ids, "attention_mask": [1] * length, "token_type_ids": [max(0, s) for s in sentence]}
         texts = tuple(f"w{id_ % 40}" for id_ in ids)  # so that words repeat
-        made.append(EncodedInput(texts, tuple(sentence), tuple(range(length)), (False,) * length, inputs))
+        made.append(
+            EncodedInput(
+                texts,
+                tuple(sentence),
+                tuple(range(length)),
+                (False,) * length,
+                inputs,
+                sentences=(" ".join(texts),),
+            )
+        )
     return made
 
 
@@ -74,7 +83,7 @@ def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     """What attnscan does, tokenizing apart."""
     pieces = list(batches(inputs, scanner.loaded.room(None)))
     longest = max(len(one.tokens) for one in inputs)
-    _ = scanner.projections if scanner.options.norm else None  # found once for all batches
+    _ = scanner.projections if scanner.options.norm or scanner.options.labelled else None  # found once for all batches
     with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, summed)) as scored:
         for _ in scored:
             pass
@@ -103,7 +112,9 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
 
 
 def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[Row]:
-    """Four lines for each kind of work: against the plain forward and the loop, by --norm and with profiles without."""
+    """Five lines for each kind of work: against the plain forward and the loop; by --norm, with profiles and with
+    labels against none of that.
+    """
     found = []
     with random_model(layers) as scanner:
         eager = BertModel(scanner.loaded.model.config, add_pooling_layer=False).eval()
@@ -117,6 +128,7 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
                     "loop": partial(cost, partial(loop, eager, inputs)),
                     "norm": partial(cost, partial(scan, scanner.with_options(norm=True), inputs)),
                     "profile": partial(cost, partial(scan, scanner.with_options(profile=True), inputs)),
+                    "labels": partial(cost, partial(scan, scanner.with_options(labelled=True), inputs)),
                 },
                 runs,
             )
@@ -126,6 +138,7 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
             )
             found.append(row(f"{what}, --norm", "one by weight", costs["norm"], costs["scan"], NORM_BOUND))
             found.append(row(f"{what}, with profiles", "one without", costs["profile"], costs["scan"], PROFILE_BOUND))
+            found.append(row(f"{what}, with labels", "one without", costs["labels"], costs["scan"], None))
             found.append(row(what, "a plain loop", costs["scan"], costs["loop"], 0.5 if name == "pairs" else None))
     return found
 
@@ -136,7 +149,7 @@ def works_of(lengths: list[int]) -> dict[str, list[EncodedInput]]:
 
 
 def main() -> None:
-    """Print four lines for each length."""
+    """Print five lines for each length."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each, after one that is not")
     parser.add_argument("--layers", type=int, default=12)
