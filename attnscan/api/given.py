@@ -106,10 +106,11 @@ def check_known(what: str, value: object, known: Sequence[str]) -> None:
         raise OptionError(f"there is no {what} {value!r}", hint)
 
 
-def check_kind(what: str, value: object, kind: type) -> None:
+def check_kind(what: str, value: object, *kinds: type) -> None:
     """Raises: OptionError for a value of another class."""
-    if not isinstance(value, kind):
-        raise OptionError(f"{what} is of the class {type(value).__name__}", f"give a {kind.__name__}")
+    if not isinstance(value, kinds):
+        names = " or a ".join(kind.__name__ for kind in kinds)
+        raise OptionError(f"{what} is of the class {type(value).__name__}", f"give a {names}")
 
 
 def paths_of(paths: Any) -> list[str]:

@@ -27,6 +27,7 @@ from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.explanation import Explanations
 from attnscan.results.heads import Heads, heads_named, heads_written
+from attnscan.results.ranking import Ranking
 from attnscan.scan import one_input
 from attnscan.scan.options import Choices
 from attnscan.studies.explanation import explain_input
@@ -126,7 +127,7 @@ def dependencies(
 
 @checked
 def page(
-    result: Classification,
+    result: Classification | Ranking,
     *,
     heads: Heads | None = None,
     neurons: bool = True,
@@ -135,15 +136,21 @@ def page(
     """The offline page of `attnscan report`: `.html` is the file's text, `.notes` say what there was no room for.
 
     `heads` are those whose weights it carries, by default as many as fit into `megabytes` (2, or any number if heads
-    are named); with `neurons`, their queries and keys, too.
+    are named); with `neurons`, their queries and keys, too. The page of a ranking of many pairs has labels and how sure
+    they are, scores with errors and, if it was made with `profile=True`, profiles. It has no weights, and takes no
+    heads.
 
-    Raises: OptionError if the result's attention was not kept, or no page has such a size; SelectionError for heads
-    that the model has not got.
+    Raises: OptionError if the result's attention was not kept, a ranking has no labels, or no page has such a size;
+    SelectionError for heads that the model has not got.
     """
-    check_kind("result", result, Classification)
+    check_kind("result", result, Classification, Ranking)
     if megabytes is not None and not (isinstance(megabytes, int | float) and 0 < megabytes <= 10_000):
         raise OptionError(f"megabytes is {megabytes}", "give more than 0, up to 10000")
-    carried = None if heads is None else tuple(heads_named(heads, result.kept_attention().grid))
+    carried = None
+    if heads is not None:
+        if isinstance(result, Ranking):
+            raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
+        carried = tuple(heads_named(heads, result.kept_attention().grid))
     size = int(megabytes * 1_000_000) if megabytes else SIZE if heads is None else None
     return page_of(result, PageOptions(carried, neurons, size))
 
@@ -167,7 +174,8 @@ def picture(
     a similarity or a comparison there is one kind each: what heads are worth, with errors; a map of all heads, where
     near ones attend alike; every head's score in one model against that in the other, for some `patterns` or all. Of a
     profile it is what every head's attention consists of (`profile`), or how that of some `heads` falls off with
-    `distance`.
+    `distance`. A ranking of many pairs has the map, scores and layers and, if it was made with `profile=True`, those of
+    a profile.
 
     Raises: OptionError if the result has no such picture, or the picture no such option; OutputError if matplotlib is
     not installed; SelectionError for heads that are not there, or too many for the width.

@@ -27,9 +27,11 @@ COMMANDS = {
     " pairs that ship with attnscan. Neurons are measured in the model's own basis and in 8 rotated ones, which change"
     " no weight. Positions are shuffled among all words, across both sentences, while special tokens keep theirs.",
     "predictive": "Say which words of one input help the model to predict which.",
-    "report": "Write one offline page to look at every head on one input. The page has thumbnails, lines,"
-    " neurons and scores.",
-    "plot": "Draw what heads do on one input, for a paper or a slide.",
+    "report": "Write one offline page to look at every head. Of one input, the page has thumbnails, lines, neurons and"
+    " scores; of --pairs, labels, how sure they are, scores and profiles with errors. Without either it reads the 102"
+    " pairs that ship with attnscan.",
+    "plot": "Draw what heads do, for a paper or a slide. Give one input or --pairs; without either it reads the 102"
+    " pairs that ship with attnscan.",
     "ablate": "Switch heads off, and measure what the model loses. Beside it stands the loss"
     " without as many random heads of the same layers.",
     "similar": "Find heads that attend alike. It shows the nearest of each, groups, and with -o FILE.svg a map of all.",

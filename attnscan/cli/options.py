@@ -204,6 +204,25 @@ class PairFiles:
         return self.columns.split(",") if self.columns else None
 
 
+def check_one_or_many(given: OneInput, files: PairFiles, heads_go: str, *, truncate: bool) -> bool:
+    """Whether the command is for many pairs: those of files or, where there is no input either, those shipped.
+
+    Raises: typer.BadParameter if it is for both, or an option is for the other of the two.
+    """
+    if given.a is None and given.weights is None:
+        if truncate:
+            raise typer.BadParameter("--truncate is for a sentence, or two: of pairs, --on-long says what to do")
+        return True
+    if files.pairs:
+        raise typer.BadParameter("give a sentence, or two, or --pairs, but not both")
+    usual = PairFiles()
+    for name in ("columns", "skip_bad", "on_long"):
+        if getattr(files, name) != getattr(usual, name):
+            raise typer.BadParameter(f"--{name.replace('_', '-')} is for --pairs")
+    given.check(heads_go)
+    return False
+
+
 @dataclass(frozen=True)
 class ScanChoices:
     """What to compute, and by which model: all that becomes ScanOptions, but for what few commands take."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +67,17 @@ class Ranking:
         if self.labels is None:
             raise OptionError("this ranking has no labels", "score all patterns of pairs, with labelled=True")
         return self.labels
+
+    def of_carried(self, carried: Labels) -> Ranking:
+        """The same pairs by what heads carry, as it was counted beside their weights; without a profile of that."""
+        signature = replace(self.signature, norm=True)
+        return Ranking(carried.scores, signature, labels=carried, html=self.html)
+
+    def known_profile(self) -> Profile:
+        """The same as `profile`. Raises: OptionError if it is not there."""
+        if self.profile is None:
+            raise OptionError("this ranking has no profile", "ask for it: rank_heads(..., profile=True)")
+        return self.profile
 
     @property
     def mapped(self) -> Labels:

@@ -72,7 +72,7 @@ class ScanSums:
             raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
         profile = None
         if self.profile is not None:
-            parts = profiled(options.patterns, predictive=signature.predictive != "off")
+            parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
             profile = Profile(parts, self.profile.finish(), signature)
         scores, carried = self.told.finish(), None if self.carried is None else self.carried.finish()
         return Ranking(
@@ -105,7 +105,7 @@ class ScanState:
         Raises: InputError if nothing has, or with `split` nothing in one of the halves.
         """
         sums, seen = self.sums, self.seen
-        if predictive and scanner.measure is not None and seen.sample and not scanner.options.profile:
+        if predictive and scanner.measure is not None and seen.sample and not scanner.options.asks_every_pair:
             sums += predictive_sums(scanner, seen.sample, report, on_pairs)
         return sums.ranking(scanner.signature(seen, fingerprint=True), scanner.options)
 
@@ -158,7 +158,7 @@ def summed(
 
     If profiles are fitted, each is asked for `predictive`, where that is wanted.
     """
-    if scanner.options.profile:
+    if scanner.options.asks_every_pair:
         helps = list(scanner.helps(inputs))
     if not scanner.options.split:
         return _told(scanner, inputs, helps, on_pairs, only)
@@ -185,8 +185,9 @@ def _told(
 
     def beside(targets: Targets) -> Consumer:
         consumers: list[Consumer] = []
-        if options.profile:
-            profilers.append(Profiler(targets.batch, targets.patterns, targets.helps))
+        if options.profile and only is None:
+            helps = targets.helps if options.predictive_part else ()
+            profilers.append(Profiler(targets.batch, targets.patterns, helps))
             consumers.append(profilers[0])
         if not isinstance(carrying, str) and not options.norm:
             carried.append(Scorer(targets))

@@ -53,12 +53,19 @@ class ScanOptions:
     """For everything that is drawn at random."""
     profile: bool = False
     """Whether every head's profile is fitted, too. With `predictive`, all pairs are asked for it, not a sample."""
+    predictive_part: bool = True
+    """Whether `predictive` is a part of profiles, for which all pairs are asked; else a sample is, for scores alone."""
     split: bool = False
     """Of many pairs: rank heads by one half of them, drawn with `seed`, and score them by the other."""
     labelled: bool = False
     """Of many pairs: whether heads are labelled, by weight and by what they carry, and how sure that is."""
     patterns: tuple[Pattern, ...] = PATTERNS
     """What heads are scored for: patterns, their names, or functions of one's own."""
+
+    @property
+    def asks_every_pair(self) -> bool:
+        """Whether `predictive`, if it can be measured, is asked of every pair and not of a sample."""
+        return self.profile and self.predictive_part
 
     def __post_init__(self) -> None:
         """Raises: OptionError for a value that there is not."""
@@ -142,6 +149,7 @@ class Choices(TypedDict, total=False):
     predictive_pairs: int
     seed: int
     profile: bool
+    predictive_part: bool
     split: bool
     labelled: bool
     patterns: Sequence[PatternLike]

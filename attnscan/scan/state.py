@@ -108,6 +108,8 @@ def _fingerprint(scanner: Scanner) -> dict[str, Any]:
     about |= asdict(scanner.loaded.fingerprint)
     for name in _OPTIONS:
         about[name] = getattr(options, name)
+    if options.profile:
+        about["predictive_part"] = options.predictive_part
     about["threshold"] = options.threshold if options.labelled else None  # which no other sums hang on
     return {**about, "predictive": scanner.measure, "patterns": list(map(_told, options.patterns))}
 
@@ -192,7 +194,9 @@ def _loaded_labels(
 def _loaded_profile(data: list[str] | None, scanner: Scanner, grid: tuple[int, int]) -> ProfileSums | None:
     if data is None:
         return None
-    parts = profiled(scanner.options.patterns, predictive=scanner.measure is not None)
+    parts = profiled(
+        scanner.options.patterns, predictive=scanner.measure is not None and scanner.options.predictive_part
+    )
     like = ProfileSums.zero(*grid, len(parts)).fields
     return ProfileSums(*(_array(text, each.shape) for text, each in zip(data, like, strict=True)))
 

@@ -3,22 +3,36 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole
+from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.bars import working
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
-from attnscan.cli.messages import warned
-from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, WithoutDelimiters, flattened
-from attnscan.cli.session import classified, profile_of
-from attnscan.results.files import check_writable, write_file
+from attnscan.cli.messages import say, warned
+from attnscan.cli.options import (
+    OneInput,
+    PairFiles,
+    ScanChoices,
+    Threshold,
+    Without,
+    WithoutDelimiters,
+    check_one_or_many,
+    flattened,
+)
+from attnscan.cli.scanning import ranked_here
+from attnscan.cli.session import Passes, classified, profile_of
+from attnscan.results.files import check_writable, partial_of, write_file
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
 
+if TYPE_CHECKING:
+    from attnscan.views.pictures.picture import Drawable
+
 EXAMPLES = (
+    "attnscan plot --predictive off -o heads.svg",
     'attnscan plot "The cat sat." "The cat ran." -o heads.svg',
     'attnscan plot "The cat sat." --kind head --heads 0-2 --lines -o head.pdf',
 )
@@ -53,11 +67,16 @@ def plot(
         float, typer.Option("--width", metavar="INCHES", min=2, max=20, help="Of the picture; a column's is 3.3.")
     ] = 3.3,
     given: OneInput,
+    files: PairFiles,
     threshold: Threshold = THRESHOLD,
     without_delimiters: WithoutDelimiters = False,
-    scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
+    scan: Annotated[ScanChoices, Without("model")],
 ) -> None:
-    given.check("name heads by --kind head --heads, and give a sentence")
+    of_pairs = check_one_or_many(
+        given, files, "name heads by --kind head --heads, and give a sentence", truncate=scan.truncate
+    )
+    if of_pairs and kind == "head":
+        raise typer.BadParameter("--kind head is of one input: give a sentence, or two")
     of_heads = kind in ("head", "distance")
     if of_heads and heads is None:
         raise typer.BadParameter(f"--kind {kind} needs --heads")
@@ -73,13 +92,33 @@ def plot(
         check_heads_are_named(heads)
     check_pictures_can_be_drawn()
     asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # weights alone are drawn
-    options = scan.options(model=given.model, threshold=threshold, predictive=asked)
-    result = classified(given, options, keep=kind == "head")
+    part = output
+    result: Drawable
+    if of_pairs:
+        if (part := partial_of(output)) != output:
+            check_apart([part], [*files.paths, output])
+            check_writable(part)
+        options = scan.options(
+            model=given.model,
+            on_long=files.on_long,
+            threshold=threshold,
+            predictive=asked,
+            labelled=kind == "map",
+            profile=kind in ("profile", "distance"),
+        )
+        result, interrupted = ranked_here(options, Passes(files))
+    else:
+        options = scan.options(model=given.model, threshold=threshold, predictive=asked)
+        one, interrupted = classified(given, options, keep=kind == "head"), False
+        result = profile_of(one) if kind in ("profile", "distance") else one
     with warned(), working("drawing"):
         from attnscan.views.pictures.look import Look
         from attnscan.views.pictures.picture import picture
 
         look = Look(suffix, width)
-        shown = result if kind not in ("profile", "distance") else profile_of(result)
-        drawn = picture(shown, kind, look, heads=heads or (), lines=lines, without_delimiters=without_delimiters)
-    write_file(output, drawn)
+        drawn = picture(result, kind, look, heads=heads or (), lines=lines, without_delimiters=without_delimiters)
+    write_file(part if interrupted else output, drawn)
+    if interrupted:
+        if part != output:
+            say(f"what is done is in {part}, and {output} is untouched")
+        raise typer.Exit(130)

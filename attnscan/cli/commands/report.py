@@ -5,23 +5,29 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole
+from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.bars import working
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import OneInput, ScanChoices, Threshold, Without, flattened
-from attnscan.cli.session import classified
-from attnscan.results.files import check_writable, descriptor, write_file
+from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, Without, check_one_or_many, flattened
+from attnscan.cli.scanning import ranked_here
+from attnscan.cli.session import Passes, classified
+from attnscan.results.files import check_writable, descriptor, partial_of, write_file
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
 
+if TYPE_CHECKING:
+    from attnscan.results.classification import Classification
+    from attnscan.results.ranking import Ranking
+
 EXAMPLES = (
     'attnscan report "The cat sat on the mat." -o page.html',
+    "attnscan report --pairs pairs.tsv -o page.html",
     'attnscan report "The cat sat." "The cat ran." --heads 0-2,1-8 -o page.html',
 )
 
@@ -35,6 +41,7 @@ def report(
         FileRole.WRITTEN,
     ],
     given: OneInput,
+    files: PairFiles,
     heads: Annotated[
         str | None,
         typer.Option(
@@ -56,9 +63,11 @@ def report(
         ),
     ] = None,
     threshold: Threshold = THRESHOLD,
-    scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
+    scan: Annotated[ScanChoices, Without("model")],
 ) -> None:
-    given.check("name heads by --heads, and give a sentence")
+    of_pairs = check_one_or_many(given, files, "name heads by --heads", truncate=scan.truncate)
+    if of_pairs and (heads is not None or no_neurons):
+        raise typer.BadParameter("--heads and --no-neurons are for the page of a sentence, or two: it holds weights")
     to_stdout = str(output) == "-"
     number = None if to_stdout else descriptor(output)
     if to_stdout:
@@ -71,14 +80,35 @@ def report(
         check_writable(output)
     if heads is not None:
         check_heads_are_named(heads)
-    result = classified(given, scan.options(model=given.model, threshold=threshold), keep=True)
+    part = output
+    result: Classification | Ranking
+    if of_pairs:
+        if not to_stdout and (part := partial_of(output)) != output:
+            check_apart([part], [*files.paths, output])
+            check_writable(part)
+        options = scan.options(
+            model=given.model,
+            on_long=files.on_long,
+            threshold=threshold,
+            labelled=True,
+            profile=True,
+            predictive_part=False,
+        )
+        result, interrupted = ranked_here(options, Passes(files))
+    else:
+        options = scan.options(model=given.model, threshold=threshold)
+        result, interrupted = classified(given, options, keep=True), False
     with working("writing the page", skips={"page": "--no-neurons makes it smaller"}):
         from attnscan.api.one_input import page
 
         made = page(result, heads=heads, neurons=not no_neurons, megabytes=size)
     for note in made.notes:
-        say(f"{note}; --size carries more, and --heads others")
+        say(f"{note}; --size carries more{'' if of_pairs else ', and --heads others'}")
     if to_stdout:
         write_stdout(made.html.encode())
     else:
-        write_file(output, made.html.encode())
+        write_file(part if interrupted else output, made.html.encode())
+    if interrupted:
+        if part != output:
+            say(f"what is done is in {part}, and {output} is untouched")
+        raise typer.Exit(130)

@@ -102,7 +102,7 @@ class Totals:
     def asks(self) -> bool:
         """Whether `predictive` has yet to be measured on the sample."""
         asked = self.signature is not None and self.signature.predictive != "off"
-        return asked and not self.options.profile
+        return asked and not self.options.asks_every_pair
 
     def ranking(self) -> Ranking:
         """The ranking by all that was added.

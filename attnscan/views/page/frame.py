@@ -35,7 +35,8 @@ NOTES = 600
 """Characters of what is said of what did not fit."""
 
 _WEB = Path(__file__).parent / "web"
-_SCRIPTS = ("dom", "data", "state", "heads", "model", "lines", "head", "neuron", "table", "main")
+_OF_ONE_INPUT = ("dom", "data", "state", "heads", "model", "lines", "head", "neuron", "table", "main")
+_OF_PAIRS = ("dom", "data", "state", "heads", "model", "corpus", "table", "main")
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _CHOICES = {
     "weight": ("weight", "Attention weights as they are"),
@@ -135,9 +136,9 @@ class Subject:
         }
 
 
-def html_of(frame: Mapping[str, Any], facts: Mapping[str, Any]) -> str:
+def html_of(frame: Mapping[str, Any], facts: Mapping[str, Any], *, of_pairs: bool = False) -> str:
     """A page's text. Raises: jinja2.UndefinedError if the frame lacks something."""
-    html: str = _template().render(frame, data=_json(facts))
+    html: str = _template(of_pairs).render(frame, of_pairs=of_pairs, data=_json(facts))
     return html
 
 
@@ -183,10 +184,11 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _template() -> Any:
+def _template(of_pairs: bool) -> Any:
     """The frame, with style and scripts in it."""
+    scripts = _OF_PAIRS if of_pairs else _OF_ONE_INPUT
     style = (_WEB / "style.css").read_text(encoding="utf-8")
-    script = "\n".join((_WEB / f"{name}.js").read_text(encoding="utf-8") for name in _SCRIPTS)
+    script = "\n".join((_WEB / f"{name}.js").read_text(encoding="utf-8") for name in scripts)
     web = {"style": Markup(style), "script": Markup(script), "style_hash": _hash(style), "script_hash": _hash(script)}
     environment = Environment(
         loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

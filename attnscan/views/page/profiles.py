@@ -1,16 +1,21 @@
-"""Every head's profile as a page holds it: its strongest parts in words, by weight and by what it carries."""
+"""Every head's profile as a page holds it: its strongest parts in words; over many pairs, with errors."""
 
 from __future__ import annotations
 
 import json
+import math
 import zlib
+from typing import Any
+
+import numpy as np
 
 from attnscan.results.classification import Classification
-from attnscan.results.profile import Profile
+from attnscan.results.heads import Head
+from attnscan.results.profile import OFFSETS, Profile, in_words
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import compressed
 
-_PARTS = 6  # of a head, at most
+_PARTS, _MOST_PARTS = 6, 10  # of a head, at most: on one input, and over many pairs
 _MOST_HEADS = 600  # which take 25 kB; of more, a page has better things to hold
 
 
@@ -22,9 +27,35 @@ def profiles(result: Classification, *, carried: bool) -> str:
         return ""
     by_weight = result if result.carried is None else result.with_norm(False)
     readings = {"weight": by_weight.profile} | ({"carried": result.with_norm(True).profile} if carried else {})
-    told = {name: _heads(profile) for name, profile in readings.items() if profile is not None}
+    return _packed({name: _heads(profile) for name, profile in readings.items() if profile is not None})
+
+
+def profiles_of_pairs(profile: Profile | None) -> str:
+    """The same over many pairs, by the one reading that was fitted: of each head what is unexplained, its largest
+    parts' names, shares and half the widths of their 95 % intervals, and the latter two for each distance.
+    """
+    if profile is None or profile.fit.explained.size > _MOST_HEADS:
+        return ""
+    reading = "carried" if profile.signature.norm else "weight"
+    return _packed({reading: [_with_errors(profile, head) for head in profile.heads]})
+
+
+def _packed(told: dict[str, list[Any]]) -> str:
     text = json.dumps(told, separators=(",", ":"), allow_nan=False)
     return compressed(text.encode(), zlib.Z_DEFAULT_STRATEGY) if told else ""
+
+
+def _with_errors(profile: Profile, head: Head) -> tuple[Any, ...]:
+    share, half = profile.fit.share[head], profile.interval[head]
+    order = [p for p in np.argsort(-np.nan_to_num(share), kind="stable").tolist() if share[p] > 0][:_MOST_PARTS]
+    parts = [(plain(in_words(profile.parts[p])), _rounded(share[p]), _rounded(half[p])) for p in order]
+    places = [profile.parts.index(f"offset{offset:+}") for offset in OFFSETS]
+    distances = [(_rounded(share[p]), _rounded(half[p])) for p in places]
+    return _rounded(1 - profile.fit.explained[head]), parts, distances
+
+
+def _rounded(value: float) -> float | None:
+    return None if math.isnan(value) else round(float(value), 4)
 
 
 def _heads(profile: Profile) -> list[tuple[float | None, list[tuple[str, float]]]]:

@@ -19,6 +19,7 @@ import numpy as np
 
 from attnscan.results.classification import Classification
 from attnscan.results.labels import Labels
+from attnscan.results.ranking import Ranking
 from attnscan.results.tables import DECIMALS, render
 from attnscan.views.page.cargo import compressed
 from attnscan.views.palette import PARKS
@@ -92,6 +93,29 @@ def readings_of_input(result: Classification, *, carried: bool) -> tuple[Reading
         for whole, words, each in turned
         for name, among_words in ((whole, False), (words, True))
     )
+
+
+def readings_of_pairs(result: Ranking) -> tuple[Reading, ...]:
+    """The ways to look at heads over many pairs. Raises: OptionError if the ranking has no labels."""
+    own = result.known_labels()
+    turned = [("carried", "carried-words", result)] if own.norm else [("weight", "words", result)]
+    if result.carried is not None:
+        turned.append(("carried", "carried-words", result.of_carried(result.carried)))
+    return tuple(
+        Reading(name, each.known_labels(), among_words, _frame_of_pairs(each, among_words))
+        for whole, words, each in turned
+        for name, among_words in ((whole, False), (words, True))
+    )
+
+
+def _frame_of_pairs(result: Ranking, among_words: bool) -> pd.DataFrame:
+    """One row a head: its labels and how sure they are, and its score for each pattern with the 95 % interval."""
+    frame, table = result.to_labels(), result.scores.table(among_words)
+    low, high = table.interval
+    for p, pattern in enumerate(result.scores.patterns):
+        for name, values in ((pattern, table.score), (f"{pattern}_low", low), (f"{pattern}_high", high)):
+            frame[name] = values[..., p].ravel()
+    return frame
 
 
 def tables(readings: Sequence[Reading]) -> Iterator[Table]:

@@ -12,6 +12,7 @@ from attnscan.results.classification import Classification
 from attnscan.results.comparison import Comparison
 from attnscan.results.heads import Heads, heads_named
 from attnscan.results.profile import Profile
+from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity
 from attnscan.views.pictures.ablation import ablation_sheet
 from attnscan.views.pictures.comparison import comparison_sheet
@@ -23,11 +24,12 @@ from attnscan.views.pictures.scores import layers_sheet, scores_sheet
 from attnscan.views.pictures.sheet import drawing
 from attnscan.views.pictures.similarity import similarity_sheet
 
-Drawable = Classification | Ablation | Similarity | Comparison | Profile
+Drawable = Classification | Ranking | Ablation | Similarity | Comparison | Profile
 Kind = Literal["map", "scores", "layers", "head", "ablation", "similarity", "comparison", "profile", "distance"]
 
 _KINDS: dict[type, tuple[Kind, ...]] = {
     Classification: ("map", "scores", "layers", "head"),
+    Ranking: ("map", "scores", "layers", "profile", "distance"),
     Ablation: ("ablation",),
     Similarity: ("similarity",),
     Comparison: ("comparison",),
@@ -62,6 +64,8 @@ def picture(
     kind = _kind_of(result, kind)
     given = {"heads": heads != (), "lines": lines, "without_delimiters": without_delimiters}
     _check_options(kind, given | {"patterns": patterns is not None})
+    if isinstance(result, Ranking) and kind in ("profile", "distance"):
+        result = result.known_profile()
     with drawing():
         match result:
             case Ablation():
@@ -74,9 +78,11 @@ def picture(
                 sheet = distance_sheet(result, heads_named(heads, result.grid), look.width)
             case Profile():
                 sheet = profile_sheet(result, look.width)
-            case _ if kind == "map":
+            case Ranking() if kind == "map":
+                sheet = map_sheet(result.mapped, look.width, "heads --labels")
+            case Classification() if kind == "map":
                 sheet = map_sheet(result.mapped.labels, look.width)
-            case _ if kind == "head":
+            case Classification() if kind == "head":
                 attention, chosen = result.shown_attention, heads_named(heads, result.scores.grid)
                 if lines:
                     sheet = lines_sheet(attention, chosen, look.width)

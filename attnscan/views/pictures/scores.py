@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from attnscan.results.classification import Classification
 from attnscan.results.heads import head_name
+from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray, ScoreTable
 from attnscan.views.palette import INK, letter, paper_color
 from attnscan.views.pictures.lettering import shrunk, step_of, width_of, wrapped
@@ -22,6 +23,7 @@ _PANEL = 0.85  # inches: the height of a panel of lines
 _KEY = 3.2 * LINE  # what stands in the place after the last panel
 _QUANTITY = "above chance"
 _WITHOUT = "Weights on delimiters removed, rows renormalised."
+_INTERVALS = "Upright lines: 95 % intervals of the best heads over pairs."
 _STYLES: dict[str, dict[str, Any]] = {
     "best head": {"width": 1.0, "marker": "o"},
     "mean of the heads": {"width": 1.0, "dots": (3, 1.5)},
@@ -83,7 +85,7 @@ class _Panels:
         return sheet
 
 
-def scores_sheet(result: Classification, width: float, table: ScoreTable, vector: bool) -> Sheet:
+def scores_sheet(result: Classification | Ranking, width: float, table: ScoreTable, vector: bool) -> Sheet:
     """How far every head is above chance for each pattern: small layer x head grids, all on one scale from 0 to 1."""
     layers, heads = result.scores.grid
     count, left = len(result.scores.patterns), ruler_width(layers)
@@ -115,13 +117,14 @@ def scores_sheet(result: Classification, width: float, table: ScoreTable, vector
     return sheet
 
 
-def layers_sheet(result: Classification, width: float, table: ScoreTable) -> Sheet:
+def layers_sheet(result: Classification | Ranking, width: float, table: ScoreTable) -> Sheet:
     """By layer for each pattern, how far above chance: the best head, named where it is best of all, and the mean."""
     count = len(result.scores.patterns)
     columns = _fewest_columns(count, width)
     left = MARGIN + LINE + width_of("0.5") + 0.05
     size = (width - left - MARGIN - _GAP * (columns - 1)) / columns, _PANEL
-    note = _note(result, table, width)
+    intervals = [] if np.isnan(table.se).all() else wrapped(_INTERVALS, width - 2 * MARGIN)
+    note = (*_note(result, table, width), *intervals)
     layout = _Panels(count, columns, left, size, 3.1 * LINE, 2.3 * LINE, note, 0.3 + max(map(width_of, _STYLES)))
     layers, heads = result.scores.grid
     check_heads_can_be_seen(size[0] / layers, (layers, heads), width)
@@ -143,7 +146,7 @@ def _fewest_columns(count: int, width: float) -> int:
     return min(count, 4 if width >= _ROOMY else 2)
 
 
-def _title(sheet: Sheet, box: Box, result: Classification, pattern: int, higher: float = 0) -> None:
+def _title(sheet: Sheet, box: Box, result: Classification | Ranking, pattern: int, higher: float = 0) -> None:
     name = result.scores.patterns[pattern]
     text, size = shrunk(f"{letter(name)} {name}", box.width)
     sheet.text(box.x, box.y - 0.6 * LINE - higher, text, size=size)
@@ -177,6 +180,8 @@ def _lines(sheet: Sheet, box: Box, table: ScoreTable, pattern: int, color: str) 
     best = _by_layer(np.max, score)
     line("mean of the heads", _by_layer(np.mean, score), color)
     line("best head", best, color)
+    for layer, bounds in enumerate(_intervals(table, pattern)):
+        sheet.line([x[layer]] * 2, [box.y + box.height * (1 - bound) for bound in bounds], color, 0.9)
     if not np.isnan(score).all():
         layer, head = divmod(int(np.nanargmax(score)), heads)
         name = head_name((layer, head))
@@ -190,28 +195,38 @@ def _above(table: ScoreTable, pattern: int) -> FloatArray:
     return table.above_chance[..., pattern].clip(0)
 
 
+def _intervals(table: ScoreTable, pattern: int) -> Iterator[list[float]]:
+    """Of each layer's best head the ends of its score's 95 % interval, as far above chance; NaN where there is none."""
+    chance = np.broadcast_to(table.chance, table.score.shape)[..., pattern]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        low, high = (((bound[..., pattern] - chance) / (1 - chance)).clip(0, 1) for bound in table.interval)
+    for layer, scores in enumerate(_above(table, pattern)):
+        best = int(np.nan_to_num(scores, nan=-1).argmax())
+        yield [float(low[layer, best]), float(high[layer, best])]
+
+
 def _by_layer(what: Callable[[FloatArray], float], values: FloatArray) -> FloatArray:
     """Over the heads that have a value; NaN where a layer has none. Shape: [layer, head] -> [layer]."""
     there = (row[~np.isnan(row)] for row in values)
     return np.array([what(row) if row.size else np.nan for row in there])
 
 
-def _say_if_empty(sheet: Sheet, box: Box, result: Classification, table: ScoreTable, pattern: int) -> None:
+def _say_if_empty(sheet: Sheet, box: Box, result: Classification | Ranking, table: ScoreTable, pattern: int) -> None:
     """Why a panel is empty, in it."""
     if not np.isnan(table.score[..., pattern]).all():
         return
     name = result.scores.patterns[pattern]
-    if name in result.not_measured:
+    if isinstance(result, Classification) and name in result.not_measured:
         why = "not measured"
     elif table is result.scores.words_only and name == "delimiter":
         why = "left out"
     else:
-        why = "no eligible word"
+        why = "no eligible word" if isinstance(result, Classification) else "no score"
     room = width_of(why) + 0.08
     x, y = box.x + box.width / 2, box.y + box.height / 2
     sheet.box(Box(x - room / 2, y - 0.6 * LINE, room, 1.2 * LINE), "#ffffff")
     sheet.text(x, y, why, align="center", color=FAINT)
 
 
-def _note(result: Classification, table: ScoreTable, width: float) -> tuple[str, ...]:
+def _note(result: Classification | Ranking, table: ScoreTable, width: float) -> tuple[str, ...]:
     return tuple(wrapped(_WITHOUT, width - 2 * MARGIN)) if table is result.scores.words_only else ()

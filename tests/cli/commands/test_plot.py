@@ -10,7 +10,9 @@ from command_line import A, B
 from drawn import size, texts
 from typer.testing import CliRunner, Result
 
+from attnscan import Ranking, ScanOptions, rank_heads
 from attnscan.cli.app import app
+from attnscan.cli.session import Passes
 from attnscan.inputs.weights import write_weights
 from attnscan.results.attention import Attention
 
@@ -42,6 +44,41 @@ def test_saved_weights_are_drawn_without_a_model(attention: Attention, tmp_path:
     assert "##berries" in texts(out.read_bytes())
 
 
+@pytest.mark.parametrize("kind", [["map"], ["scores"], ["layers"], ["profile"], ["distance", "--heads", "1-8"]])
+def test_pairs_are_drawn(kind: list[str], tmp_path: Path) -> None:
+    pairs, out = tmp_path / "pairs.tsv", tmp_path / "out.svg"
+    pairs.write_text("one\ttwo\tmore\n" + f"{A}\t{B}\tx\n" * 6 + "alone\n")
+    options = ("--columns", "one,two", "--skip-bad", "--model", "bundled", "--predictive", "off", "--kind", *kind)
+    result = plot("--pairs", str(pairs), *options, "-o", str(out))
+    assert result.exit_code == 0 and "1 bad record" in result.stderr
+    shown = " ".join(texts(out.read_bytes()))
+    if kind == ["map"]:
+        assert "Map: what each head carries among words." in shown and "previous-word (" in shown
+
+
+def test_without_pairs_those_that_ship_are_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    seen = []
+
+    def ranked(options: ScanOptions, passes: Passes) -> tuple[Ranking, bool]:
+        records = list(passes.read())
+        seen.append(len(records))
+        ranking = rank_heads([(record.pair.a, record.pair.b) for record in records[:6]], model="bundled", labelled=True)
+        assert options.labelled and not options.profile
+        return ranking, False
+
+    monkeypatch.setattr("attnscan.cli.commands.plot.ranked_here", ranked)
+    assert plot("-o", str(tmp_path / "map.svg"), "--predictive", "off").exit_code == 0
+    assert seen == [102] and (tmp_path / "map.svg").exists()
+
+
+def test_what_an_interrupted_scan_has_is_drawn_beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ranking = rank_heads([(A, B)] * 2, model="bundled", predictive="off")
+    monkeypatch.setattr("attnscan.cli.commands.plot.ranked_here", lambda *_: (ranking, True))
+    result = plot("-o", str(tmp_path / "map.svg"))
+    assert result.exit_code == 130 and [path.name for path in tmp_path.iterdir()] == ["map.partial.svg"]
+    assert "map.partial.svg, and" in result.stderr
+
+
 @pytest.mark.parametrize("name", ["heads.jpg", "heads", "heads.svg.gz", "svg"])
 def test_another_suffix_is_refused_in_one_line(name: str, tmp_path: Path) -> None:
     path = tmp_path / name
@@ -65,7 +102,13 @@ def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.Mon
     ("arguments", "message"),
     [
         (["A b."], "--output is missing: as in attnscan plot"),
-        (["-o", "x.svg"], "give a sentence"),
+        (["-o", "x.svg", "--kind", "head", "--heads", "0-0"], "--kind head is of one input"),
+        (["A b.", "--pairs", "x.csv", "-o", "x.svg"], "give a sentence, or two, or --pairs, but not both"),
+        (["--weights", "x.npz", "--pairs", "x.csv", "-o", "x.svg"], "or --pairs, but not both"),
+        (["A b.", "--columns", "a,b", "-o", "x.svg"], "--columns is for --pairs"),
+        (["A b.", "--skip-bad", "-o", "x.svg"], "--skip-bad is for --pairs"),
+        (["A b.", "--on-long", "skip", "-o", "x.svg"], "--on-long is for --pairs"),
+        (["--truncate", "-o", "x.svg"], "--truncate is for a sentence, or two"),
         (["A b.", "-o", "x.svg", "--kind", "head"], "--kind head needs --heads"),
         (["A b.", "-o", "x.svg", "--kind", "distance"], "--kind distance needs --heads"),
         (["A b.", "-o", "x.svg", "--heads", "0-0"], "--heads is for --kind head and --kind distance"),

@@ -41,6 +41,8 @@ class TestCommand:
             (["-o", "page.html", "--heads", "7-0"], 1, "this model has layers 0 to 0"),
             (["-o", "page.html", "--model", "bundled"], 2, "needs no model"),
             (["-o", "page.html", "a sentence"], 2, "but not both"),
+            (["-o", "page.html", "--pairs", "x.csv"], 2, "or --pairs, but not both"),
+            (["-o", "page.html", "--skip-bad"], 2, "--skip-bad is for --pairs"),
             ([], 2, "--output is missing: as in attnscan report"),
         ],
     )
@@ -51,6 +53,21 @@ class TestCommand:
         done = CliRunner().invoke(app, ["report", "--weights", weights.name, *arguments])
         assert (done.exit_code, done.stdout) == (code, "") and words in re.sub(r"\s+", " ", done.stderr)
         assert list(weights.parent.iterdir()) == [weights]
+
+    def test_pairs_have_a_page_of_their_own(self, tmp_path: Path) -> None:
+        pairs, path = tmp_path / "pairs.csv", tmp_path / "page.html"
+        pairs.write_text("x,y\n" + "".join(f"the cat {i} sat,a cat {i} ran\n" for i in range(6)))
+        options = ["--columns", "x,y", "--model", "bundled", "--predictive", "off", "-o", str(path)]
+        done = CliRunner().invoke(app, ["report", "--pairs", str(pairs), *options])
+        assert done.exit_code == 0, done.output
+        elements = Elements(path.read_text(encoding="utf-8"))
+        assert elements.facts["readings"] == ["weight", "words", "carried", "carried-words"]
+        assert "profile-bytes" in elements.text and "6 pairs" in path.read_text(encoding="utf-8")
+
+    @pytest.mark.parametrize("option", [["--heads", "0-2"], ["--no-neurons"]])
+    def test_options_of_weights_are_not_for_pairs(self, option: list[str], tmp_path: Path) -> None:
+        done = CliRunner().invoke(app, ["report", "-o", str(tmp_path / "page.html"), *option])
+        assert done.exit_code == 2 and "--heads and --no-neurons are for the page of a sentence" in done.stderr
 
     def test_what_did_not_fit_is_said(self, tmp_path: Path) -> None:
         words = " ".join(["the cat sat on the mat and the dog ran"] * 6)

@@ -96,6 +96,14 @@ def lines() -> dict[str, list[str]]:
     }
 
 
+def lines_of_pairs() -> dict[tuple[str, str], list[str]]:
+    """The same for options that commands of one input take for many pairs."""
+    many = ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off", "-o"]
+    places = {"plot": "map.svg", "report": "page.html"}
+    options = ("--pairs", "--columns", "--skip-bad", "--on-long", "--predictive-pairs")
+    return {(command, option): [*many, place] for command, place in places.items() for option in options}
+
+
 def options() -> Iterator[tuple[str, str, tuple[str, ...]]]:
     """Each command, each of its options as it is typed, or the place of an argument, and the values to try."""
     for name in lines():
@@ -126,7 +134,7 @@ def trials(directory: Path) -> Iterator[tuple[str, Callable[[], bool]]]:
     Raises, each: AssertionError.
     """
     for command, option, values in options():
-        line = lines()[command]
+        line = lines_of_pairs().get((command, option), lines()[command])
         for value in values or (None,):
             if option.startswith("argument "):
                 given = ["--", value] if not line else [value, *line[1:]]

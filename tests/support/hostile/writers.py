@@ -36,7 +36,8 @@ class Writer:
     @property
     def label(self) -> str:
         """What tells it from the others."""
-        return f"{self.arguments[0]} {self.option} {self.name}"
+        of = " --pairs" if "--pairs" in self.arguments else ""
+        return f"{self.arguments[0]}{of} {self.option} {self.name}"
 
 
 def writers(scene: Scene) -> Iterator[Writer]:
@@ -55,7 +56,9 @@ def writers(scene: Scene) -> Iterator[Writer]:
         ("profile", *many): (*TABLES, *PICTURES),
         ("compare", *(str(scene.model),) * 2, "--pairs", str(scene.pairs)): (*TABLES, *PICTURES),
         ("report", *one): ("html",),
+        ("report", *many, "--predictive", "off"): ("html",),
         ("plot", *one): PICTURES,
+        ("plot", *many, "--predictive", "off"): PICTURES,
         ("models",): TABLES,
         ("patterns",): TABLES,
     }

@@ -1,14 +1,23 @@
-"""A small result to put on a page."""
+"""Small results to put on a page."""
 
 from __future__ import annotations
 
 import pytest
 from pages import made_up
 
+from attnscan import Ranking, rank_heads
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
+
+SENTENCES = [(f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.") for i in range(12)]
 
 
 @pytest.fixture(scope="module")
 def small() -> tuple[Classification, Attention]:
     return made_up(3, 4, 10)
+
+
+@pytest.fixture(scope="session")
+def ranking() -> Ranking:
+    """With labels by weight and by what heads carry, and with profiles by weight."""
+    return rank_heads(SENTENCES, model="bundled", predictive="off", profile=True)

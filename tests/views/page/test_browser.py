@@ -12,11 +12,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hostile.texts import NASTY
 from one_run import classify, classify_and_keep
 from pages import HOSTILE, carrying, made_up, without_neurons
 
+from attnscan import Ranking
 from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
@@ -517,6 +519,91 @@ class TestNeuronView:
         causal = np.tril(np.ones((1, 4, 4), dtype=bool))
         shown = opened(saved("causal", result, replace(attention, visible=causal)), "#view=neuron&token=q2")
         assert [text == "not seen" for text in texts(shown.locator("#logits span"))] == [False] * 3 + [True]
+
+
+class TestManyPairs:
+    @pytest.fixture
+    def pairs_page(self, ranking: Ranking, tmp_path: Path) -> Path:
+        path = tmp_path / "pairs.html"
+        path.write_text(page(ranking).html, encoding="utf-8")
+        return path
+
+    def test_the_model_view_is_the_map_in_letters(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
+        shown = opened(pairs_page)
+        labels = ranking.mapped
+        marks = [
+            mark(str(label), rests) + "?" * bool(unsure)
+            for label, rests, unsure in zip(
+                labels.content_label.flat, labels.parking.flat, labels.content_unsure.flat, strict=True
+            )
+        ]
+        assert texts(shown.locator("#thumbnails .face")) == marks and len(set(marks)) > 3
+        assert texts(shown.locator("#tabs button")) == ["Model", "Head", "Table"]
+        shown.click("#thumbnails button[value='0-2']")
+        expect(shown.locator("#cards h2")).to_have_text("Head 0-2 previous-word")
+
+    def test_a_head_has_its_scores_with_intervals_and_its_profile(
+        self, opened: Open, pairs_page: Path, ranking: Ranking
+    ) -> None:
+        shown = opened(pairs_page, "#view=head&heads=1-9")
+        table = ranking.mapped.scores.words_only
+        low, high = table.interval
+        row = shown.locator("#cards table.scores tbody tr").nth(1).locator("td")
+        expected = [table.score, table.chance, table.above_chance]
+        score, chance, above = (f"{values[1, 9, 1]:.3f}" for values in np.broadcast_arrays(*expected))
+        expect(row).to_have_text([score, f"{low[1, 9, 1]:.3f}–{high[1, 9, 1]:.3f}", chance, above, ""])
+        expect(shown.locator("#cards table.scores tbody tr").nth(5)).to_contain_text("left out")
+        stays = ranking.mapped.stability.content_label[1, 9]
+        expect(shown.locator("#cards")).to_contain_text(f"label stays in {round(100 * stays, 1):g} % of resamplings")
+        agrees = ranking.mapped.agreement.content_label[1, 9]
+        expect(shown.locator("#cards")).to_contain_text(f"{round(100 * agrees, 1):g} % of pairs agree")
+        profile = ranking.known_profile()
+        place = profile.parts.index("offset-1")
+        share, half = profile.fit.share[1, 9, place], profile.interval[1, 9, place]
+        previous = shown.locator("#cards table.profile tr").filter(has_text="previous")
+        expect(previous.locator("td")).to_have_text([f"{share:.3f}", f"± {half:.3f}", ""])
+        expect(shown.locator(".distances li").nth(7)).to_have_attribute("title", f"-1: {share:.3f} ± {half:.3f}")
+        shown.click("#picker button[value='0-2']", modifiers=["Shift"])
+        expect(shown.locator("#cards article")).to_have_count(2)
+
+    def test_no_bar_where_the_interval_reaches_chance(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
+        table = ranking.scores.every_key
+        chance = np.broadcast_to(table.chance, table.score.shape)
+        seen = set()
+        for head in ("0-2", "3-3", "5-0"):
+            shown = opened(pairs_page, f"#view=head&by=weight&heads={head}")
+            place = tuple(map(int, head.split("-")))
+            bars = shown.locator("#cards table.scores .bar").evaluate_all(
+                "all => all.map(bar => Number(bar.style.getPropertyValue('--share')))"
+            )
+            beyond = table.interval[0][place] > chance[place]
+            assert [bar > 0 for bar in bars] == beyond.tolist()
+            seen |= set(beyond.tolist())
+        assert seen == {True, False}
+
+    def test_the_table_is_sorted_and_saved(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
+        shown = opened(pairs_page, "#view=table&by=weight&sort=-margin")
+        order = np.argsort(-ranking.known_labels().margin.ravel(), kind="stable")
+        assert texts(shown.locator("#scores tbody th"))[:9] == [f"{flat // 12}-{flat % 12}" for flat in order[:9]]
+        with shown.expect_download() as download:
+            shown.click("#save")
+        saved = pd.read_csv(download.value.path())
+        assert saved["margin"].tolist() == sorted(saved["margin"], reverse=True)
+        low = ranking.scores.every_key.interval[0][..., 0].ravel()[order]
+        np.testing.assert_allclose(saved["next-word_low"], low, atol=1e-6)
+
+    @pytest.mark.parametrize("view", ["model", "head", "table"])
+    def test_it_fits_narrow_windows_and_hostile_names_run_nothing(
+        self, opened: Open, ranking: Ranking, tmp_path: Path, view: str
+    ) -> None:
+        path = tmp_path / "hostile.html"
+        signature = replace(ranking.signature, model=HOSTILE[0])
+        path.write_text(page(replace(ranking, signature=signature)).html, encoding="utf-8")
+        shown = opened(path, f"#view={view}", viewport={"width": 400, "height": 900})
+        shown.locator(f"#{view}").wait_for()
+        assert shown.evaluate("document.documentElement.scrollWidth") <= 400
+        assert shown.locator("h1").text_content() == HOSTILE[0]
+        assert not any("NaN" in part.inner_html() for part in shown.locator("header, main, footer").all())
 
 
 class TestTable:

@@ -13,6 +13,7 @@ from one_run import classify, classify_and_keep
 from pages import HOSTILE, Elements, made_up
 from pandas.testing import assert_frame_equal
 
+from attnscan import Ranking
 from attnscan.errors import OptionError
 from attnscan.inputs.pairs import Pair
 from attnscan.safe_text import plain
@@ -66,8 +67,8 @@ class TestSafety:
         as_html = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function"
         assert not re.search(as_html + r"|fetch\(|XMLHttp|https?:|</script|<!--", path.read_text(encoding="utf-8"))
 
-    def test_every_file_of_the_folder_is_in_the_page(self, small: tuple) -> None:
-        html = page(small[0]).html
+    def test_every_file_of_the_folder_is_in_a_page(self, small: tuple, ranking: Ranking) -> None:
+        html = page(small[0]).html + page(ranking).html
         for path in WEB.iterdir():
             assert path.name == "frame.html.j2" or path.read_text(encoding="utf-8").strip() in html
 

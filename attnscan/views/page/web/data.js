@@ -6,6 +6,7 @@ if (!("DecompressionStream" in window))
 const facts = JSON.parse(document.getElementById("data").textContent);
 const [LAYERS, HEADS] = facts.grid;
 const LENGTH = facts.tokens.length;
+const OF_PAIRS = LENGTH === 0; // a page of many pairs: labels, scores and profiles, and no tokens
 const pattern = Object.fromEntries(facts.patterns.map((each) => [each.id, each]));
 const scored = facts.patterns.map((each) => each.id).filter((id) => facts.columns.includes(id));
 const column = Object.fromEntries(facts.columns.map((name, index) => [name, index]));
@@ -39,8 +40,10 @@ const headNamed = new Map(heads.map((head) => [head.name, head]));
 const amongWords = (by) => by === "words" || by === "carried-words";
 const ofCarried = (by) => by.startsWith("carried");
 
-/** What a head's line of the CSV has in a column. */
-const cellOf = (head, name, by = state.by) => columnOf(name, by)[head.index];
+const hasColumn = (name) => Object.hasOwn(column, name);
+
+/** What a head's line of the CSV has in a column; nothing if there is none of that name. */
+const cellOf = (head, name, by = state.by) => (hasColumn(name) ? columnOf(name, by)[head.index] : "");
 
 /** A head's line of the CSV in the reading that is shown. */
 const rowOf = (head) => facts.columns.map((name) => cellOf(head, name));
@@ -48,13 +51,18 @@ const rowOf = (head) => facts.columns.map((name) => cellOf(head, name));
 /** A head's score for a pattern as the CSV's text. */
 const scoreOf = (head, id) => cellOf(head, id);
 
+/** What an even spread would score for a pattern; null where no word was eligible. */
+function chanceOf(head, id) {
+  const chance = packed.chance[state.by][scored.indexOf(id)];
+  return Array.isArray(chance) ? chance[head.index] : chance;
+}
+
 /** How far above chance a head's score is, in [0, 1]; 0 where it cannot be told from chance. */
 function aboveChance(head, id) {
   const score = scoreOf(head, id);
-  const of = packed.chance[state.by][scored.indexOf(id)];
-  const chance = Array.isArray(of) ? of[head.index] : of;
+  const chance = chanceOf(head, id);
   if (score === "" || chance === null || chance >= 1) return 0;
-  const low = `${id}_low` in column ? cellOf(head, `${id}_low`) : "";
+  const low = cellOf(head, `${id}_low`);
   if (low !== "" && Number(low) <= chance) return 0;
   return Math.max(0, (Number(score) - chance) / (1 - chance));
 }

@@ -208,3 +208,4 @@ const headView = {
     return [...(active.side === "q" ? asQuery : asKey), `: ${of}.`, ...relatedTo(active.index)];
   },
 };
+views.head = headView;

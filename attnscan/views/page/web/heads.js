@@ -14,7 +14,7 @@ function buildPicker() {
   picker.style.setProperty("--side", `${side}px`);
   for (const head of heads) {
     picker.append(
-      make("button", { type: "button", value: head.name, class: holds("weights", head) ? "" : "absent" }),
+      make("button", { type: "button", value: head.name, class: OF_PAIRS || holds("weights", head) ? "" : "absent" }),
     );
   }
   const buttons = [...picker.children];
@@ -63,7 +63,7 @@ function factsOf(head, position, count) {
   const shown = make("span", isUnsure(head) ? { title: facts.whyUnsure } : {}, label, isUnsure(head) ? "?" : "");
   const title = make("h3", {}, make("i", { class: "swatch" }), `Head ${head.name}`, shown);
   title.querySelector("i").style.setProperty("--color", lineColor(head, position, count));
-  if (count > 1) return make("div", { class: "head-facts" }, title);
+  if (count > 1 || OF_PAIRS) return make("div", { class: "head-facts" }, title);
   const told = [sureness(head), scoresTable(head), alsoCalled(head), ...profileOf(head)];
   return make("div", { class: "head-facts" }, title, ...told);
 }
@@ -71,10 +71,11 @@ function factsOf(head, position, count) {
 /** What a head is called in the reading that is shown, and how sure that is, as a line. */
 function sureness(head) {
   const words = amongWords(state.by) ? "content_label" : "label";
-  const stays = `${words}_stays` in column ? cellOf(head, `${words}_stays`) : null;
+  const stays = hasColumn(`${words}_stays`) ? cellOf(head, `${words}_stays`) : null;
+  const agree = cellOf(head, `${words}_agree`);
   const share = stays ? `label stays in ${percent(stays)} of resamplings of the ${facts.drawn}` : "";
   const few = stays === "" ? `rests on too few ${facts.drawn} to tell whether its label stays` : "";
-  return make("p", { class: "hint" }, [facts.titles[state.by].replace("each head", "it"), share || few].filter(Boolean).join("; "));
+  return make("p", { class: "hint" }, [facts.titles[state.by].replace("each head", "it"), share || few, agree && `${percent(agree)} of pairs agree`].filter(Boolean).join("; "));
 }
 
 const percent = (share) => `${Number((100 * Number(share)).toFixed(1))} %`;
@@ -106,7 +107,7 @@ function alsoCalled(head) {
   );
   const runner = `runner-up ${cellOf(head, "runner_up")}`;
   const entropy = cellOf(head, "entropy") ? `entropy ${Number(cellOf(head, "entropy")).toFixed(2)} nats` : "";
-  const output = "output" in column ? cellOf(head, "output") : "";
+  const output = cellOf(head, "output");
   const equal = `an equal part is ${(1 / HEADS).toFixed(3)}`;
   const share = output ? `output ${Number(output).toFixed(3)} of its layer's, ${equal}` : "";
   return make("p", { class: "hint" }, [...called, runner, entropy, share].filter(Boolean).join("; "));

@@ -1,6 +1,5 @@
 // Puts the views together: tabs, theme, printing, and what to paint when something changed.
 
-const views = { model: modelView, head: headView, neuron: neuronView, table: tableView };
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
 let printing = false;
 

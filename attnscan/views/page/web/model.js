@@ -11,9 +11,9 @@ const modelView = {
       if (button) change({ only: state.only === button.value ? "" : button.value });
     });
     this.cells = heads.map((head) => {
-      const canvas = make("canvas", { "aria-hidden": "true" });
+      const face = make(OF_PAIRS ? "span" : "canvas", { class: "face", "aria-hidden": "true" });
       const caption = make("span", { class: "caption" }, make("b", {}, head.name), make("span"));
-      return make("button", { type: "button", value: head.name }, canvas, caption);
+      return make("button", { type: "button", value: head.name }, face, caption);
     });
     find("thumbnails").addEventListener("click", (event) => {
       const button = event.target.closest("button");
@@ -50,6 +50,7 @@ const modelView = {
       this.paintCells();
     }
     rove(this.inOrder, this.cells[chosenHeads()[0].index]);
+    if (OF_PAIRS) return;
     const by = state.by;
     const bytes = await thumbnails();
     if (by !== state.by) return; // another reading was chosen meanwhile
@@ -77,8 +78,10 @@ const modelView = {
     const small = `Small letter: half or more ${ofCarried(state.by) ? "comes from" : "rests on"} delimiters. `;
     const wanted = state.only || (state.order === "place" ? "" : state.order);
     find("model-hint").textContent = [
-      `${title[0].toUpperCase()}${title.slice(1)}, by letter and colour; each square is one head: queries downwards, `,
-      `keys across, dark where ${dark}. Choose one to see its lines. `,
+      `${title[0].toUpperCase()}${title.slice(1)}, by letter and colour; each square is one head`,
+      OF_PAIRS
+        ? ", with the score of its label. Choose one to see what is known of it. "
+        : `: queries downwards, keys across, dark where ${dark}. Choose one to see its lines. `,
       heads.some(rests) ? small : "",
       heads.some((head) => isUnsure(head)) ? `?: ${facts.whyUnsure}. ` : "",
       wanted && !heads.some((head) => labelOf(head) === wanted) ? `No head does this: none is labelled ${wanted}.` : "",
@@ -103,7 +106,10 @@ const modelView = {
     const id = state.order === "place" ? label : state.order;
     const score = scored.includes(id) ? scoreOf(head, id) : "";
     const number = score ? Number(score).toFixed(2) : "";
-    cell.querySelector("span > span").textContent = state.order === "place" ? markOf(head) : number || "–";
+    const shown = state.order === "place" && !OF_PAIRS ? markOf(head) : number || "–";
+    cell.querySelector(".caption > span").textContent = shown;
+    if (OF_PAIRS) cell.querySelector(".face").textContent = markOf(head);
+    cell.classList.toggle("rests", OF_PAIRS && rests(head));
     cell.style.setProperty("--color", pattern[label].color);
     cell.classList.toggle("mixed", label === "mixed");
     cell.classList.toggle("dimmed", state.only !== "" && state.only !== label);
@@ -151,3 +157,4 @@ const modelView = {
     buttons.find((button) => button.value === focused)?.focus();
   },
 };
+views.model = modelView;

@@ -178,6 +178,7 @@ const neuronView = {
       name.setAttribute("aria-selected", String(index === row));
   },
 };
+views.neuron = neuronView;
 
 /** Every number of the view: for each key its neurons, its products with the query's, their sum, its weight. */
 function sheetOf(head, query, neurons, weights, mask) {

@@ -1,5 +1,8 @@
 // What is shown, kept in the page's address, so that a view can be linked, found again and gone back to.
 
+/** By name, each once its own file has put it here. */
+const views = {};
+
 const usual = {
   view: "model",
   by: facts.usual, // weight, words (weight among words), carried or carried-words
@@ -17,7 +20,7 @@ const usual = {
   theme: "",
 };
 const allowed = {
-  view: (text) => ["model", "head", "neuron", "table"].includes(text),
+  view: (text) => Object.hasOwn(views, text),
   by: (text) => facts.readings.includes(text),
   order: (text) => text === "place" || scored.includes(text),
   only: (text) => text === "" || text in pattern,

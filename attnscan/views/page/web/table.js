@@ -1,14 +1,20 @@
 // The table: every head with its labels and scores, to sort, to search, and to save as CSV.
 
 const TEXTS = ["label", "runner_up", "content_label", "carried_label"];
-const OF_CARRIED = ["carried_label", "carried_label_stays", "output"];
-const shownColumns = ["head", ...new Set([...TEXTS, ...facts.columns.slice(FIRST_SCORE)])].filter(
-  (name) => !OF_CARRIED.includes(name) || isMeasured(name),
+const OF_CARRIED = ["carried_label", "carried_label_agree", "carried_label_stays", "output"];
+/** Of 95 % intervals, which stand in the CSV and beside a head's scores. */
+const BOUNDS = scored.flatMap((id) => [`${id}_low`, `${id}_high`]);
+const shownColumns = ["head", ...new Set([...TEXTS, ...scored, ...facts.columns.slice(FIRST_SCORE)])].filter(
+  (name) => (!OF_CARRIED.includes(name) || isMeasured(name)) && !BOUNDS.includes(name),
 );
 const headings = {
   runner_up: "runner-up",
   content_label: "on words",
   identical_self: "identical: itself",
+  above_chance: "above chance",
+  label_agree: "pairs agree",
+  content_label_agree: "on words agree",
+  carried_label_agree: "carries agree",
   label_stays: "label stays",
   content_label_stays: "on words stays",
   carried_label: "carries",
@@ -105,7 +111,7 @@ const tableView = {
     return make("tr", {}, make("th", { scope: "row" }, opener), ...cells);
   },
 
-  /** Save the heads that are shown, as `attnscan classify --csv` writes them in this reading (`--norm`, `--without-delimiters`). */
+  /** Save the heads that are shown, with the columns of the page's reading: of one input, those of `attnscan classify --csv`. */
   save() {
     const lines = [facts.columns, ...this.rows().map(rowOf)];
     const text = lines.map((line) => line.map(quoted).join(",") + "\n").join("");
@@ -117,6 +123,7 @@ const tableView = {
     setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
   },
 };
+views.table = tableView;
 
 /** Whether a head is called so, is of the layer `layer:2`, or has such a label. */
 function matches(head, word) {
