@@ -182,7 +182,7 @@ def _lines(sheet: Sheet, box: Box, table: ScoreTable, pattern: int, color: str) 
     line("best head", best, color)
     for layer, bounds in enumerate(_intervals(table, pattern)):
         sheet.line([x[layer]] * 2, [box.y + box.height * (1 - bound) for bound in bounds], color, 0.9)
-    if not np.isnan(score).all():
+    if np.nan_to_num(score).any():
         layer, head = divmod(int(np.nanargmax(score)), heads)
         name = head_name((layer, head))
         room = width_of(name) / 2
