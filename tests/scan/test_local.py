@@ -27,6 +27,7 @@ from scans import (
 from attnscan.errors import DeviceError, InputError, MemoryFullError, OptionError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Pair, Record
+from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ScanOptions
@@ -96,6 +97,29 @@ def test_profiles_ask_every_pair_for_predictive_and_not_a_sample_again() -> None
     place = ranking.profile.parts.index("predictive")
     assert 0 < ranking.profile.fit.existing[0, place] < 1
     assert np.isfinite(ranking.profile.fit.share[..., place]).all()
+
+
+@pytest.mark.parametrize("labelled", [False, True])
+def test_profiles_without_predictive_leave_it_to_a_sample(labelled: bool) -> None:
+    """The scores and labels are those of a scan without profiles, the profiles those of one that asks nothing."""
+    beside = replace(BUNDLED, predictive="distance", predictive_pairs=2, labelled=labelled)
+    both = replace(beside, profile=True, predictive_part=False)
+
+    def ranked(options: ScanOptions) -> Ranking:
+        with Scanner(options) as scanner:
+            return states_of(scanner, records_of(PAIRS[:6]))[-1].finish(scanner)
+
+    found, scores, profiled = (ranked(each) for each in (both, beside, replace(both, predictive="off")))
+    assert_allclose(found.scores.every_key.score, scores.scores.every_key.score, atol=1e-9)
+    assert found.scores.every_key.pairs[..., found.scores.patterns.index("predictive")].max() == 2
+    profile, alone = found.known_profile(), profiled.known_profile()
+    assert profile.parts == alone.parts and "predictive" not in profile.parts
+    assert_allclose(profile.fit.share, alone.fit.share, atol=1e-9)
+    if labelled:
+        for one, other in ((found.labels, scores.labels), (found.carried, scores.carried)):
+            assert one is not None and other is not None and (one.label == other.label).all()
+            assert one.agreement is not None and other.agreement is not None
+            assert_allclose(one.agreement.label, other.agreement.label, atol=1e-9)
 
 
 def test_profiles_are_refused_with_what_they_cannot_be_of() -> None:

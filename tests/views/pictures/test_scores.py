@@ -7,8 +7,10 @@ import re
 import numpy as np
 from drawn import random_weights, texts
 
+from attnscan import rank_heads
 from attnscan.results.classification import Classification
 from attnscan.views.palette import COLORS, RAMP, letter
+from attnscan.views.pictures.look import Look
 from attnscan.views.pictures.picture import picture
 
 
@@ -34,3 +36,24 @@ def test_layers_name_the_best_head_of_each_pattern(article: Classification) -> N
     best = [divmod(int(np.nanargmax(score[..., p])), 12) for p, name in enumerate(COLORS) if name != "predictive"]
     found = [text for text in texts(picture(article, "layers")) if re.fullmatch(r"\d+-\d+", text)]
     assert found == [f"{layer}-{head}" for layer, head in best]
+
+
+def test_layers_over_pairs_have_intervals_of_the_best_heads() -> None:
+    pairs = [(f"The cat number {i} sat.", f"A cat ran {i} times.") for i in range(6)]
+    ranking = rank_heads(pairs, model="bundled", predictive="off", labelled=False)
+    one = rank_heads(pairs[:1], model="bundled", predictive="off", labelled=False)
+    said = "Upright lines: 95 % intervals of the best heads over pairs."
+    found, without = picture(ranking, "layers", Look(width=6)), picture(one, "layers", Look(width=6))
+    assert said in texts(found) and said not in texts(without)
+    table = ranking.scores.every_key
+    p, left = ranking.scores.patterns.index("next-word"), []
+    low, high = (np.broadcast_to(bound, table.score.shape)[..., p] for bound in table.interval)
+    for layer, scores in enumerate(table.above_chance[..., p]):
+        left.append(72 * 0.85 * (high - low)[layer, scores.argmax()] / (1 - table.chance[..., p].ravel()[0]))
+    upright = [
+        abs(float(y1) - float(y2))
+        for x1, y1, x2, y2 in re.findall(r'd="M ([\d.]+) ([\d.]+)\s+L ([\d.]+) ([\d.]+)\s*"', found.decode())
+        if x1 == x2
+    ]
+    for height in left:
+        assert any(abs(height - each) < 0.1 for each in upright), (left, upright)
