@@ -5,7 +5,7 @@ It needs no script, but for the page of `report` in a frame of its own where the
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 from markupsafe import Markup
@@ -19,7 +19,10 @@ from attnscan.safe_text import plain
 from attnscan.views.palette import letter, mark, on_white, opacity, paper_color, readable_on
 from attnscan.views.summary import (
     count_names,
+    label_notes,
+    label_rows,
     map_note,
+    not_scored,
     notes,
     pattern_rows,
     strongest_by,
@@ -29,6 +32,7 @@ from attnscan.views.summary import (
 )
 
 _STRONGEST = 5
+_NAMED = 24  # heads of a pattern, at most
 _TABLE = "font:inherit;color:inherit;margin:0.5em 0;border-spacing:1px"
 _CELL = "width:1.5em;height:1.5em;padding:0;text-align:center"
 _LINE = "margin:0.2em 0"
@@ -51,7 +55,9 @@ def classification_html(result: Classification) -> str:
 
 
 def ranking_html(result: Ranking) -> str:
-    """The best heads of each pattern, with what their scores are worth."""
+    """Which head does what, if labels are there: the counts, the map, how sure they are; then the best heads of each
+    pattern, with what their scores are worth.
+    """
     title = _title(result.signature, result.scores.grid, result.signature.counts)
     styles = (_LEFT, _LEFT, *[_NUMBER] * 6)
     names = ("pattern", "head", "score", "95 % interval", "chance", "above chance", "n", "pairs")
@@ -59,8 +65,8 @@ def ranking_html(result: Ranking) -> str:
     rows = [_row("th", zip(names, styles, strict=True))]
     for p, pattern in enumerate(result.scores.patterns):
         name = Markup("{} {}").format(_swatch(pattern), plain(pattern))
-        if not result.scores.every_key.n[..., p].any():
-            rows.append(_row("td", zip((name, "nothing eligible"), styles[:2], strict=True)))
+        if why_none := not_scored(result, p):
+            rows.append(_row("td", zip((name, why_none), styles[:2], strict=True)))
             continue
         for flat in result.order(pattern)[:_STRONGEST]:
             head = divmod(int(flat), result.scores.grid[1])
@@ -70,7 +76,24 @@ def ranking_html(result: Ranking) -> str:
             name = Markup("")
         if told := told_apart(result, pattern):
             rows.append(Markup('<tr><td></td><td colspan="7" style="{};{}">{}</td></tr>').format(_LEFT, _FAINT, told))
-    return _whole((title, Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))))
+    best = Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
+    return _whole((title, *(_labels(result) if result.labels is not None else ()), best))
+
+
+def _labels(result: Ranking) -> Iterator[Markup]:
+    """How many heads follow each pattern over all pairs, and which; the map, and how sure both are."""
+    counted = ((name, _NUMBER) for name in count_names(result))
+    rows = [_row("th", (("pattern", _LEFT), *counted, ("which", _LEFT)))]
+    for row in label_rows(result):
+        name = Markup("{} {}").format(_swatch(row.pattern), plain(row.pattern))
+        named = [head_name(head) + "?" * unsure for head, unsure in row.heads]
+        more = [f"and {len(named) - _NAMED} more"] if len(named) > _NAMED else []
+        which = row.why_none or ", ".join(named[:_NAMED] + more)
+        rows.append(_row("td", ((name, _LEFT), *((count, _NUMBER) for count in row.counts), (which, _LEFT))))
+    yield Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
+    for line in (*label_notes(result), map_note(result.mapped)):
+        yield Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, line)
+    yield _map(result.mapped)
 
 
 def _title(signature: Signature, grid: tuple[int, int], *more: str) -> Markup:

@@ -12,7 +12,7 @@ from attnscan.views.page.cargo import strongest_first
 from attnscan.views.page.frame import NOTES, Page, PageOptions, Subject, html_of, left_out_of
 from attnscan.views.page.profiles import profiles_of_pairs
 from attnscan.views.page.table import Table, readings_of_pairs, tables
-from attnscan.views.summary import ranked_by, sure_over_pairs
+from attnscan.views.summary import label_notes, ranked_by
 
 
 def corpus_page(result: Ranking, options: PageOptions) -> Page:
@@ -21,7 +21,8 @@ def corpus_page(result: Ranking, options: PageOptions) -> Page:
     names = {reading.name for reading in readings}
     why = dict.fromkeys(("weight", "words"), "this page was made by what heads carry alone (--norm)")
     why |= dict.fromkeys(("carried", "carried-words"), "what heads of this architecture carry cannot be told")
-    subject = Subject(result.signature, readings, {name: why[name] for name in why if name not in names}, {})
+    not_measured = {"predictive": "the model was not asked"} if result.signature.predictive == "off" else {}
+    subject = Subject(result.signature, readings, {name: why[name] for name in why if name not in names}, not_measured)
     room = float("inf")
     for table in tables(readings):
         html = _html(result, subject, table, ())
@@ -34,7 +35,7 @@ def corpus_page(result: Ranking, options: PageOptions) -> Page:
 
 
 def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str]) -> str:
-    lines = (*sure_over_pairs(result), ranked_by(result))
+    lines = (*label_notes(result), ranked_by(result))
     frame = subject.frame(table, notes) | {
         "subtitle": result.signature.counts,
         "notes": [plain(line) for line in lines if line],
