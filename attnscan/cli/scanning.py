@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
+
+import typer
 
 from attnscan.cli.bars import working
 from attnscan.cli.messages import say, undisturbed
 from attnscan.cli.options import PairFiles
 from attnscan.cli.session import OnePair, Passes, chosen, opened, tell, tell_unknown
+from attnscan.results.files import partial_of
 from attnscan.results.terms import counted
 from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.scoring.own_patterns import is_own
 
 if TYPE_CHECKING:
     from attnscan.inputs.pairs import Record
@@ -23,6 +27,34 @@ if TYPE_CHECKING:
     from attnscan.scan.scanner import Scanner
 
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
+
+
+def check_cluster(
+    cluster: ClusterOptions | None, files: PairFiles, state: Path | None, patterns: Sequence[str]
+) -> None:
+    """Raises: typer.BadParameter for what the machines of a cluster cannot read, keep or run."""
+    if cluster is None:
+        return
+    if not files.pairs:
+        raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
+    if "-" in files.paths:
+        raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
+    if state is not None:
+        raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
+    if any(map(is_own, patterns)):
+        raise typer.BadParameter("--engine ray scores attnscan's own patterns alone: leave out FILE.py:FUNCTION")
+
+
+def parts_of(*written: Path | None) -> dict[Path, Path]:
+    """Where an interrupted scan leaves what it has, for each file of a whole one. Raises: OutputError."""
+    return {path: part for path in written if path is not None and (part := partial_of(path)) != path}
+
+
+def end_interrupted(parts: Mapping[Path, Path]) -> NoReturn:
+    """Say where what is done is, and end as Ctrl-C does."""
+    for path, part in parts.items():
+        say(f"what is done is in {part}, and {path} is untouched")
+    raise typer.Exit(130)
 
 
 def ranked_here(

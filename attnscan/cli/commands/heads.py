@@ -23,14 +23,14 @@ from attnscan.cli.options import (
     WithoutDelimiters,
     flattened,
 )
-from attnscan.cli.scanning import ranked_here, ranked_on
+from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, ranked_here, ranked_on
 from attnscan.cli.session import Passes
 from attnscan.errors import PairsError
 from attnscan.model.surroundings import check_address_space
-from attnscan.results.files import check_writable, partial_of
+from attnscan.results.files import check_writable
 from attnscan.results.heads import head_name
 from attnscan.results.terms import THRESHOLD, counted
-from attnscan.scoring.own_patterns import is_own, with_own
+from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
     from attnscan.results.ranking import Ranking
@@ -89,17 +89,10 @@ def heads(
     if from_file is not None and split:
         raise typer.BadParameter("--split draws pairs by their text, which --per-pair does not keep: name the pairs")
     cluster = on.options()
-    if cluster is not None and (from_file is not None or not files.pairs):
-        raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
-    if cluster is not None and "-" in files.paths:
-        raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
-    if cluster is not None and state is not None:
-        raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
-    parts = _parts(per_pair, where.output) if cluster is None and from_file is None else {}
+    check_cluster(cluster, files, state, pattern or ())
+    parts = parts_of(per_pair, where.output) if cluster is None and from_file is None else {}
     check_apart(parts.values(), [*files.paths, state, per_pair, where.output])
     destination = where.destination()
-    if cluster is not None and any(map(is_own, pattern or ())):
-        raise typer.BadParameter("--engine ray scores attnscan's own patterns alone: leave out FILE.py:FUNCTION")
     named, known = with_own(pattern or ())
     asked = tuple(each for each in known if not named or each.id in named)
     labelled = not pattern and from_file is None
@@ -131,9 +124,7 @@ def heads(
         around=_around(result, files, scan.model, from_file, names[0]),
     )
     if interrupted:
-        for path, part in parts.items():
-            say(f"what is done is in {part}, and {path} is untouched")
-        raise typer.Exit(130)
+        end_interrupted(parts)
 
 
 def _around(result: Ranking, files: PairFiles, model: str | None, from_file: Path | None, pattern: str) -> Around:
@@ -141,11 +132,6 @@ def _around(result: Ranking, files: PairFiles, model: str | None, from_file: Pat
     best = head_name(divmod(int(result.order(pattern)[0]), result.scores.grid[1]))
     above = about_pairs(files.paths, result.signature.pairs_read) if from_file is None else (f"pairs  {from_file}",)
     return Around(above, ("explain", best), (), options_of(model, files.paths))
-
-
-def _parts(*written: Path | None) -> dict[Path, Path]:
-    """Where an interrupted scan leaves what it has, for each file of a whole one. Raises: OutputError."""
-    return {path: part for path in written if path is not None and (part := partial_of(path)) != path}
 
 
 def _warn_of_few(result: Ranking, names: Sequence[str]) -> None:

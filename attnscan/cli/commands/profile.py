@@ -9,7 +9,6 @@ import typer
 
 from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.around import Around, about_input, about_pairs, options_of
-from attnscan.cli.messages import say
 from attnscan.cli.options import (
     ClusterChoices,
     OneInput,
@@ -19,9 +18,9 @@ from attnscan.cli.options import (
     Without,
     flattened,
 )
-from attnscan.cli.scanning import ranked_here, ranked_on
+from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, ranked_here, ranked_on
 from attnscan.cli.session import OnePair, Passes, classified, profile_of
-from attnscan.results.files import check_writable, partial_of
+from attnscan.results.files import check_writable
 from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.scoring.own_patterns import is_own, with_own
 
@@ -68,17 +67,12 @@ def profile(
         given.check("name heads by --heads")
     if alone and (files.pairs or state or cluster):
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both; --state is for many pairs")
-    if cluster is not None and (not files.pairs or "-" in files.paths):
-        raise typer.BadParameter("--engine ray is for files that all machines can read: name them with --pairs")
-    if cluster is not None and state is not None:
-        raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
+    check_cluster(cluster, files, state, pattern or ())
     if ours := [name for name in pattern or () if not is_own(name)]:
         raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
-    if pattern and cluster is not None:
-        raise typer.BadParameter("--engine ray fits attnscan's own parts alone: leave out --pattern")
     if heads is not None:
         check_heads_are_named(heads)
-    parts = {} if cluster else {path: partial_of(path) for path in [where.output] if path and partial_of(path) != path}
+    parts = {} if cluster else parts_of(where.output)
     check_apart(parts.values(), [*files.paths, state, where.output])
     destination = where.destination(draws=True)
     _, patterns = with_own(pattern or ())
@@ -107,9 +101,7 @@ def profile(
         around=_around(given, files, result, heads),
     )
     if interrupted:
-        for path, part in parts.items():
-            say(f"what is done is in {part}, and {path} is untouched")
-        raise typer.Exit(130)
+        end_interrupted(parts)
 
 
 def _around(given: OneInput, files: PairFiles, result: Profile, heads: str | None) -> Around:
