@@ -276,6 +276,11 @@ class Score:
 
 def labels(scores: Mapping[str, Score], threshold: float = 0.25) -> list[str]:
     """The pattern that a head follows most, then the next one."""
+    return [name if above >= threshold else "mixed" for name, above in race(scores)[:2]]
+
+
+def race(scores: Mapping[str, Score]) -> list[tuple[str, float]]:
+    """The patterns that compete for a head and how far each is above chance, the best first."""
     above = {pattern: -math.inf if math.isnan(s.above_chance) else s.above_chance for pattern, s in scores.items()}
     same, cross = scores["identical"], scores["cross-sentence"]
     if same.mean("itself") > 2 / 3 * same.mean():
@@ -286,7 +291,7 @@ def labels(scores: Mapping[str, Score], threshold: float = 0.25) -> list[str]:
         name["identical"] = "cross-sentence"
     above["identical"] = max(above["identical"], part)
     order = sorted(above, key=lambda pattern: -above[pattern])
-    return [name[pattern] if above[pattern] >= threshold else "mixed" for pattern in order[:2]]
+    return [(name[pattern], above[pattern]) for pattern in order]
 
 
 def stays(

@@ -39,6 +39,7 @@ from by_loops import (
     every_head,
     helps,
     labels,
+    race,
     related,
     stays,
     targets,
@@ -170,11 +171,40 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     tally = Tally("heads --without-delimiters")
     _compare_ranking(tally, over(pairs, "heads", *every, "--without-delimiters"), words_only)
     yield tally
+    yield from _compare_labels(over(pairs, "heads", *every[:2], *every[-2:], "--labels"), every_key, words_only)
     tally = Tally("heads --split")
     half = [int(_hash(pair)[-1], 16) & 1 for pair in pairs]
     of_half = [[own for own, which in zip(every_key, half, strict=True) if which == number] for number in (0, 1)]
     _compare_ranking(tally, over(pairs, "heads", *every, "--split"), *of_half[::-1])
     yield tally
+
+
+def _compare_labels(rows: Sequence[Row], every_key: OfPairs, words_only: OfPairs) -> Iterator[Tally]:
+    """What heads are called over pairs, how many pairs say the same alone, and how often pairs drawn anew do."""
+    tally, drawn = Tally("heads --labels"), drawings(len(every_key), DRAWN)
+    shares = Tally("heads --labels, labels stay", 1.0, "in 4.5 standard errors + 0.002")
+    tally.same("heads", [head_of(row) for row in rows], sorted(every_key[0]))
+    for row in rows:
+        head = head_of(row)
+        for kind, of_pairs in (("label", every_key), ("content_label", words_only)):
+            own = [of_pair[head] for of_pair in of_pairs]
+            runners = race({pattern: Score([each[pattern] for each in own]) for pattern in PATTERNS})
+            label = runners[0][0] if runners[0][1] >= 0.25 else "mixed"
+            tally.same(f"{head} {kind}", row[kind], label)
+            if kind == "label":
+                margin = runners[0][1] - runners[1][1]
+                tally.row(row, f"{head}", above_chance=runners[0][1], margin=margin)
+            able = [each for each in own if label == "mixed" or each[label].n > 0]
+            alone = [labels({pattern: Score([each[pattern]]) for pattern in PATTERNS})[0] for each in able]
+            tally.compare(f"{head} {kind}_agree", row[f"{kind}_agree"], alone.count(label) / len(alone))
+            again = (
+                {pattern: Score([added([each[pattern] for each in own], times)]) for pattern in PATTERNS}
+                for times in drawn
+            )
+            stay = sum(labels(scores)[0] == label for scores in again) / len(drawn) if len(able) >= 5 else math.nan
+            _compare_shares(shares, f"{head} {kind}", row[f"{kind}_stays"], stay)
+    yield tally
+    yield shares
 
 
 def _hash(pair: Sequence[str], seed: int = 0) -> str:
