@@ -131,7 +131,7 @@ def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
     root = parsed(hostile._repr_html_())
     text = "".join(root.itertext())
     assert text.startswith("<b>\\x1b 6 × 12 = 72 heads cpu float32, 2 pairs, 1 skipped")
-    (table,) = root.iter("table")
+    _, _, table = root.iter("table")  # below how many heads follow each pattern, and the map
     rows = [["".join(cell.itertext()) for cell in row] for row in table]
     assert rows[0] == ["pattern", "head", "score", "95 % interval", "chance", "above chance", "n", "pairs"]
     best = ranking.to_frame(["previous-word"]).iloc[0]
@@ -139,7 +139,7 @@ def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
     assert shown[1] == f"{best.layer}-{best['head']}" == "0-2"
     chance, above = (f"{best[name]:.3f}" for name in ("chance", "above_chance"))
     assert shown[2:] == [f"{best.score:.3f}", f"{best.low:.3f}–{best.high:.3f}", chance, above, "12", "2"]
-    assert [row[1:] for row in rows if row[0].endswith("predictive")] == [["nothing eligible"]]
+    assert [row[1:] for row in rows if row[0].endswith("predictive")] == [["not measured: the model was not asked"]]
     assert len([row for row in rows if len(row) != 2 or row[0] != ""]) == 1 + 6 * 5 + 1
     assert any("cannot be told from" in text for row in rows if len(row) == 2 for text in row)  # by two pairs
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, Literal
 
 from attnscan.model.in_memory import with_head
@@ -39,6 +40,7 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
     with quiet_transformers():
         whole, info = auto.from_pretrained(
             loaded.source.location,
+            config=deepcopy(config),  # the one that was found sound
             dtype=loaded.dtype,
             use_safetensors=True,
             trust_remote_code=False,

@@ -323,7 +323,7 @@ class TestUsage:
             (["predictive", "layer:1"], "'layer:1' names heads and is no sentence"),
             (["predictive", "one two", "--predictive", "off"], "--predictive off leaves nothing to ask"),
             (["profile", "0-2"], "'0-2' names heads and is no sentence: name heads by --heads"),
-            (["report", "0-2", "-o", "a.html"], "name heads by --heads, and give a sentence"),
+            (["report", "0-2", "-o", "a.html"], "name heads by --heads"),
             (["plot", "0-2", "-o", "a.svg"], "name heads by --kind head --heads, and give a sentence"),
             (["plot", "a"], "--output is missing: as in attnscan plot "),
             (["heads", "pairs.tsv"], "name files of pairs with --pairs pairs.tsv"),

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 EXAMPLES = (
     'attnscan classify "The cat sat on the mat." "The cat lay on the rug."',
     'attnscan classify "I went home." --pattern next-word --csv > heads.csv',
-    "attnscan classify --pairs pairs.csv --csv > every.csv",
 )
 
 

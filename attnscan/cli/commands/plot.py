@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "attnscan plot --predictive off -o heads.svg",
-    'attnscan plot "The cat sat." "The cat ran." -o heads.svg',
     'attnscan plot "The cat sat." --kind head --heads 0-2 --lines -o head.pdf',
 )
 Kind = Literal["map", "scores", "head", "layers", "profile", "distance"]

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     'attnscan report "The cat sat on the mat." -o page.html',
-    "attnscan report --pairs pairs.tsv -o page.html",
-    'attnscan report "The cat sat." "The cat ran." --heads 0-2,1-8 -o page.html',
+    "attnscan report --predictive off -o page.html",
 )
 
 

@@ -61,6 +61,7 @@ def test_weights_a_little_above_a_twentieth_are_drawn(twentieth: int) -> None:
 
 @pytest.mark.parametrize("format", ["svg", "pdf", "png"])
 @pytest.mark.parametrize("lines", [False, True])
+@pytest.mark.filterwarnings("ignore::attnscan.views.pictures.look.LackingLetters")
 @pytest.mark.filterwarnings("error")
 def test_hostile_tokens_are_text(format: Any, lines: bool) -> None:
     result, attention = random_weights(2, 2, len(HOSTILE))

@@ -70,7 +70,7 @@ def test_any_model_has_a_map_and_scores(layers: int, heads: int, width: float) -
     result, _ = random_weights(layers, heads, 4)
     found = texts(picture(result, "map", Look(width=width)))
     crowded = "no room for letters: --width gives more" in found
-    marks = [text for text in found if len(text) == 1 and not text.isdigit()]
+    marks = [text for text in found if len(text.removesuffix("?")) <= 1 and not text.isdigit()]
     assert crowded or len(marks) >= layers * heads
     assert not (crowded and heads <= 16)
     for svg in (picture(result, "scores", Look(width=width)), picture(result, "layers", Look(width=width))):
