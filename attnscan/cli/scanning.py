@@ -58,9 +58,17 @@ def end_interrupted(parts: Mapping[Path, Path]) -> NoReturn:
 
 
 def ranked_here(
-    options: ScanOptions, passes: Passes, state_file: Path | None = None, per_pair: Path | None = None
+    options: ScanOptions,
+    passes: Passes,
+    state_file: Path | None = None,
+    per_pair: Path | None = None,
+    *,
+    has_state: bool = True,
 ) -> tuple[Ranking, bool]:
-    """The heads ranked over all pairs, or those up to Ctrl-C; and whether that came."""
+    """The heads ranked over all pairs, or those up to Ctrl-C; and whether that came.
+
+    `has_state` says whether the command takes --state, which it is then told of.
+    """
     records = passes.read()
     source, ids = chosen(options), [pattern.id for pattern in options.patterns]
     from attnscan.scan.per_pair import PerPairWriter
@@ -71,7 +79,8 @@ def ranked_here(
         PerPairWriter(per_pair, ids) if per_pair else nullcontext() as writer,
         opened(options, source) as scanner,
     ):
-        result, interrupted = _scanned(scanner, records, passes, state_file, writer)
+        hint = "; the same command goes on from there" if state_file else "; --state FILE would keep what is done"
+        result, interrupted = _scanned(scanner, records, passes, state_file, writer, hint if has_state else "")
     tell(result.signature, bad=passes.bad)
     if isinstance(passes, OnePair):
         tell_unknown(scanner, scanner.encode(passes.pair))
@@ -79,7 +88,12 @@ def ranked_here(
 
 
 def _scanned(
-    scanner: Scanner, records: Iterator[Record], passes: Passes, state_file: Path | None, writer: PerPairWriter | None
+    scanner: Scanner,
+    records: Iterator[Record],
+    passes: Passes,
+    state_file: Path | None,
+    writer: PerPairWriter | None,
+    hint: str,
 ) -> tuple[Ranking, bool]:
     from attnscan.scan.local import ScanState, scan
     from attnscan.scan.state import load_state, save_state
@@ -107,8 +121,7 @@ def _scanned(
         if state.sums.any is None:
             raise
         interrupted = True
-        how = "the same command goes on from there" if state_file else "--state FILE would keep what is done"
-        say(f"interrupted after {counted(state.seen.read, 'pair')}; {how}")
+        say(f"interrupted after {counted(state.seen.read, 'pair')}{hint}")
     if state_file is not None and state.sums.any is not None:
         save_state(state_file, state, scanner)
     with working("ranking heads") as step:

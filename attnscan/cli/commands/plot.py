@@ -11,7 +11,7 @@ from attnscan.cli import completion
 from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.bars import working
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
-from attnscan.cli.messages import say, warned
+from attnscan.cli.messages import warned
 from attnscan.cli.options import (
     OneInput,
     PairFiles,
@@ -22,7 +22,7 @@ from attnscan.cli.options import (
     check_one_or_many,
     flattened,
 )
-from attnscan.cli.scanning import ranked_here
+from attnscan.cli.scanning import end_interrupted, ranked_here
 from attnscan.cli.session import Passes, classified, profile_of
 from attnscan.results.files import check_writable, partial_of, write_file
 from attnscan.results.heads import check_heads_are_named
@@ -105,7 +105,7 @@ def plot(
             labelled=kind == "map",
             profile=kind in ("profile", "distance"),
         )
-        result, interrupted = ranked_here(options, Passes(files))
+        result, interrupted = ranked_here(options, Passes(files), has_state=False)
     else:
         options = scan.options(model=given.model, threshold=threshold, predictive=asked)
         one, interrupted = classified(given, options, keep=kind == "head"), False
@@ -118,6 +118,4 @@ def plot(
         drawn = picture(result, kind, look, heads=heads or (), lines=lines, without_delimiters=without_delimiters)
     write_file(part if interrupted else output, drawn)
     if interrupted:
-        if part != output:
-            say(f"what is done is in {part}, and {output} is untouched")
-        raise typer.Exit(130)
+        end_interrupted({} if part == output else {output: part})

@@ -15,7 +15,7 @@ from attnscan.cli.bars import working
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, Without, check_one_or_many, flattened
-from attnscan.cli.scanning import ranked_here
+from attnscan.cli.scanning import end_interrupted, ranked_here
 from attnscan.cli.session import Passes, classified
 from attnscan.results.files import check_writable, descriptor, partial_of, write_file
 from attnscan.results.heads import check_heads_are_named
@@ -93,7 +93,7 @@ def report(
             profile=True,
             predictive_part=False,
         )
-        result, interrupted = ranked_here(options, Passes(files))
+        result, interrupted = ranked_here(options, Passes(files), has_state=False)
     else:
         options = scan.options(model=given.model, threshold=threshold)
         result, interrupted = classified(given, options, keep=True), False
@@ -108,6 +108,4 @@ def report(
     else:
         write_file(part if interrupted else output, made.html.encode())
     if interrupted:
-        if part != output:
-            say(f"what is done is in {part}, and {output} is untouched")
-        raise typer.Exit(130)
+        end_interrupted({} if part == output else {output: part})
