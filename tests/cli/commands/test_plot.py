@@ -59,11 +59,11 @@ def test_pairs_are_drawn(kind: list[str], tmp_path: Path) -> None:
 def test_without_pairs_those_that_ship_are_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = []
 
-    def ranked(options: ScanOptions, passes: Passes) -> tuple[Ranking, bool]:
+    def ranked(options: ScanOptions, passes: Passes, *, has_state: bool) -> tuple[Ranking, bool]:
         records = list(passes.read())
         seen.append(len(records))
         ranking = rank_heads([(record.pair.a, record.pair.b) for record in records[:6]], model="bundled", labelled=True)
-        assert options.labelled and not options.profile
+        assert options.labelled and not options.profile and not has_state
         return ranking, False
 
     monkeypatch.setattr("attnscan.cli.commands.plot.ranked_here", ranked)
@@ -73,7 +73,7 @@ def test_without_pairs_those_that_ship_are_drawn(monkeypatch: pytest.MonkeyPatch
 
 def test_what_an_interrupted_scan_has_is_drawn_beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ranking = rank_heads([(A, B)] * 2, model="bundled", predictive="off")
-    monkeypatch.setattr("attnscan.cli.commands.plot.ranked_here", lambda *_: (ranking, True))
+    monkeypatch.setattr("attnscan.cli.commands.plot.ranked_here", lambda *_, **__: (ranking, True))
     result = plot("-o", str(tmp_path / "map.svg"))
     assert result.exit_code == 130 and [path.name for path in tmp_path.iterdir()] == ["map.partial.svg"]
     assert "map.partial.svg, and" in result.stderr
