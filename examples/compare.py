@@ -6,6 +6,7 @@ python examples/compare.py [MODEL_DIRECTORY]
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -38,5 +39,6 @@ with tempfile.TemporaryDirectory() as place:
     model.save_pretrained(Path(place) / "without-queries")
     AutoTokenizer.from_pretrained(directory).save_pretrained(Path(place) / "without-queries")
     name = "bundled" if len(sys.argv) < 2 else str(directory.resolve())
-    command = [sys.executable, "-m", "attnscan", "compare", name, "./without-queries", "--pairs", str(PAIRS)]
+    command = [sys.executable, "-m", "attnscan", "compare", name, "./without-queries", "--pairs", "pairs.csv"]
+    shutil.copy(PAIRS, place)
     subprocess.run(command, cwd=place, check=True, env={**os.environ, "COLUMNS": "80"})

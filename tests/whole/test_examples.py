@@ -26,7 +26,7 @@ SAYS = {
     "own_pattern.py": ["subject-verb      3     1"],
     "own_pattern.sh": ["subject-verb      3     1"],
     "rank_heads.py": ["previous-word     1      0     2"],
-    "rank_heads.sh": ["read by         the tap", "D delimiter"],
+    "rank_heads.sh": ["read by        the tap", "D delimiter"],
     "resting.py": ["| layer | looked at", "| all | 0.385 | 0.007 | 0.095 | 0.003 |"],
     "saved_weights.py": ["next-word", "delimiter"],
     "saved_weights.sh": ["D delimiter", "The 3 strongest of 64 weights"],
