@@ -16,6 +16,7 @@ import time
 
 import torch
 
+from attnscan.inputs.columns import Reading
 from attnscan.inputs.pairs import read_pairs
 from attnscan.scan.cluster.blocks import BlockFiles
 from attnscan.scan.cluster.scan import scan_on_ray
@@ -49,7 +50,7 @@ def main() -> None:
     said: list[str] = []
     started = time.perf_counter()
     cluster = ClusterOptions(workers=asked.workers, block_pairs=asked.block_pairs)
-    files = BlockFiles(tuple(paths), None, False, asked.block_pairs)
+    files = BlockFiles(tuple(paths), Reading(), False, asked.block_pairs)
     result, _ = scan_on_ray(options, files, cluster, say=said.append)
     ray = time.perf_counter() - started
     ray_scan = float(re.findall(r"in ([\d.,]+) s", said[-1])[0].replace(",", ""))

@@ -10,7 +10,7 @@ from itertools import chain, repeat
 from typing import Any, ParamSpec, TypeVar
 
 from attnscan.errors import AttnscanError, InputError, OptionError, nearest
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.model.in_memory import Model, Tokenizer, adopted
 from attnscan.scan.options import Choices, ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -167,7 +167,7 @@ def _record(number: int, pair: object, label: str | None) -> Record:
         kind = type(pair).__name__ + (f" of {len(pair)}" if isinstance(pair, tuple | list) else "")
         raise InputError(f"{where} is a {kind}", "give a text, or two in a tuple")
     try:
-        return Record(pair_of(pair) if isinstance(pair, str) else pair_of(*pair), where, label)
+        return Record(pair_of(pair) if isinstance(pair, str) else pair_of(*pair), where, label, Place(row=number))
     except AttnscanError as error:
         raise type(error)(f"{where}: {error.what}", error.remedy) from None
 

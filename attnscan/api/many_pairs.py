@@ -25,6 +25,7 @@ from attnscan.api.given import (
     without_norm,
 )
 from attnscan.errors import InputError, OptionError
+from attnscan.inputs.columns import Reading
 from attnscan.inputs.pairs import Record, read_pairs, shipped_pairs
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.ablation import Ablation
@@ -106,12 +107,12 @@ def rank_files(
     """
     scored = options_of(model, _of_many(options))
     names = paths_of(paths)
-    columns = None if columns is None else listed("columns", columns)
+    reading = Reading(None if columns is None else tuple(listed("columns", columns)))
     place = None if per_pair is None else Path(*paths_of([per_pair]))
     if on_bad is not None and not callable(on_bad):
         raise OptionError("on_bad is no function", "give one that takes an InputError")
     if cluster is None:
-        records = read_pairs(names, columns, on_bad) if names else shipped_pairs()
+        records = read_pairs(names, reading, on_bad) if names else shipped_pairs()
         with opened(model, tokenizer, scored) as scanner:
             return _ranked(scanner, records, on_bad, place)
     check_kind("cluster", cluster, ClusterOptions)
@@ -121,7 +122,7 @@ def rank_files(
         raise OptionError("a cluster cannot run a model that is in memory", "save it where all machines find it")
     from attnscan.scan.cluster.scan import scan_on_ray
 
-    blocks = BlockFiles(tuple(names), tuple(columns) if columns else None, on_bad is not None, cluster.block_pairs)
+    blocks = BlockFiles(tuple(names), reading, on_bad is not None, cluster.block_pairs)
     ranking, bad = scan_on_ray(scored, blocks, cluster, per_pair=place)
     if on_bad is not None:
         for error in bad.first:

@@ -23,6 +23,7 @@ from attnscan.cli.destination import (
     picture_format_of,
 )
 from attnscan.errors import nearest
+from attnscan.inputs.columns import Reading
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.heads import are_heads
@@ -198,10 +199,9 @@ class PairFiles:
         """Of the files; empty for the pairs that attnscan ships."""
         return self.pairs or []
 
-    @property
-    def sentence_columns(self) -> list[str] | None:
-        """The one or two that hold the sentences; None if that is left to their names."""
-        return self.columns.split(",") if self.columns else None
+    def reading(self, *, labelled: bool = False) -> Reading:
+        """How the files are to be read. Raises: PairsError."""
+        return Reading(tuple(self.columns.split(",")) if self.columns else None, labelled=labelled)
 
 
 def check_one_or_many(given: OneInput, files: PairFiles, heads_go: str, *, truncate: bool) -> bool:

@@ -137,8 +137,7 @@ def ranked_on(cluster: ClusterOptions, files: PairFiles, options: ScanOptions, p
     from attnscan.scan.cluster.blocks import BlockFiles
     from attnscan.scan.cluster.scan import scan_on_ray
 
-    columns = None if files.sentence_columns is None else tuple(files.sentence_columns)
-    blocks = BlockFiles(tuple(files.paths), columns, files.skip_bad, cluster.block_pairs)
+    blocks = BlockFiles(tuple(files.paths), files.reading(), files.skip_bad, cluster.block_pairs)
     with working("scoring pairs on the Ray cluster"):
         result, bad = scan_on_ray(options, blocks, cluster, per_pair=per_pair, say=say)
     for error in bad.first:

@@ -53,7 +53,7 @@ class Passes:
 
         if not self._files.paths:
             return shipped_pairs()
-        return read_pairs(self._files.paths, self._files.sentence_columns, self.on_bad, labelled=labelled)
+        return read_pairs(self._files.paths, self._files.reading(labelled=labelled), self.on_bad)
 
     def how_many(self) -> int | None:
         """About how many pairs there are, if that can be told."""

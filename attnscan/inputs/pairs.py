@@ -16,28 +16,11 @@ from pathlib import Path
 from typing import IO, cast
 
 from attnscan.errors import InputError, PairsError
+from attnscan.inputs.columns import Reading
 from attnscan.inputs.descriptors import open_file
-from attnscan.inputs.readers import STDIN, TEXT, Pick, Row, bad_record, rows, suffix_in
-
-COLUMNS = (
-    ("sentence_a", "sentence_b"),
-    ("sentence1", "sentence2"),
-    ("premise", "hypothesis"),
-    ("question1", "question2"),
-    ("question", "sentence"),
-    ("text_a", "text_b"),
-    ("text",),
-    ("sentence",),
-)
-"""The columns that are looked for in a file, ours first, then those of the usual data sets."""
+from attnscan.inputs.readers import STDIN, TEXT, Row, bad_record, rows, suffix_in
 
 _LONGEST_LINE = 1 << 20
-
-LABEL = "label"
-"""The column that says which class a pair is of, for those who ask."""
-
-_SEPARATORS = ",;\t|"
-_REMEDY = "name one or two of them with --columns, or say which, counted from 1"
 
 
 @dataclass(frozen=True)
@@ -69,6 +52,18 @@ class Pair:
 
 
 @dataclass(frozen=True)
+class Place:
+    """Where the scores of a pair belong, for those who join them with the input."""
+
+    file: str = ""
+    """As it was named; empty for what comes from no file."""
+    row: int = 0
+    """Which of its records, from 1, bad ones and those that are skipped counted."""
+    id: str | None = None
+    """What the column of ids says of it, if one was named."""
+
+
+@dataclass(frozen=True)
 class Record:
     """A pair and where it was read."""
 
@@ -77,32 +72,23 @@ class Record:
     """Such as `pairs.tsv:12`, the line where it starts, or `pairs.parquet: row 12`; both counted from 1."""
     label: str | None = None
     """What the column `label` says of it, if that was asked for and is there."""
+    place: Place = Place()
 
 
 def read_pairs(
-    paths: Sequence[str],
-    columns: Sequence[str] | None = None,
-    on_bad: Callable[[PairsError], None] | None = None,
-    *,
-    labelled: bool = False,
+    paths: Sequence[str], reading: Reading = Reading(), on_bad: Callable[[PairsError], None] | None = None
 ) -> Iterator[Record]:
     """The pairs of files, one after another, as a stream; `-` is standard input.
 
     The files' suffixes tell their formats: `readers.TEXT`, with .gz or without, and `readers.PARQUET`;
-    the first line of standard input does. `columns` names the one or two columns that hold the
-    sentences, or counts them from 1; without it, they are the first of `COLUMNS` that a file has, or
-    the only column it has. A bad record is raised, or handed to `on_bad`, after which reading goes on.
-    With `labelled`, records carry what a column `label` says, where there is one.
+    the first line of standard input does. A bad record is raised, or handed to `on_bad`, after which reading goes on.
 
     Raises: PairsError, at once if a file is not there, later for a bad record or a damaged file.
     """
-    if columns is not None and len(columns) not in (1, 2):
-        raise PairsError(f"{len(columns)} columns were named", "name one, or two for pairs")
     if list(paths).count(STDIN) > 1:
         raise PairsError("standard input is named twice", "it can be read only once")
     files = [(path, _suffix_of(path)) for path in paths]
-    picked = _Columns(columns, labelled)
-    return _records((row for path, suffix in files for row in _file_rows(path, suffix, picked)), picked, on_bad)
+    return _records((row for path, suffix in files for row in _file_rows(path, suffix, reading)), on_bad)
 
 
 def shipped_pairs() -> Iterator[Record]:
@@ -164,23 +150,20 @@ def about_how_many(paths: Sequence[str]) -> int | None:
 def pairs_in(
     file: IO[bytes],
     name: str,
-    columns: Sequence[str] | None = None,
+    reading: Reading = Reading(),
     on_bad: Callable[[PairsError], None] | None = None,
 ) -> Iterator[Record]:
     """The pairs of one file that is open, wherever it is; its name tells its format, and is what errors say.
 
     Raises: PairsError as `read_pairs` does.
     """
-    picked = _Columns(columns)
-    return _records(_opened_rows(lambda: nullcontext(file), name, suffix_in(name), picked), picked, on_bad)
+    return _records(_opened_rows(lambda: nullcontext(file), name, suffix_in(name), reading), on_bad)
 
 
-def _records(
-    found: Iterable[Row | PairsError], columns: _Columns, on_bad: Callable[[PairsError], None] | None
-) -> Iterator[Record]:
+def _records(found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], None] | None) -> Iterator[Record]:
     for row in found:
         try:
-            record = columns.record(row)
+            record = _record(row)
         except PairsError as error:
             if on_bad is None:
                 raise
@@ -189,25 +172,25 @@ def _records(
             yield record
 
 
-def _file_rows(path: str, suffix: str, pick: Pick) -> Iterator[Row | PairsError]:
+def _file_rows(path: str, suffix: str, reading: Reading) -> Iterator[Row | PairsError]:
     if path != STDIN:
-        return _opened_rows(lambda: Path(path).open("rb"), path, suffix, pick)
+        return _opened_rows(lambda: Path(path).open("rb"), path, suffix, reading)
     if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
         raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
-    return _opened_rows(lambda: nullcontext(sys.stdin.buffer), "standard input", suffix, pick)
+    return _opened_rows(lambda: nullcontext(sys.stdin.buffer), "standard input", suffix, reading)
 
 
 def _opened_rows(
-    opened: Callable[[], AbstractContextManager[IO[bytes]]], name: str, suffix: str, pick: Pick
+    opened: Callable[[], AbstractContextManager[IO[bytes]]], name: str, suffix: str, reading: Reading
 ) -> Iterator[Row | PairsError]:
     try:
         with opened() as file:
             if not name.lower().endswith(".gz"):
-                yield from rows(file, name, suffix, pick)
+                yield from rows(file, name, suffix, reading)
             elif not file.peek(1):  # type: ignore[attr-defined]
                 raise PairsError(f"{name} is empty", "gzip writes some bytes even for an empty file")
             else:
-                yield from rows(cast(IO[bytes], gzip.GzipFile(fileobj=file)), name, suffix, pick)
+                yield from rows(cast(IO[bytes], gzip.GzipFile(fileobj=file)), name, suffix, reading)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise PairsError(f"{name} is not a whole gzip file: {error}", "copy or compress it again") from None
     except OSError as error:
@@ -234,74 +217,19 @@ def _suffix_of(path: str) -> str:
     return suffix_in(path)
 
 
-class _Columns:
-    """The columns that hold the sentences and, in front of them where labels are asked for, one called `label`."""
-
-    def __init__(self, wanted: Sequence[str] | None, labelled: bool = False) -> None:
-        self._wanted, self._labelled, self._has_label = wanted, labelled, False
-
-    def __call__(self, names: Sequence[str], fixed: bool) -> Sequence[int]:
-        picked = _pick(self._wanted, names, fixed)
-        labels = [index for index, name in enumerate(names) if _folded(name) == LABEL and index not in picked]
-        self._has_label = self._labelled and bool(labels)
-        return [labels[0], *picked] if self._has_label else picked
-
-    def record(self, row: Row | PairsError) -> Record:
-        """A row of the file whose columns were picked last."""
-        if isinstance(row, PairsError):
-            raise row
-        label, *cells = row.cells if self._has_label else (None, *row.cells)
-        texts = []
-        for name, cell in zip("AB", cells, strict=False):
-            if not isinstance(cell, str):
-                raise bad_record(row.where, f"sentence {name} is {'missing' if cell is None else 'not text'}")
-            if "\0" in cell:
-                raise bad_record(row.where, f"sentence {name} has a NUL character")
-            texts.append(cell)
-        try:
-            return Record(Pair(*texts), row.where, None if label is None else str(label))
-        except InputError as error:
-            raise bad_record(row.where, error.what) from None
-
-
-def _pick(wanted: Sequence[str] | None, names: Sequence[str], fixed: bool) -> Sequence[int]:
-    """Which columns hold the sentences.
-
-    Raises: PairsError that lists the columns if there are none.
-    """
-    if wanted is not None:
-        return [_index(names, column) for column in wanted]
-    known = {_folded(name) for name in names}
-    for columns in COLUMNS:
-        if known.issuperset(columns):
-            return [_index(names, column) for column in columns]
-    found = f"the only column is {_listed(names)}" if len(names) == 1 else f"the columns are {_listed(names)}"
-    if len(names) != 1:
-        raise PairsError(f"{found}, and none is known to hold sentences", _REMEDY)
-    if any(separator in names[0] for separator in _SEPARATORS):
-        raise PairsError(f"{found}, as if another separator were used", "save it as CSV or TSV, or pass --columns 1")
-    if not fixed and any(_folded(names[0]) in columns for columns in COLUMNS if len(columns) == 2):
-        raise PairsError(f"{found}, which is half of a pair", "correct it, pass --skip-bad, or name it with --columns")
-    return [0]
-
-
-def _index(names: Sequence[str], column: str) -> int:
-    """The column of just this name, else of this name but for case and spaces, else of this number."""
-    exact = [index for index, name in enumerate(names) if name == column]
-    close = exact or [index for index, name in enumerate(names) if _folded(name) == _folded(column)]
-    if len(close) > 1:
-        raise PairsError(f"{len(close)} columns are called {column!r}", "say which with --columns, counted from 1")
-    if close:
-        return close[0]
-    if column.isascii() and column.isdecimal() and len(column) < 6 and 1 <= int(column) <= len(names):
-        return int(column) - 1
-    raise PairsError(f"there is no column {column!r}; the columns are {_listed(names)}", _REMEDY)
-
-
-def _folded(name: str) -> str:
-    return name.strip("\ufeff \t").casefold()
-
-
-def _listed(names: Sequence[str]) -> str:
-    shown = [repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:20]]
-    return ", ".join([*shown, "…"] if len(names) > 20 else shown) or "none"
+def _record(row: Row | PairsError) -> Record:
+    if isinstance(row, PairsError):
+        raise row
+    texts = []
+    for name, cell in zip("AB", row.sentences, strict=False):
+        if not isinstance(cell, str):
+            raise bad_record(row.where, f"sentence {name} is {'missing' if cell is None else 'not text'}")
+        if "\0" in cell:
+            raise bad_record(row.where, f"sentence {name} has a NUL character")
+        texts.append(cell)
+    try:
+        pair = Pair(*texts)
+    except InputError as error:
+        raise bad_record(row.where, error.what) from None
+    label, key = (None if cell is None else str(cell) for cell in (row.label, row.id))
+    return Record(pair, row.where, label, Place(row.file, row.number, key))

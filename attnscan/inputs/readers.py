@@ -11,12 +11,14 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from attnscan.errors import PairsError, needs
+from attnscan.inputs.columns import Picked, Reading, picked
 
 MAX_BYTES = 16 << 20
 """The largest row that is read, and so the most that is held of a file."""
@@ -37,8 +39,10 @@ _NO_TEXT = (
     (b"PAR1\x15", "Parquet", "name it as a file that ends in .parquet"),
 )
 
-Pick = Callable[[Sequence[str], bool], Sequence[int]]
+Pick = Callable[[Sequence[str], bool], Picked]
 """Which columns to read, from their names, and whether every row of the file has just these columns."""
+Cells = tuple[str, Picked, Callable[[int], object]]
+"""A row before it is one: where it is, which columns are read, and the cell of each of these."""
 _T = TypeVar("_T")
 
 STDIN = "-"
@@ -49,14 +53,29 @@ class Row:
     """The cells that were asked for, as they are in the file, and where they were read."""
 
     where: str
-    cells: tuple[object, ...]
+    file: str
+    number: int
+    """Which of the file's rows it is, from 1, bad ones counted."""
+    sentences: tuple[object, ...]
+    id: object = None
+    label: object = None
 
 
-def rows(stream: IO[bytes], name: str, suffix: str, pick: Pick) -> Iterator[Row | PairsError]:
+def rows(stream: IO[bytes], name: str, suffix: str, reading: Reading) -> Iterator[Row | PairsError]:
     """The rows of a stream, a PairsError in the place of each bad one; without a suffix, it is sniffed.
 
     Raises: PairsError if the stream cannot be read on, or has not the columns; OSError, EOFError, zlib.error.
     """
+    for number, found in enumerate(_found(stream, name, suffix, partial(picked, reading)), 1):
+        if isinstance(found, PairsError):
+            yield found
+        else:
+            where, columns, cell = found
+            key, label = (None if each is None else cell(each) for each in (columns.id, columns.label))
+            yield Row(where, name, number, tuple(map(cell, columns.sentences)), key, label)
+
+
+def _found(stream: IO[bytes], name: str, suffix: str, pick: Pick) -> Iterator[Cells | PairsError]:
     if suffix in PARQUET:
         return _parquet(stream, name, pick)
     lines = Lines(stream, name)
@@ -167,7 +186,7 @@ def _sniffed(lines: Lines) -> str:
     return ".jsonl" if first.startswith("{") else ".tsv" if "\t" in first else ".csv"
 
 
-def _picked(name: str, pick: Pick, names: Sequence[str]) -> Sequence[int]:
+def _picked(name: str, pick: Pick, names: Sequence[str]) -> Picked:
     try:
         return pick(names, True)
     except PairsError as error:
@@ -206,7 +225,7 @@ def _tsv(lines: Lines) -> Iterator[list[str] | PairsError]:
             yield _without_end(line).split("\t")
 
 
-def _table(lines: Lines, table: Iterator[list[str] | PairsError], pick: Pick) -> Iterator[Row | PairsError]:
+def _table(lines: Lines, table: Iterator[list[str] | PairsError], pick: Pick) -> Iterator[Cells | PairsError]:
     header = next(table, None)
     if header is None:
         raise PairsError(f"{lines.name} is empty", "its first line must name the columns")
@@ -219,21 +238,22 @@ def _table(lines: Lines, table: Iterator[list[str] | PairsError], pick: Pick) ->
         elif len(row) != len(header):
             yield bad_record(lines.where, f"its number of fields is {len(row)}, and in the first line {len(header)}")
         else:
-            yield Row(lines.where, tuple(row[column] for column in columns))
+            yield lines.where, columns, row.__getitem__
 
 
-def _sentences(lines: Lines, pick: Pick) -> Iterator[Row | PairsError]:
-    _picked(lines.name, pick, ["sentence"])  # so --columns that name others are refused
+def _sentences(lines: Lines, pick: Pick) -> Iterator[Cells | PairsError]:
+    columns = _picked(lines.name, pick, ["sentence"])  # so --columns that name others are refused
     for line in _whole(lines, lines):
         if isinstance(line, PairsError):
             yield line
         elif line.strip():
-            yield Row(lines.where, (_without_end(line),))
+            yield lines.where, columns, [_without_end(line)].__getitem__
 
 
-def _jsonl(lines: Lines, pick: Pick) -> Iterator[Row | PairsError]:
+def _jsonl(lines: Lines, pick: Pick) -> Iterator[Cells | PairsError]:
     """The first record that has the columns tells how they are called; a file without any is an error."""
-    names: list[str] = []
+    names: dict[int, str] = {}
+    columns = Picked(())
     unfit: PairsError | None = None
     for line in _whole(lines, lines):
         record = line if isinstance(line, PairsError) or not line.strip() else _json_object(line, lines.where)
@@ -241,16 +261,18 @@ def _jsonl(lines: Lines, pick: Pick) -> Iterator[Row | PairsError]:
             yield record
         elif isinstance(record, dict):
             try:
-                names = names or [list(record)[column] for column in pick(list(record), False)]
+                if not names:
+                    columns = pick(list(record), False)
+                    names = {column: list(record)[column] for column in columns.all}
             except PairsError as error:
                 unfit = unfit or error
                 yield PairsError(f"{lines.where}: {error.what}", error.remedy)
                 continue
-            missing = [name for name in names if name not in record]
+            missing = [name for name in names.values() if name not in record]
             if missing:
                 yield bad_record(lines.where, f"has no field {missing[0]!r}")
             else:
-                yield Row(lines.where, tuple(record[name] for name in names))
+                yield lines.where, columns, {column: record[name] for column, name in names.items()}.__getitem__
     if unfit and not names:
         raise PairsError(f"{lines.name}: {unfit.what}", unfit.remedy)
 
@@ -267,7 +289,7 @@ def _json_object(line: str, where: str) -> dict[str, object] | PairsError:
     return record if isinstance(record, dict) else bad_record(where, "is not a JSON object")
 
 
-def _parquet(file: IO[bytes], name: str, pick: Pick) -> Iterator[Row | PairsError]:
+def _parquet(file: IO[bytes], name: str, pick: Pick) -> Iterator[Cells | PairsError]:
     with needs(f"reading {name} needs pyarrow", "parquet", PairsError):
         import pyarrow
         import pyarrow.parquet
@@ -277,15 +299,18 @@ def _parquet(file: IO[bytes], name: str, pick: Pick) -> Iterator[Row | PairsErro
         table = pyarrow.parquet.ParquetFile(
             file, pre_buffer=False, buffer_size=1 << 16, page_checksum_verification=True
         )
-        names = _text_columns(table.schema_arrow, pick)
+        picked = _text_columns(table.schema_arrow, pick)
+        names = {column: table.schema_arrow.names[column] for column in picked.all}
         number = 0
-        plain = any(not pyarrow.types.is_dictionary(table.schema_arrow.field(name).type) for name in names)
+        plain = any(not pyarrow.types.is_dictionary(table.schema_arrow.field(name).type) for name in names.values())
         size = _PARQUET_ROWS if plain else 64 * _PARQUET_ROWS  # where cells stay references, nothing is repeated
-        for batch in table.iter_batches(size, columns=list(dict.fromkeys(names)), use_threads=False):
-            columns = [batch.column(column) for column in names]
+        for batch in table.iter_batches(size, columns=list(dict.fromkeys(names.values())), use_threads=False):
+            columns = {column: batch.column(name) for column, name in names.items()}
             for row in range(batch.num_rows):
                 number += 1
-                yield _parquet_row(f"{name}: row {number}", [column[row] for column in columns])
+                where = f"{name}: row {number}"
+                cells = _parquet_row(where, {at: column[row] for at, column in columns.items()})
+                yield cells if isinstance(cells, PairsError) else (where, picked, cells.__getitem__)
         if number != table.metadata.num_rows:
             raise PairsError(f"has {table.metadata.num_rows} rows, of which {number} can be read", "write it again")
     except PairsError as error:
@@ -296,28 +321,29 @@ def _parquet(file: IO[bytes], name: str, pick: Pick) -> Iterator[Row | PairsErro
         ) from None
 
 
-def _text_columns(schema: Any, pick: Pick) -> list[str]:
+def _text_columns(schema: Any, pick: Pick) -> Picked:
     from pyarrow import types
 
-    picked = [schema.field(column) for column in pick(schema.names, True)]
-    for field in picked:
+    picked = pick(schema.names, True)
+    for column in picked.all:
+        field = schema.field(column)
         kind = field.type.value_type if types.is_dictionary(field.type) else field.type
         is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-        if not is_text and not (types.is_integer(kind) and field.name.casefold() == "label"):
+        if not is_text and column in picked.sentences:
             raise PairsError(f"its column {field.name!r} is not text but {field.type}", "name others with --columns")
         if schema.names.count(field.name) > 1:
             raise PairsError(f"two columns are called {field.name!r}", "rename one of them")
-    return [field.name for field in picked]
+    return picked
 
 
-def _parquet_row(where: str, cells: Sequence[Any]) -> Row | PairsError:
+def _parquet_row(where: str, cells: Mapping[int, Any]) -> dict[int, object] | PairsError:
     try:
-        values = tuple(cell.as_py() for cell in cells)
+        values = {column: cell.as_py() for column, cell in cells.items()}
     except UnicodeDecodeError as error:
         return bad_record(where, f"is not valid UTF-8 at byte {error.start + 1}")
-    if any(isinstance(value, str) and len(value) > MAX_BYTES for value in values):
+    if any(isinstance(value, str) and len(value) > MAX_BYTES for value in values.values()):
         return bad_record(where, f"is longer than {MAX_BYTES >> 20} MiB")
-    return Row(where, values)
+    return values
 
 
 def _without_end(line: str) -> str:

@@ -15,7 +15,8 @@ from pair_files import AB, CD, EF, HEADER, LINES, Make, gzipped, pairs_in, parqu
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs import readers
-from attnscan.inputs.pairs import COLUMNS, Pair, about_how_many, read_pairs, shipped_pairs
+from attnscan.inputs.columns import COLUMNS, Reading
+from attnscan.inputs.pairs import Pair, about_how_many, read_pairs, shipped_pairs
 from attnscan.inputs.readers import MAX_BYTES
 
 ROOT = Path(__file__).parents[2]
@@ -413,7 +414,7 @@ class TestLabels:
     def test_are_read_beside_the_sentences(self, tmp_path: Path, name: str, content: str) -> None:
         path = tmp_path / name
         path.write_text(content)
-        records = list(read_pairs([str(path)], labelled=True))
+        records = list(read_pairs([str(path)], Reading(labelled=True)))
         assert [(record.pair, record.label) for record in records] == [(Pair("a", "b"), "yes"), (Pair("c", "d"), "")]
         assert [record.label for record in read_pairs([str(path)])] == [None, None]
 
@@ -422,18 +423,18 @@ class TestLabels:
 
         path = tmp_path / "a.parquet"
         pd.DataFrame({"text": ["a", "b"], "label": [1, -1]}).to_parquet(path)
-        records = list(read_pairs([str(path)], labelled=True))
+        records = list(read_pairs([str(path)], Reading(labelled=True)))
         assert [(record.pair, record.label) for record in records] == [(Pair("a"), "1"), (Pair("b"), "-1")]
 
     def test_are_none_where_there_is_no_such_column_or_it_holds_the_sentences(self, tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text("text,other\na,b\n")
         (tmp_path / "b.csv").write_text("text,label\na,b\n")
         for name, columns in (("a.csv", None), ("b.csv", ["label"])):
-            (record,) = read_pairs([str(tmp_path / name)], columns, labelled=True)
+            (record,) = read_pairs([str(tmp_path / name)], Reading(columns, labelled=True))
             assert record.label is None
 
     def test_a_file_without_follows_one_with(self, tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text("text,label\na,x\n")
         (tmp_path / "b.csv").write_text("text\nb\n")
         paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-        assert [record.label for record in read_pairs(paths, labelled=True)] == ["x", None]
+        assert [record.label for record in read_pairs(paths, Reading(labelled=True))] == ["x", None]

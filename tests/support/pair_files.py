@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnscan.errors import PairsError
+from attnscan.inputs.columns import Reading
 from attnscan.inputs.pairs import Pair, Record, read_pairs
 
 HEADER = "sentence_a,sentence_b\n"
@@ -26,14 +27,18 @@ def gzipped(data: bytes) -> bytes:
     return gzip.compress(data, 1, mtime=0)
 
 
+def reading(columns: Sequence[str] | None) -> Reading:
+    return Reading(None if columns is None else tuple(columns))
+
+
 def pairs_in(*paths: str, columns: Sequence[str] | None = None) -> list[Pair]:
-    return [record.pair for record in read_pairs(paths, columns)]
+    return [record.pair for record in read_pairs(paths, reading(columns))]
 
 
 def refusal(*paths: str, columns: Sequence[str] | None = None, skip: bool = False) -> PairsError:
     """The error that ends the reading, with or without --skip-bad."""
     with pytest.raises(PairsError) as caught:
-        list(read_pairs(paths, columns, (lambda _: None) if skip else None))
+        list(read_pairs(paths, reading(columns), (lambda _: None) if skip else None))
     assert len(str(caught.value).splitlines()) == 1
     assert caught.value.remedy
     return caught.value

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attnscan.errors import AttnscanError, InputError
+from attnscan.inputs.columns import Reading
 from attnscan.inputs.pairs import Record, pairs_in
 from attnscan.inputs.remote_files import opened
 
@@ -50,7 +51,7 @@ class BlockFiles:
     """Files, and how they are cut into blocks."""
 
     paths: tuple[str, ...]
-    columns: tuple[str, ...] | None = None
+    reading: Reading = Reading()
     skip_bad: bool = False
     block_pairs: int = 1024
 
@@ -68,7 +69,7 @@ class BlockFiles:
 
         try:
             with opened(name) as stream:
-                for record in pairs_in(stream, name, self.columns, bad.append if self.skip_bad else None):
+                for record in pairs_in(stream, name, self.reading, bad.append if self.skip_bad else None):
                     records.append(record)
                     if len(records) == self.block_pairs:
                         yield taken()

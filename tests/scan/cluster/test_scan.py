@@ -25,6 +25,7 @@ from typer.testing import CliRunner
 from attnscan.cli.app import app
 from attnscan.errors import AttnscanError, DeviceError, EngineError, OutputError, PairsError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
+from attnscan.inputs.columns import Reading
 from attnscan.inputs.pairs import Pair, read_pairs
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
@@ -135,7 +136,7 @@ def assert_same_rows(directory: Path, file: Path, files: list[str]) -> None:
 def plan_of(toy: str, files: list[str], skip_bad: bool = False, block_pairs: int = 8, **other: Any) -> Plan:
     """What workers are told."""
     plan = Plan(
-        ScanOptions(model=toy, on_long="truncate"), toy, BlockFiles(tuple(files), None, skip_bad, block_pairs), 1
+        ScanOptions(model=toy, on_long="truncate"), toy, BlockFiles(tuple(files), Reading(), skip_bad, block_pairs), 1
     )
     return replace(plan, **other)
 
@@ -380,7 +381,7 @@ def watched(directory: Path, pause: float = 0.0) -> tuple[Pattern, ...]:
 
 def block_files(files: list[str], block_pairs: int) -> BlockFiles:
     """Files that are cut into blocks."""
-    return BlockFiles(tuple(files), None, False, block_pairs)
+    return BlockFiles(tuple(files), Reading(), False, block_pairs)
 
 
 @pytest.mark.long
