@@ -37,7 +37,7 @@ NO_TORCH = {
     *(f"attnscan.{name}" for name in ("safe_text", "errors", "__version__", "results", "views", "cli")),
     *(
         f"attnscan.inputs.{name}"
-        for name in ("pairs", "readers", "descriptors", "remote_files", "weights", "tokens", "vocabulary")
+        for name in ("pairs", "names", "readers", "descriptors", "remote_files", "weights", "tokens", "vocabulary")
     ),
     *(f"attnscan.model.{name}" for name in ("sources", "surroundings", "catalog")),
     *(f"attnscan.scoring.{name}" for name in ("patterns", "sums")),

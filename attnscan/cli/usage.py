@@ -17,7 +17,7 @@ import typer
 
 from attnscan.cli.messages import say
 from attnscan.cli.refused import why_refused
-from attnscan.errors import nearest
+from attnscan.errors import PairsError, nearest
 
 _ERRORS: Any = import_module(typer.BadParameter.__module__)  # the framework's own, or Click's, by its version
 
@@ -39,12 +39,11 @@ def check_no_more(command: Any, extra: Sequence[str]) -> None:
     """Raises: typer.BadParameter for what is left when a command has taken its arguments."""
     if not extra:
         return
-    from attnscan.inputs.readers import PARQUET, TEXT
     from attnscan.scoring.patterns import PATTERNS
 
     names = {param.name for param in command.params}
     word = extra[0]
-    if "pairs" in names and Path(word.removesuffix(".gz")).suffix.lower() in (*TEXT, *PARQUET):
+    if "pairs" in names and _is_file_of_pairs(word):
         remedy = f"name files of pairs with --pairs {word}"
     elif "pattern" in names and word in [pattern.id for pattern in PATTERNS]:
         remedy = f"name patterns with --pattern {word}"
@@ -53,6 +52,15 @@ def check_no_more(command: Any, extra: Sequence[str]) -> None:
     else:
         remedy = "leave it out, or look up which options there are"
     raise typer.BadParameter(f"'{word}' is one argument too many: {remedy}")
+
+
+def _is_file_of_pairs(word: str) -> bool:
+    from attnscan.inputs.names import suffix_in
+
+    try:
+        return bool(suffix_in(word))
+    except PairsError:
+        return False
 
 
 def unknown_command(name: str, known: Sequence[str]) -> typer.BadParameter:

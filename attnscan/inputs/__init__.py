@@ -2,6 +2,7 @@
 
 pairs.py            pairs of sentences, and the files that they come from
 columns.py          which columns of a file hold them, and how files are read
+names.py            what a file's name tells: format, packing, scheme
 readers.py          CSV, TSV, JSONL, text and Parquet files to rows
 descriptors.py      names of what is open already, such as /dev/stdin
 remote_files.py     globs, directories, S3, GCS and HDFS

@@ -18,7 +18,8 @@ from typing import IO, cast
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.descriptors import open_file
-from attnscan.inputs.readers import STDIN, TEXT, Row, bad_record, rows, suffix_in
+from attnscan.inputs.names import STDIN, suffix_in
+from attnscan.inputs.readers import Row, bad_record, rows
 
 _LONGEST_LINE = 1 << 20
 
@@ -80,7 +81,7 @@ def read_pairs(
 ) -> Iterator[Record]:
     """The pairs of files, one after another, as a stream; `-` is standard input.
 
-    The files' suffixes tell their formats: `readers.TEXT`, with .gz or without, and `readers.PARQUET`;
+    The files' suffixes tell their formats: `names.FORMATS`, and `names.PACKED` how they are packed;
     the first line of standard input does. A bad record is raised, or handed to `on_bad`, after which reading goes on.
 
     Raises: PairsError, at once if a file is not there, later for a bad record or a damaged file.
@@ -140,7 +141,7 @@ def about_how_many(paths: Sequence[str]) -> int | None:
     total = 0
     for path in paths:
         # counting must not empty a pipe, and a name too long is no file
-        if Path(path).suffix.lower() not in TEXT or not os.path.isfile(path):  # noqa: PTH113
+        if Path(path).suffix.lower() not in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson") or not os.path.isfile(path):  # noqa: PTH113
             return None
         with Path(path).open("rb") as file:
             total += sum(chunk.count(b"\n") for chunk in iter(partial(file.read, 1 << 20), b""))

@@ -14,19 +14,16 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import IO, Any, TypeVar
 
 from attnscan.errors import PairsError, needs
 from attnscan.inputs.columns import Picked, Reading, picked
+from attnscan.inputs.names import PARQUET
 
 MAX_BYTES = 16 << 20
 """The largest row that is read, and so the most that is held of a file."""
 MAX_LINES = 1 << 16
 """The most lines of one CSV row, whose quoted cells may have some."""
-TEXT = (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
-PARQUET = (".parquet", ".pq")
-"""The formats, by the suffixes of their files."""
 
 _MAX_REREAD = 16 * MAX_BYTES  # of one file: else one of open quotes alone would take quadratic time
 _PARQUET_ROWS = 16  # a Parquet file of a kilobyte can repeat a long cell a million times
@@ -44,8 +41,6 @@ Pick = Callable[[Sequence[str], bool], Picked]
 Cells = tuple[str, Picked, Callable[[int], object]]
 """A row before it is one: where it is, which columns are read, and the cell of each of these."""
 _T = TypeVar("_T")
-
-STDIN = "-"
 
 
 @dataclass(frozen=True)
@@ -348,17 +343,3 @@ def _parquet_row(where: str, cells: Mapping[int, Any]) -> dict[int, object] | Pa
 
 def _without_end(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r")
-
-
-def suffix_in(name: str) -> str:
-    """The suffix of a name, without .gz, that tells its format.
-
-    Raises: PairsError if it tells none.
-    """
-    whole, inner = Path(name.lower()), Path(name.lower().removesuffix(".gz"))
-    if inner.suffix in TEXT or whole.suffix in PARQUET:
-        return inner.suffix
-    raise PairsError(
-        f"cannot tell the format of {name} by its suffix",
-        f"use one of {' '.join(TEXT)}, with .gz or without, or {' '.join(PARQUET)}",
-    )

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from attnscan.errors import PairsError
-from attnscan.inputs.readers import STDIN, suffix_in
+from attnscan.inputs.names import STDIN, suffix_in
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _BUFFER = 1 << 20  # bytes of a file that are asked for at a time: remote stores answer slowly

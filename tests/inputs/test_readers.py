@@ -19,8 +19,9 @@ import pytest
 from pair_files import AB, CD, HEADER, Make, Stdin, gzipped, pairs_in, parquet, refusal
 
 from attnscan.errors import PairsError
+from attnscan.inputs.names import FORMATS, PACKED
 from attnscan.inputs.pairs import Pair, read_pairs
-from attnscan.inputs.readers import MAX_BYTES, PARQUET, TEXT
+from attnscan.inputs.readers import MAX_BYTES
 
 
 class TestFormats:
@@ -39,10 +40,7 @@ class TestFormats:
     )
     @pytest.mark.parametrize("packed", [False, True])
     def test_two_pairs(self, make: Make, name: str, content: str | bytes, packed: bool) -> None:
-        if packed and isinstance(content, bytes):
-            assert "cannot tell the format" in refusal(make(f"{name}.gz", content)).what
-        else:
-            assert pairs_in(make(f"{name}.gz" if packed else name, content)) == [AB, CD]
+        assert pairs_in(make(f"{name}.gz" if packed else name, content)) == [AB, CD]
 
     @pytest.mark.parametrize("packed", ["", ".gz"])
     def test_a_text_is_a_sentence_a_line(self, make: Make, packed: str) -> None:
@@ -117,10 +115,6 @@ class TestFormats:
         path = make("p.parquet", parquet({"x": ["a"], "y": ["b"]}))
         assert pairs_in(path, columns=["y", "x"]) == [Pair("b", "a")]
         assert pairs_in(path, columns=["2", "2"]) == [Pair("b", "b")]
-
-    def test_formats_are_all_known(self) -> None:
-        assert TEXT == (".csv", ".tsv", ".jsonl", ".ndjson", ".txt")
-        assert PARQUET == (".parquet", ".pq")
 
 
 class TestStdin:
@@ -205,11 +199,11 @@ class TestBadFiles:
         ("name", "why"),
         [
             ("d.csv", "is a directory"),
-            ("p.xlsx", "cannot tell the format"),
+            ("p.doc", "cannot tell the format"),
             ("p.gz", "cannot tell the format"),
             ("p", "cannot tell the format"),
-            ("p.json", "cannot tell the format"),
-            ("p.parquet.gz", "cannot tell the format"),
+            ("p.xml", "cannot tell the format"),
+            ("p.csv.gz.gz", "cannot tell the format"),
             ("p.txt/p.csv", "Not a directory"),
             ("p" * 300 + ".csv", "File name too long"),
             ("a\0b.csv", "null byte"),
@@ -217,7 +211,7 @@ class TestBadFiles:
     )
     def test_no_file_of_ours(self, tmp_path: Path, make: Make, name: str, why: str) -> None:
         (tmp_path / "d.csv").mkdir()
-        for other in ("p.xlsx", "p.gz", "p", "p.json", "p.parquet.gz", "p.txt"):
+        for other in ("p.doc", "p.gz", "p", "p.xml", "p.csv.gz.gz", "p.txt"):
             make(other, "text\na\n")
         error = refusal(str(tmp_path / name))
         assert why in error.what
@@ -226,7 +220,7 @@ class TestBadFiles:
 
     def test_it_is_said_what_formats_there_are(self, make: Make) -> None:
         remedy = refusal(make("p.doc", "x")).remedy
-        assert all(suffix in remedy for suffix in (*TEXT, *PARQUET, ".gz"))
+        assert all(suffix in remedy for suffix in (*FORMATS, *PACKED))
 
     @pytest.mark.parametrize("name", ["p.csv", "p.tsv.gz", "p.parquet"])
     def test_no_permission(self, make: Make, monkeypatch: pytest.MonkeyPatch, name: str) -> None:

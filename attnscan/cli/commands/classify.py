@@ -25,7 +25,7 @@ from attnscan.cli.options import (
     flattened,
 )
 from attnscan.cli.session import Passes, classified
-from attnscan.inputs.readers import STDIN
+from attnscan.inputs.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, partial_of, write_file
 from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.results.terms import THRESHOLD

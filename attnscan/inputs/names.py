@@ -1,0 +1,84 @@
+"""What the name of a file tells: which format it has, how it is packed, and whether it is on the network."""
+
+from __future__ import annotations
+
+import re
+from pathlib import PurePosixPath
+
+from attnscan.errors import PairsError
+
+STDIN = "-"
+
+TEXT = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
+PARQUET = (".parquet", ".pq")
+ARROW = (".arrow", ".feather")
+SHEETS = (".xlsx",)
+FORMATS = (*TEXT, *PARQUET, *ARROW, *SHEETS)
+"""The formats, by the suffixes of their files."""
+PACKED = (".gz", ".bz2", ".zst", ".xz")
+"""What may follow these."""
+
+_URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?#]*)")
+_SETTINGS = re.compile(r"\?\w+=", re.ASCII)  # of a store, which a `?` that is a wildcard does not look like
+
+
+def scheme_of(name: str) -> str:
+    """The scheme of a URI, in small letters; empty for a path.
+
+    >>> scheme_of("S3://bucket/a.csv"), scheme_of("data/a.csv")
+    ('s3', '')
+    """
+    found = _URI.match(name)
+    return found[1].lower() if found else ""
+
+
+def without_query(name: str) -> str:
+    """A URI without what stands behind its path; any other name as it is.
+
+    >>> without_query("https://host/a.csv?download=true#top"), without_query("s3://bucket/?.csv?region=x")
+    ('https://host/a.csv', 's3://bucket/?.csv')
+    """
+    scheme = scheme_of(name)
+    if scheme in ("http", "https"):
+        return re.split("[?#]", name, maxsplit=1)[0]
+    return _SETTINGS.split(name, maxsplit=1)[0] if scheme else name
+
+
+def shown(name: str) -> str:
+    """A name as it may be told to anybody: without a user's name, passwords and signatures.
+
+    >>> shown("s3://key:secret@bucket/a.csv?region=x"), shown("https://host/a.csv?X-Amz-Signature=1")
+    ('s3://bucket/a.csv', 'https://host/a.csv')
+    >>> shown("s3://key:sec/ret@bucket/a.csv"), shown("abfs://container:key@account.dfs.core.windows.net/a.csv")
+    ('s3://bucket/a.csv', 'abfs://container@account.dfs.core.windows.net/a.csv')
+    """
+    scheme, bare = scheme_of(name), without_query(name)
+    if not scheme or scheme == "hf":  # there, what stands before @ is a repository
+        return bare
+    start, rest = bare.split("://", 1)
+    host = rest.partition("/")[0]
+    before, at, behind = host.rpartition("@")
+    if not at and re.search(r":.*\D", host):  # no port: a password with a slash
+        before, at, behind = rest.rpartition("@")
+    else:
+        behind = rest[len(before) + len(at) :]
+    container = before.partition(":")[0] if scheme.startswith("abfs") else ""
+    return f"{start}://{f'{container}@' if container else ''}{behind}"
+
+
+def suffix_in(name: str) -> str:
+    """The suffix of a name that tells its format, without that of its packing.
+
+    >>> suffix_in("data/Pairs.CSV.gz"), suffix_in("https://host/pairs.parquet?download=true")
+    ('.csv', '.parquet')
+
+    Raises: PairsError if it tells none.
+    """
+    path = PurePosixPath(without_query(name).lower())
+    inner = path.with_suffix("") if path.suffix in PACKED else path
+    if inner.suffix in FORMATS:
+        return inner.suffix
+    raise PairsError(
+        f"cannot tell the format of {shown(name)} by its suffix",
+        f"use one of {' '.join(FORMATS)}, with {' '.join(PACKED)} behind it or without",
+    )
