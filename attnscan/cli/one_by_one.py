@@ -85,7 +85,7 @@ def classify_each(
             number += 1
             cut += result.signature.pairs_truncated
             signature = replace(result.signature, pairs_read=number, pairs_truncated=cut)
-            rows = partial(_rows, frame, result, number, record)
+            rows = partial(_rows, frame, result, record)
             write(destination.piece(rows, partial(view, number, result), first=number == 1))
             step("scoring inputs", number)
         if signature is None:
@@ -100,12 +100,11 @@ def _bar(destination: Destination, passes: Passes) -> AbstractContextManager[OnS
     return working("scoring inputs", passes.how_many)
 
 
-def _rows(
-    frame: Callable[[Classification], pd.DataFrame], result: Classification, number: int, record: Record
-) -> pd.DataFrame:
-    """A result's rows, behind the input's number and its sentences."""
+def _rows(frame: Callable[[Classification], pd.DataFrame], result: Classification, record: Record) -> pd.DataFrame:
+    """A result's rows, behind the file and the row of it that the input was, and its sentences."""
     rows = frame(result)
-    rows.insert(0, "input", number)
-    rows.insert(1, "sentence_a", record.pair.a)
-    rows.insert(2, "sentence_b", record.pair.b or "")
+    rows.insert(0, "file", record.place.file)
+    rows.insert(1, "input", record.place.row)
+    rows.insert(2, "sentence_a", record.pair.a)
+    rows.insert(3, "sentence_b", record.pair.b or "")
     return rows

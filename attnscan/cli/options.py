@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import wraps
@@ -23,7 +24,7 @@ from attnscan.cli.destination import (
     picture_format_of,
 )
 from attnscan.errors import nearest
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import Quoting, Reading
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.heads import are_heads
@@ -185,12 +186,23 @@ class PairFiles:
 
     pairs: Annotated[
         list[str] | None,
-        typer.Option("--pairs", metavar="FILE", help="CSV, TSV, JSONL or Parquet, '-' for stdin; may be repeated."),
+        typer.Option(
+            "--pairs", metavar="FILE", help="CSV, TSV, JSON, Parquet, Arrow, Excel; '-' for stdin; may be repeated."
+        ),
         FileRole.READ,
     ] = None
     columns: Annotated[
-        str | None, typer.Option("--columns", metavar="A[,B]", help="The columns that hold the sentences.")
+        str | None,
+        typer.Option("--columns", metavar="A[,B]", help="The columns that hold the sentences: names, numbers, paths."),
     ] = None
+    header: Annotated[
+        bool, typer.Option("--header", help="The first line names the columns. [default: by its looks]")
+    ] = False
+    no_header: Annotated[bool, typer.Option("--no-header", help="The first line is data, as all others.")] = False
+    quoting: Annotated[
+        Quoting,
+        typer.Option("--quoting", help="Whether quotes around cells are the writer's, csv, or text, none."),
+    ] = "auto"
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count and report bad records, do not stop.")] = False
     on_long: Annotated[OnLong, typer.Option("--on-long", help="What to do with inputs too long to read.")] = "truncate"
 
@@ -200,8 +212,18 @@ class PairFiles:
         return self.pairs or []
 
     def reading(self, *, labelled: bool = False) -> Reading:
-        """How the files are to be read. Raises: PairsError."""
-        return Reading(tuple(self.columns.split(",")) if self.columns else None, labelled=labelled)
+        """How the files are to be read. Raises: PairsError; typer.BadParameter."""
+        if self.header and self.no_header:
+            raise typer.BadParameter("--header and --no-header contradict each other")
+        columns = next(csv.reader([self.columns]), []) if self.columns else None
+        header = True if self.header else False if self.no_header else None
+        return Reading(None if columns is None else tuple(columns), header, self.quoting, labelled=labelled)
+
+    def chosen(self) -> list[str]:
+        """The options, other than --pairs itself, that were given."""
+        usual = PairFiles()
+        changed = [each.name for each in fields(self) if getattr(self, each.name) != getattr(usual, each.name)]
+        return [f"--{name.replace('_', '-')}" for name in changed if name != "pairs"]
 
 
 def check_one_or_many(given: OneInput, files: PairFiles, heads_go: str, *, truncate: bool) -> bool:
@@ -215,10 +237,8 @@ def check_one_or_many(given: OneInput, files: PairFiles, heads_go: str, *, trunc
         return True
     if files.pairs:
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both")
-    usual = PairFiles()
-    for name in ("columns", "skip_bad", "on_long"):
-        if getattr(files, name) != getattr(usual, name):
-            raise typer.BadParameter(f"--{name.replace('_', '-')} is for --pairs")
+    if chosen := files.chosen():
+        raise typer.BadParameter(f"{chosen[0]} is for --pairs")
     given.check(heads_go)
     return False
 

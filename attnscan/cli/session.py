@@ -53,7 +53,7 @@ class Passes:
 
         if not self._files.paths:
             return shipped_pairs()
-        return read_pairs(self._files.paths, self._files.reading(labelled=labelled), self.on_bad)
+        return read_pairs(self._files.paths, self._files.reading(labelled=labelled), self.on_bad, self._note)
 
     def how_many(self) -> int | None:
         """About how many pairs there are, if that can be told."""
@@ -65,6 +65,11 @@ class Passes:
     def on_bad(self) -> OnBad | None:
         """What a bad record is handed to; without it, it stops the run."""
         return self._skip if self._files.skip_bad else None
+
+    def _note(self, text: str) -> None:
+        if (key := hash(text)) not in self._told:
+            self._told.add(key)
+            say(text)
 
     def _skip(self, error: InputError) -> None:
         if (key := hash(str(error))) not in self._told:

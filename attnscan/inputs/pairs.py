@@ -18,8 +18,9 @@ from typing import IO, cast
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.descriptors import open_file
+from attnscan.inputs.formats.found import OnNote, bad_record
 from attnscan.inputs.names import STDIN, suffix_in
-from attnscan.inputs.readers import Row, bad_record, rows
+from attnscan.inputs.readers import Row, rows
 
 _LONGEST_LINE = 1 << 20
 
@@ -77,19 +78,24 @@ class Record:
 
 
 def read_pairs(
-    paths: Sequence[str], reading: Reading = Reading(), on_bad: Callable[[PairsError], None] | None = None
+    paths: Sequence[str],
+    reading: Reading = Reading(),
+    on_bad: Callable[[PairsError], None] | None = None,
+    on_note: OnNote = lambda _: None,
 ) -> Iterator[Record]:
     """The pairs of files, one after another, as a stream; `-` is standard input.
 
-    The files' suffixes tell their formats: `names.FORMATS`, and `names.PACKED` how they are packed;
-    the first line of standard input does. A bad record is raised, or handed to `on_bad`, after which reading goes on.
+    The files' suffixes tell their formats, `names.FORMATS`, and `names.PACKED` how they are packed; the first
+    line of standard input does.
+    `on_note` is told how a file is read where its looks decided.
+    A bad record is raised, or handed to `on_bad`, after which reading goes on.
 
     Raises: PairsError, at once if a file is not there, later for a bad record or a damaged file.
     """
     if list(paths).count(STDIN) > 1:
         raise PairsError("standard input is named twice", "it can be read only once")
     files = [(path, _suffix_of(path)) for path in paths]
-    return _records((row for path, suffix in files for row in _file_rows(path, suffix, reading)), on_bad)
+    return _records((row for path, suffix in files for row in _file_rows(path, suffix, reading, on_note)), on_bad)
 
 
 def shipped_pairs() -> Iterator[Record]:
@@ -111,7 +117,7 @@ def lines_of_stdin(on_bad: Callable[[PairsError], None] | None = None) -> Iterat
             if len(line) == _LONGEST_LINE:
                 raise PairsError(f"{where}: a line is longer than {_LONGEST_LINE:,} bytes", "give one input a line")
             if line.strip():
-                yield Record(_line_pair(line, where), where)
+                yield Record(_line_pair(line, where), where, place=Place("standard input", number))
         except PairsError as error:
             if on_bad is None or len(line) == _LONGEST_LINE:
                 raise
@@ -153,12 +159,13 @@ def pairs_in(
     name: str,
     reading: Reading = Reading(),
     on_bad: Callable[[PairsError], None] | None = None,
+    on_note: OnNote = lambda _: None,
 ) -> Iterator[Record]:
     """The pairs of one file that is open, wherever it is; its name tells its format, and is what errors say.
 
     Raises: PairsError as `read_pairs` does.
     """
-    return _records(_opened_rows(lambda: nullcontext(file), name, suffix_in(name), reading), on_bad)
+    return _records(_opened_rows(lambda: nullcontext(file), name, suffix_in(name), reading, on_note), on_bad)
 
 
 def _records(found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], None] | None) -> Iterator[Record]:
@@ -173,25 +180,25 @@ def _records(found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], N
             yield record
 
 
-def _file_rows(path: str, suffix: str, reading: Reading) -> Iterator[Row | PairsError]:
+def _file_rows(path: str, suffix: str, reading: Reading, note: OnNote) -> Iterator[Row | PairsError]:
     if path != STDIN:
-        return _opened_rows(lambda: Path(path).open("rb"), path, suffix, reading)
+        return _opened_rows(lambda: Path(path).open("rb"), path, suffix, reading, note)
     if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
         raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
-    return _opened_rows(lambda: nullcontext(sys.stdin.buffer), "standard input", suffix, reading)
+    return _opened_rows(lambda: nullcontext(sys.stdin.buffer), "standard input", suffix, reading, note)
 
 
 def _opened_rows(
-    opened: Callable[[], AbstractContextManager[IO[bytes]]], name: str, suffix: str, reading: Reading
+    opened: Callable[[], AbstractContextManager[IO[bytes]]], name: str, suffix: str, reading: Reading, note: OnNote
 ) -> Iterator[Row | PairsError]:
     try:
         with opened() as file:
             if not name.lower().endswith(".gz"):
-                yield from rows(file, name, suffix, reading)
+                yield from rows(file, name, suffix, reading, note)
             elif not file.peek(1):  # type: ignore[attr-defined]
                 raise PairsError(f"{name} is empty", "gzip writes some bytes even for an empty file")
             else:
-                yield from rows(cast(IO[bytes], gzip.GzipFile(fileobj=file)), name, suffix, reading)
+                yield from rows(cast(IO[bytes], gzip.GzipFile(fileobj=file)), name, suffix, reading, note)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise PairsError(f"{name} is not a whole gzip file: {error}", "copy or compress it again") from None
     except OSError as error:

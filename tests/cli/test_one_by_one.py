@@ -41,12 +41,12 @@ def of_pairs(*arguments: str) -> Result:
 def test_each_input_is_scored_as_if_it_were_alone() -> None:
     every = pd.read_csv(io.StringIO(of_pairs("--csv").stdout))
     alone = [run("classify", *pair, *MODEL, "--csv").stdout for pair in ((A, B), ("the cat sat", "the cats ran"))]
-    assert list(every.columns[:3]) == ["input", "sentence_a", "sentence_b"]
+    assert list(every.columns[:4]) == ["file", "input", "sentence_a", "sentence_b"]
     for number, (own, text) in enumerate(zip((A, "the cat sat"), alone, strict=True), 1):
         rows = every[every["input"] == number]
         assert set(rows["sentence_a"]) == {own}
         pd.testing.assert_frame_equal(
-            rows.iloc[:, 3:].reset_index(drop=True), pd.read_csv(io.StringIO(text)), check_dtype=False
+            rows.iloc[:, 4:].reset_index(drop=True), pd.read_csv(io.StringIO(text)), check_dtype=False
         )
 
 
@@ -54,7 +54,7 @@ def test_a_line_of_standard_input_is_an_input() -> None:
     done = piped(LINES.encode("utf-8-sig"), "--csv", "-p", "N", "--top", "1")
     assert done.exit_code == 0 and done.stderr == ""
     rows = pd.read_csv(io.StringIO(done.stdout), keep_default_na=False)
-    assert rows[["input", "sentence_a", "sentence_b"]].to_numpy().tolist() == [[1, A, B], [2, "the cat sat", ""]]
+    assert rows[["input", "sentence_a", "sentence_b"]].to_numpy().tolist() == [[1, A, B], [3, "the cat sat", ""]]
     assert piped(LINES.replace("\n", "\r\n"), "--csv", "-p", "N", "--top", "1").stdout == done.stdout
 
 
@@ -63,7 +63,7 @@ def test_formats_and_files_hold_the_same(place: Path) -> None:
     assert told["csv"].count("sentence_a") == told["tsv"].count("sentence_a") == 1
     assert len(told["csv"].splitlines()) == len(told["tsv"].splitlines()) == 1 + 4
     records = [json.loads(line) for line in told["jsonl"].splitlines()]
-    assert [record["input"] for record in records] == [1, 1, 2, 2]
+    assert [record["input"] for record in records] == [1, 1, 3, 3]
     assert list(records[0]) == told["csv"].splitlines()[0].split(",")
     blocks = told["table"].split("\n\n")
     assert [block.splitlines()[0] for block in blocks if block] == ["input 1", "input 2"]
@@ -145,7 +145,7 @@ def test_a_bad_input_says_where_it_is_or_is_skipped(place: Path) -> None:
         (("-", "the cat"), 2, "give sentences, --pairs, or - alone"),
         (("the cat", "--pairs", "pairs.csv"), 2, "give sentences, --pairs, or - alone"),
         (("-", "--pairs", "pairs.csv"), 2, "give sentences, --pairs, or - alone"),
-        (("the cat", "--skip-bad"), 2, "--columns and --skip-bad are for --pairs"),
+        (("the cat", "--skip-bad"), 2, "--skip-bad is for --pairs"),
         (("-", "--columns", "1"), 2, "--columns is for --pairs"),
         (("-", "--save-weights", "a.npz"), 2, "--weights and --save-weights are of one input"),
         (("--pairs", "pairs.csv", "--format", "json"), 2, "several inputs are written"),

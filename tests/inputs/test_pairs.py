@@ -14,10 +14,10 @@ import pytest
 from pair_files import AB, CD, EF, HEADER, LINES, Make, gzipped, pairs_in, parquet, refusal, skipping
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs import readers
 from attnscan.inputs.columns import COLUMNS, Reading
+from attnscan.inputs.formats import lines
+from attnscan.inputs.formats.found import MAX_BYTES
 from attnscan.inputs.pairs import Pair, about_how_many, read_pairs, shipped_pairs
-from attnscan.inputs.readers import MAX_BYTES
 
 ROOT = Path(__file__).parents[2]
 
@@ -44,6 +44,12 @@ class TestColumns:
             "question1/question2",
             "question/sentence",
             "text_a/text_b",
+            "text1/text2",
+            "query/passage",
+            "anchor/positive",
+            "context/response",
+            "sentence a/sentence b",
+            "#1 string/#2 string",
             "text",
             "sentence",
         ]
@@ -87,8 +93,8 @@ class TestColumns:
         ("header", "columns", "why"),
         [
             ("id,premise,label", None, "the columns are 'id', 'premise', 'label', and none is known"),
-            ("sentence_a;sentence_b", None, "the only column is 'sentence_a;sentence_b', as if another separator"),
-            ("sentence_a\tsentence_b", None, "as if another separator"),
+            ("sentence_a|sentence_b", None, "the only column is 'sentence_a|sentence_b', as if another separator"),
+            ("x;y", None, "the only column is 'x;y', as if another separator"),
             ("x,y", ["z"], "there is no column 'z'; the columns are 'x', 'y'"),
             ("x,y", ["x", "3"], "there is no column '3'"),
             ("x,y", ["0"], "there is no column '0'"),
@@ -241,13 +247,13 @@ class TestBadRecords:
         assert pairs_in(make("p.txt", f"{longest}\na\n")) == [Pair(longest), Pair("a")]
 
     def test_too_long_a_line_within_a_row(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(readers, "MAX_BYTES", 100)
+        monkeypatch.setattr(lines, "MAX_BYTES", 100)
         good, bad = skipping(make("p.csv", HEADER + 'a,b\n"x\ny\n' + "z" * 250 + '\nc,d\n"e",f\n'))
         assert [(r.pair, r.where[-2:]) for r in good] == [(AB, ":2"), (CD, ":6"), (EF, ":7")]
         assert [what[:8] for what in bad] == ["p.csv:3:", "p.csv:4:", "p.csv:5:"]
 
     def test_a_row_of_too_many_lines(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(readers, "MAX_LINES", 10)
+        monkeypatch.setattr(lines, "MAX_LINES", 10)
         good, bad = skipping(make("p.csv", HEADER + '"x,y\n' + "a,b\n" * 30))
         assert [record.pair for record in good] == [AB] * 30
         assert len(bad) == 1
@@ -255,7 +261,7 @@ class TestBadRecords:
 
     def test_quotes_that_never_close_take_no_quadratic_time(self, make: Make, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each of these lines, read from its start, opens a row that goes on to the end of the file."""
-        monkeypatch.setattr(readers, "_MAX_REREAD", 1 << 20)
+        monkeypatch.setattr(lines, "_MAX_REREAD", 1 << 20)
         path = make("p.csv", HEADER + 'a",b,"\n' * 200_000 + "a,b")
         before = time.process_time()
         good, bad = skipping(path)

@@ -19,9 +19,9 @@ import pytest
 from pair_files import AB, CD, HEADER, Make, Stdin, gzipped, pairs_in, parquet, refusal
 
 from attnscan.errors import PairsError
+from attnscan.inputs.formats.found import MAX_BYTES
 from attnscan.inputs.names import FORMATS, PACKED
 from attnscan.inputs.pairs import Pair, read_pairs
-from attnscan.inputs.readers import MAX_BYTES
 
 
 class TestFormats:

@@ -76,8 +76,8 @@ def classify(
         _check_several(given, files, save_weights)
     else:
         given.check('give a sentence, or have a head shown by: attnscan show 0-2 "A sentence."')
-        if files.columns or files.skip_bad:
-            raise typer.BadParameter("--columns and --skip-bad are for --pairs, which reads many inputs")
+        if chosen := files.chosen():
+            raise typer.BadParameter(f"{chosen[0]} is for --pairs, which reads many inputs")
     if given.weights is not None and save_weights is not None:
         raise typer.BadParameter("--weights has nothing to save")
     if scan.norm and save_weights is not None:
@@ -142,5 +142,5 @@ def _check_several(given: OneInput, files: PairFiles, save_weights: Path | None)
         raise typer.BadParameter("give sentences, --pairs, or - alone for lines of standard input, but not two of them")
     if given.weights is not None or save_weights is not None:
         raise typer.BadParameter("--weights and --save-weights are of one input: leave out --pairs")
-    if files.columns and not files.pairs:
-        raise typer.BadParameter("--columns is for --pairs; a line of standard input has A and B with a tab between")
+    if (chosen := [option for option in files.chosen() if option != "--skip-bad"]) and not files.pairs:
+        raise typer.BadParameter(f"{chosen[0]} is for --pairs; a line of standard input has A and B with a tab between")

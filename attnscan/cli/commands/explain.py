@@ -74,7 +74,7 @@ def explain(
         raise typer.BadParameter(f"HEADS is missing: give --all, or name some, as in {EXAMPLES[0]}")
     check_is_sentence(a, "give HEADS or --all" if all_heads else "HEADS come once, before the sentence")
     check_heads_are_named(heads)
-    if a is not None and (files.pairs or files.columns or files.skip_bad):
+    if a is not None and (files.pairs or [option for option in files.chosen() if option != "--on-long"]):
         raise typer.BadParameter("give sentences or --pairs, but not both")
     if token is not None and a is None:
         raise typer.BadParameter("--token is a token of one input: give its sentence")

@@ -44,6 +44,8 @@ class Block:
     """Whether the file ends here; only such a block may be empty."""
     error: AttnscanError | None = None
     """What ends the run."""
+    notes: tuple[str, ...] = ()
+    """What is to be told of how the file is read."""
 
 
 @dataclass(frozen=True)
@@ -61,15 +63,17 @@ class BlockFiles:
         records: list[Record] = []
         bad: list[InputError] = []
 
+        notes: list[str] = []
+
         def taken() -> Block:
-            block = Block(file, number, tuple(records), Bad.of(bad))
-            records.clear()
-            bad.clear()
+            block = Block(file, number, tuple(records), Bad.of(bad), notes=tuple(notes))
+            for each in (records, bad, notes):
+                each.clear()
             return block
 
         try:
             with opened(name) as stream:
-                for record in pairs_in(stream, name, self.reading, bad.append if self.skip_bad else None):
+                for record in pairs_in(stream, name, self.reading, bad.append if self.skip_bad else None, notes.append):
                     records.append(record)
                     if len(records) == self.block_pairs:
                         yield taken()

@@ -70,6 +70,9 @@ def scan_on_ray(
         totals = Totals(options)
         with _told(say, share.workers, "pairs", lambda: totals.state.seen.read):
             for found in _scored(plan, share, directory):
+                for note in set(found.block.notes) - totals.notes:
+                    totals.notes.add(note)
+                    say(note)
                 totals.add(found)
         totals.check(len(files.paths))
         if totals.asks():

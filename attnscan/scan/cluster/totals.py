@@ -54,6 +54,8 @@ class Totals:
     bad: Bad = field(default_factory=Bad)
     signature: Signature | None = None
     parts: set[str] = field(default_factory=set)
+    notes: set[str] = field(default_factory=set)
+    """What was told of how files are read."""
     _arrived: set[tuple[int, int]] = field(default_factory=set)
     _ends: dict[int, int] = field(default_factory=dict)
     """The number of the last block of each file that was read to its end."""

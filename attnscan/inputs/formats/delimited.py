@@ -1,0 +1,126 @@
+"""CSV, TSV, and texts: one of a sentence a line, or a table with tabs."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+
+from attnscan.errors import PairsError
+from attnscan.inputs.columns import Reading
+from attnscan.inputs.formats.dialect import SAMPLE, begun, is_quoted, separator, shows_quoting
+from attnscan.inputs.formats.found import MAX_BYTES, Found, FoundRows, OnNote, bad_record, picked_in
+from attnscan.inputs.formats.lines import Lines, TooLong, whole
+
+Cells = Iterator[list[str] | PairsError]
+
+
+def first_line(lines: Lines) -> str:
+    """The first that is not blank, which stays to be read; none if there is none, or it is too long."""
+    lines.begin()
+    try:
+        return next((line for line in lines if line.strip()), "")
+    except TooLong:  # will be met again
+        return ""
+    finally:
+        lines.back(keep=0)
+
+
+def csv_rows(lines: Lines, reading: Reading, note: OnNote) -> FoundRows:
+    """The rows of a CSV file, or of one with semicolons or tabs in place of commas."""
+    between = separator(first_line(lines), reading)
+    if between != ",":
+        named = "tabs" if between == "\t" else "semicolons"
+        note(f"{lines.name}: its columns are taken to be separated by {named}")
+    cells = _unquoted(lines, between) if reading.quoting == "none" else _quoted(lines, between)
+    return _table(lines, cells, reading, note)
+
+
+def tsv_rows(lines: Lines, reading: Reading, note: OnNote) -> FoundRows:
+    """The rows of a TSV file."""
+    match reading.quoting:
+        case "csv":
+            cells = _quoted(lines, "\t")
+        case "none":
+            cells = _unquoted(lines, "\t")
+        case "auto":
+            cells = _judged(lines, "\t", note)
+    return _table(lines, cells, reading, note)
+
+
+def text_rows(lines: Lines, reading: Reading, note: OnNote) -> FoundRows:
+    """The lines of a text, each a sentence; its rows, where its first line has a tab inside."""
+    if "\t" in first_line(lines).strip() or reading.header:
+        return tsv_rows(lines, reading, note)
+    return _sentences(lines, reading)
+
+
+def _sentences(lines: Lines, reading: Reading) -> FoundRows:
+    columns = picked_in(lines.name, reading, ["sentence"])  # so --columns that name others are refused
+    for line in whole(lines, lines):
+        if isinstance(line, PairsError):
+            yield line
+        elif line.strip():
+            yield Found(lines.where, lines.number, columns, [_without_end(line)])
+
+
+def _table(lines: Lines, table: Cells, reading: Reading, note: OnNote) -> FoundRows:
+    header = next(table, None)
+    if header is None:
+        raise PairsError(f"{lines.name} is empty", "its first line must name the columns")
+    if isinstance(header, PairsError):
+        raise PairsError(header.what, "the first line must name the columns")
+    columns, names_columns = begun(lines.name, header, reading, note)
+    needed = 1 + max(columns.indexes)
+    if not names_columns:
+        yield Found(lines.where, 1, columns, header)
+    for number, row in enumerate(table, 1 if names_columns else 2):
+        if isinstance(row, PairsError):
+            yield row
+        elif names_columns and len(row) != len(header):
+            why = f"its number of fields is {len(row)}, and in the first line {len(header)}"
+            yield bad_record(lines.where, why)
+        elif len(row) < needed:
+            yield bad_record(lines.where, f"its number of fields is {len(row)}, and {needed} are needed")
+        else:
+            yield Found(lines.where, number, columns, row)
+
+
+def _quoted(lines: Lines, between: str) -> Cells:
+    csv.field_size_limit(max(csv.field_size_limit(), MAX_BYTES))  # `lines` holds the bound, whatever others set here
+    for row in whole(lines, csv.reader(lines, delimiter=between, strict=True)):
+        if isinstance(row, PairsError) or len(row) > 1 or (row and not lines.blank):
+            yield row
+
+
+def _unquoted(lines: Lines, between: str) -> Cells:
+    for line in whole(lines, lines):
+        if isinstance(line, PairsError):
+            yield line
+        elif line.strip(" \r\n"):
+            yield _without_end(line).split(between)
+
+
+def _judged(lines: Lines, between: str, note: OnNote) -> Cells:
+    """Without quote processing, as the GLUE files are to be read, unless the lines from the first quoted cell on say
+    otherwise; what speaks against it later is told once.
+    """
+    width, undecided, told = None, True, False
+    for cells in _unquoted(lines, between):
+        if undecided and not isinstance(cells, PairsError) and any(cell.startswith('"') for cell in cells):
+            undecided = False
+            sample, cut = lines.ahead(*SAMPLE)
+            if is_quoted([between.join(cells) + "\n", *sample], width, between, cut=cut):
+                note(f"{lines.name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
+                lines.back(keep=0)
+                yield from _quoted(lines, between)
+                return
+        if not told and not isinstance(cells, PairsError) and shows_quoting(cells):
+            told = True
+            note(f"{lines.where}: a cell looks quoted, and its quotes are read as text (--quoting csv if they are not)")
+        if not isinstance(cells, PairsError):
+            width = width or len(cells)
+        yield cells
+
+
+def _without_end(line: str) -> str:
+    return line.removesuffix("\n").removesuffix("\r")

@@ -1,0 +1,144 @@
+"""How a table was written, told by its looks where nobody says: separators, quotes, whether it names its columns.
+
+What is guessed and could be wrong is told, with the option that says otherwise.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from dataclasses import replace
+
+from attnscan.errors import PairsError
+from attnscan.inputs.columns import Picked, Reading, known_among, number_of, picked
+from attnscan.inputs.formats.found import OnNote
+
+SAMPLE = 1000, 1 << 18
+"""Lines and bytes by which quotes are judged."""
+
+_WORDS = 5  # of a cell that is a sentence, and no name
+_LONGEST_NAME = 60
+
+
+def begun(name: str, cells: Sequence[str], reading: Reading, note: OnNote) -> tuple[Picked, bool]:
+    """The columns to read of a table, by the cells of its first row, and whether that names them.
+
+    Raises: PairsError if the columns are not there.
+    """
+    names_columns = reading.header
+    if names_columns is None:
+        names_columns = not _is_data(cells, reading)
+        if not names_columns:
+            note(f"{name}: its first line is read as data, by its looks (--header if it names the columns)")
+        elif _is_unsure(cells, reading):
+            note(f"{name}: its first line is taken for the columns' names (--no-header if it is data)")
+    try:
+        if names_columns:
+            return picked(reading, cells, True), True
+        return _numbered(len(cells), reading), False
+    except PairsError as error:
+        remedy = error.remedy
+        if names_columns and reading.header is None and any(map(_is_sentence, cells)):
+            remedy = f"{remedy}; if its first line is data, pass --no-header"
+        raise PairsError(f"{name}: {error.what}", remedy) from None
+
+
+def _numbered(count: int, reading: Reading) -> Picked:
+    """The columns of a table that has no names for them. Raises: PairsError."""
+    if reading.columns is None:
+        if count > 2:
+            raise PairsError(
+                f"it has {count} columns without names", "say with --columns which hold the sentences, counted from 1"
+            )
+        reading = replace(reading, columns=tuple(str(number) for number in range(1, count + 1)))
+    return picked(reading, [str(number) for number in range(1, count + 1)], True)
+
+
+def separator(first: str, reading: Reading) -> str:
+    """What stands between the cells of a CSV file, by its first line: `;` or a tab where commas make no columns."""
+    for each in (",", ";", "\t"):
+        cells = _split(first, each)
+        if len(cells) > 1:
+            try:
+                picked(reading, cells, True)
+            except PairsError:
+                if not _is_data(cells, reading):
+                    continue
+            return each
+    return ","
+
+
+def _split(line: str, separator: str) -> list[str]:
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        return []
+
+
+def is_quoted(sample: Sequence[str], width: int | None, separator: str, *, cut: bool) -> bool:
+    """Whether some lines of a table of so many columns, None if not known, were written with quotes as CSV has them.
+
+    They are if every row has the right number of cells only so; or, where both ways give that, if quotes within quotes
+    are doubled, or there are quotes around everything but numbers. `cut` says that the sample may end within a cell.
+    """
+    rows, reader = list[list[str]](), csv.reader(sample, delimiter=separator, strict=True)
+    try:
+        rows.extend(row for row in reader if row)
+    except csv.Error:
+        if not (cut and reader.line_num == len(sample)):
+            return False
+    width = width or (len(rows[0]) if rows else 0)
+    if any(len(row) != width for row in rows):
+        return False
+    plain = [line.rstrip("\r\n").split(separator) for line in sample if line.strip(" \r\n")]
+    if any(len(cells) != width for cells in plain):
+        return True
+    return any(map(shows_quoting, plain)) or all(
+        _within_quotes(cell) or _is_number(cell) for cells in plain for cell in cells if cell
+    )
+
+
+def shows_quoting(cells: Sequence[str]) -> bool:
+    """Whether one of the cells has quotes around it, and all quotes within doubled."""
+    inner = [cell[1:-1] for cell in cells if _within_quotes(cell)]
+    return any('""' in text and '"' not in text.replace('""', "") for text in inner)
+
+
+def _within_quotes(cell: str) -> bool:
+    return len(cell) > 1 and cell[0] == cell[-1] == '"'
+
+
+def _is_data(cells: Sequence[str], reading: Reading) -> bool:
+    """Whether a first row looks like data, as far as that is open: no column is known or asked for by name."""
+    if not (chosen := _open_to_doubt(cells, reading)):
+        return False
+    numbers = [_is_number(cell) for cell in cells]
+    return any(map(_is_sentence, chosen)) or (any(numbers) and not all(numbers))
+
+
+def _is_unsure(cells: Sequence[str], reading: Reading) -> bool:
+    return any(" " in cell.strip() for cell in _open_to_doubt(cells, reading))
+
+
+def _open_to_doubt(cells: Sequence[str], reading: Reading) -> Sequence[str]:
+    """The cells of a first row that may be sentences or names of the columns that hold them; none if they are names."""
+    if reading.columns is None:
+        return [] if len(cells) > 2 or known_among(cells) else cells
+    numbers = [number for column in reading.columns if (number := number_of(column)) is not None]
+    if len(numbers) < len(reading.columns) or any(column in cells for column in reading.columns):
+        return []
+    return [cells[number - 1] for number in numbers if number <= len(cells)]
+
+
+def _is_sentence(cell: str) -> bool:
+    words, text = len(cell.split()), cell.rstrip("\"'”’ ")
+    ends = text.endswith(("?", "!", "。", "？", "！")) or (words > 1 and text.endswith("."))
+    return words >= _WORDS or ends or len(cell) > _LONGEST_NAME
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

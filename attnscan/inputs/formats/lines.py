@@ -1,0 +1,152 @@
+"""The lines of a stream as text, each bounded in size, and what parsers make of them."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from typing import IO, TypeVar
+
+from attnscan.errors import PairsError
+from attnscan.inputs.formats.found import MAX_BYTES, bad_record
+
+MAX_LINES = 1 << 16
+"""The most lines of one CSV row, whose quoted cells may have some."""
+
+_MAX_REREAD = 16 * MAX_BYTES  # of one file: else one of open quotes alone would take quadratic time
+_NO_TEXT = (
+    (b"\xff\xfe\0\0", "UTF-32", "save it as UTF-8"),  # begins as UTF-16 does
+    (b"\0\0\xfe\xff", "UTF-32", "save it as UTF-8"),
+    (b"\xff\xfe", "UTF-16", "save it as UTF-8"),
+    (b"\xfe\xff", "UTF-16", "save it as UTF-8"),
+    (b"\x1f\x8b", "gzip", "unpack it first, or let its name end in .gz"),
+    (b"PAR1\x15", "Parquet", "name it as a file that ends in .parquet"),
+)
+
+
+_T = TypeVar("_T")
+
+
+class TooLong(Exception):
+    """A row larger than we hold."""
+
+
+class Lines:
+    """The lines of a stream as text, with their ends; it remembers those of the present row."""
+
+    def __init__(self, stream: IO[bytes], name: str) -> None:
+        self.name = name
+        self.flaw = ""
+        """What is wrong with the bytes of the present row, if anything is."""
+        self._stream = stream
+        self._number = 0
+        self._row: list[bytes] = []
+        self._size = 0
+        self._again: list[bytes] = []  # lines to be read again, the next one last
+        self._may_reread = _MAX_REREAD
+        self._within_line = False
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = self._again.pop() if self._again else self._read()
+        if not line:
+            raise StopIteration
+        self._number += 1
+        self._row.append(line)
+        self._size += len(line)
+        if self._size > MAX_BYTES or len(self._row) > MAX_LINES:
+            open_quote = ", as if a quote were left open" if len(self._row) > 1 else ""
+            raise TooLong(f"is longer than {MAX_BYTES >> 20} MiB or {MAX_LINES} lines{open_quote}")
+        return self._text(line)
+
+    def begin(self) -> None:
+        """From here on, lines belong to a new row."""
+        self._row, self._size, self.flaw = [], 0, ""
+
+    def back(self, keep: int = 1) -> None:
+        """Read the lines of the present row again, but for the first: perhaps it only left a quote open."""
+        lines = self._row[keep:]
+        size = sum(map(len, lines))
+        if size <= self._may_reread:
+            self._may_reread -= size
+            self._number -= len(lines)
+            self._again.extend(reversed(lines))
+            del self._row[keep:]
+
+    @property
+    def where(self) -> str:
+        """Where the present row starts."""
+        return f"{self.name}:{self._number - len(self._row) + 1}"
+
+    @property
+    def blank(self) -> bool:
+        """Whether the present row is white space alone."""
+        return not b"".join(self._row).strip()
+
+    @property
+    def number(self) -> int:
+        """Of the line read last, from 1."""
+        return self._number
+
+    def ahead(self, most: int, size: int) -> tuple[list[str], bool]:
+        """The lines to come, at most so many and so many bytes, which will be read again; whether there are more."""
+        found: list[bytes] = []
+        while len(found) < most and size > 0 and not self._within_line:
+            if not (line := self._again.pop() if self._again else self._read()):
+                most = 0
+                break
+            found.append(line)
+            size -= len(line)
+        self._again.extend(reversed(found))
+        return [line.decode(errors="replace") for line in found], bool(most)
+
+    def pieces(self) -> Iterator[bytes]:
+        """All bytes to come, some at a time, for what does not go by lines."""
+        yield from reversed(self._again)
+        self._again.clear()
+        while piece := self._stream.read(1 << 16):
+            yield piece
+
+    def _read(self) -> bytes:
+        while self._within_line:  # the rest of a line that was too long
+            part = self._stream.readline(1 << 20)
+            self._within_line = bool(part) and not part.endswith(b"\n")
+        line = self._stream.readline(MAX_BYTES + 1)
+        self._within_line = len(line) > MAX_BYTES and not line.endswith(b"\n")
+        return line
+
+    def _text(self, line: bytes) -> str:
+        if self._number == 1:
+            for start, form, remedy in _NO_TEXT:
+                if line.startswith(start):
+                    raise PairsError(f"{self.name} is {form}", remedy)
+        try:
+            text = line.decode()
+        except UnicodeDecodeError as error:  # the structure of the row is kept, so that the next one is found
+            text = line.decode(errors="surrogateescape")
+            self.flaw = self.flaw or f"is not valid UTF-8 at byte {error.start + 1} of line {self._number}"
+        if "\0" in text:
+            self.flaw = self.flaw or f"has a NUL character in line {self._number}"
+        return text.removeprefix("\ufeff") if self._number == 1 else text
+
+
+def whole(lines: Lines, parsed: Iterator[_T]) -> Iterator[_T | PairsError]:
+    """What a parser makes of the lines, row by row, and its errors, after each of which it goes on."""
+    while True:
+        lines.begin()
+        try:
+            row = next(parsed, None)
+        except (csv.Error, TooLong) as error:
+            yield bad_record(lines.where, str(error)) if isinstance(error, TooLong) else _unsound(lines.where, error)
+            lines.back()
+        else:
+            if row is None:
+                return
+            yield bad_record(lines.where, lines.flaw) if lines.flaw else row
+
+
+def _unsound(where: str, error: csv.Error) -> PairsError:
+    why = str(error).partition(" - ")[0]  # without csv's advice, which is for programmers
+    remedy = "correct it, pass --quoting none if its quotes are text, or --skip-bad to go on without it"
+    return PairsError(f"{where}: is not sound CSV: {why}", remedy)
