@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,7 +17,7 @@ from attnscan.cli.bars import working
 from attnscan.cli.messages import warned
 from attnscan.errors import OutputError, needs
 from attnscan.results.files import check_writable, descriptor, partial_of, write_file, written_by_and_by
-from attnscan.results.tables import Format, render, render_object
+from attnscan.results.tables import Format, check_library, render, render_object
 from attnscan.views.pictures.look import Look, Picture
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from attnscan.views.pictures.picture import Drawable
 
 FORMATS: tuple[Format, ...] = get_args(Format)
+BINARY = {"parquet": "Parquet", "xlsx": "an Excel workbook"}
 PICTURES: tuple[Picture, ...] = get_args(Picture)
 SUFFIXES: dict[str, Format] = {
     ".csv": "csv",
@@ -35,6 +37,7 @@ SUFFIXES: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".md": "markdown",
     ".parquet": "parquet",
+    ".xlsx": "xlsx",
     ".txt": "table",
 }
 
@@ -43,11 +46,15 @@ SUFFIXES: dict[str, Format] = {
 class Destination:
     """A format and a place. Without a path, standard output; a picture needs a path.
 
-    Raises: OutputError at once, not after the work, if nothing can be written there.
+    Raises: OutputError at once, not after the work, if nothing can be written there, or what writes it is missing.
     """
 
     format: Format | Picture
     path: Path | None = None
+    decimal_comma: bool = False
+    """Whether CSV and TSV have a comma in their numbers."""
+    signature: Path | None = None
+    """A file for what JSON says of a result beside its rows."""
 
     def __post_init__(self) -> None:
         if self.path is not None:
@@ -58,8 +65,11 @@ class Destination:
             raise OutputError("standard output is closed", "name a file with -o")
         else:
             to_terminal = sys.stdout.isatty()
-        if self.format == "parquet" and to_terminal:
-            raise OutputError("Parquet is not for a terminal", "name a file: -o heads.parquet")
+        if self.format in BINARY and to_terminal:
+            raise OutputError(f"{BINARY[self.format]} is not for a terminal", f"name a file: -o heads.{self.format}")
+        check_library(self.format)
+        if self.signature is not None:
+            check_writable(self.signature)
 
     @property
     def on_terminal(self) -> bool:
@@ -71,7 +81,8 @@ class Destination:
 
         Raises: OutputError.
         """
-        return self if self.path is None else replace(self, path=partial_of(self.path))
+        path, signature = (None if whole is None else partial_of(whole) for whole in (self.path, self.signature))
+        return replace(self, path=path, signature=signature)
 
     def emit(
         self,
@@ -88,22 +99,29 @@ class Destination:
         screen is its first lines and, where it is not kept in a file, its last.
         Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
         """
-        if self.format == "table":
-            self._write(self._screen(view, around))
-        elif self.format in PICTURES:
-            assert drawn is not None  # only commands that draw are given such a format
-            look = Look(PICTURES[PICTURES.index(self.format)])
-            with warned(), working("drawing"):
-                from attnscan.views.pictures.picture import picture
+        frame = cache(frame)
+        with self._signed(frame):
+            if self.format == "table":
+                self._write(self._screen(view, around))
+            elif self.format in PICTURES:
+                assert drawn is not None  # only commands that draw are given such a format
+                look = Look(PICTURES[PICTURES.index(self.format)])
+                with warned(), working("drawing"):
+                    from attnscan.views.pictures.picture import picture
 
-                content = picture(drawn, look=look, patterns=patterns, heads=heads)
-            self._write(content)
-        else:
-            self.emit_frame(frame)
+                    content = picture(drawn, look=look, patterns=patterns, heads=heads)
+                self._write(content)
+            else:
+                self.emit_frame(frame)
 
     def emit_frame(self, frame: Callable[[], pd.DataFrame]) -> None:
         """Write a result as a data frame, whose format it is. Raises: as `emit`."""
-        self._write(render(frame(), FORMATS[FORMATS.index(self.format)]))
+        self._write(self._rendered(frame()))
+
+    def write_signature(self, about: Mapping[Any, Any]) -> None:
+        """Write what is known about a result, if that was asked for. Raises: OutputError."""
+        if self.signature is not None:
+            write_file(self.signature, render_object(about))
 
     def emit_text(self, text: str, last: str) -> None:
         """Write a screen that is plain text, without the library that draws the others, `last` not into a file.
@@ -116,7 +134,7 @@ class Destination:
         """One of several results that are written one after another; the first brings the names of columns along."""
         if self.format == "table":
             return self._screen(view)
-        content = render(frame(), FORMATS[FORMATS.index(self.format)])
+        content = self._rendered(frame())
         return content if first or self.format == "jsonl" else content.partition(b"\n")[2]
 
     @contextmanager
@@ -131,12 +149,30 @@ class Destination:
             with written_by_and_by(self.path) as write:
                 yield write
 
-    def emit_object(self, made: Callable[[], dict[str, Any]]) -> None:
-        """Write a result that no table holds, as JSON.
+    def emit_object(self, made: Callable[[], dict[str, Any]], frame: Callable[[], pd.DataFrame]) -> None:
+        """Write a result that no table holds, as JSON; `frame` is as much of it as one does.
 
         Raises: as `emit`.
         """
-        self._write(render_object(made()))
+        with self._signed(frame):
+            self._write(render_object(made()))
+
+    @contextmanager
+    def _signed(self, frame: Callable[[], pd.DataFrame]) -> Iterator[None]:
+        """Around the writing of a result: its signature after it, also where a reader wants no more of it."""
+        gone = None
+        try:
+            yield
+        except BrokenPipeError as error:
+            gone = error
+        if self.signature is not None:
+            self.write_signature(frame().attrs)
+        if gone is not None:
+            raise gone
+
+    def _rendered(self, frame: pd.DataFrame) -> bytes:
+        with working("writing the workbook") if self.format == "xlsx" else nullcontext():
+            return render(frame, FORMATS[FORMATS.index(self.format)], decimal_comma=self.decimal_comma)
 
     def _write(self, content: bytes) -> None:
         if self.path is None:

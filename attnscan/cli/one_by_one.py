@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from attnscan.cli.destination import Destination
 from attnscan.cli.options import PairFiles
 from attnscan.cli.session import Passes, asking, opened, tell
 from attnscan.errors import InputError
+from attnscan.results.signature import hashed
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def classify_each(
             f"several inputs are written as they are done, not as {destination.format}: use {known}"
         )
     records, signature, cut = passes.read(), None, 0
+    about, digest = dict[str, Any](), ""  # a hash of all inputs, as of a scan's
     with (
+        _signed(destination, about),
         opened(options) as scanner,
         destination.pieces() as write,
         _bar(destination, passes) as step,
@@ -84,13 +87,32 @@ def classify_each(
                 continue
             number += 1
             cut += result.signature.pairs_truncated
-            signature = replace(result.signature, pairs_read=number, pairs_truncated=cut)
+            digest = hashed(digest.encode(), *(sentence.encode() for sentence in record.pair.sentences))
+            signature = replace(result.signature, pairs_read=number, pairs_truncated=cut, input_hash=digest)
+            about["signature"] = asdict(signature)
             rows = partial(_rows, frame, result, record)
             write(destination.piece(rows, partial(view, number, result), first=number == 1))
             step("scoring inputs", number)
         if signature is None:
             raise no_pair("to score")
     tell(signature, bad=passes.bad)
+
+
+@contextmanager
+def _signed(destination: Destination, about: Mapping[str, Any]) -> Iterator[None]:
+    """Around the writing of inputs: what is then known `about` them is written, also after Ctrl-C."""
+    try:
+        yield
+    except KeyboardInterrupt as stopped:
+        if destination.signature is None or not about:
+            raise
+        part = destination.for_part()
+        part.write_signature(about)
+        raise KeyboardInterrupt(*stopped.args, part.signature) from None
+    except BrokenPipeError:  # the reader of standard output has what it wanted
+        destination.write_signature(about)
+        raise
+    destination.write_signature(about)
 
 
 def _bar(destination: Destination, passes: Passes) -> AbstractContextManager[OnStep]:

@@ -27,10 +27,13 @@ from attnscan.errors import nearest
 from attnscan.inputs.columns import Quoting, Reading
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
+from attnscan.results.files import check_suffix
 from attnscan.results.heads import are_heads
+from attnscan.results.tables import Format
 from attnscan.scan.options import LARGEST, ClusterOptions, Engine, OnLong, Predictive, ScanOptions
 from attnscan.scoring.own_patterns import is_own
 from attnscan.scoring.patterns import PATTERNS, called
+from attnscan.views.pictures.look import Picture
 
 
 class Without:
@@ -332,13 +335,21 @@ class Where:
             "-f",
             metavar="FORMAT",
             autocompletion=completion.formats,
-            help="table, csv, tsv, json, jsonl, markdown or parquet.",
+            help="table, csv, tsv, json, jsonl, markdown, parquet or xlsx.",
         ),
     ] = None
     csv: Annotated[bool, typer.Option("--csv", help="Short for --format csv.")] = False
+    decimal_comma: Annotated[
+        bool, typer.Option("--decimal-comma", help="In CSV and TSV, write 0,5 for 0.5; CSV then has semicolons.")
+    ] = False
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix."),
+        FileRole.WRITTEN,
+    ] = None
+    signature: Annotated[
+        Path | None,
+        typer.Option("--signature", metavar="FILE.json", help="Also write where the result comes from."),
         FileRole.WRITTEN,
     ] = None
 
@@ -347,6 +358,17 @@ class Where:
 
         Raises: typer.BadParameter if they contradict each other; OutputError.
         """
+        if self.signature is not None:
+            check_suffix(self.signature, ".json", "--signature")
+        asked = self._format(draws=draws)
+        if self.decimal_comma and asked not in ("csv", "tsv"):
+            raise typer.BadParameter("--decimal-comma is for --csv, or for TSV: add --csv, or leave it out")
+        if asked in PICTURES:
+            check_pictures_can_be_drawn()
+        return Destination(asked, self.output, self.decimal_comma, self.signature)
+
+    def _format(self, *, draws: bool) -> Format | Picture:
+        """Raises: as `destination`."""
         if self.format is not None and self.format not in FORMATS:
             hint = nearest(self.format, FORMATS, f"there are {', '.join(FORMATS)}")
             raise typer.BadParameter(f"no format '{self.format}': {hint}")
@@ -354,13 +376,12 @@ class Where:
             raise typer.BadParameter(f"--csv and --format {self.format} contradict each other")
         if (asked := "csv" if self.csv else self.format) is not None:
             self._check_suffix(asked)
-            return Destination(FORMATS[FORMATS.index(asked)], self.output)
+            return FORMATS[FORMATS.index(asked)]
         if self.output is None:
-            return Destination("table")
+            return "table"
         if draws and self.output.suffix.lower().removeprefix(".") in PICTURES:
-            check_pictures_can_be_drawn()
-            return Destination(picture_format_of(self.output), self.output)
-        return Destination(format_of(self.output), self.output)
+            return picture_format_of(self.output)
+        return format_of(self.output)
 
     def _check_suffix(self, asked: str) -> None:
         """Raises: typer.BadParameter if the file's suffix stands for another format than the one asked for."""

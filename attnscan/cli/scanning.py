@@ -50,10 +50,15 @@ def parts_of(*written: Path | None) -> dict[Path, Path]:
     return {path: part for path in written if path is not None and (part := partial_of(path)) != path}
 
 
-def end_interrupted(parts: Mapping[Path, Path]) -> NoReturn:
-    """Say where what is done is, and end as Ctrl-C does."""
+def say_parts(parts: Mapping[Path, Path]) -> None:
+    """Say where what is done is."""
     for path, part in parts.items():
         say(f"what is done is in {part}, and {path} is untouched")
+
+
+def end_interrupted(parts: Mapping[Path, Path]) -> NoReturn:
+    """Say where what is done is, and end as Ctrl-C does."""
+    say_parts(parts)
     raise typer.Exit(130)
 
 

@@ -21,5 +21,6 @@ comparison.py      what sets two models apart
 checkpoint.py      what a checkpoint is, and what can be scored in it
 heads.py           how heads and tokens are named
 tables.py          tables to CSV, JSON, Parquet, Markdown; only this module rounds
+workbook.py        tables to Excel workbooks
 files.py           a file is written whole or not at all
 """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
@@ -11,8 +12,12 @@ import pytest
 from devices import FULL
 from rich.text import Text
 
+from attnscan.cli import destination
 from attnscan.cli.destination import FORMATS, SUFFIXES, Destination, format_of, write_stdout
 from attnscan.errors import OutputError
+from attnscan.results.tables import Format
+
+LIBRARIES = [("parquet", "pyarrow", "parquet"), ("xlsx", "openpyxl", "excel")]
 
 
 class TestFormats:
@@ -25,6 +30,7 @@ class TestFormats:
             ("heads.jsonl", "jsonl"),
             ("heads.md", "markdown"),
             ("heads.parquet", "parquet"),
+            ("heads.xlsx", "xlsx"),
             ("heads.txt", "table"),
             ("HEADS.CSV", "csv"),
             ("v1.2/two.dots.json", "json"),
@@ -36,7 +42,7 @@ class TestFormats:
     def test_every_format_has_a_suffix(self) -> None:
         assert set(SUFFIXES.values()) == set(FORMATS)
 
-    @pytest.mark.parametrize("name", ["heads", "heads.xlsx", ".csv", "heads.csv.gz", "heads."])
+    @pytest.mark.parametrize("name", ["heads", "heads.xls", ".csv", "heads.csv.gz", "heads."])
     def test_another_suffix_is_an_error_that_lists_them(self, name: str) -> None:
         with pytest.raises(OutputError) as caught:
             format_of(Path(name))
@@ -76,12 +82,55 @@ class TestDestination:
         Destination("csv").emit(self.frame, self.view)
         assert capfdbinary.readouterr() == (b"head\n0\n1\n", b"")
 
-    def test_parquet_is_not_for_a_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("format", ["parquet", "xlsx"])
+    def test_what_is_no_text_is_not_for_a_terminal(self, monkeypatch: pytest.MonkeyPatch, format: Format) -> None:
         monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-        with pytest.raises(OutputError, match=r"-o heads\.parquet"):
-            Destination("parquet")
+        with pytest.raises(OutputError, match=rf"is not for a terminal; name a file: -o heads\.{format}"):
+            Destination(format)
         monkeypatch.setattr(sys.stdout, "isatty", lambda: False)
-        Destination("parquet")
+        Destination(format)
+
+    @pytest.mark.parametrize(("format", "library", "extra"), LIBRARIES)
+    def test_a_library_that_is_missing_is_told_before_the_work(
+        self, monkeypatch: pytest.MonkeyPatch, file: Path, format: Format, library: str, extra: str
+    ) -> None:
+        monkeypatch.setitem(sys.modules, library, None)
+        with pytest.raises(OutputError, match=rf"needs {library}, .* run: pip install 'attnscan\[{extra}\]'"):
+            Destination(format, file)
+
+
+class TestSignature:
+    """What JSON says of a result beside its rows, in a file of its own."""
+
+    def frame(self) -> pd.DataFrame:
+        frame = pd.DataFrame({"head": [0], "score": [0.5]})
+        frame.attrs = {"signature": {"model": "m", "norm": False}, "units": ["a"]}
+        return frame
+
+    @pytest.mark.parametrize("format", FORMATS)
+    def test_it_is_what_json_says_whatever_the_format(self, tmp_path: Path, format: Format) -> None:
+        where = Destination(format, tmp_path / "result", signature=tmp_path / "about.json")
+        where.emit(self.frame, lambda _: Text("screen"))
+        assert json.loads((tmp_path / "about.json").read_text()) == self.frame().attrs
+
+    def test_it_is_written_where_the_reader_of_the_result_has_gone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def gone(_: bytes) -> None:
+            raise BrokenPipeError
+
+        monkeypatch.setattr(destination, "write_stdout", gone)
+        with pytest.raises(BrokenPipeError):
+            Destination("csv", signature=tmp_path / "about.json").emit(self.frame, lambda _: Text(""))
+        assert json.loads((tmp_path / "about.json").read_text()) == self.frame().attrs
+
+    def test_one_that_cannot_be_written_is_told_before_the_work(self, tmp_path: Path) -> None:
+        with pytest.raises(OutputError, match="there is no directory"):
+            Destination("csv", signature=tmp_path / "no" / "about.json")
+
+    def test_an_interrupted_run_leaves_both_beside_their_places(self, tmp_path: Path) -> None:
+        part = Destination("csv", tmp_path / "heads.csv", signature=tmp_path / "about.json").for_part()
+        assert part.path == tmp_path / "heads.partial.csv" and part.signature == tmp_path / "about.partial.json"
 
 
 class TestStandardOutput:

@@ -117,6 +117,25 @@ def test_ctrl_c_keeps_what_is_done(place: Path) -> None:
 
 
 @pytest.mark.usefixtures("interrupted")
+@pytest.mark.parametrize("output", [("-o", "every.csv"), ("--csv",)])
+def test_ctrl_c_keeps_the_signature_of_what_is_done(place: Path, output: tuple[str, ...]) -> None:
+    (place / "of.json").write_bytes(OLD)
+    done = of_pairs(*output, "--signature", "of.json")
+    assert done.exit_code == 130 and (place / "of.json").read_bytes() == OLD
+    assert "attnscan: what is done is in of.partial.json, and of.json is untouched" in done.stderr.splitlines()
+    assert json.loads((place / "of.partial.json").read_text())["signature"]["pairs_read"] == 1
+    assert ("every.partial.csv" in done.stderr) == ("-o" in output)
+
+
+def test_numbers_have_a_comma_in_every_piece() -> None:
+    with_points, with_commas = (
+        pd.read_csv(io.StringIO(of_pairs("--csv", *options).stdout), **how)
+        for options, how in (((), {}), (("--decimal-comma",), {"sep": ";", "decimal": ","}))
+    )
+    pd.testing.assert_frame_equal(with_commas, with_points)
+
+
+@pytest.mark.usefixtures("interrupted")
 def test_ctrl_c_keeps_what_was_printed() -> None:
     done = of_pairs("--csv")
     assert done.exit_code == 130 and set(pd.read_csv(io.StringIO(done.stdout))["input"]) == {1}

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from attnscan.errors import OutputError
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.tables import DECIMALS, Format, render, safe_cell
+from attnscan.results.tables import DECIMALS, Format, render, safe_cell, text_of
 from attnscan.safe_text import plain
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
@@ -33,6 +33,7 @@ NAN = math.nan
 texts = st.text(st.characters(codec="utf-8"))
 starts = st.sampled_from(["", "=", "+", "-", "@", "\t", "\r", "\n", "|", '"', ",", "'"])
 cells = st.builds(str.__add__, starts, texts)
+formulas = st.builds(str.__add__, st.sampled_from("=+-@＝"), st.text('=+-@"&;A1_\\ ()é😀\n', max_size=400) | texts)
 examples = settings(deadline=None)
 
 
@@ -113,14 +114,25 @@ class TestFormulas:
     @pytest.mark.parametrize(
         ("text", "cell"),
         [
-            ("=1+1", "'=1+1"),
-            ("+1", "'+1"),
-            ("-1", "'-1"),
-            ("@SUM(A1)", "'@SUM(A1)"),
-            ("\t=1", r"'\t=1"),
-            ("\r=1", r"'\r=1"),
-            ("=", "'="),
-            ('=HYPERLINK("http://x","y")', '\'=HYPERLINK("http://x","y")'),
+            ("=1+1", '="=1+1"'),
+            ("==", '="=="'),
+            ("+49", '="+49"'),
+            ("-1-2", '="-1-2"'),
+            ("-based", '="-based"'),
+            ("-_", '="-_"'),
+            ("-😀", '="-😀"'),
+            ("@SUM(A1)", '="@SUM(A1)"'),
+            (" =1", '=" =1"'),
+            ("＝1", '="＝1"'),
+            ("＠x", '="＠x"'),
+            ("+\n", '="+\\n"'),
+            ('=HYPERLINK("http://x","y")', '="=HYPERLINK(""http://x"",""y"")"'),
+            ('="', '="="""'),
+            ("=" + "x" * 299, '="=' + "x" * 126 + '"&"' + "x" * 127 + '"&"' + "x" * 46 + '"'),
+            *((each, each) for each in ("=", "+", "-", "@", "＝", "--", "-=", "+-", "@@", "- -", "-->", "-0.25", "-5")),
+            ("\t=1", r"\t=1"),
+            ("\r=1", r"\r=1"),
+            ("'=1", "'=1"),
             ("a=1", "a=1"),
             ("bert-base-uncased", "bert-base-uncased"),
             ("##s", "##s"),
@@ -128,15 +140,39 @@ class TestFormulas:
         ],
     )
     @pytest.mark.parametrize(("format", "separator"), DELIMITED)
-    def test_a_cell_that_would_run_gets_an_apostrophe(
+    def test_a_text_that_would_run_becomes_a_formula_that_gives_it(
         self, format: Format, separator: str, text: str, cell: str
     ) -> None:
         assert parsed(render(two_heads(text), format), separator)[1][0] == cell
 
     @examples
-    @given(cells)
-    def test_no_text_starts_a_formula(self, text: str) -> None:
-        assert not safe_cell(text).startswith(("=", "+", "-", "@", "\t", "\r"))
+    @given(cells | formulas)
+    def test_every_text_is_had_back(self, text: str) -> None:
+        assert text_of(safe_cell(text)) == plain(text)
+
+    @examples
+    @given(formulas)
+    def test_what_begins_with_an_equals_sign_is_literals_and_no_more(self, text: str) -> None:
+        r"""As a spreadsheet reads it: literals, each at most 255 units of UTF-16 long, with ampersands between."""
+        cell = safe_cell(text)
+        literal = '"(?:[^"]|"")*"'
+        assert not cell.startswith("=") or cell == "=" or re.fullmatch(f"={literal}(&{literal})*", cell)
+        assert all(len(each.encode("utf-16-le")) <= 2 * 257 for each in re.findall(literal, cell))
+
+    @examples
+    @given(formulas)
+    def test_what_is_left_as_it_is_calculates_nothing(self, text: str) -> None:
+        """No letter, digit or quote stands in it after a sign, unless it is a number."""
+        cell = safe_cell(text)
+        if cell[:1] in ("+", "-", "@") and not re.fullmatch(r"-\d+(\.\d+)?", cell):
+            assert not re.search(r'[\w"\\]', cell)
+
+    def test_numbers_with_a_comma(self) -> None:
+        frame = pd.DataFrame({"token": ["a;b", "a,b", "-x"], "score": [-0.5, 1e-7, NAN], "n": [-1, 2, 3]})
+        assert render(frame, "csv", decimal_comma=True).decode() == (
+            'token;score;n\n"a;b";-0,500000;-1\na,b;0,000000;2\n"=""-x""";;3\n'
+        )
+        assert render(frame, "tsv", decimal_comma=True).decode().splitlines()[1] == "a;b\t-0,500000\t-1"
 
     def test_numbers_are_no_text(self) -> None:
         assert parsed(render(pd.DataFrame({"score": [-0.5], "head": [-1]}), "csv"))[1] == ["-0.500000", "-1"]

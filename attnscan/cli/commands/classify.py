@@ -11,7 +11,6 @@ import typer
 from attnscan.cli import completion
 from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.around import Around, about_input, options_of
-from attnscan.cli.messages import say
 from attnscan.cli.one_by_one import Lines, classify_each
 from attnscan.cli.options import (
     OneInput,
@@ -24,9 +23,10 @@ from attnscan.cli.options import (
     WithoutDelimiters,
     flattened,
 )
+from attnscan.cli.scanning import parts_of, say_parts
 from attnscan.cli.session import Passes, classified
 from attnscan.inputs.names import STDIN
-from attnscan.results.files import check_suffix, check_writable, partial_of, write_file
+from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.results.terms import THRESHOLD
 from attnscan.scoring.own_patterns import with_own
@@ -112,14 +112,13 @@ def classify(
         return classification_view(result, names, width, top, without_delimiters, nth)
 
     if several:
-        part = [] if where.output is None or (part_of := partial_of(where.output)) == where.output else [part_of]
-        check_apart(part, [*files.paths, where.output])
+        parts = parts_of(where.output, where.signature)
+        check_apart(parts.values(), [*files.paths, where.output, where.signature])
         passes = Lines(files) if given.a == STDIN else Passes(files)
         try:
             classify_each(passes, options, destination, frame, view)
         except KeyboardInterrupt as stopped:
-            for path in stopped.args:
-                say(f"what is done is in {path}, and {where.output} is untouched")
+            say_parts({path: part for path, part in parts.items() if part in stopped.args})
             raise
         return
     if save_weights is not None:

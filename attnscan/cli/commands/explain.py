@@ -91,12 +91,12 @@ def explain(
         options = scan.options(on_long=files.on_long, predictive="off", patterns=patterns)
         explanations = _by_pairs(files, options, heads=heads, pattern=pattern)
 
+    frame = explanations.to_frame if query is None else lambda: explanations.token_frame(query)
     if destination.format == "json":
-        destination.emit_object(explanations.to_dict)
+        destination.emit_object(explanations.to_dict, frame)
         return
     from attnscan.views.terminal.explanation import explanation_view
 
-    frame = explanations.to_frame if query is None else lambda: explanations.token_frame(query)
     if a is not None:  # one input is an anecdote
         around = Around(about_input(a, b), ("explain", heads), (), options_of(scan.model))
     else:

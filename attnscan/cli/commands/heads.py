@@ -90,8 +90,8 @@ def heads(
         raise typer.BadParameter("--split draws pairs by their text, which --per-pair does not keep: name the pairs")
     cluster = on.options()
     check_cluster(cluster, files, state, pattern or ())
-    parts = parts_of(per_pair, where.output) if cluster is None and from_file is None else {}
-    check_apart(parts.values(), [*files.paths, state, per_pair, where.output])
+    parts = parts_of(per_pair, where.output, where.signature) if cluster is None and from_file is None else {}
+    check_apart(parts.values(), [*files.paths, state, per_pair, where.output, where.signature])
     destination = where.destination()
     named, known = with_own(pattern or ())
     asked = tuple(each for each in known if not named or each.id in named)

@@ -12,7 +12,7 @@ from attnscan.cli.apart import FileRole
 from attnscan.cli.around import Around
 from attnscan.cli.bars import working
 from attnscan.cli.destination import Destination
-from attnscan.cli.options import DeviceOption, Where, flattened
+from attnscan.cli.options import DeviceOption, Where, Without, flattened
 from attnscan.model import sources
 from attnscan.scan.options import ScanOptions
 
@@ -39,7 +39,7 @@ def models(
         FileRole.MODEL,
     ] = None,
     device: DeviceOption = "auto",
-    where: Where,
+    where: Annotated[Where, Without("signature")],
 ) -> None:
     destination = where.destination()
     if checkpoint is None:

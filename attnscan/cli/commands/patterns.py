@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.options import Where, flattened, pattern_name
+from attnscan.cli.options import Where, Without, flattened, pattern_name
 from attnscan.model.surroundings import check_docstrings
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.terminal.patterns import pattern_text, patterns_text
@@ -35,7 +35,7 @@ def patterns(
             show_default=False,
         ),
     ] = None,
-    where: Where,
+    where: Annotated[Where, Without("signature")],
 ) -> None:
     check_docstrings()  # what is shown
     destination = where.destination()

@@ -72,8 +72,8 @@ def profile(
         raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
     if heads is not None:
         check_heads_are_named(heads)
-    parts = {} if cluster else parts_of(where.output)
-    check_apart(parts.values(), [*files.paths, state, where.output])
+    parts = {} if cluster else parts_of(where.output, where.signature)
+    check_apart(parts.values(), [*files.paths, state, where.output, where.signature])
     destination = where.destination(draws=True)
     _, patterns = with_own(pattern or ())
     options = scan.options(model=given.model, on_long=files.on_long, profile=True, patterns=patterns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -62,6 +63,19 @@ class TestHeads:
         assert [path.read_bytes() for path in whole if path.exists()] == ([OLD, OLD] if older else [])
         names = {path.name for path in place.iterdir()} - {path.name for path in whole}
         assert names == {"pairs.txt", "heads.partial.csv", "every.partial.parquet"}
+
+    def test_a_part_has_its_signature_beside_it(self, place: Path) -> None:
+        (place / "of.json").write_bytes(OLD)
+        done = _heads("-o", "heads.csv", "--signature", "of.json")
+        assert done.stderr.splitlines()[1:] == [
+            "attnscan: what is done is in heads.partial.csv, and heads.csv is untouched",
+            "attnscan: what is done is in of.partial.json, and of.json is untouched",
+        ]
+        assert (place / "of.json").read_bytes() == OLD
+        signature = json.loads((place / "of.partial.json").read_text())["signature"]
+        assert 0 < signature["pairs_read"] < len(SENTENCES)
+        done = _heads("--pairs", "of.partial.json", "--signature", "of.json")
+        assert done.exit_code == 2 and "of.partial.json is named twice" in " ".join(done.stderr.split())
 
     def test_both_parts_count_the_same_pairs(self, place: Path) -> None:
         _heads("-o", "heads.csv", "--per-pair", "every.parquet")

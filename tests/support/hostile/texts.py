@@ -13,7 +13,7 @@ from pathlib import Path
 import pandas as pd
 from hypothesis import strategies as st
 
-from attnscan.results.tables import safe_cell
+from attnscan.results.tables import safe_cell, text_of
 from hostile.runs import HEADS, LAYERS, check, readable, run
 
 CATEGORIES = sorted({unicodedata.category(chr(code)) for code in range(sys.maxunicode + 1)})
@@ -116,7 +116,7 @@ def _table(text: str, separator: str, command: str, flags: tuple[str, ...]) -> N
         assert len(rows) == len(tokens) ** 2, len(rows)
     for name in (name for name in ("query_token", "key_token") if name in header):
         cells = [row[header.index(name)] for row in rows]
-        assert cells == [safe_cell(cell) for cell in cells], "a cell that a spreadsheet runs"
+        assert cells == [safe_cell(text_of(cell)) for cell in cells], "a cell that a spreadsheet runs"
     assert len(pd.read_csv(io.StringIO(text), sep=separator)) == len(rows)
 
 

@@ -18,10 +18,10 @@ from hostile.kills import Ended, Scene
 
 OLDER = b"of an earlier run"
 ONE = ("the cat sat on the mat", "a cat sat")
-TABLES = ("csv", "tsv", "json", "jsonl", "md", "txt", "parquet")
+TABLES = ("csv", "tsv", "json", "jsonl", "md", "txt", "parquet", "xlsx")
 PICTURES = ("svg", "png", "pdf")
 _LEAST = 200  # bytes: standard error is a file as well, and its one line must fit
-STDOUT = ("table", "csv", "json", "parquet")
+STDOUT = ("table", "csv", "json", "parquet", "xlsx")
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,8 @@ def writers(scene: Scene) -> Iterator[Writer]:
         for suffix in suffixes:
             yield Writer(arguments, "-o", f"result.{suffix}")
     yield Writer(("classify", *one), "--save-weights", "result.npz")
+    yield Writer(("classify", *one), "--signature", "result.json")
+    yield Writer(("heads", *many, "--predictive", "off"), "--signature", "result.json")
     yield Writer(("heads", *many, "--predictive", "off"), "--per-pair", "result.parquet")
     yield Writer(("heads", *many, "--predictive", "off"), "--state", "result.state")
 

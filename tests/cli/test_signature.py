@@ -1,0 +1,125 @@
+"""Where a result comes from goes with it: in JSON, Parquet and workbooks, and in a file of its own beside any."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import openpyxl
+import pandas as pd
+import pyarrow.parquet
+import pytest
+from command_line import run
+from hostile.options import lines, prepared
+from hostile.runs import loaded_once, save_tiny_model
+from typer.testing import CliRunner
+
+from attnscan.cli.app import COMMANDS, app
+from attnscan.results.workbook import entries
+
+UNSIGNED = {"patterns", "models"}  # tables that come of no input
+NO_TABLE = {"report", "plot"}
+SIGNED = sorted(set(COMMANDS) - UNSIGNED - NO_TABLE)
+OTHERS = {
+    "classify --pairs": ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off"],
+    "explain --pairs": ["0-0", "--pairs", "pairs.csv", "--model", "model"],
+    "explain --token": ["0-0", "the cat sat", "--token", "cat", "--model", "model"],
+    "profile of one": ["the cat sat", "--model", "model"],
+    "heads --labels": ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off", "--labels"],
+    "similar --matrix": ["--pairs", "pairs.csv", "--model", "model", "--matrix"],
+}
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    directory = tmp_path_factory.mktemp("signature")
+    with loaded_once():
+        prepared(directory, save_tiny_model(tmp_path_factory.mktemp("tiny")))
+        yield directory
+
+
+@pytest.fixture(autouse=True)
+def place(scene: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where results go."""
+    monkeypatch.chdir(scene)
+    return tmp_path
+
+
+def line_of(name: str) -> list[str]:
+    return [name.split()[0], *(OTHERS[name] if name in OTHERS else lines()[name])]
+
+
+def test_every_command_is_thought_of() -> None:
+    """A control: what takes no --signature has nothing to write there."""
+    for name in COMMANDS:
+        taken = "--signature" in CliRunner().invoke(app, [name, "--help"]).stdout
+        assert taken == (name in SIGNED), name
+
+
+@pytest.mark.parametrize("name", [*SIGNED, *OTHERS.keys() - {"classify --pairs"}])
+def test_it_is_in_every_format_that_has_a_place_for_it(place: Path, name: str) -> None:
+    made = {}
+    for suffix in ("json", "parquet", "xlsx", "csv"):
+        run(*line_of(name), "-o", str(place / f"a.{suffix}"), "--signature", str(place / f"of-{suffix}.json"))
+        made[suffix] = json.loads((place / f"of-{suffix}.json").read_text())
+    whole = made["csv"]
+    said = json.loads((place / "a.json").read_text())
+    assert {key: said[key] for key in whole} == whole
+    assert made == dict.fromkeys(made, whole)
+    signed = {key: value for key, value in whole.items() if key.startswith("signature")}
+    assert "input_hash" in json.dumps(signed)
+
+    read = pd.read_parquet(place / "a.parquet")
+    assert {key: json.loads(json.dumps(read.attrs[key])) for key in signed} == signed
+    schema = pyarrow.parquet.read_schema(place / "a.parquet").metadata
+    kept = json.loads(schema[b"PANDAS_ATTRS"])
+    assert {key: kept[key] for key in signed} == signed
+
+    book = openpyxl.load_workbook(place / "a.xlsx")
+    told = dict(book["about"].iter_rows(min_row=2, values_only=True))  # type: ignore[arg-type]
+    assert {key: told[key] for key, _ in entries(signed)} == dict(entries(signed))
+    rows = list(book.worksheets[0].iter_rows(values_only=True))
+    assert list(rows[0]) == [str(column) for column in read.columns] and len(rows) == len(read) + 1
+
+
+@pytest.mark.parametrize("name", sorted(UNSIGNED | {*SIGNED, *OTHERS}))
+def test_numbers_with_a_comma_are_the_same_numbers(name: str) -> None:
+    made: dict[str, Any] = {}
+    for comma, reading in (((), {}), (("--decimal-comma",), {"sep": ";", "decimal": ","})):
+        made[str(comma)] = pd.read_csv(io.StringIO(run(*line_of(name), "--csv", *comma).stdout), **reading)
+    pd.testing.assert_frame_equal(*made.values())
+    tabbed = run(*line_of(name), "--format", "tsv", "--decimal-comma").stdout
+    pd.testing.assert_frame_equal(pd.read_csv(io.StringIO(tabbed), sep="\t", decimal=","), made["()"])
+
+
+def test_several_inputs_have_one_signature_of_all(place: Path) -> None:
+    run(*line_of("classify --pairs"), "--csv", "--signature", str(place / "all.json"))
+    all_of_them = json.loads((place / "all.json").read_text())["signature"]
+    run(*line_of("heads"), "--csv", "--signature", str(place / "heads.json"))
+    of_heads = json.loads((place / "heads.json").read_text())["signature"]
+    assert all_of_them["pairs_read"] == 2 and all_of_them["input_hash"] == of_heads["input_hash"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("--signature", "of.txt"), 1, "--signature writes a .json file, and of.txt is not one; name it of.json"),
+        (("--signature", "no/of.json"), 1, "there is no directory"),
+        (("--signature", "a.json", "-o", "a.json"), 2, "a.json is named twice"),
+        (("--decimal-comma",), 2, "--decimal-comma is for --csv"),
+        (("--decimal-comma", "--format", "json"), 2, "--decimal-comma is for --csv"),
+        (("--decimal-comma", "-o", "a.xlsx"), 2, "--decimal-comma is for --csv"),
+    ],
+)
+def test_what_cannot_be_is_told_before_the_work(arguments: tuple[str, ...], code: int, says: str) -> None:
+    done = CliRunner().invoke(app, ["classify", "the cat", "--model", "no/such/model", *arguments])
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert says in " ".join(done.stderr.split())
+
+
+def test_several_inputs_are_no_workbook() -> None:
+    done = CliRunner().invoke(app, [*line_of("classify --pairs"), "-o", "a.xlsx"])
+    assert done.exit_code == 2 and "are written as they are done, not as xlsx" in " ".join(done.stderr.split())
