@@ -186,10 +186,11 @@ def test_files_rank_as_their_pairs_do(tmp_path: Path) -> None:
     path.write_text("x,y\n" + "\n".join(f'"{a}","{b}"' for a, b in PAIRS) + "\n,\n", encoding="utf-8")
     bad: list[InputError] = []
     options: Any = {"model": "bundled", "predictive": "off"}
-    ranking = attnscan.rank_files(path, columns=["x", "y"], on_bad=bad.append, per_pair=kept, **options)
+    ranking = attnscan.rank_files(path, columns=["x", "y"], id="y", on_bad=bad.append, per_pair=kept, **options)
     assert ranking.to_frame().equals(attnscan.rank_heads(PAIRS, **options).to_frame())
     assert [error.what.startswith(f"{path}:5") for error in bad] == [True]
-    assert pd.read_parquet(kept)["pair"].nunique() == 3
+    kept_rows = pd.read_parquet(kept)
+    assert set(zip(kept_rows["pair"], kept_rows["id"], strict=True)) == {(i, b) for i, (_, b) in enumerate(PAIRS, 1)}
     assert ranking._repr_html_() is not None
     with pytest.raises(InputError):
         attnscan.rank_files([path], columns=["x", "y"], **options)

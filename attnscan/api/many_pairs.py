@@ -89,6 +89,7 @@ def rank_files(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     *,
     columns: Sequence[str] | None = None,
+    id: str | None = None,
     on_bad: Callable[[InputError], None] | None = None,
     per_pair: str | os.PathLike[str] | None = None,
     cluster: ClusterOptions | None = None,
@@ -100,21 +101,24 @@ def rank_files(
 
     Without `paths`, over the pairs that attnscan ships. `columns` names the one or two that hold the sentences. A bad
     record is given to `on_bad` and left out (of a cluster's, the first three); without it, it is an error. `per_pair`
-    is a file, on a cluster a new directory, for the scores of every pair as Parquet.
+    is a file, on a cluster a new directory, for the scores of every pair as Parquet, with the pair's file and row and,
+    if a column is named by `id`, what that says of it.
 
     Raises: as `classify`; PairsError for a file that cannot be read; OutputError if `per_pair` cannot be written;
     EngineError if the cluster fails.
     """
     scored = options_of(model, _of_many(options))
     names = paths_of(paths)
-    reading = Reading(None if columns is None else tuple(listed("columns", columns)))
+    if id is not None:
+        check_kind("id", id, str)
+    reading = Reading(None if columns is None else tuple(listed("columns", columns)), id)
     place = None if per_pair is None else Path(*paths_of([per_pair]))
     if on_bad is not None and not callable(on_bad):
         raise OptionError("on_bad is no function", "give one that takes an InputError")
     if cluster is None:
         records = read_pairs(names, reading, on_bad) if names else shipped_pairs()
         with opened(model, tokenizer, scored) as scanner:
-            return _ranked(scanner, records, on_bad, place)
+            return _ranked(scanner, records, on_bad, place, ids=id is not None)
     check_kind("cluster", cluster, ClusterOptions)
     if not names:
         raise OptionError("a cluster reads files, and none is named", "name files that all of its machines can read")
@@ -268,11 +272,16 @@ def _of_many(options: Choices) -> Choices:
 
 
 def _ranked(
-    scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None = None, per_pair: Path | None = None
+    scanner: Scanner,
+    records: Iterable[Record],
+    on_bad: OnBad | None = None,
+    per_pair: Path | None = None,
+    *,
+    ids: bool = False,
 ) -> Ranking:
-    """The heads ranked here; `per_pair` is a file for the scores of every pair."""
-    ids = [pattern.id for pattern in scanner.options.patterns]
-    with nullcontext() if per_pair is None else PerPairWriter(per_pair, ids) as writer:
+    """The heads ranked here; `per_pair` is a file for the scores of every pair, with their `ids` if these are there."""
+    patterns = [pattern.id for pattern in scanner.options.patterns]
+    with nullcontext() if per_pair is None else PerPairWriter(per_pair, patterns, ids=ids) as writer:
         on_pairs = None if writer is None else writer.write
         state = ScanState()
         for after in scan(scanner, records, on_bad=on_bad, on_pairs=on_pairs):

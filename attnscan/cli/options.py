@@ -229,6 +229,20 @@ class PairFiles:
         return [f"--{name.replace('_', '-')}" for name in changed if name != "pairs"]
 
 
+@dataclass(frozen=True)
+class PairFilesWithIds(PairFiles):
+    """The same, for commands that write what they find of every pair."""
+
+    id: Annotated[
+        str | None,
+        typer.Option("--id", metavar="COLUMN", help="A column that --per-pair carries along, to join its rows by."),
+    ] = None
+
+    def reading(self, *, labelled: bool = False) -> Reading:
+        """How the files are to be read. Raises: PairsError."""
+        return replace(super().reading(labelled=labelled), id=self.id)
+
+
 def check_one_or_many(given: OneInput, files: PairFiles, heads_go: str, *, truncate: bool) -> bool:
     """Whether the command is for many pairs: those of files or, where there is no input either, those shipped.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-SHARED = ("--unit", "--threshold", "--heads", "--without-delimiters", "--norm", "--pattern", "--top")
+SHARED = ("--unit", "--threshold", "--heads", "--without-delimiters", "--norm", "--pattern", "--top", "--id")
 """Options that mean the same in every command that has them."""
 _NO_HEADS = "it says which words help to predict which, and looks at no head"
 _NAMED_FIRST = "name the heads first, as in: attnscan {} 2-0,6-11 A B"
@@ -54,6 +54,11 @@ _REASONS = {
 }
 
 
+_ONE_ALONE = {"--id": ("heads", "it writes no pair's own scores; attnscan heads --per-pair does, with their ids")}
+"""Options of one command, and why all others have them not."""
+
+
 def why_refused(command: str, option: str) -> str:
     """Why a command does not have an option that others have; empty where there is nothing to say."""
-    return _REASONS.get(command, {}).get(option, "")
+    owner, why = _ONE_ALONE.get(option, (command, ""))
+    return _REASONS.get(command, {}).get(option, "" if command == owner else why)

@@ -75,13 +75,13 @@ def ranked_here(
     `has_state` says whether the command takes --state, which it is then told of.
     """
     records = passes.read()
-    source, ids = chosen(options), [pattern.id for pattern in options.patterns]
+    source, patterns = chosen(options), [pattern.id for pattern in options.patterns]
     from attnscan.scan.per_pair import PerPairWriter
     from attnscan.scan.state import held
 
     with (
         held(state_file) if state_file else nullcontext(),
-        PerPairWriter(per_pair, ids) if per_pair else nullcontext() as writer,
+        PerPairWriter(per_pair, patterns, ids=passes.with_ids) if per_pair else nullcontext() as writer,
         opened(options, source) as scanner,
     ):
         hint = "; the same command goes on from there" if state_file else "; --state FILE would keep what is done"

@@ -55,6 +55,11 @@ class Passes:
             return shipped_pairs()
         return read_pairs(self._files.paths, self._files.reading(labelled=labelled), self.on_bad, self._note)
 
+    @property
+    def with_ids(self) -> bool:
+        """Whether a column of ids was named."""
+        return self._files.reading().id is not None
+
     def how_many(self) -> int | None:
         """About how many pairs there are, if that can be told."""
         from attnscan.inputs.pairs import about_how_many

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import InputError
+from attnscan.inputs.pairs import Place
 from attnscan.inputs.tokens import bare, join
 
 if TYPE_CHECKING:
@@ -46,7 +47,9 @@ class EncodedInput:
     truncated: bool = False
     """Whether the input was cut to the model's longest."""
     number: int = 0
-    """Its place in a stream of inputs, from 1; 0 if it is alone."""
+    """Which it is in a stream of inputs, from 1; 0 if it is alone."""
+    place: Place = Place()
+    """Where its own scores belong."""
 
     @property
     def first_tokens(self) -> list[int]:

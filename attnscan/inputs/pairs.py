@@ -53,7 +53,7 @@ class Pair:
         return (self.a,) if self.b is None else (self.a, self.b)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, order=True)
 class Place:
     """Where the scores of a pair belong, for those who join them with the input."""
 

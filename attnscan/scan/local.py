@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.model.tap import AttentionBlock, Consumer
 from attnscan.results.dependencies import Help
 from attnscan.results.labels import Labels
@@ -21,7 +21,7 @@ from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.signature import Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import OnPairs, Scanner
-from attnscan.scan.seen import Seen, half, no_pair
+from attnscan.scan.seen import Drawn, Seen, half, no_pair
 from attnscan.scan.stream import OnBad, OnBatch, Stream
 from attnscan.scoring.label_sums import LabelSums, key_of
 from attnscan.scoring.predictive import Report
@@ -141,9 +141,9 @@ def scan(
 
 def _scored(
     scanner: Scanner, batch: Sequence[EncodedInput], *, with_pairs: bool
-) -> tuple[ScanSums, list[tuple[Sequence[int], Mapping[str, FloatArray]]]]:
+) -> tuple[ScanSums, list[tuple[Sequence[Place], Mapping[str, FloatArray]]]]:
     """The sums of a batch; beside them what `on_pairs` is to be given, if it is wanted."""
-    kept: list[tuple[Sequence[int], Mapping[str, FloatArray]]] = []
+    kept: list[tuple[Sequence[Place], Mapping[str, FloatArray]]] = []
     return summed(scanner, batch, on_pairs=(lambda *own: kept.append(own)) if with_pairs else None), kept
 
 
@@ -199,10 +199,10 @@ def _told(
 
         return consume
 
-    def keep(numbers: Sequence[int], sums: PairSums) -> None:
+    def keep(places: Sequence[Place], sums: PairSums) -> None:
         own.append(sums)
         if on_pairs is not None:
-            on_pairs(numbers, sums)
+            on_pairs(places, sums)
 
     told = scanner.score(inputs, helps, beside, keep if options.labelled else on_pairs, only, products=True)
     profile = profilers[0].sums() if profilers else None
@@ -223,13 +223,13 @@ def _told(
 
 def predictive_sums(
     scanner: Scanner,
-    sample: Sequence[tuple[str, int, Pair]],
+    sample: Sequence[Drawn],
     report: Report | None = None,
     on_pairs: OnPairs | None = None,
 ) -> ScanSums:
     """The sums of `predictive` alone, on a sample of pairs as `Seen` holds it."""
     cutting = replace(scanner.options, on_long="truncate")
-    inputs = [replace(scanner.encode(pair, cutting), number=number) for _, number, pair in sample]
+    inputs = [replace(scanner.encode(pair, cutting), place=place) for _, place, pair in sample]
     helps: list[Help] = []
     if report is not None:
         report(0, len(sample))

@@ -1,18 +1,19 @@
 """Every pair's score of every head and pattern, in a Parquet file, for statistics of one's own; and back to a ranking.
 
-Columns: `pair` (its number in the input, from 1), `layer`, `head`, `pattern`; `score`, `chance`, `self` (how much of
-the score is a word's weight on itself) and `n` with every key; `words_score`, `words_chance`, `words_self` and
-`words_n` with words alone. A row is left out where the pair has no eligible query. The rows of a pair stand together.
+Columns: `file`, `pair` (which of the file's records it is, from 1, bad ones counted) and, if a column of ids was named,
+`id`; `layer`, `head`, `pattern`; `score`, `chance`, `self` (how much of the score is a word's weight on itself) and `n`
+with every key; `words_score`, `words_chance`, `words_self` and `words_n` with words alone. A row is left out where the
+pair has no eligible query. The rows of a pair stand together, ordered by layer, head and pattern.
 
-A cluster writes a directory of such files, in which `pair` is the number in the pair's own file, whose name is one
-column more, `file`. What one file says of itself in its metadata stands there in `_common_metadata`.
+A cluster writes a directory of such files. What one file says of itself in its metadata stands there in
+`_common_metadata`.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OutputError, PairsError, needs
+from attnscan.inputs.pairs import Place
 from attnscan.results.files import begun, check_suffix, descriptor, explained, partial_of, settle
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
@@ -47,8 +49,9 @@ class PerPairWriter:
     installed.
     """
 
-    def __init__(self, path: Path, patterns: Sequence[str]) -> None:
-        self._path, self._patterns = path, list(patterns)
+    def __init__(self, path: Path, patterns: Sequence[str], *, ids: bool = False) -> None:
+        """With `ids`, the pairs' ids are a column."""
+        self._path, self._patterns, self._ids = path, list(patterns), ids
         _, self._parquet = _pyarrow()
         if descriptor(path) is not None or (path.exists() and not path.is_file()):
             raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
@@ -61,13 +64,13 @@ class PerPairWriter:
     def __enter__(self) -> PerPairWriter:
         return self
 
-    def write(self, pairs: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
+    def write(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
         """Add some pairs. Shape: each of `sums` is [pair, layer, head, pattern]."""
-        self._add(pair_table(pairs, sums, self._patterns))
+        self._add(pair_table(places, sums, self._patterns, ids=self._ids))
 
-    def hold(self, pairs: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
+    def hold(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
         """Keep some pairs in memory until `write_held`; without that, they never come into the file."""
-        self._held.append(pair_table(pairs, sums, self._patterns))
+        self._held.append(pair_table(places, sums, self._patterns, ids=self._ids))
 
     def write_held(self) -> None:
         """Add the pairs that were held."""
@@ -97,20 +100,24 @@ class PerPairWriter:
 
 
 def pair_table(
-    pairs: Sequence[int], sums: Mapping[str, FloatArray], patterns: Sequence[str], file: str | None = None
+    places: Sequence[Place], sums: Mapping[str, FloatArray], patterns: Sequence[str], *, ids: bool = False
 ) -> pa.Table:
-    """The rows of some pairs, of one `file` if that is told.
+    """The rows of some pairs; with `ids`, these are a column.
 
     Shape: each of `sums` is [pair, layer, head, pattern].
     """
     arrow, _ = _pyarrow()
     place = np.nonzero(sums["every_key.n"] > 0)
-    columns: dict[str, Any] = {}
-    if file is not None:
-        readable = file.encode(errors="backslashreplace").decode()  # a file name need not be UTF-8
-        columns["file"] = arrow.DictionaryArray.from_arrays(np.zeros(len(place[0]), dtype=np.int8), [readable])
+    files = {file: number for number, file in enumerate(dict.fromkeys(each.file for each in places))}
+    of_file = np.array([files[each.file] for each in places], dtype=np.int32)[place[0]]
+    columns: dict[str, Any] = {
+        "file": arrow.DictionaryArray.from_arrays(of_file, list(map(_readable, files))),
+        "pair": np.array([each.row for each in places], dtype=np.int64)[place[0]],
+    }
+    if ids:
+        names = [None if each.id is None else _readable(each.id) for each in places]
+        columns["id"] = arrow.array(names, arrow.string()).take(arrow.array(place[0]))
     columns |= {
-        "pair": np.asarray(pairs, dtype=np.int64)[place[0]],
         "layer": place[1].astype(np.int32),
         "head": place[2].astype(np.int32),
         "pattern": arrow.DictionaryArray.from_arrays(place[3].astype(np.int8), list(patterns)),
@@ -123,6 +130,11 @@ def pair_table(
             columns[f"{prefix}self"] = sums[f"{kind}.itself"][place] / count
         columns[f"{prefix}n"] = count.astype(np.int64)
     return arrow.table(columns)
+
+
+def _readable(text: str) -> str:
+    """As UTF-8, which file names and JSON need not be."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def finish_directory(directory: Path, ranking: Ranking, parts: Sequence[str]) -> None:
@@ -193,10 +205,11 @@ def _told(path: Path) -> tuple[About, list[Path]]:
 
 _MEASURED = ("score", "chance", "self", "n")
 _Columns = dict[str, NDArray[Any]]
-"""Rows of a file as arrays, all of one length: `pair`, `place` in [layer, head, pattern] laid flat, and its numbers."""
+"""Rows of a file as arrays, all of one length: what stands for the `file`, `pair`, `place` in [layer, head, pattern]
+laid flat, and its numbers."""
 
 
-_NO_ROWS: _Columns = {name: np.zeros(0, dtype=np.int64) for name in ("pair", "place")} | {
+_NO_ROWS: _Columns = {name: np.zeros(0, dtype=np.int64) for name in ("file", "pair", "place")} | {
     f"{prefix}{name}": np.zeros(0) for prefix in _PREFIXES for name in _MEASURED
 }
 
@@ -213,7 +226,7 @@ def _whole_pairs(files: Sequence[Path], shape: tuple[int, int, int], patterns: S
                 rows = _columns(batch, shape, patterns)
                 if rest is not None:
                     rows = {name: np.concatenate([rest[name], values]) for name, values in rows.items()}
-                starts = np.flatnonzero(np.diff(rows["pair"], prepend=-1))
+                starts = np.flatnonzero(_begins(rows))
                 for first in range(0, len(starts) - 1, at_once):
                     part = slice(starts[first], starts[min(first + at_once, len(starts) - 1)])
                     yield {name: values[part] for name, values in rows.items()}
@@ -224,21 +237,34 @@ def _whole_pairs(files: Sequence[Path], shape: tuple[int, int, int], patterns: S
                 yield rest
 
 
+def _begins(rows: _Columns) -> NDArray[np.bool_]:
+    """Which rows are the first of a pair: a file may be there twice, so its pair's places must rise as well."""
+    begins = np.ones(len(rows["pair"]), dtype=np.bool_)
+    begins[1:] = (np.diff(rows["file"]) != 0) | (np.diff(rows["pair"]) != 0) | (np.diff(rows["place"]) <= 0)
+    return begins
+
+
 def _columns(rows: pa.RecordBatch, shape: tuple[int, int, int], patterns: Sequence[str]) -> _Columns:
     numbers = {pattern: i for i, pattern in enumerate(patterns)}
-    names = rows.column("pattern")
-    names = names if hasattr(names, "dictionary") else names.dictionary_encode()
-    known = np.array([numbers.get(name, -1) for name in names.dictionary.to_pylist()], dtype=np.int64)
-    pattern = known[names.indices.to_numpy()]
+    pattern = _coded(rows.column("pattern"), lambda name: numbers.get(name, -1))
+    file = _coded(rows.column("file"), hash)
     pair, layer, head = (rows.column(name).to_numpy().astype(np.int64) for name in ("pair", "layer", "head"))
     place = np.ravel_multi_index((layer, head, pattern), shape)
     measured = [f"{prefix}{name}" for prefix in _PREFIXES for name in _MEASURED]
-    return {"pair": pair, "place": place} | {name: rows.column(name).to_numpy().astype(float) for name in measured}
+    columns = {"file": file, "pair": pair, "place": place}
+    return columns | {name: rows.column(name).to_numpy().astype(float) for name in measured}
+
+
+def _coded(names: Any, code: Callable[[str], int]) -> NDArray[np.int64]:
+    """A column of names as numbers, each name asked for once."""
+    names = names if hasattr(names, "dictionary") else names.dictionary_encode()
+    codes: NDArray[np.int64] = np.array([code(name) for name in names.dictionary.to_pylist()], dtype=np.int64)
+    return codes[np.asarray(names.indices.to_numpy())]
 
 
 def _of_pairs(rows: _Columns, shape: tuple[int, int, int]) -> dict[str, FloatArray]:
     """The sums of each pair, as `Scorer.pair_sums` names them; what a part has of its whole is not told."""
-    number = np.cumsum(np.diff(rows["pair"], prepend=rows["pair"][:1]) != 0)
+    number = np.cumsum(_begins(rows)) - 1
     pairs = int(number[-1]) + 1 if len(number) else 0
     size = math.prod(shape)
 

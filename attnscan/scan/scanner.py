@@ -17,7 +17,7 @@ from attnscan.__version__ import __version__
 from attnscan.errors import AttnscanError, CaptureError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.encode import encode_pair, whole_words
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relatedness, Relation
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loading import LoadedModel, load
@@ -36,8 +36,8 @@ from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
 from attnscan.scoring.targets import Targets
 
-OnPairs = Callable[[Sequence[int], Mapping[str, FloatArray]], None]
-"""Given the numbers of some pairs and their own sums, as `Scorer.pair_sums` names them."""
+OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]
+"""Given the places of some pairs and their own sums, as `Scorer.pair_sums` names them."""
 _WORD = Pair("the")  # what a model is tried on
 
 
@@ -189,7 +189,7 @@ class Scanner:
 
         self.run(batch.model_inputs, consume)
         if on_pairs is not None:
-            on_pairs([one.number for one in inputs], scorer.pair_sums())
+            on_pairs([one.place for one in inputs], scorer.pair_sums())
         sums = scorer.sums(products=products)
         return sums if only is None else replace(sums, entropy=sums.entropy * 0, words=sums.words * 0)
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import bisect
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from attnscan.errors import InputError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.results.signature import hashed
 from attnscan.scan.options import ScanOptions
+
+Drawn = tuple[str, Place, Pair]
+"""A pair of a sample: the hash that it is drawn by, its place, and itself."""
 
 
 @dataclass(frozen=True)
@@ -22,8 +25,8 @@ class Seen:
     skipped: int = 0
     digest: str = ""
     """A hash of every record read, in order: two scans with the same have read the same."""
-    sample: tuple[tuple[str, int, Pair], ...] = ()
-    """The pairs that `predictive` asks about: the hash that each is drawn by, its number, and itself."""
+    sample: tuple[Drawn, ...] = ()
+    """The pairs that `predictive` asks about."""
 
     @property
     def signature_fields(self) -> dict[str, Any]:
@@ -35,22 +38,30 @@ class Seen:
             "pairs_skipped": self.skipped,
         }
 
-    def and_then(self, pair: Pair, options: ScanOptions, *, truncated: bool, skipped: bool) -> Seen:
+    def and_then(self, record: Record, options: ScanOptions, *, truncated: bool, skipped: bool) -> Seen:
         """The same, one record later."""
-        text = [sentence.encode() for sentence in pair.sentences]
-        sample = list(self.sample)
+        text = [sentence.encode() for sentence in record.pair.sentences]
+        sample, most = self.sample, options.predictive_pairs
         if not skipped:
-            # The pairs with the smallest hashes are a uniform sample, whatever the order and the sharding.
-            drawn = (hashed(str(options.seed).encode(), *text), self.read + 1, pair)
-            if drawn[0] not in [key for key, *_ in sample]:
-                bisect.insort(sample, drawn, key=lambda each: each[0])
+            key = hashed(str(options.seed).encode(), *text)
+            if len(sample) < most or key <= sample[-1][0]:
+                sample = sampled([*sample, (key, record.place, record.pair)], most)
         return Seen(
             read=self.read + 1,
             truncated=self.truncated + truncated,
             skipped=self.skipped + skipped,
             digest=hashed(self.digest.encode(), *text),
-            sample=tuple(sample[: options.predictive_pairs]),
+            sample=sample,
         )
+
+
+def sampled(drawn: Iterable[Drawn], most: int) -> tuple[Drawn, ...]:
+    """The pairs with the smallest hashes, at most so many: a uniform sample, whatever the order and the sharding.
+
+    Of a pair that is there twice, the first place counts.
+    """
+    first = {each[0]: each for each in sorted(drawn, key=lambda each: each[:2], reverse=True)}
+    return tuple(first[key] for key in sorted(first)[:most])
 
 
 def half(pair: Pair, seed: int) -> int:

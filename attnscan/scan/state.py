@@ -13,21 +13,21 @@ import math
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, fields
+from dataclasses import asdict, astuple, fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attnscan.errors import StateError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.pairs import Pair, Place
 from attnscan.results.files import descriptor, write_file
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import hashed
 from attnscan.results.terms import Scored
 from attnscan.scan.local import ScanState, ScanSums
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen
+from attnscan.scan.seen import Drawn, Seen
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.patterns import Pattern
 from attnscan.scoring.profile import profiled
@@ -35,7 +35,7 @@ from attnscan.scoring.profile_sums import ProfileSums
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
 _DIGITS = 12  # of a hash that is shown
-_FORMAT = 7
+_FORMAT = 8
 _OF_MODEL = {"weights": "weights differ", "config": "config differs", "tokenizer": "tokenizer differs"}
 _SCORES = ("told", "ranked", "carried")
 _LABELS = ("labels", "carried_labels")
@@ -56,7 +56,7 @@ _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 67 MiB, nearly all for the
 
 def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
     """Write a state, whole or not at all."""
-    sample = [[key, number, *pair.sentences] for key, number, pair in state.seen.sample]
+    sample = [[key, *astuple(place), *pair.sentences] for key, place, pair in state.seen.sample]
     data = {
         "fingerprint": _fingerprint(scanner),
         "seen": {**asdict(state.seen), "sample": sample},
@@ -148,9 +148,13 @@ def _dumped(sums: ScoreSums | None) -> dict[str, Any] | None:
 def _seen(*, read: int, truncated: int, skipped: int, digest: str, sample: list[list[Any]]) -> Seen:
     if not all(type(each) is int and each >= 0 for each in (read, truncated, skipped)) or type(digest) is not str:
         raise ValueError("counts of another type")
-    return Seen(
-        read, truncated, skipped, digest, tuple((key, number, Pair(*sentences)) for key, number, *sentences in sample)
-    )
+    return Seen(read, truncated, skipped, digest, tuple(_drawn(*each) for each in sample))
+
+
+def _drawn(key: str, file: str, row: int, name: str | None, *sentences: str) -> Drawn:
+    if not (type(key) is type(file) is str and type(row) is int and isinstance(name, str | None)):
+        raise ValueError("a place of another type")
+    return key, Place(file, row, name), Pair(*sentences)
 
 
 def _loaded(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: tuple[int, int]) -> ScoreSums | None:

@@ -112,9 +112,9 @@ class Stream:
         for record in self.records:
             encoded = self._encoded(record)
             truncated, skipped = encoded is not None and encoded.truncated, encoded is None
-            seen = seen.and_then(record.pair, self.scanner.options, truncated=truncated, skipped=skipped)
+            seen = seen.and_then(record, self.scanner.options, truncated=truncated, skipped=skipped)
             if encoded is not None:
-                inputs.append(replace(encoded, number=seen.read))
+                inputs.append(replace(encoded, number=seen.read, place=record.place))
                 tokens += len(encoded.tokens)
             if tokens >= limit:
                 yield inputs, seen
@@ -154,7 +154,7 @@ def unseen(records: Iterable[Record], seen: Seen, options: ScanOptions) -> Itera
     """
     rest, again = iter(records), Seen()
     for record in itertools.islice(rest, seen.read):
-        again = again.and_then(record.pair, options, truncated=False, skipped=True)
+        again = again.and_then(record, options, truncated=False, skipped=True)
     if (again.read, again.digest) != (seen.read, seen.digest):
         raise StateError("the state belongs to other pairs than these", "give the same files in the same order")
     yield from rest

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 import torch
 
 from attnscan.errors import ModelError
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.related import Both, Relation
 from attnscan.results.comparison import Comparison, places
 from attnscan.results.scores import FloatArray, IntArray
@@ -130,26 +130,26 @@ def _scanned(
     unheard = None if on_bad is None else lambda _: None  # the first model has told of it
     while block := list(itertools.islice(records, _BLOCK)):
         kept: list[dict[int, PairSums]] = [{}, {}]
-        before = states[0].seen.read
+        placed = [replace(record, place=Place(row=row)) for row, record in enumerate(block)]
         for which, (scanner, hear) in enumerate(((one, on_bad), (other, unheard))):
             on_batch = None if on_step is None else partial(on_step, f"pairs through model {'AB'[which]}")
-            for state in scan(scanner, block, states[which], hear, partial(_keep, kept[which]), on_batch):
+            for state in scan(scanner, placed, states[which], hear, partial(_keep, kept[which]), on_batch):
                 states[which] = state
         common = sorted(kept[0].keys() & kept[1].keys())
         if common:
-            ours, theirs = (_stacked([sums[number] for number in common]) for sums in kept)
+            ours, theirs = (_stacked([sums[row] for row in common]) for sums in kept)
             theirs = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in theirs.items()}
             like = states[0].sums.any
             assert like is not None  # a pair was scored
-            keys = [key_of(block[number - before - 1].pair) for number in common]
+            keys = [key_of(block[row].pair) for row in common]
             of_block = _PairedSums.of(ours, theirs, like, keys, one.options.threshold)
             total = of_block if total is None else total + of_block
     return total, states
 
 
-def _keep(kept: dict[int, PairSums], numbers: Sequence[int], sums: PairSums) -> None:
-    for row, number in enumerate(numbers):
-        kept[number] = {name: values[row] for name, values in sums.items()}
+def _keep(kept: dict[int, PairSums], places: Sequence[Place], sums: PairSums) -> None:
+    for number, place in enumerate(places):
+        kept[place.row] = {name: values[number] for name, values in sums.items()}
 
 
 def _stacked(pairs: Sequence[PairSums]) -> dict[str, FloatArray]:

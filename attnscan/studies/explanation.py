@@ -78,7 +78,7 @@ def explain_input(
     explainer = _Explainer(scanner, heads, pattern, on_step)
     encoded = encoded or scanner.encode(record.pair)
     attention = explainer.take([encoded], keep=True)
-    seen = Seen().and_then(record.pair, scanner.options, truncated=encoded.truncated, skipped=False)
+    seen = Seen().and_then(record, scanner.options, truncated=encoded.truncated, skipped=False)
     return explainer.finish(seen, attention)
 
 

@@ -220,6 +220,7 @@ TAKEN = {
     "within": "similar",
     "match": "compare",
     "columns": "rank_files",
+    "id": "rank_files",
     "on_bad": "rank_files",
     "per_pair": "rank_files",
     "cluster": "rank_files",

@@ -361,7 +361,7 @@ def test_other_seeds_halve_otherwise_and_samples_lie_in_both_halves() -> None:
     assert 900 < sum(one) < 1100 and 900 < sum(a == b for a, b in zip(one, other, strict=True)) < 1100
     seen = Seen()
     for pair in pairs[:400]:
-        seen = seen.and_then(pair, ScanOptions(), truncated=False, skipped=False)
+        seen = seen.and_then(Record(pair, ""), ScanOptions(), truncated=False, skipped=False)
     assert 2 <= sum(half(pair, 0) for _, _, pair in seen.sample) <= 14
 
 

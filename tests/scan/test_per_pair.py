@@ -10,6 +10,7 @@ from numpy.testing import assert_allclose
 from scans import PAIRS, records_of, states_of
 
 from attnscan.errors import InputError, OutputError
+from attnscan.inputs.pairs import Pair, Place
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter, finish_directory, rank_file
 from attnscan.scan.scanner import Scanner
@@ -64,6 +65,21 @@ def test_a_directory_of_files_of_pairs_ranks_as_one_file_does(options: ScanOptio
         finish_directory(directory, ranking, parts)
     finish_directory(directory, ranking, [])
     assert (rank_file(directory).scores.every_key.n == 0).all()
+
+
+def test_every_pair_counts_once_whatever_its_file_and_row(options: ScanOptions, tmp_path: Path) -> None:
+    """Files of one pair stand side by side, all with row 1; one file is there twice, as its pairs then are."""
+    records = [replace(record, place=Place(f"{i // 2}.tsv", 1)) for i, record in enumerate(records_of(PAIRS))]
+    some = [each for record in records for each in (record, record)] + records_of([Pair("the cat sat")])
+    path = tmp_path / "pairs.parquet"
+    with Scanner(options) as scanner, PerPairWriter(path, [p.id for p in PATTERNS]) as writer:
+        ranking = states_of(scanner, some, on_pairs=writer.write)[-1].finish(scanner)
+        writer.finish(ranking.signature, ranking.scores.grid)
+    found, expected = rank_file(path).scores.every_key, ranking.scores.every_key
+    assert found.pairs.max() == 81
+    for name in ("score", "se", "n", "pairs"):
+        a, b = (getattr(table, name) for table in (found, expected))
+        assert_allclose(a, b, rtol=1e-9, atol=1e-7, err_msg=name)
 
 
 def test_an_unfinished_file_of_pairs_leaves_nothing_behind(options: ScanOptions, tmp_path: Path) -> None:

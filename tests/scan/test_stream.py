@@ -135,7 +135,7 @@ def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], Non
         threads(count)
         numbers.append([])
         with Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
-            list(scan(scanner, RECORDS, on_pairs=lambda some, _: numbers[-1].extend(some)))
+            list(scan(scanner, RECORDS, on_pairs=lambda places, _: numbers[-1].extend(place.row for place in places)))
     assert numbers[0] == numbers[1] and sorted(numbers[0]) == list(range(1, 41))
 
 

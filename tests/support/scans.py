@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.testing import assert_allclose
 
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.results.profile import Fit
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ScanOptions
@@ -20,7 +20,7 @@ PAIRS = [Pair(f"the cat sat on {i % 7} mats" + " ." * (i % 5), f"a cat ran {i} t
 
 
 def records_of(pairs: list[Pair]) -> list[Record]:
-    return [Record(pair, f"pairs.tsv:{line}") for line, pair in enumerate(pairs, 2)]
+    return [Record(pair, f"pairs.tsv:{row + 1}", place=Place("pairs.tsv", row)) for row, pair in enumerate(pairs, 1)]
 
 
 def states_of(scanner: Scanner, records: Any, start: ScanState | None = None, **more: Any) -> list[ScanState]:
@@ -69,4 +69,4 @@ def assert_equal_sums(one: ScoreSums, other: ScoreSums, tolerance: float) -> Non
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 BUNDLED = ScanOptions(model="bundled")
-RECORDS = [Record(pair, f"pair {number}") for number, pair in enumerate(PAIRS, 1)]
+RECORDS = [Record(pair, f"pair {number}", place=Place(row=number)) for number, pair in enumerate(PAIRS, 1)]

@@ -15,6 +15,7 @@ from attnscan.cli.messages import say
 from attnscan.cli.options import (
     ClusterChoices,
     PairFiles,
+    PairFilesWithIds,
     Patterns,
     ScanChoices,
     Threshold,
@@ -45,7 +46,7 @@ EXAMPLES = (
 def heads(
     *,
     pattern: Patterns = None,
-    files: PairFiles,
+    files: PairFilesWithIds,
     labels: Annotated[
         bool, typer.Option("--labels", help="One row a head: what it is called over all pairs, and how sure that is.")
     ] = False,
@@ -78,6 +79,8 @@ def heads(
 ) -> None:
     if from_file is not None and (files.pairs or scan.model or state or per_pair):
         raise typer.BadParameter("--from needs no pairs and no model, and has nothing to keep")
+    if files.id is not None and (per_pair is None or not files.pairs):
+        raise typer.BadParameter("--id is carried from --pairs to --per-pair: name files for both")
     if per_pair is not None and state is not None:
         raise typer.BadParameter("--per-pair is written whole, and so cannot go on from a --state")
     if labels and (pattern or top):

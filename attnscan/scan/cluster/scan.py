@@ -32,6 +32,7 @@ from attnscan.scan.cluster.pair_directory import PairDirectory, write_part
 from attnscan.scan.cluster.totals import Asked, Found, Totals
 from attnscan.scan.cluster.worker import Asker, Plan, Worker
 from attnscan.scan.options import ClusterOptions, ScanOptions
+from attnscan.scan.seen import Drawn
 
 # Of a worker: what has ended that many will end the next one. A task's tries are no such bound: while Ray finds out
 # that an actor has died, the tasks it had are tried again and again, and several tries go with one death.
@@ -99,11 +100,11 @@ def _scored(plan: Plan, share: Share, directory: PairDirectory | None) -> Iterat
     return _worked(blocks, Worker, plan, share, directory)
 
 
-def _asked(plan: Plan, share: Share, sample: tuple[Any, ...], directory: PairDirectory | None) -> Iterator[Asked]:
+def _asked(plan: Plan, share: Share, sample: tuple[Drawn, ...], directory: PairDirectory | None) -> Iterator[Asked]:
     """What the model says of each pair of the sample, as it does."""
     import ray.data
 
-    items = [pickle.dumps((number, place, pair)) for number, (_, place, pair) in enumerate(sample)]
+    items = [pickle.dumps(numbered) for numbered in enumerate(sample)]
     return _worked(ray.data.from_items(items, override_num_blocks=len(items)), Asker, plan, share, directory)
 
 

@@ -10,7 +10,7 @@ from attnscan.results.signature import Signature
 from attnscan.scan.cluster.blocks import Bad, Block
 from attnscan.scan.local import ScanState, ScanSums
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.seen import Seen, no_pair
+from attnscan.scan.seen import Seen, no_pair, sampled
 
 DIGESTS = 1 << 256
 """A cluster's digest is a sum modulo this."""
@@ -23,7 +23,6 @@ class Found:
     block: Block
     """Without its records."""
     state: ScanState = field(default_factory=ScanState)
-    """The numbers in its sample are places."""
     bad: Bad = field(default_factory=Bad)
     signature: Signature | None = None
     """Of the model as the worker runs it; None where no pair was scored."""
@@ -134,13 +133,11 @@ def _same(one: Signature, other: Signature) -> Signature:
 def merged(one: ScanState, other: ScanState, sample: int) -> ScanState:
     """Two states of different pairs as one, whichever came first."""
     a, b = one.seen, other.seen
-    # Of a pair that is there twice, the first place counts, whichever block came first
-    drawn = {drawn[0]: drawn for drawn in sorted((*a.sample, *b.sample), key=lambda each: each[:2], reverse=True)}
     seen = Seen(
         read=a.read + b.read,
         truncated=a.truncated + b.truncated,
         skipped=a.skipped + b.skipped,
         digest=f"{(int(a.digest or '0', 16) + int(b.digest or '0', 16)) % DIGESTS:064x}",
-        sample=tuple(drawn[key] for key in sorted(drawn)[:sample]),
+        sample=sampled((*a.sample, *b.sample), sample),
     )
     return ScanState(seen, one.sums + other.sums)

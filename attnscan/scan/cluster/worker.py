@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from attnscan.errors import AttnscanError, InputError
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.pairs import Place
 from attnscan.model.sources import choose
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import hashed
@@ -21,12 +21,10 @@ from attnscan.scan.local import ScanState, predictive_sums, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import pair_table
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen
+from attnscan.scan.seen import Drawn, Seen
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-_PER_FILE = 1 << 40  # more records than any file has
 
 
 @dataclass(frozen=True)
@@ -41,15 +39,10 @@ class Plan:
     per_pair: bool = False
     """Whether every pair's own scores are wanted."""
 
-    def place(self, block: Block, number: int) -> int:
-        """A record's place among all records of all files, by its number in its block, from 1."""
-        return block.file * _PER_FILE + block.number * self.files.block_pairs + number
-
-    def table(self, places: Sequence[int], sums: Mapping[str, FloatArray]) -> pa.Table:
-        """The rows of some pairs of one file, for the file of all pairs."""
-        file = places[0] // _PER_FILE
-        numbers = [place - file * _PER_FILE for place in places]
-        return pair_table(numbers, sums, [each.id for each in self.options.patterns], self.files.paths[file])
+    def table(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> pa.Table:
+        """The rows of some pairs, for the file of all pairs."""
+        patterns = [pattern.id for pattern in self.options.patterns]
+        return pair_table(places, sums, patterns, ids=self.files.reading.id is not None)
 
 
 class _Holder:
@@ -86,8 +79,8 @@ class Worker(_Holder):
             return Found(bare, bad=block.bad)
         bad: list[InputError] = []
 
-        def keep(numbers: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
-            tables.append(self._plan.table([self._plan.place(block, number) for number in numbers], sums))
+        def keep(places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
+            tables.append(self._plan.table(places, sums))
 
         state = ScanState()
         on_bad, on_pairs = bad.append if self._plan.files.skip_bad else None, keep if self._plan.per_pair else None
@@ -99,8 +92,7 @@ class Worker(_Holder):
             return Found(replace(bare, error=error))
         texts = ([sentence.encode() for sentence in record.pair.sentences] for record in block.records)
         digest = sum(int(hashed(*text), 16) for text in texts) % DIGESTS
-        sample = tuple((key, self._plan.place(block, number), pair) for key, number, pair in state.seen.sample)
-        seen = replace(state.seen, digest=f"{digest:064x}", sample=sample)
+        seen = replace(state.seen, digest=f"{digest:064x}")
         return Found(
             block=bare,
             state=ScanState(seen, state.sums),
@@ -115,21 +107,21 @@ class Asker(_Holder):
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """One pair of the sample."""
-        number, place, pair = pickle.loads(batch["item"][0])
+        number, drawn = pickle.loads(batch["item"][0])
         tables: list[pa.Table] = []
-        asked = self.ask(number, place, pair, tables)
+        asked = self.ask(number, drawn, tables)
         return {**row("found", asked), "part": [asked.part], **row("tables", tables)}
 
-    def ask(self, number: int, place: int, pair: Pair, tables: list[pa.Table]) -> Asked:
+    def ask(self, number: int, drawn: Drawn, tables: list[pa.Table]) -> Asked:
         """The sums of `predictive` on one pair, or the error that it met."""
         if isinstance(scanner := self._scanner, AttnscanError):
             return Asked(number, error=scanner)
 
-        def keep(places: Sequence[int], sums: Mapping[str, FloatArray]) -> None:
+        def keep(places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
             tables.append(self._plan.table(places, sums))
 
         try:
-            sums = predictive_sums(scanner, [("", place, pair)], on_pairs=keep if self._plan.per_pair else None)
+            sums = predictive_sums(scanner, [drawn], on_pairs=keep if self._plan.per_pair else None)
         except AttnscanError as error:
             return Asked(number, error=error)
         signature = scanner.signature(Seen(), fingerprint=True)

@@ -16,6 +16,7 @@ import pytest
 from command_line import run
 from typer.testing import CliRunner
 
+import attnscan
 from attnscan.cli.app import app
 from attnscan.scan import stream
 from attnscan.scan.per_pair import PerPairWriter
@@ -125,6 +126,42 @@ def test_heads_with_a_state_and_from_every_pairs_file(tmp_path: Path) -> None:
     assert "has no scores for delimiter: it holds next-word" in other.stderr
     both = CliRunner().invoke(app, [*options, "--state", str(state), "--per-pair", str(per_pair)])
     assert both.exit_code == 2
+
+
+def test_every_pairs_rows_are_those_of_the_input(tmp_path: Path) -> None:
+    """Of two files with bad records, as QQP has them: what is written of a pair is found by file and row, and by id."""
+    every, rows = tmp_path / "every.parquet", []
+    for name, sentences in (
+        ("one.tsv", ["He ran to", "\t", "a cat ran"]),
+        ("two.tsv", ["", "She ran", "the cat sat on"]),
+    ):
+        lines = [f"{name}-{row}\t{a}\tthe store." for row, a in enumerate(sentences, 1)]
+        (tmp_path / name).write_text("\n".join(["id\tquestion1\tquestion2", *lines, "broken", f"last\t{name}\tx y"]))
+        rows += [(str(tmp_path / name), row, f"{name}-{row}", a) for row, a in enumerate(sentences, 1) if a.strip()]
+        rows += [(str(tmp_path / name), 5, "last", name)]
+    files = [each for name in ("one.tsv", "two.tsv") for each in ("--pairs", str(tmp_path / name))]
+    options = ["heads", "--model", "bundled", *files, "--skip-bad", "--predictive-pairs", "1"]
+    run(*options, "--id", "id", "--per-pair", str(every))
+    table = pd.read_parquet(every)
+    given = pd.DataFrame(rows, columns=["file", "pair", "id", "a"])
+    joined = table.astype({"file": str}).merge(given, on=["file", "pair", "id"], how="left", indicator=True)
+    assert (joined["_merge"] == "both").all() and joined["a"].nunique() == len(given) == 6
+    assert table.loc[table["pattern"] == "predictive", "id"].nunique() == 1
+    (one,) = (
+        joined[(joined["id"] == "two.tsv-2") & (joined["pattern"] == "next-word")]
+        .query("layer == 1 and head == 8")
+        .score
+    )
+    alone = attnscan.rank_heads([("She ran", "the store.")], model="bundled", predictive="off").scores
+    assert one == pytest.approx(alone.every_key.score[1, 8, alone.patterns.index("next-word")], abs=1e-6)
+    plain = tmp_path / "plain.parquet"
+    run(*options, "--per-pair", str(plain))
+    assert "id" not in pd.read_parquet(plain)
+    for arguments in ([*options, "--id", "id"], ["heads", "--id", "id", "--per-pair", str(plain)]):
+        refused = CliRunner().invoke(app, arguments)
+        assert refused.exit_code == 2 and "--id is carried from --pairs to --per-pair" in refused.stderr
+    unknown = CliRunner().invoke(app, [*options, "--id", "key", "--per-pair", str(plain)])
+    assert unknown.exit_code == 1 and "there is no column 'key'" in unknown.stderr and "--id" in unknown.stderr
 
 
 def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(tmp_path: Path) -> None:

@@ -26,14 +26,13 @@ from attnscan.cli.app import app
 from attnscan.errors import AttnscanError, DeviceError, EngineError, OutputError, PairsError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.pairs import Pair, read_pairs
+from attnscan.inputs.pairs import read_pairs
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.per_pair import PerPairWriter, rank_file
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 ray = pytest.importorskip("ray")
@@ -121,15 +120,13 @@ def assert_equal(found: Ranking, expected: Ranking) -> None:
 
 
 def assert_same_rows(directory: Path, file: Path, files: list[str]) -> None:
-    """Every pair's scores are those of the one-machine engine, each once; its numbers go on from file to file."""
-    found, expected = pd.read_parquet(directory), pd.read_parquet(file)
-    sizes = [len(list(read_pairs([name]))) for name in files]
-    before = dict(zip(files, np.cumsum([0, *sizes]), strict=False))
-    found["pair"] += found.pop("file").astype(str).map(before)
-    names = ["pair", "layer", "head", "pattern"]
+    """Every pair's scores are those of the one-machine engine, each once."""
+    names = ["file", "pair", "layer", "head", "pattern"]
     found, expected = (
-        each.astype({"pattern": str}).sort_values(names, ignore_index=True) for each in (found, expected)
+        pd.read_parquet(path).astype({"file": str, "pattern": str}).sort_values(names, ignore_index=True)
+        for path in (directory, file)
     )
+    assert set(expected["file"]) == set(files)
     pd.testing.assert_frame_equal(found, expected, rtol=1e-9, atol=1e-12)
 
 
@@ -157,8 +154,8 @@ def added(plan: Plan, blocks: list[Block]) -> Totals:
 def answered(plan: Plan, totals: Totals) -> Totals:
     """The same, and the sample as one worker here asks about it."""
     asker = Asker(plan)
-    for number, (_, place, pair) in enumerate(totals.state.seen.sample):
-        totals.add_answer(asker.ask(number, place, pair, []))
+    for number, drawn in enumerate(totals.state.seen.sample):
+        totals.add_answer(asker.ask(number, drawn, []))
     return totals
 
 
@@ -224,16 +221,8 @@ def test_samples_of_shards_merge_into_the_sample_of_all(toy: str, files: list[st
     blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
     with Scanner(plan.options) as scanner:
         (*_, whole) = scan(scanner, read_pairs(files))
-    merged_sample = added(plan, blocks[::-1]).state.seen.sample
-    assert [(key, pair) for key, _, pair in merged_sample] == [(key, pair) for key, _, pair in whole.seen.sample]
+    assert added(plan, blocks[::-1]).state.seen.sample == whole.seen.sample
     assert merged(ScanState(), whole, 3).seen.sample == whole.seen.sample[:3]
-
-
-def test_of_a_pair_that_is_there_twice_the_first_place_counts() -> None:
-    first, later = (("hash", place, Pair("the cat")) for place in ((0, 4), (1, 2)))
-    for places in ((first, later), (later, first)):
-        one, other = (ScanState(Seen(sample=(place,))) for place in places)
-        assert merged(one, other, 5).seen.sample == (first,)
 
 
 def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) -> None:
@@ -245,13 +234,13 @@ def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) 
     assert_equal(found, expected)
     pd.testing.assert_frame_equal(found.to_labels(), expected.to_labels(), atol=1e-6)
     tables: list[Any] = []
-    places = [(place, pair) for _, place, pair in totals.state.seen.sample]
-    asked = [Asker(plan).ask(number, *each, tables) for number, each in enumerate(places)]
+    sample = totals.state.seen.sample
+    asked = [Asker(plan).ask(number, drawn, tables) for number, drawn in enumerate(sample)]
     assert [each.part for each in asked] == ["predictive-000000", "predictive-000001", "predictive-000002"]
     rows = pd.concat([table.to_pandas().astype({"file": str}) for table in tables])
     records = {name: list(read_pairs([name])) for name in files[1:3]}
     rows_of = {records[file][number - 1].pair for file, number in zip(rows["file"], rows["pair"], strict=True)}
-    assert set(rows["pattern"]) == {"predictive"} and rows_of == {pair for _, pair in places}
+    assert set(rows["pattern"]) == {"predictive"} and rows_of == {pair for *_, pair in sample}
 
 
 def test_heads_ranked_by_one_half_are_so_on_a_cluster(toy: str, files: list[str], tmp_path: Path) -> None:
@@ -452,6 +441,21 @@ def test_a_disk_that_takes_no_part_ends_the_run_in_one_line(toy: str, files: lis
     told = write_part(scored, str(tmp_path / "file"))
     with pytest.raises(OutputError, match="cannot write in"):
         raise pickle.loads(told["found"][0])
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.long
+def test_every_pairs_rows_of_a_glob_have_their_file_row_and_id(toy: str, tmp_path: Path) -> None:
+    names = [str(tmp_path / f"{name}.tsv") for name in ("one", "two")]
+    for name in names:
+        Path(name).write_text("key\tsentence_a\tsentence_b\n7\tthe cat\tsat\nbroken\n8\ta dog ran\tthe cat ran\n")
+    options = ScanOptions(model=toy, on_long="truncate", predictive="distance", predictive_pairs=1)
+    files = BlockFiles((str(tmp_path / "*.tsv"),), Reading(id="key"), True, 1)
+    scan_on_ray(options, files, ClusterOptions(workers=1), per_pair=tmp_path / "every")
+    rows = pd.read_parquet(tmp_path / "every").astype({"file": str})
+    places = set(rows[["file", "pair", "id"]].itertuples(index=False, name=None))
+    assert places == {(name, row, key) for name in names for row, key in ((1, "7"), (3, "8"))}
+    assert rank_file(tmp_path / "every").scores.every_key.pairs.max() == 4
 
 
 @pytest.mark.usefixtures("cluster")

@@ -101,7 +101,8 @@ def lines_of_pairs() -> dict[tuple[str, str], list[str]]:
     many = ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off", "-o"]
     places = {"plot": "map.svg", "report": "page.html"}
     options = ("--pairs", "--columns", "--skip-bad", "--on-long", "--predictive-pairs")
-    return {(command, option): [*many, place] for command, place in places.items() for option in options}
+    found = {(command, option): [*many, place] for command, place in places.items() for option in options}
+    return found | {("heads", "--id"): [*many, "heads.csv", "--per-pair", "every.parquet"]}
 
 
 def options() -> Iterator[tuple[str, str, tuple[str, ...]]]:
