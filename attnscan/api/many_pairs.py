@@ -111,7 +111,7 @@ def rank_files(
     names = paths_of(paths)
     if id is not None:
         check_kind("id", id, str)
-    reading = Reading(None if columns is None else tuple(listed("columns", columns)), id)
+    reading = Reading(None if columns is None else tuple(listed("columns", columns)), id=id)
     place = None if per_pair is None else Path(*paths_of([per_pair]))
     if on_bad is not None and not callable(on_bad):
         raise OptionError("on_bad is no function", "give one that takes an InputError")

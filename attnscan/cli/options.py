@@ -224,7 +224,7 @@ class PairFiles:
 
     def chosen(self) -> list[str]:
         """The options, other than --pairs itself, that were given."""
-        usual = PairFiles()
+        usual = type(self)()
         changed = [each.name for each in fields(self) if getattr(self, each.name) != getattr(usual, each.name)]
         return [f"--{name.replace('_', '-')}" for name in changed if name != "pairs"]
 

@@ -258,8 +258,9 @@ def _columns(rows: pa.RecordBatch, shape: tuple[int, int, int], patterns: Sequen
 def _coded(names: Any, code: Callable[[str], int]) -> NDArray[np.int64]:
     """A column of names as numbers, each name asked for once."""
     names = names if hasattr(names, "dictionary") else names.dictionary_encode()
-    codes: NDArray[np.int64] = np.array([code(name) for name in names.dictionary.to_pylist()], dtype=np.int64)
-    return codes[np.asarray(names.indices.to_numpy())]
+    codes = np.array([code(name) for name in names.dictionary.to_pylist()], dtype=np.int64)
+    of_rows: NDArray[np.int64] = codes[names.indices.to_numpy()]
+    return of_rows
 
 
 def _of_pairs(rows: _Columns, shape: tuple[int, int, int]) -> dict[str, FloatArray]:

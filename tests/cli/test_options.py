@@ -17,6 +17,7 @@ from attnscan.cli.options import (
     ClusterChoices,
     OneInput,
     PairFiles,
+    PairFilesWithIds,
     ScanChoices,
     Where,
     Without,
@@ -217,9 +218,10 @@ def test_an_input_is_sentences_or_saved_weights() -> None:
 
 
 def test_files_of_pairs() -> None:
-    assert (PairFiles().paths, PairFiles().sentence_columns) == ([], None)
+    assert (PairFiles().paths, PairFiles().reading().columns) == ([], None)
     files = PairFiles(["x.csv"], "a,b")
-    assert (files.paths, files.sentence_columns) == (["x.csv"], ["a", "b"])
+    assert (files.paths, files.reading().columns) == (["x.csv"], ("a", "b"))
+    assert PairFilesWithIds(id="key").chosen() == ["--id"]
 
 
 @pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.id)
