@@ -8,7 +8,8 @@ import json
 import math
 import re
 import sys
-from typing import get_args
+from pathlib import Path
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -23,6 +24,7 @@ from attnscan.safe_text import plain
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 
+OPTIONS_PAGE = Path(__file__).parents[2] / "docs" / "commands" / "options.md"
 DELIMITED = [("csv", ","), ("tsv", "\t")]
 SCORES = ["next-word", "previous-word", "identical", "cross-sentence", "predictive", "delimiter", "bag-of-words"]
 CLASSIFY = ["model", "layer", "head", "label", "runner_up", "content_label", *SCORES, "entropy"]
@@ -166,6 +168,16 @@ class TestFormulas:
         cell = safe_cell(text)
         if cell[:1] in ("+", "-", "@") and not re.fullmatch(r"-\d+(\.\d+)?", cell):
             assert not re.search(r'[\w"\\]', cell)
+
+    def test_pandas_has_the_texts_back_by_what_the_page_says(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        texts = ["-", "--", "-abc", '="', '"&"', '=""&""', "=" + '"&' * 200, "a", "=x", '="x"', "", "+1", "@x=" * 99]
+        monkeypatch.chdir(tmp_path)
+        Path("tokens.csv").write_bytes(render(pd.DataFrame({"token": texts, "score": 0.5}), "csv"))
+        (code,) = re.findall(r"```python\n(.*?)```", OPTIONS_PAGE.read_text(encoding="utf-8"), re.DOTALL)
+        exec(code, names := dict[str, Any]())
+        assert names["table"]["token"].tolist() == texts
 
     def test_numbers_with_a_comma(self) -> None:
         frame = pd.DataFrame({"token": ["a;b", "a,b", "-x"], "score": [-0.5, 1e-7, NAN], "n": [-1, 2, 3]})
