@@ -216,13 +216,6 @@ def test_heads_are_switched_off_by_name_and_by_pattern() -> None:
         attnscan.compare("bundled", "bundled", PAIRS, match="nearst")  # type: ignore[arg-type]
 
 
-def test_labels_go_with_their_pairs() -> None:
-    from attnscan.api.given import read_again
-
-    read = read_again(iter(PAIRS), iter(["yes", "no"]))
-    assert [record.label for record in read()] == [record.label for record in read()] == ["yes", "no", None]
-
-
 def test_alike_and_apart() -> None:
     alike = attnscan.similar(iter(PAIRS), queries=4, within=0.2, model="bundled")
     assert isinstance(alike, attnscan.Similarity) and alike.within == 0.2

@@ -39,6 +39,7 @@ NO_TORCH = {
         f"attnscan.inputs.{name}"
         for name in ("pairs", "names", "readers", "descriptors", "remote_files", "weights", "tokens", "vocabulary")
     ),
+    *(f"attnscan.inputs.{name}" for name in ("objects", "items", "tables", "loaders")),
     *(f"attnscan.model.{name}" for name in ("sources", "surroundings", "catalog")),
     *(f"attnscan.scoring.{name}" for name in ("patterns", "sums")),
     *(

@@ -1,23 +1,19 @@
-"""What callers give, checked and made what the rooms below take: models, options, heads, pairs. All checks are here."""
+"""What callers give, checked and made what the rooms below take: models, options, heads. Pairs are in source.py."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from inspect import Parameter, signature
-from itertools import chain, repeat
 from typing import Any, ParamSpec, TypeVar
 
-from attnscan.errors import AttnscanError, InputError, OptionError, nearest
-from attnscan.inputs.pairs import Pair, Place, Record
+from attnscan.errors import OptionError, nearest
 from attnscan.model.in_memory import Model, Tokenizer, adopted
 from attnscan.scan.options import Choices, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS, chosen
 
-Pairs = Iterable[str | tuple[str, str]]
-"""Single sentences, and pairs of them."""
 Taken = ParamSpec("Taken")
 Returned = TypeVar("Returned")
 
@@ -132,52 +128,11 @@ def listed(what: str, values: str | Iterable[str]) -> list[str]:
     return several
 
 
-def pair_of(*sentences: object) -> Pair:
-    """One sentence, or two; a B of None stands for none. Raises: InputError if they are no text, or cannot be read."""
-    for name, sentence in zip("AB", sentences, strict=False):
-        if not isinstance(sentence, str) and (sentence is not None or name == "A"):
-            remedies: dict[type, str] = {
-                bytes: "decode it: text.decode()",
-                list: "give one text; rank_heads takes many inputs",
-                tuple: "give A and B apart; rank_heads takes many inputs",
-            }
-            remedy = remedies.get(type(sentence), "give text")
-            what = "None" if sentence is None else f"of the class {type(sentence).__name__}"
-            raise InputError(f"sentence {name} is {what}, and not text", remedy)
-    return Pair(*sentences)  # type: ignore[arg-type]
-
-
-def records_of(pairs: Pairs, labels: Iterable[str] = ()) -> Iterator[Record]:
-    """Pairs with their places, read one by one; `labels` say which class each is of, as far as they go.
-
-    Raises: InputError if they are no pairs: at once, or later for one among them.
-    """
-    if isinstance(pairs, str | bytes | Mapping) or hasattr(pairs, "itertuples") or not isinstance(pairs, Iterable):
-        remedy = "give a list of texts, or of (text, text)"
-        if hasattr(pairs, "itertuples"):
-            remedy = 'give its rows: frame[["a", "b"]].itertuples(index=False, name=None)'
-        raise InputError(f"pairs is of the class {type(pairs).__name__}, which holds no pairs", remedy)
-    classes: Iterator[str | None] = chain(labels, repeat(None))
-    return (_record(number, pair, next(classes)) for number, pair in enumerate(pairs, 1))
-
-
-def _record(number: int, pair: object, label: str | None) -> Record:
-    where = f"pair {number}"
-    if not isinstance(pair, str | tuple | list) or (not isinstance(pair, str) and len(pair) not in (1, 2)):
-        kind = type(pair).__name__ + (f" of {len(pair)}" if isinstance(pair, tuple | list) else "")
-        raise InputError(f"{where} is a {kind}", "give a text, or two in a tuple")
-    try:
-        return Record(pair_of(pair) if isinstance(pair, str) else pair_of(*pair), where, label, Place(row=number))
-    except AttnscanError as error:
-        raise type(error)(f"{where}: {error.what}", error.remedy) from None
-
-
-def read_again(pairs: Pairs, labels: Iterable[str] = ()) -> Callable[[], Iterator[Record]]:
-    """What begins to read pairs anew; an iterator, which can be read only once, is held in memory for it.
-
-    Raises: as `records_of`.
-    """
-    pairs = list(pairs) if isinstance(pairs, Iterator) else pairs
-    labels = list(labels) if isinstance(labels, Iterator) else listed("labels", labels)
-    records_of(pairs)  # what are no pairs at all are refused before a model is loaded
-    return lambda: records_of(pairs, labels)
+def columns_of(what: str, columns: Any) -> tuple[str, ...] | None:
+    """Names or numbers of columns, or one that stands alone. Raises: OptionError for anything else."""
+    if columns is None:
+        return None
+    several: Any = [columns] if isinstance(columns, int) else columns
+    if isinstance(several, Iterable) and not isinstance(several, str | bytes | Mapping):
+        several = [str(each) if type(each) is int else each for each in several]
+    return tuple(listed(what, several))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Unpack, get_args
+from typing import TYPE_CHECKING, Unpack, get_args
 
 from attnscan.api.given import (
-    Pairs,
     check_kind,
     check_known,
     checked,
@@ -20,13 +20,11 @@ from attnscan.api.given import (
     opened,
     options_of,
     paths_of,
-    read_again,
-    records_of,
     without_norm,
 )
-from attnscan.errors import InputError, OptionError
-from attnscan.inputs.columns import Reading
-from attnscan.inputs.pairs import Record, read_pairs, shipped_pairs
+from attnscan.api.source import OnProgress, Pairs, check_callables, reading_of, source_of, step_of
+from attnscan.errors import OptionError
+from attnscan.inputs.pairs import Place, Record, about_how_many, read_pairs, shipped_pairs
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import Comparison
@@ -34,12 +32,13 @@ from attnscan.results.explanation import Explanations
 from attnscan.results.heads import Heads, heads_named, heads_written
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
+from attnscan.results.scores import FloatArray
 from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
-from attnscan.results.terms import DRAWS, MEASURES, QUERIES, WITHIN, By, Match
+from attnscan.results.terms import DRAWS, MEASURES, QUERIES, WITHIN, By, Match, OnStep
 from attnscan.scan.cluster.blocks import BlockFiles
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import Choices, ClusterOptions, asked_for_labels, check_number
-from attnscan.scan.per_pair import PerPairWriter
+from attnscan.scan.per_pair import PerPairWriter, pair_frame
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.stream import OnBad
 from attnscan.scoring.patterns import PATTERNS
@@ -47,10 +46,25 @@ from attnscan.studies import ablation, comparison, explanation, similarity
 from attnscan.studies.head_sets import AblationRequest
 from attnscan.views.notebook import ranking_html
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+Columns = Sequence[str | int] | str | int | None
+OnFrame = Callable[["pd.DataFrame"], None]
+
 
 @checked
 def rank_heads(
-    pairs: Pairs, *, model: Model = None, tokenizer: Tokenizer = None, **options: Unpack[Choices]
+    pairs: Pairs,
+    *,
+    columns: Columns = None,
+    id: str | int | None = None,
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
+    on_pairs: OnFrame | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    **options: Unpack[Choices],
 ) -> Ranking:
     """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` ranks the heads.
 
@@ -59,27 +73,50 @@ def rank_heads(
 
     Inputs that are longer than the model reads are cut, unless `on_long` says otherwise.
 
+    `pairs` are texts, (text, text), rows with columns, a table, a data set or a loader; `columns` names the one or two
+    columns that hold the sentences, `id` one that tells pairs apart. A pair that cannot be read is an error or, with
+    `on_bad`, given to it and left out. `on_progress` is called with what runs, how much of it is done, and how much
+    there is, or None; `on_pairs` with a data frame of the scores of some pairs as they come, those of `predictive` at
+    the end. What such a function raises ends the run, and is raised as it is.
+
     Raises: as `classify`.
     """
-    scored, records = options_of(model, _of_many(options)), records_of(pairs)
+    scored = options_of(model, _of_many(options))
+    check_callables(on_pairs=on_pairs)
+    source = source_of(pairs, columns, id, on_bad, on_progress)
     with opened(model, tokenizer, scored) as scanner:
-        return _ranked(scanner, records)
+        return _ranked(scanner, source.read(), source.on_bad, source.on_step, on_pairs, ids=id is not None)
 
 
 @checked
-def profile(pairs: Pairs, *, model: Model = None, tokenizer: Tokenizer = None, **options: Unpack[Choices]) -> Profile:
+def profile(
+    pairs: Pairs,
+    *,
+    columns: Columns = None,
+    id: str | int | None = None,
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
+    on_pairs: OnFrame | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    **options: Unpack[Choices],
+) -> Profile:
     """What every head does in full, over many sentences or pairs of them, read one by one: `to_frame()` has a row each.
 
     A head's attention as a sum of simple parts, each with its share, its error, and what stays unexplained. Patterns of
     one's own are parts as well; with `predictive="auto"`, so are the words that help to predict, which takes long,
     since every pair is asked. `rank_files(..., profile=True).profile` is the same over files, or on a cluster.
 
+    `pairs` and the arguments down to `on_pairs` are those of `rank_heads`.
+
     Raises: as `classify`.
     """
     asked = options_of(model, {"on_long": "truncate", "predictive": "off", **options, "profile": True})
-    records = records_of(pairs)
+    check_callables(on_pairs=on_pairs)
+    source = source_of(pairs, columns, id, on_bad, on_progress)
     with opened(model, tokenizer, asked) as scanner:
-        found = _ranked(scanner, records).profile
+        ranking = _ranked(scanner, source.read(), source.on_bad, source.on_step, on_pairs, ids=id is not None)
+    found = ranking.profile
     assert found is not None
     return found
 
@@ -88,9 +125,11 @@ def profile(pairs: Pairs, *, model: Model = None, tokenizer: Tokenizer = None, *
 def rank_files(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     *,
-    columns: Sequence[str] | None = None,
-    id: str | None = None,
-    on_bad: Callable[[InputError], None] | None = None,
+    columns: Columns = None,
+    id: str | int | None = None,
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
+    on_pairs: OnFrame | None = None,
     per_pair: str | os.PathLike[str] | None = None,
     cluster: ClusterOptions | None = None,
     model: Model = None,
@@ -99,27 +138,28 @@ def rank_files(
 ) -> Ranking:
     """Every head's scores over the pairs of files, read as `attnscan heads --pairs` reads them; on a Ray cluster, too.
 
-    Without `paths`, over the pairs that attnscan ships. `columns` names the one or two that hold the sentences. A bad
-    record is given to `on_bad` and left out (of a cluster's, the first three); without it, it is an error. `per_pair`
-    is a file, on a cluster a new directory, for the scores of every pair as Parquet, with the pair's file and row and,
-    if a column is named by `id`, what that says of it.
+    Without `paths`, over the pairs that attnscan ships. `columns` names the one or two that hold the sentences, `id`
+    the one that tells pairs apart. A bad record is given to `on_bad` and left out (of a cluster's, the first three);
+    without it, it is an error. `on_progress` and `on_pairs` are those of `rank_heads`, which a cluster does not call.
+    `per_pair` is a file, on a cluster a new directory, for the scores of every pair as Parquet, with the pair's file
+    and row and, if a column is named by `id`, what that says of it.
 
     Raises: as `classify`; PairsError for a file that cannot be read; OutputError if `per_pair` cannot be written;
     EngineError if the cluster fails.
     """
     scored = options_of(model, _of_many(options))
     names = paths_of(paths)
-    if id is not None:
-        check_kind("id", id, str)
-    reading = Reading(None if columns is None else tuple(listed("columns", columns)), id=id)
+    reading = reading_of(columns, id)
     place = None if per_pair is None else Path(*paths_of([per_pair]))
-    if on_bad is not None and not callable(on_bad):
-        raise OptionError("on_bad is no function", "give one that takes an InputError")
+    check_callables(on_bad=on_bad, on_progress=on_progress, on_pairs=on_pairs)
     if cluster is None:
         records = read_pairs(names, reading, on_bad) if names else shipped_pairs()
+        step = None if on_progress is None else step_of(on_progress, about_how_many(names))
         with opened(model, tokenizer, scored) as scanner:
-            return _ranked(scanner, records, on_bad, place, ids=id is not None)
+            return _ranked(scanner, records, on_bad, step, on_pairs, place, ids=id is not None)
     check_kind("cluster", cluster, ClusterOptions)
+    if on_progress is not None or on_pairs is not None:
+        raise OptionError("a cluster does not say how far it is", "leave out on_progress and on_pairs")
     if not names:
         raise OptionError("a cluster reads files, and none is named", "name files that all of its machines can read")
     if not is_name(model):
@@ -140,18 +180,25 @@ def explain_over(
     *,
     heads: Heads = "all",
     pattern: str | None = None,
+    columns: Columns = None,
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
     **options: Unpack[Choices],
 ) -> Explanations:
     """How heads make their patterns, as `explain` says it, by many sentences or pairs, read one by one.
 
+    `pairs`, `columns`, `on_bad` and `on_progress` are those of `rank_heads`.
+
     Raises: as `explain`.
     """
     asked = explained(model, pattern, {"on_long": "truncate", **options})
-    records, named = records_of(pairs), heads_written(heads)
+    source, named = source_of(pairs, columns, None, on_bad, on_progress), heads_written(heads)
+    on_batch = source.on_batch("explaining heads by pairs")
     with opened(model, tokenizer, asked) as scanner:
-        return explanation.explain(scanner, records, heads_named(named, scanner.grid()), pattern)
+        chosen = heads_named(named, scanner.grid())
+        return explanation.explain(scanner, source.read(), chosen, pattern, source.on_bad, on_batch)
 
 
 @checked
@@ -165,6 +212,9 @@ def ablate(
     draws: int = DRAWS,
     measures: Sequence[str] = (),
     labels: Iterable[str] = (),
+    columns: Columns = None,
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
     **options: Unpack[Choices],
@@ -177,7 +227,8 @@ def ablate(
     compared with `draws` distinct sets of other heads of the same layers, or with all where fewer are possible.
     `predictive` is asked for, and competes for labels, where it is among `patterns`, or `predictive` says how.
     `measures` are some of `masked-lm`, `next-sentence`, `classifier`, `cls`, by default those that the checkpoint
-    has heads for; `labels` say which class each pair is of, for `classifier`.
+    has heads for; `labels` say which class each pair is of, for `classifier`: by default a column `label` of rows does.
+    `pairs`, `columns`, `on_bad` and `on_progress` are those of `rank_heads`; a bad pair is told of once.
 
     Raises: as `classify`; InputError if no pair is left to choose heads by, or to measure them on; SelectionError for
     heads that the model has not got; CaptureError if its heads cannot be switched off.
@@ -203,9 +254,9 @@ def ablate(
         measures=tuple(measures),
     )
     predictive = asked_for_labels(asked.predictive, request.patterns)
-    read = read_again(pairs, labels)
+    source = source_of(pairs, columns, None, on_bad, on_progress, labels).held()
     with opened(model, tokenizer, replace(asked, patterns=competing, predictive=predictive)) as scanner:
-        return ablation.ablate(scanner, read, request)
+        return ablation.ablate(scanner, source.read, request, source.on_bad, source.on_step)
 
 
 @checked
@@ -214,6 +265,9 @@ def similar(
     *,
     queries: int = QUERIES,
     within: float = WITHIN,
+    columns: Columns = None,
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
     **options: Unpack[Choices],
@@ -221,7 +275,7 @@ def similar(
     """Which heads attend alike over many sentences or pairs, read one by one, by at most `queries` words of each.
 
     Heads of one group are on average no farther apart than `within`, in nats. `to_frame()` has the nearest heads of
-    each, `to_matrix()` every divergence.
+    each, `to_matrix()` every divergence. `pairs`, `columns`, `on_bad` and `on_progress` are those of `rank_heads`.
 
     Raises: as `classify`; OutputError if scikit-learn, which groups the heads, is not installed.
     """
@@ -229,10 +283,11 @@ def similar(
     check_number("queries", queries, 1)
     if not isinstance(within, int | float) or not within >= 0:
         raise OptionError(f"within is {within!r}", "give 0 or more, in nats")
-    records = records_of(pairs)
+    source = source_of(pairs, columns, None, on_bad, on_progress)
     asked = options_of(model, {"on_long": "truncate", "predictive": "off", **options})
+    on_batch = source.on_batch("comparing heads by pairs")
     with opened(model, tokenizer, asked) as scanner:
-        return similarity.similar(scanner, records, queries, within)
+        return similarity.similar(scanner, source.read(), queries, within, source.on_bad, on_batch)
 
 
 @checked
@@ -242,6 +297,9 @@ def compare(
     pairs: Pairs,
     *,
     match: Match = "place",
+    columns: Columns = None,
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
     tokenizer_a: Tokenizer = None,
     tokenizer_b: Tokenizer = None,
     **options: Unpack[Choices],
@@ -251,6 +309,7 @@ def compare(
     With `match="nearest"` a head is held against the one that attends most alike in place of that of its own place,
     and the pairs are read twice. `predictive` is not compared: each model has its own idea of it. Words are related
     where the embeddings of both models say so, and identical words alone count where the models read other tokens.
+    `pairs`, `columns`, `on_bad` and `on_progress` are those of `rank_heads`; a bad pair is told of once.
 
     Raises: as `classify`; ModelError if the models' heads cannot be matched.
     """
@@ -260,9 +319,9 @@ def compare(
     drawn = [pattern for pattern in PATTERNS if pattern.target is not None]
     choices: Choices = {"on_long": "truncate", "patterns": drawn, **options, "predictive": "off"}
     one, other = (options_of(model, choices) for model in (model_a, model_b))
-    read = read_again(pairs)
+    source = source_of(pairs, columns, None, on_bad, on_progress).held()
     with opened(model_a, tokenizer_a, one) as scanner, opened(model_b, tokenizer_b, other) as rival:
-        return comparison.compare(scanner, rival, read, match)
+        return comparison.compare(scanner, rival, source.read, match, source.on_bad, source.on_step)
 
 
 def _of_many(options: Choices) -> Choices:
@@ -274,19 +333,29 @@ def _of_many(options: Choices) -> Choices:
 def _ranked(
     scanner: Scanner,
     records: Iterable[Record],
-    on_bad: OnBad | None = None,
+    on_bad: OnBad | None,
+    on_step: OnStep | None,
+    on_pairs: OnFrame | None,
     per_pair: Path | None = None,
     *,
-    ids: bool = False,
+    ids: bool,
 ) -> Ranking:
     """The heads ranked here; `per_pair` is a file for the scores of every pair, with their `ids` if these are there."""
     patterns = [pattern.id for pattern in scanner.options.patterns]
+    doing = "scoring pairs", "pairs asked for predictive words"
+    on_batch, report = (None if on_step is None else partial(on_step, what) for what in doing)
     with nullcontext() if per_pair is None else PerPairWriter(per_pair, patterns, ids=ids) as writer:
-        on_pairs = None if writer is None else writer.write
-        state = ScanState()
-        for after in scan(scanner, records, on_bad=on_bad, on_pairs=on_pairs):
+
+        def take(places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
+            if writer is not None:
+                writer.write(places, sums)
+            if on_pairs is not None:
+                on_pairs(pair_frame(places, sums, patterns, ids=ids))
+
+        state, on_own = ScanState(), None if writer is None and on_pairs is None else take
+        for after in scan(scanner, records, None, on_bad, on_own, on_batch):
             state = after
-        ranking = state.finish(scanner, on_pairs=on_pairs)
+        ranking = state.finish(scanner, report, on_own)
         if writer is not None:
             writer.finish(ranking.signature, ranking.scores.grid)
     return replace(ranking, html=ranking_html)

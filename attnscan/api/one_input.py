@@ -16,10 +16,10 @@ from attnscan.api.given import (
     listed,
     opened,
     options_of,
-    pair_of,
     without_norm,
 )
 from attnscan.errors import OptionError, needs
+from attnscan.inputs.items import pair_of
 from attnscan.inputs.pairs import Record
 from attnscan.inputs.weights import read_weights, weights_of
 from attnscan.model.in_memory import Model, Tokenizer

@@ -4,6 +4,10 @@ pairs.py            pairs of sentences, and the files that they come from
 columns.py          which columns of a file hold them, and how files are read
 names.py            what a file's name tells: format, packing, scheme
 readers.py          CSV, TSV, JSONL, text and Parquet files to rows
+objects.py          objects of Python to pairs: which kinds there are
+items.py            texts, tuples, rows and batches, one by one
+tables.py           tables of any library to rows
+loaders.py          loaders of torch and data sets of Hugging Face, item by item
 descriptors.py      names of what is open already, such as /dev/stdin
 remote_files.py     globs, directories, S3, GCS and HDFS
 weights.py          saved attention weights, .npz, in and out

@@ -33,6 +33,7 @@ from attnscan.scan.per_pair_about import About, Unsound
 from attnscan.scoring.sums import KINDS, ScoreSums
 
 if TYPE_CHECKING:
+    import pandas as pd
     import pyarrow as pa
 
 _PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
@@ -122,6 +123,30 @@ def pair_table(
         "head": place[2].astype(np.int32),
         "pattern": arrow.DictionaryArray.from_arrays(place[3].astype(np.int8), list(patterns)),
     }
+    return arrow.table(columns | _measured(sums, place))
+
+
+def pair_frame(
+    places: Sequence[Place], sums: Mapping[str, FloatArray], patterns: Sequence[str], *, ids: bool = False
+) -> pd.DataFrame:
+    """The same rows as a data frame, for which Arrow is not needed."""
+    import pandas as pd
+
+    pair, layer, head, pattern = place = np.nonzero(sums["every_key.n"] > 0)
+    columns: dict[str, Any] = {
+        "file": pd.Categorical(np.array([each.file for each in places], dtype=object)[pair]),
+        "pair": np.array([each.row for each in places], dtype=np.int64)[pair],
+    }
+    if ids:
+        columns["id"] = np.array([each.id for each in places], dtype=object)[pair]
+    columns |= {"layer": layer.astype(np.int32), "head": head.astype(np.int32)}
+    columns["pattern"] = pd.Categorical.from_codes(pattern, pd.Index(list(patterns)))
+    return pd.DataFrame(columns | _measured(sums, place))
+
+
+def _measured(sums: Mapping[str, FloatArray], place: tuple[NDArray[Any], ...]) -> dict[str, NDArray[Any]]:
+    """The columns of numbers, of the rows at some places in [pair, layer, head, pattern]."""
+    columns: dict[str, NDArray[Any]] = {}
     for prefix, kind in zip(_PREFIXES, KINDS, strict=True):
         count = sums[f"{kind}.n"][place]
         with np.errstate(invalid="ignore", divide="ignore"):
@@ -129,7 +154,7 @@ def pair_table(
             columns[f"{prefix}chance"] = sums[f"{kind}.chance"][place] / count
             columns[f"{prefix}self"] = sums[f"{kind}.itself"][place] / count
         columns[f"{prefix}n"] = count.astype(np.int64)
-    return arrow.table(columns)
+    return columns
 
 
 def _readable(text: str) -> str:

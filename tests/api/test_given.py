@@ -102,7 +102,7 @@ def test_a_cluster_takes_no_model_that_is_in_memory(in_memory: Given) -> None:
         ((b"the cat",), "sentence A is of the class bytes, and not text; decode it"),
         (([A, B],), "sentence A is of the class list, and not text"),
         ((A, 5), "sentence B is of the class int, and not text"),
-        ((A, float("nan")), "sentence B is of the class float, and not text"),
+        ((A, float("nan")), "sentence B is nan, and not text"),
         ((" ",), "sentence A is empty"),
     ],
 )
@@ -112,25 +112,6 @@ def test_what_is_no_sentence(sentences: Any, message: str, by_name: Given) -> No
     if len(sentences) == 2:
         line = refusal(lambda: attnscan.rank_heads([A, sentences], **by_name), InputError)
         assert line.startswith(f"pair 2: {message}")
-
-
-@pytest.mark.parametrize(
-    ("pairs", "message"),
-    [
-        (A, "pairs is of the class str"),
-        (None, "pairs is of the class NoneType"),
-        ({"a": A}, "pairs is of the class dict"),
-        (pd.DataFrame({"a": [A], "b": [B]}), "itertuples(index=False, name=None)"),
-        ([None], "pair 1 is a NoneType; give a text, or two in a tuple"),
-        ([A, {"text": A}], "pair 2 is a dict"),
-        ([(A, B, A)], "pair 1 is a tuple of 3"),
-        ([()], "pair 1 is a tuple of 0"),
-    ],
-)
-def test_what_are_no_pairs(pairs: Any, message: str, by_name: Given) -> None:
-    for call in (attnscan.rank_heads, attnscan.profile, attnscan.explain_over, attnscan.similar):
-        assert message in refusal(lambda call=call: call(pairs, **by_name), InputError)
-    assert message in refusal(lambda: attnscan.ablate(pairs, heads="0-0", **by_name), InputError)
 
 
 HEADS: list[Any] = [
@@ -219,9 +200,11 @@ TAKEN = {
     "queries": "similar",
     "within": "similar",
     "match": "compare",
-    "columns": "rank_files",
-    "id": "rank_files",
-    "on_bad": "rank_files",
+    "columns": "rank_heads",
+    "id": "rank_heads",
+    "on_bad": "rank_heads",
+    "on_progress": "rank_heads",
+    "on_pairs": "rank_heads",
     "per_pair": "rank_files",
     "cluster": "rank_files",
 }

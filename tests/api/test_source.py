@@ -1,0 +1,211 @@
+"""Every function of many pairs takes them in every shape, and tells what it does while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from tiny_checkpoints import SMALL, refusal, save
+from transformers import BertConfig, BertForMaskedLM
+
+import attnscan
+from attnscan.api.source import source_of
+from attnscan.errors import InputError, OptionError, PairsError
+
+A, B = "the cat sat on the mat .", "the cat sat ."
+PAIRS = [(A, B), (B, A), (A, A), ("the mat .", B), (A, "the mat ."), (B, "cat on mat .")]
+FRAME = pd.DataFrame(PAIRS, columns=["premise", "hypothesis"]).assign(key=list("abcdef"))
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    torch.manual_seed(0)
+    settings = SMALL | {"num_hidden_layers": 2, "hidden_size": 32, "initializer_range": 0.5}
+    return save(tmp_path_factory.mktemp("source") / "bert", BertForMaskedLM(BertConfig(**settings)))
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "rank_heads": lambda pairs, model, **given: attnscan.rank_heads(pairs, model=model, **given),
+    "profile": lambda pairs, model, **given: attnscan.profile(pairs, model=model, **given),
+    "explain_over": lambda pairs, model, **given: attnscan.explain_over(pairs, heads=[(0, 1)], model=model, **given),
+    "ablate": lambda pairs, model, **given: attnscan.ablate(
+        pairs, heads=[(0, 1)], draws=2, by="mean", model=model, **given
+    ),
+    "similar": lambda pairs, model, **given: attnscan.similar(pairs, model=model, **given),
+    "compare": lambda pairs, model, **given: attnscan.compare(model, model, pairs, match="nearest", **given),
+}
+each = pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+
+
+@each
+def test_a_table_is_scored_by_its_rows(call: Callable[..., Any], model: Path) -> None:
+    expected = call(PAIRS, model).to_frame()
+    pd.testing.assert_frame_equal(call(FRAME, model).to_frame(), expected)
+    pd.testing.assert_frame_equal(call(iter([FRAME[:2], FRAME[2:]]), model).to_frame(), expected)
+    b_alone = call(FRAME.to_dict("records"), model, columns="hypothesis").to_frame()
+    pd.testing.assert_frame_equal(b_alone, call([b for _, b in PAIRS], model).to_frame())
+
+
+@each
+def test_a_bad_pair_is_told_of_once_and_left_out(call: Callable[..., Any], model: Path) -> None:
+    frame = pd.concat([FRAME[:2], pd.DataFrame({"premise": [None, "\u200b"], "hypothesis": [B, B]}), FRAME[2:]])
+    for pairs in (frame, iter(frame[["premise", "hypothesis"]].to_dict("records"))):
+        bad: list[InputError] = []
+        found = call(pairs, model, on_bad=bad.append)
+        assert [error.what.partition(":")[0] for error in bad] == ["row 3", "row 4"]
+        pd.testing.assert_frame_equal(found.to_frame(), call(PAIRS, model).to_frame())
+    assert refusal(lambda: call(frame, model), PairsError).startswith("row 3: sentence A is missing")
+
+
+@each
+def test_how_far_it_is(call: Callable[..., Any], model: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    call(FRAME, model, on_progress=lambda *step: told.append(step))
+    assert told and all(isinstance(doing, str) and isinstance(done, int) for doing, done, _ in told)
+    last = {doing: (done, total) for doing, done, total in told}
+    of_pairs = [step for doing, step in last.items() if "pairs" in doing]
+    assert of_pairs and all(done == 6 and total in (6, None) for done, total in of_pairs)
+    told.clear()
+    call(iter(PAIRS), model, on_progress=lambda *step: told.append(step))
+    assert {total for doing, _, total in told if "pairs" in doing and "predictive" not in doing} == {None}
+
+
+@each
+@pytest.mark.parametrize("error", [TypeError("mine"), KeyboardInterrupt()])
+def test_what_a_function_raises_ends_the_run_as_it_is(
+    call: Callable[..., Any], model: Path, error: BaseException
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    bad_first = [(" ", B), *PAIRS]
+    callbacks: list[tuple[Any, str]] = [(PAIRS, "on_progress"), (bad_first, "on_bad")]
+    if call in (CALLS["rank_heads"], CALLS["profile"]):
+        callbacks.append((PAIRS, "on_pairs"))
+    for pairs, name in callbacks:
+        with pytest.raises(type(error)) as caught:
+            call(pairs, model, **{name: fail})
+        assert caught.value is error
+
+
+@each
+def test_what_is_no_function(call: Callable[..., Any], model: Path) -> None:
+    for name in ("on_bad", "on_progress"):
+        line = refusal(lambda name=name: call(PAIRS, model, **{name: 5}), OptionError)
+        assert line.startswith(f"{name} is no function; give one that takes")
+    if call not in (CALLS["rank_heads"], CALLS["profile"]):
+        assert "takes no on_pairs" in refusal(lambda: call(PAIRS, model, on_pairs=print), OptionError)
+    else:
+        assert "on_pairs is no function" in refusal(lambda: call(PAIRS, model, on_pairs="print"), OptionError)
+
+
+@each
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (A, "pairs is of the class str"),
+        (None, "pairs is of the class NoneType"),
+        ({"a": A}, "pairs is of the class dict, and none of its values is a list"),
+        (pd.DataFrame({"a": [A], "b": [B]}), "the columns are 'a', 'b', and none is known"),
+        ([None], "pair 1 is a NoneType; give a text, or two in a tuple"),
+        ([(A, B, A)], "pair 1 is a tuple of 3"),
+        ([()], "pair 1 is a tuple of 0"),
+        (pd.DataFrame({"text": []}), "there is no pair"),
+    ],
+)
+def test_what_are_no_pairs(call: Callable[..., Any], pairs: Any, message: str, model: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        call(pairs, model)
+    assert message in str(caught.value) and caught.value.remedy
+
+
+@pytest.mark.parametrize(
+    "given", [{"columns": 5.0}, {"columns": {}}, {"columns": [True]}, {"id": ["a", "b"]}, {"id": b"a"}]
+)
+def test_columns_that_are_none(given: dict[str, Any]) -> None:
+    refusal(lambda: source_of(FRAME, **given), OptionError)
+
+
+def test_columns_may_be_numbers() -> None:
+    for columns in (["premise", "hypothesis"], (1, 2), "1", 1, np.array(["premise"])):
+        count = 1 if isinstance(columns, str | int) else len(columns)
+        assert next(source_of(FRAME, columns).read()).pair.sentences == PAIRS[0][:count]  # type: ignore[arg-type]
+
+
+def test_an_id_goes_with_its_pair() -> None:
+    for column in ("key", 3):
+        assert [record.place.id for record in source_of(FRAME, id=column).read()] == list("abcdef")
+
+
+def test_labels_go_with_their_pairs() -> None:
+    def labels(pairs: Any, given: Any) -> list[str | None]:
+        source = source_of(pairs, labels=given, on_bad=lambda _: None).held()
+        once, again = ([record.label for record in source.read()] for _ in range(2))
+        assert once == again
+        return once
+
+    assert labels(iter(PAIRS[:3]), iter(["yes", "no"])) == ["yes", "no", None]
+    assert labels([A, " ", B], ["yes", "no", "maybe"]) == ["yes", "maybe"]
+    assert labels(FRAME.assign(label=range(6))[:2], ()) == ["0", "1"]
+    assert labels(FRAME.assign(label=range(6))[:2], ["x", "y"]) == ["x", "y"]
+
+
+class TestScoresOfPairs:
+    def test_they_come_as_the_ranking_is_made(self, model: Path, tmp_path: Path) -> None:
+        frames: list[pd.DataFrame] = []
+        options: Any = {"model": model, "predictive_pairs": 2, "id": "key", "on_pairs": frames.append}
+        ranking = attnscan.rank_heads(FRAME, **options)
+        scores = pd.concat(frames)
+        assert sorted(set(zip(scores["pair"], scores["id"], strict=True))) == list(enumerate("abcdef", 1))
+        whole = scores.groupby(["layer", "head", "pattern"], observed=True)[["score", "n"]].apply(
+            lambda rows: (rows["score"] * rows["n"]).sum() / rows["n"].sum()
+        )
+        for row in ranking.to_frame().itertuples():
+            assert whole[row.layer, row.head, row.pattern] == pytest.approx(row.score)  # type: ignore[index]
+        asked = scores[scores["pattern"] == "predictive"]["pair"].nunique()
+        assert asked == 2  # of a sample of pairs alone
+
+        path, again = tmp_path / "pairs.csv", tmp_path / "scores.parquet"
+        FRAME.to_csv(path, index=False)
+        of_files: list[pd.DataFrame] = []
+        attnscan.rank_files(path, per_pair=again, **{**options, "on_pairs": of_files.append})
+        written = pd.read_parquet(again)
+        read = pd.concat(of_files, ignore_index=True)
+        pd.testing.assert_frame_equal(written, read, check_dtype=False, check_categorical=False, check_exact=True)
+        assert set(read["file"]) == {str(path)} and set(scores["file"]) == {""}
+        numbers = [name for name in read if name not in ("file", "pattern")]
+        pd.testing.assert_frame_equal(read[numbers], scores[numbers].reset_index(drop=True), check_exact=True)
+        assert frames[0].dtypes["layer"] == written.dtypes["layer"]
+
+    def test_profiles_have_them_too(self, model: Path) -> None:
+        frames: list[pd.DataFrame] = []
+        attnscan.profile(iter(PAIRS), model=model, on_pairs=frames.append)
+        assert set(pd.concat(frames)["pair"]) == {1, 2, 3, 4, 5, 6}
+
+
+def test_files_tell_how_far_they_are(model: Path, tmp_path: Path) -> None:
+    path = tmp_path / "pairs.csv"
+    FRAME.to_csv(path, index=False)
+    told: list[Any] = []
+    attnscan.rank_files(path, id="key", model=model, on_progress=lambda *step: told.append(step))
+    assert ("scoring pairs", 6, 7) in told  # about: lines are counted
+    assert {doing for doing, _, _ in told} == {"scoring pairs", "pairs asked for predictive words"}
+    cluster: Any = {"cluster": attnscan.ClusterOptions(), "model": model}
+    for name in ("on_progress", "on_pairs"):
+        assert "a cluster does not say" in refusal(
+            lambda name=name: attnscan.rank_files(path, **cluster, **{name: print}), OptionError
+        )
+
+
+def test_an_error_of_the_pairs_own_is_raised_as_it_is(model: Path) -> None:
+    def broken() -> Iterator[str]:
+        yield A
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        attnscan.rank_heads(broken(), model=model)

@@ -1,0 +1,345 @@
+"""What programs have as pairs is read as it is meant, or refused in a line, and never scored as something else."""
+
+from __future__ import annotations
+
+from collections import UserDict, deque, namedtuple
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tiny_checkpoints import refusal
+
+from attnscan.errors import AttnscanError, InputError, PairsError
+from attnscan.inputs.columns import Reading
+from attnscan.inputs.objects import objects_in
+from attnscan.inputs.pairs import Record
+
+A, B = ["I went home.", "You sing well.", "A cat sat."], ["He went home.", "You sing.", "The cat sat."]
+PAIRS = list(zip(A, B, strict=True))
+FRAME = pd.DataFrame({"idx": [7, 8, 9], "sentence1": A, "sentence2": B, "label": [0, 1, 0]})
+ROWS: list[dict[str, Any]] = FRAME.to_dict("records")  # type: ignore[assignment]
+Named = namedtuple("Named", "one two")
+
+
+def records(pairs: Any, *columns: str, **reading: Any) -> list[Record]:
+    return list(objects_in(pairs, Reading(columns or None, **reading)).records())
+
+
+def texts(pairs: Any, *columns: str) -> list[tuple[str, ...]]:
+    return [record.pair.sentences for record in records(pairs, *columns)]
+
+
+def refused(pairs: Any, *columns: str, kind: type[AttnscanError] = InputError) -> str:
+    return refusal(lambda: records(pairs, *columns), kind)
+
+
+def skipping(pairs: Any) -> tuple[list[tuple[int, str]], list[str]]:
+    bad: list[InputError] = []
+    good = [(record.place.row, record.pair.a) for record in objects_in(pairs).records(bad.append)]
+    return good, [error.what for error in bad]
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        PAIRS,
+        tuple(PAIRS),
+        deque(PAIRS),
+        iter(PAIRS),
+        (pair for pair in PAIRS),
+        [list(pair) for pair in PAIRS],
+        [Named(*pair) for pair in PAIRS],
+        pd.Series(PAIRS),
+        pd.MultiIndex.from_tuples(PAIRS),
+        np.array(PAIRS),
+        np.array(PAIRS, dtype=object),
+        FRAME,
+        FRAME.set_index("idx"),
+        FRAME.set_index("label"),  # two rows of one index
+        FRAME.set_axis([3, 2.5, "x"]),
+        FRAME.astype({"sentence1": "category"}),
+        FRAME.astype({"sentence1": "string[pyarrow]", "sentence2": "string[python]"}),
+        FRAME.rename(columns={"label": 3, "idx": ("a", None)}),
+        FRAME.itertuples(),
+        FRAME[["sentence1", "sentence2"]].itertuples(index=False),
+        FRAME[["sentence1", "sentence2"]].itertuples(index=False, name=None),
+        (row for _, row in FRAME.iterrows()),
+        (FRAME[start : start + 2] for start in (0, 2)),
+        ROWS,
+        iter(ROWS),
+        [UserDict(row) for row in ROWS],
+        pd.Series(ROWS),
+        (ROWS[start : start + 2] for start in (0, 2)),
+        FRAME.to_dict("list"),
+        {name: FRAME[name] for name in FRAME},
+        {name: FRAME[name].to_numpy() for name in FRAME},
+        iter([FRAME[:2].to_dict("list"), FRAME[2:].to_dict("list")]),
+        pa.Table.from_pandas(FRAME),
+        pa.Table.from_pandas(FRAME).to_batches()[0],
+        pa.Table.from_pandas(FRAME).to_reader(max_chunksize=1),
+        pa.Table.from_pandas(FRAME.astype({"sentence2": "category"})),
+        pa.array(ROWS),
+        pa.array([list(pair) for pair in PAIRS]),
+    ],
+    ids=lambda pairs: type(pairs).__name__,
+)
+def test_pairs_of_every_kind(pairs: Any) -> None:
+    assert texts(pairs) == PAIRS
+
+
+@pytest.mark.parametrize(
+    "pairs",
+    [
+        A,
+        iter(A),
+        [(a,) for a in A],
+        [(a, None) for a in A],
+        pd.Series(A),
+        pd.Index(A),
+        pd.Categorical(A),
+        np.array(A),
+        pa.array(A),
+        pa.chunked_array([A[:1], A[1:]]),
+        dict.fromkeys(A).keys(),
+        [{"text": a} for a in A],
+        pd.DataFrame({"anything": A}),
+        {"sentence": A, "tokens": [[1], [2], [3]]},
+        iter([{"sentence": A}]),
+    ],
+    ids=lambda pairs: type(pairs).__name__,
+)
+def test_sentences_of_every_kind(pairs: Any) -> None:
+    assert texts(pairs) == [(a,) for a in A]
+
+
+def test_an_arrow_data_set_is_read_from_its_files(tmp_path: Path) -> None:
+    import pyarrow.dataset
+    import pyarrow.parquet
+
+    pyarrow.parquet.write_table(pa.Table.from_pandas(FRAME), tmp_path / "pairs.parquet")
+    assert texts(pyarrow.dataset.dataset(tmp_path)) == PAIRS
+
+
+class TestColumns:
+    def test_by_name_and_by_number(self) -> None:
+        assert (
+            texts(FRAME, "sentence2")
+            == texts(ROWS, "3")
+            == texts(FRAME.to_dict("list"), " SENTENCE2")
+            == [(b,) for b in B]
+        )
+        assert texts([(1, *pair) for pair in PAIRS], "2", "3") == PAIRS
+        assert texts(FRAME.itertuples(), "sentence2", "sentence1") == [(b, a) for a, b in PAIRS]
+        assert texts(FRAME.set_axis([0, 1, 2, 3], axis=1), "1", "2") == PAIRS  # names before numbers
+
+    def test_a_dict_may_have_others_later(self) -> None:
+        """They are told by the first row that has them, and by nothing else after that."""
+        rows = [{"sentence2": "b", "sentence1": "a"}, {"text": "no", "sentence1": "c", "sentence2": "d"}]
+        assert texts(rows) == [("a", "b"), ("c", "d")]
+        assert texts(iter([pd.DataFrame({"text": ["a"]}), pd.DataFrame({"text": ["b"], "sentence": ["no"]})])) == [
+            ("a",),
+            ("b",),
+        ]
+
+    def test_within_others(self) -> None:
+        rows = [{"id": {"n": n}, "translation": {"de": a, "en": b}} for n, (a, b) in enumerate(PAIRS)]
+        batch = {"id": {"n": [0, 1, 2]}, "translation": {"de": A, "en": B}}  # as torch collates them
+        columns = {name: [row[name] for row in rows] for name in ("id", "translation")}
+        arrow = pa.Table.from_pylist(rows)
+        for pairs in (rows, iter(rows), iter([batch]), columns, iter([columns]), pd.DataFrame(rows), arrow):
+            found = records(pairs, "translation.de", "translation.en", id="id.n")
+            assert [(each.pair.sentences, each.place.id) for each in found] == [
+                (pair, str(n)) for n, pair in enumerate(PAIRS)
+            ]
+        assert skipping([{"text": "a"}, {"text": {"en": "b"}}])[1] == [
+            "row 2: sentence A is of the class dict, and not text"
+        ]
+        assert "row 1: sentence A is missing" in refused(rows, "translation.fr", kind=PairsError)
+
+    def test_ids_and_labels_come_along(self) -> None:
+        for pairs in (FRAME, ROWS, iter(ROWS), pa.Table.from_pandas(FRAME)):
+            found = records(pairs, id="idx", labelled=True)
+            assert [(each.place.row, each.place.id, each.label) for each in found] == [
+                (1, "7", "0"),
+                (2, "8", "1"),
+                (3, "9", "0"),
+            ]
+            assert found[1].where == "row 2" and found[1].place.file == ""
+        assert [each.place.id for each in records([("x", *PAIRS[0])], "2", "3", id="1")] == ["x"]
+
+    def test_those_that_are_not_there(self) -> None:
+        line = refused(FRAME, "premise", kind=PairsError)
+        assert line == (
+            "there is no column 'premise'; the columns are 'idx', 'sentence1', 'sentence2', 'label'; "
+            "name one or two of them with columns=, or say which, counted from 1"
+        )
+        assert refused(ROWS, "premise", kind=PairsError).startswith("row 1: there is no column 'premise'; the columns")
+        assert "none is known to hold sentences" in refused(FRAME[["idx", "label"]], kind=PairsError)
+        assert "2 columns are called 'sentence1'" in refused(pd.concat([FRAME, FRAME], axis=1), kind=PairsError)
+        assert texts(pd.concat([FRAME, FRAME], axis=1), "2", "3") == PAIRS
+        assert "pair 1: there is no column '3'; the columns are '1', '2'" in refused(PAIRS, "3", kind=PairsError)
+        assert "no column 'key'" in refusal(lambda: records(FRAME, id="key"), PairsError)
+
+    def test_texts_have_none(self) -> None:
+        assert refused(A, "text") == "pair 1 is a text, which has no columns; leave out columns and id"
+
+
+class TestBadRecords:
+    def test_rows_keep_their_numbers(self) -> None:
+        frame = pd.DataFrame({"text": ["a", np.nan, None, pd.NA, " ", "b\0", 5, b"x", pd.NaT, "c"]}, dtype=object)
+        good, bad = skipping(frame)
+        assert good == [(1, "a"), (10, "c")]
+        missing = [f"row {number}: sentence A is missing" for number in (2, 3, 4)]
+        assert bad == [
+            *missing,
+            "row 5: sentence A is empty",
+            "row 6: sentence A has a NUL character",
+            "row 7: sentence A is of the class int, and not text",
+            "row 8: sentence A is of the class bytes, and not text",
+            "row 9: sentence A is missing",
+        ]
+        assert skipping(frame.to_dict("records")) == skipping(frame.to_dict("list")) == (good, bad)
+        assert refused(frame, kind=PairsError) == f"{bad[0]}; correct it, or pass on_bad= to go on without it"
+
+    def test_a_missing_b_is_no_single_sentence(self) -> None:
+        frame = FRAME.assign(sentence2=["x", None, "z"])
+        assert skipping(frame) == ([(1, A[0]), (3, A[2])], ["row 2: sentence B is missing"])
+        assert skipping([(A[0], float("nan")), A[1]]) == ([(2, A[1])], ["pair 1: sentence B is nan, and not text"])
+
+    def test_of_pairs_and_dicts(self) -> None:
+        good, bad = skipping(
+            [A[0], (), ("a", "b", "c"), None, ["x", ["y"]], {"text": "t"}, {"sentence": "u"}, "\ud800"]
+        )
+        assert good == [(1, A[0]), (6, "t")]
+        assert bad == [
+            "pair 2 is a tuple of 0",
+            "pair 3 is a tuple of 3",
+            "pair 4 is a NoneType",
+            "pair 5: sentence B is of the class list, and not text",
+            "row 7: has no field 'text'",
+            "pair 8: sentence A is not valid Unicode: its character 1 is half of a pair",
+        ]
+
+    def test_dicts_without_any_column_are_an_error_all_the_same(self) -> None:
+        bad: list[InputError] = []
+        unfit = [{"x": "a", "y": "b"}] * 3
+        line = refusal(lambda: list(objects_in(unfit).records(bad.append)), PairsError)
+        assert line.startswith("row 1: the columns are 'x', 'y'") and len(bad) == 3
+        assert skipping([*unfit[:1], *ROWS])[0] == [(number, a) for number, a in enumerate(A, 2)]
+
+
+class TestWhatIsNoPairs:
+    @pytest.mark.parametrize("pairs", [None, 5, "abc", b"abc", dict, np.array("x"), np.zeros((1, 2, 3)), object(), len])
+    def test_is_refused_at_once(self, pairs: Any) -> None:
+        line = refusal(lambda: objects_in(pairs), InputError)
+        assert line.startswith(f"pairs is of the class {type(pairs).__name__}, which holds no pairs; give a list of")
+
+    def test_files_are_for_another_function(self, tmp_path: Path) -> None:
+        path = tmp_path / "pairs.tsv"
+        path.write_text("a\tb\n")
+        with path.open() as file:
+            for pairs in (path, str(path), file):
+                assert refused(pairs).endswith("which holds no pairs; rank_files reads files")
+
+    def test_one_row_is_not_many(self) -> None:
+        assert "none of its values is a list" in refused({"sentence1": "a", "sentence2": "b"})
+        assert "of the class dict" in refused({})
+        assert "not of one length: 'sentence1' has 1, 'sentence2' has 2" in refused(
+            {"sentence1": ["a"], "sentence2": ["b", "c"]}
+        )
+        assert "column 'sentence2' is of the class str, and no list" in refused({"sentence1": ["a"], "sentence2": "bc"})
+
+    def test_what_is_not_there_yet(self) -> None:
+        class Lazy:
+            columns = ("text",)
+
+            def collect(self) -> None: ...
+
+        assert "compute or collect it first" in refused(Lazy())
+
+    def test_token_ids(self) -> None:
+        ids = {"input_ids": [[1, 2]], "attention_mask": [[1, 1]]}
+        for pairs in (ids, iter([ids]), [{"input_ids": [1, 2], "label": 0}], pd.DataFrame(ids)):
+            assert "it looks tokenized already: give the text" in refused(pairs, kind=PairsError)
+
+    @pytest.mark.parametrize(
+        "pairs",
+        [
+            [FRAME, FRAME],
+            [["a", "b", "c"], ["d", "e", "f"]],
+            (A for _ in range(2)),
+            ([("a", "b"), ("c", "d")] for _ in range(2)),
+            [PAIRS[:2]],
+            [FRAME.to_dict("list")],
+            [{"text": ["a", "word", "each"]}],
+            [{"text": {"en": "a"}}],
+            FRAME.groupby("label"),
+            FRAME.iterrows(),
+        ],
+        ids=lambda pairs: type(pairs).__name__,
+    )
+    def test_what_may_be_meant_in_two_ways(self, pairs: Iterable[Any]) -> None:
+        refused(pairs)
+
+
+def test_how_many_there_are_is_told_where_that_is_known() -> None:
+    for pairs in (PAIRS, FRAME, ROWS, FRAME.to_dict("list"), pd.Series(A), pa.Table.from_pandas(FRAME)):
+        assert objects_in(pairs).total == 3
+    assert objects_in(iter(PAIRS)).total is None
+
+
+def test_what_can_be_read_once_is_held() -> None:
+    for pairs in (iter(PAIRS), iter([FRAME]), iter([FRAME.to_dict("list")]), PAIRS):
+        held = objects_in(pairs).held()
+        assert [record.pair for record in held.records()] == [record.pair for record in held.records()] != []
+
+
+LEAVES: st.SearchStrategy[Any] = st.one_of(
+    st.sampled_from([None, float("nan"), pd.NA, pd.NaT, np.float32("nan"), np.str_("x"), np.int64(1), object, len]),
+    st.sampled_from(
+        [1, True, 1.5, b"x", "\0", "\ud800", " ", "a", "the cat", 1j, range(2), np.zeros(2), np.array("x")]
+    ),
+    st.text(max_size=3),
+    st.dates(),
+)
+KEYS = st.sampled_from(["sentence1", "sentence2", "text", "label", "input_ids", "x", "Index", 0, 1, None, ("a", 1), ""])
+
+
+def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    some, two = st.lists(inner, max_size=3), st.lists(inner, min_size=2, max_size=2)
+    rows = st.lists(st.dictionaries(KEYS, inner, max_size=3), max_size=3)
+    return st.one_of(
+        some,
+        rows,
+        some.map(tuple),
+        some.map(iter),
+        two.map(lambda values: Named(*values)),
+        st.dictionaries(KEYS, inner, max_size=3),
+        st.dictionaries(KEYS, some, max_size=3),
+        some.map(lambda values: pd.Series(values, dtype=object)),
+        rows.map(lambda values: pd.DataFrame(values, dtype=object)),
+        rows.map(lambda values: pd.DataFrame(values, dtype=object).itertuples()),
+        rows.map(lambda values: (pd.DataFrame([each], dtype=object) for each in values)),
+    )
+
+
+OBJECTS = st.recursive(LEAVES, _nested, max_leaves=12)
+COLUMNS = st.none() | st.lists(st.sampled_from(["text", "sentence1", "1", "2", "x", ""]), min_size=1, max_size=2)
+
+
+@given(pairs=OBJECTS, columns=COLUMNS, skip=st.booleans())
+def test_whatever_comes_is_read_or_refused_in_a_line(pairs: Any, columns: list[str] | None, skip: bool) -> None:
+    bad: list[InputError] = []
+    try:
+        reading = Reading(None if columns is None else tuple(columns), id="x" if skip else None)
+        for record in objects_in(pairs, reading).records(bad.append if skip else None):
+            assert isinstance(record, Record) and all(isinstance(each, str) for each in record.pair.sentences)
+    except AttnscanError as error:
+        bad.append(error)  # type: ignore[arg-type]
+    assert all(error.remedy and len(str(error).splitlines()) == 1 for error in bad)
