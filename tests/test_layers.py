@@ -37,7 +37,10 @@ NO_TORCH = {
     *(f"attnscan.{name}" for name in ("safe_text", "errors", "__version__", "results", "views", "cli")),
     *(
         f"attnscan.inputs.{name}"
-        for name in ("pairs", "names", "readers", "descriptors", "remote_files", "weights", "tokens", "vocabulary")
+        for name in (
+            *("pairs", "names", "places", "remote", "stores", "web", "patience", "compression", "readers"),
+            *("descriptors", "weights", "tokens", "vocabulary"),
+        )
     ),
     *(f"attnscan.inputs.{name}" for name in ("objects", "items", "tables", "loaders")),
     *(f"attnscan.model.{name}" for name in ("sources", "surroundings", "catalog")),
@@ -132,7 +135,15 @@ def test_every_command_is_a_module_of_its_name() -> None:
     assert {f"attnscan.cli.commands.{name}" for name in app.COMMANDS} == commands
     light = {
         f"attnscan.{name}"
-        for name in ("errors", "cli.messages", "cli.usage", "model.surroundings", "safe_text", "__version__")
+        for name in (
+            "errors",
+            "cli.messages",
+            "cli.usage",
+            "inputs.patience",
+            "model.surroundings",
+            "safe_text",
+            "__version__",
+        )
     }
     assert ARROWS["attnscan.cli.app"] <= light  # no command is imported before it is asked for
 

@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from attnscan.__version__ import __version__
 from attnscan.cli.messages import lose_no_interrupt, reported, write_apart_from_libraries
 from attnscan.cli.usage import check_no_more, misuse_told, unknown_command
+from attnscan.inputs.patience import leave
 from attnscan.model.surroundings import spare_address_space
 
 COMMANDS = {
@@ -135,6 +136,9 @@ def main() -> None:
         app(prog_name="attnscan")
     except KeyboardInterrupt:  # before a command has begun
         sys.exit(130)
+    except SystemExit as ended:
+        leave(ended.code)
+        raise
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # all is said; threads that end now must not be disturbed
 

@@ -85,8 +85,8 @@ class Passes:
 
 
 def _is_no_file(path: str) -> bool:
-    """Whether it is there and is something else than a file; a name that is too long for one is not there."""
-    return os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113 (of Path, some raise)
+    """Whether it is there and is neither a file nor a directory; a name that is too long for one is not there."""
+    return os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path)  # noqa: PTH110, PTH112, PTH113
 
 
 class OnePair(Passes):

@@ -9,7 +9,12 @@ items.py            texts, tuples, rows and batches, one by one
 tables.py           tables of any library to rows
 loaders.py          loaders of torch and data sets of Hugging Face, item by item
 descriptors.py      names of what is open already, such as /dev/stdin
-remote_files.py     globs, directories, S3, GCS and HDFS
+places.py           names to files to streams of bytes, wherever they are
+remote.py           files on a network, which may not answer
+stores.py           S3, GCS, Azure, HDFS and the Hugging Face Hub
+web.py              http:// and https://
+compression.py      gzip, bzip2, xz and Zstandard, unpacked in bounded memory
+patience.py         work that may never end, waited for only so long
 weights.py          saved attention weights, .npz, in and out
 tokens.py           how tokenizers write their tokens
 vocabulary.py       which tokens are whole words, and which of these are frequent

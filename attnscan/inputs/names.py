@@ -66,6 +66,16 @@ def shown(name: str) -> str:
     return f"{start}://{f'{container}@' if container else ''}{behind}"
 
 
+def packing_in(name: str) -> str:
+    """The suffix of a name that says how the file is packed; empty if none does.
+
+    >>> packing_in("a.csv.GZ"), packing_in("https://host/a.csv?as=a.gz")
+    ('.gz', '')
+    """
+    suffix = PurePosixPath(without_query(name).lower()).suffix
+    return suffix if suffix in PACKED else ""
+
+
 def suffix_in(name: str) -> str:
     """The suffix of a name that tells its format, without that of its packing.
 
@@ -75,7 +85,7 @@ def suffix_in(name: str) -> str:
     Raises: PairsError if it tells none.
     """
     path = PurePosixPath(without_query(name).lower())
-    inner = path.with_suffix("") if path.suffix in PACKED else path
+    inner = path.with_suffix("") if packing_in(name) else path
     if inner.suffix in FORMATS:
         return inner.suffix
     raise PairsError(

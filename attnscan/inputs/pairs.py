@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import gzip
-import os
-import stat
 import sys
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
+from itertools import chain
 from pathlib import Path
-from typing import IO, cast
+from typing import IO
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.descriptors import open_file
+from attnscan.inputs.compression import unpacked
 from attnscan.inputs.formats.found import OnNote, bad_record
-from attnscan.inputs.names import STDIN, suffix_in
+from attnscan.inputs.names import shown, suffix_in
+from attnscan.inputs.places import called, files_named, format_of, local_files, opened
 from attnscan.inputs.readers import Row, rows
 
 _LONGEST_LINE = 1 << 20
+_BY_LINES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ def read_pairs(
     on_bad: Callable[[PairsError], None] | None = None,
     on_note: OnNote = lambda _: None,
 ) -> Iterator[Record]:
-    """The pairs of files, one after another, as a stream; `-` is standard input.
+    """The pairs of files, one after another, as a stream; `paths` are names as `places.py` takes them.
 
     The files' suffixes tell their formats, `names.FORMATS`, and `names.PACKED` how they are packed; the first
     line of standard input does.
@@ -92,10 +91,9 @@ def read_pairs(
 
     Raises: PairsError, at once if a file is not there, later for a bad record or a damaged file.
     """
-    if list(paths).count(STDIN) > 1:
-        raise PairsError("standard input is named twice", "it can be read only once")
-    files = [(path, _suffix_of(path)) for path in paths]
-    return _records((row for path, suffix in files for row in _file_rows(path, suffix, reading, on_note)), on_bad)
+    files = [(file, format_of(file)) for file in files_named(paths)]
+    found = (_rows(partial(opened, file), called(file), suffix, reading, on_note) for file, suffix in files)
+    return _records(chain.from_iterable(found), on_bad)
 
 
 def shipped_pairs() -> Iterator[Record]:
@@ -144,12 +142,12 @@ def about_how_many(paths: Sequence[str]) -> int | None:
     """
     if not paths:
         return sum(1 for _ in shipped_pairs())
+    files = local_files(paths)
+    if files is None or not all(file.lower().endswith(_BY_LINES) for file in files):
+        return None
     total = 0
-    for path in paths:
-        # counting must not empty a pipe, and a name too long is no file
-        if Path(path).suffix.lower() not in (".csv", ".tsv", ".txt", ".jsonl", ".ndjson") or not os.path.isfile(path):  # noqa: PTH113
-            return None
-        with Path(path).open("rb") as file:
+    for name in files:
+        with Path(name).open("rb") as file:
             total += sum(chunk.count(b"\n") for chunk in iter(partial(file.read, 1 << 20), b""))
     return total
 
@@ -165,7 +163,7 @@ def pairs_in(
 
     Raises: PairsError as `read_pairs` does.
     """
-    return _records(_opened_rows(lambda: nullcontext(file), name, suffix_in(name), reading, on_note), on_bad)
+    return _records(_rows(lambda: nullcontext(file), shown(name), suffix_in(name), reading, on_note), on_bad)
 
 
 def _records(found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], None] | None) -> Iterator[Record]:
@@ -180,49 +178,11 @@ def _records(found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], N
             yield record
 
 
-def _file_rows(path: str, suffix: str, reading: Reading, note: OnNote) -> Iterator[Row | PairsError]:
-    if path != STDIN:
-        return _opened_rows(lambda: Path(path).open("rb"), path, suffix, reading, note)
-    if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
-        raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
-    return _opened_rows(lambda: nullcontext(sys.stdin.buffer), "standard input", suffix, reading, note)
-
-
-def _opened_rows(
+def _rows(
     opened: Callable[[], AbstractContextManager[IO[bytes]]], name: str, suffix: str, reading: Reading, note: OnNote
 ) -> Iterator[Row | PairsError]:
-    try:
-        with opened() as file:
-            if not name.lower().endswith(".gz"):
-                yield from rows(file, name, suffix, reading, note)
-            elif not file.peek(1):  # type: ignore[attr-defined]
-                raise PairsError(f"{name} is empty", "gzip writes some bytes even for an empty file")
-            else:
-                yield from rows(cast(IO[bytes], gzip.GzipFile(fileobj=file)), name, suffix, reading, note)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise PairsError(f"{name} is not a whole gzip file: {error}", "copy or compress it again") from None
-    except OSError as error:
-        raise PairsError(f"cannot read {name}: {error.strerror or error}", "check the file") from None
-
-
-def _suffix_of(path: str) -> str:
-    """What tells the format of a path: its suffix without .gz; none for standard input and other pipes.
-
-    Raises: PairsError if there is no such file, or its suffix is not known.
-    """
-    if path == STDIN:
-        return ""
-    try:
-        mode = Path(path).stat().st_mode
-    except FileNotFoundError:
-        raise PairsError(f"there is no file {path}", "check the path") from None
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
-        raise PairsError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", "check the path") from None
-    if stat.S_ISDIR(mode):
-        raise PairsError(f"{path} is a directory", "name a file in it")
-    if not Path(path.lower().removesuffix(".gz")).suffix and (not stat.S_ISREG(mode) or open_file(Path(path))):
-        return ""  # what a shell's <(command) is, and /dev/stdin
-    return suffix_in(path)
+    with opened() as file, unpacked(file, name, suffix) as stream:
+        yield from rows(stream, name, suffix, reading, note)
 
 
 def _record(row: Row | PairsError) -> Record:

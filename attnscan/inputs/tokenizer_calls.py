@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from attnscan.errors import AttnscanError, ModelError
+from attnscan.inputs.patience import within
 
 Found = TypeVar("Found")
 
@@ -47,7 +48,7 @@ def called(tokenizer: Any, *texts: str | None, **options: Any) -> Any:
         return asked(tokenizer, *texts, verbose=False, **options)
     seconds = PATIENCE + sum(len(text or "") for text in texts) / _CHARACTERS_A_SECOND
     with hushed():
-        found = _within(seconds, lambda: asked(tokenizer, *texts, verbose=False, **options))
+        found = within(seconds, lambda: asked(tokenizer, *texts, verbose=False, **options), "tokenizer")
     if not found:
         raise ModelError(
             f"the tokenizer {type(tokenizer).__name__} has not read a sentence after {seconds:.0f} seconds",
@@ -104,27 +105,6 @@ def _is_unbounded(tokenizer: Any) -> bool:
         return True
     longest = getattr(getattr(rust, "model", None), "max_input_chars_per_word", 0)
     return isinstance(longest, int) and longest > _LONGEST_WORD
-
-
-def _within(seconds: float, work: Callable[[], Found]) -> list[Found]:
-    """What some work finds, alone in a list; nothing if it takes too long. Its thread is then left to itself."""
-    found: list[Found] = []
-    raised: list[BaseException] = []
-    done = threading.Event()
-
-    def run() -> None:
-        try:
-            found.append(work())
-        except BaseException as error:  # it belongs to whoever waits
-            raised.append(error)
-        finally:
-            done.set()
-
-    threading.Thread(target=run, daemon=True, name="attnscan-tokenizer").start()
-    done.wait(seconds)
-    if raised:
-        raise raised[0]
-    return found
 
 
 class _Hush:

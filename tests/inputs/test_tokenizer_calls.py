@@ -134,7 +134,7 @@ def test_only_a_tokenizer_that_may_take_long_works_in_a_thread(monkeypatch: pyte
     def refuse(*_: object) -> Any:
         raise AssertionError("in a thread")
 
-    monkeypatch.setattr(tokenizer_calls, "_within", refuse)
+    monkeypatch.setattr(tokenizer_calls, "within", refuse)
     assert called(wordpiece(), "the cat")["input_ids"]
     long_words = wordpiece()
     long_words.backend_tokenizer.model.max_input_chars_per_word = 10**9

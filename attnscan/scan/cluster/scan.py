@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from attnscan.errors import AttnscanError, EngineError
-from attnscan.inputs.remote_files import files_named
+from attnscan.inputs.places import files_named
 from attnscan.model.sources import Source, choose
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import Bad, BlockFiles
@@ -55,7 +55,7 @@ def scan_on_ray(
 
     Raises: AttnscanError, whichever a worker met first.
     """
-    files = replace(files, paths=tuple(files_named(files.paths)))
+    files = replace(files, paths=tuple(files_named(files.paths, pipes=False)))
     source = choose(options.model)
     say(source.note)
     kept: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)

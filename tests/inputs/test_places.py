@@ -6,10 +6,10 @@ import gzip
 from pathlib import Path
 
 import pytest
+from attnscan.inputs.remote_files import files_named, opened
 
 from attnscan.errors import PairsError
 from attnscan.inputs.pairs import pairs_in
-from attnscan.inputs.remote_files import files_named, opened
 
 pytest.importorskip("pyarrow")
 NAMES = ["a.tsv", "b.parquet", "b/c.csv.gz", "b/d/e.jsonl", "b/d/notes.md", "f[1].txt", ".hidden/x.tsv"]

@@ -1,0 +1,146 @@
+"""Packed files as streams of what is in them, in bounded memory whatever they claim.
+
+Parts that were packed one by one and put one behind another are one file. What is cut short, or followed by something
+else, is an error. Formats that are read from their end, as Parquet is, are unpacked into a temporary file.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import tempfile
+import zlib
+from bz2 import BZ2Decompressor
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import IO, Any, cast
+
+from attnscan.errors import PairsError, needs
+from attnscan.inputs.names import ARROW, PARQUET, SHEETS, packing_in
+
+LARGEST_WINDOW = 27
+"""Bits of the bytes (128 MiB) that an unpacker may look back, and so about what it holds: some files ask for 4 GiB."""
+MOST_SPOOLED = 4 << 30
+"""Bytes of a temporary file."""
+KINDS = {
+    ".gz": ("gzip", (b"\x1f\x8b",)),
+    ".bz2": ("bzip2", tuple(b"BZh%d%s" % (level, of) for level in range(1, 10) for of in (b"1AY&SY", b"\x17rE8P\x90"))),
+    ".zst": ("Zstandard", (b"\x28\xb5\x2f\xfd", *(b"%c\x2a\x4d\x18" % (0x50 + low) for low in range(16)))),
+    ".xz": ("xz", (b"\xfd7zXZ\0",)),
+}
+"""What packed files are called, and how they begin, by the suffixes of their names."""
+
+_CHUNK = 1 << 16
+_IN_MEMORY = 16 << 20
+_FROM_THE_END = (*PARQUET, *ARROW, *SHEETS)
+
+
+@contextmanager
+def unpacked(file: IO[bytes], name: str, suffix: str) -> Iterator[IO[bytes]]:
+    """What is in a file, packed or not as its name says; to be read from any place if its format needs that.
+
+    Raises: PairsError if it is packed in another way, or not whole.
+    """
+    packing = packing_in(name)
+    try:
+        stream = _stream(file, name, packing) if packing else file
+        if suffix not in _FROM_THE_END or (stream is file and file.seekable()):
+            yield stream
+            return
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as spool:
+            _copy(stream, cast(IO[bytes], spool), name)
+            yield cast(IO[bytes], spool)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise _not_whole(name, packing, error) from None
+
+
+def _stream(file: IO[bytes], name: str, packing: str) -> IO[bytes]:
+    what, marks = KINDS[packing]
+    head: bytes = file.peek(1)  # type: ignore[attr-defined]
+    if not head:
+        raise PairsError(f"{name} is empty", f"{what} writes some bytes even for an empty file")
+    if not any(head.startswith(mark) or mark.startswith(head) for mark in marks):
+        raise PairsError(f"{name} is not {what} but {_begins_as(head)}", "let its name end as it is packed, or pack it")
+    if packing == ".gz":
+        return cast(IO[bytes], gzip.GzipFile(fileobj=file))
+    begin = _decompressor(name, packing)
+    return cast(IO[bytes], io.BufferedReader(_Unpacker(file, begin, lambda why: _not_whole(name, packing, why))))
+
+
+def _begins_as(head: bytes) -> str:
+    for what, marks in KINDS.values():
+        if head.startswith(marks):
+            return what
+    try:
+        head[:64].decode()
+    except UnicodeDecodeError as error:
+        if error.start < 60:  # else a character is cut
+            return "something else"
+    return "plain text" if b"\0" not in head[:64] else "something else"
+
+
+def _decompressor(name: str, packing: str) -> Callable[[], Any]:
+    if packing == ".bz2":
+        return BZ2Decompressor
+    if packing == ".xz":
+        # liblzma counts some of its own besides the window
+        return lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=(1 << LARGEST_WINDOW) + (1 << 20))
+    with needs(f"reading {name} needs backports.zstd", "zstd", PairsError):
+        try:
+            from compression import zstd  # type: ignore[import-not-found, unused-ignore]
+        except ImportError:
+            from backports import zstd
+    return lambda: zstd.ZstdDecompressor(options={zstd.DecompressionParameter.window_log_max: LARGEST_WINDOW})
+
+
+class _Unpacker(io.RawIOBase):
+    """The parts of a packed file as one stream. The libraries' own readers have no bounds and hide what follows."""
+
+    def __init__(self, file: IO[bytes], begin: Callable[[], Any], not_whole: Callable[[object], PairsError]) -> None:
+        self._file = file
+        self._begin = begin
+        self._not_whole = not_whole
+        self._part: Any = begin()
+        self._rest = b""  # of what was read, for the next part
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while True:
+            if self._part.eof:
+                self._rest = self._part.unused_data.lstrip(b"\0") or self._rest
+                while not self._rest:
+                    if not (read := self._file.read(_CHUNK)):
+                        return 0
+                    self._rest = read.lstrip(b"\0")  # xz may fill up with them, and gzip does
+                self._part = self._begin()
+            given, self._rest = self._rest, b""
+            if not given and self._part.needs_input and not (given := self._file.read(_CHUNK)):
+                raise self._not_whole("it ends too soon")
+            if found := self._unpacked(given, len(buffer)):
+                buffer[: len(found)] = found
+                return len(found)
+
+    def _unpacked(self, given: bytes, most: int) -> bytes:
+        try:
+            return cast(bytes, self._part.decompress(given, most))
+        except Exception as error:  # OSError, ValueError, LZMAError, ZstdError
+            raise self._not_whole(error) from None
+
+
+def _copy(stream: IO[bytes], spool: IO[bytes], name: str) -> None:
+    size = 0
+    while chunk := stream.read(_CHUNK):
+        size += len(chunk)
+        if size > MOST_SPOOLED:
+            raise PairsError(f"{name} is larger than {MOST_SPOOLED >> 30} GiB", "unpack it into a file, and name that")
+        spool.write(chunk)
+    spool.seek(0)
+
+
+def _not_whole(name: str, packing: str, why: object) -> PairsError:
+    if "emory" in str(why):  # as both libraries say
+        return PairsError(f"{name} needs more than {1 << LARGEST_WINDOW >> 20} MiB to be unpacked", "unpack it first")
+    return PairsError(f"{name} is not a whole {KINDS[packing][0]} file: {why}", "copy or compress it again")

@@ -1,0 +1,189 @@
+"""Names -> files -> streams of bytes: on this machine, in stores (`s3://`, `hf://` ...), on the web; for every engine.
+
+A name is a path or a URI such as `s3://bucket/pairs/*.parquet`. `*`, `?` and `[...]` stop at a slash; `**`,
+alone between two slashes, does not. A directory means every file in it, below it too, whose suffix is known and whose
+path has no part that begins with a dot. On this machine neither enters a directory by a link, and nothing is imported.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from fnmatch import translate
+from pathlib import Path
+from typing import IO
+from urllib.parse import unquote
+
+from attnscan.errors import PairsError
+from attnscan.inputs.descriptors import open_file
+from attnscan.inputs.names import STDIN, packing_in, scheme_of, shown, suffix_in
+
+_WILD = re.compile(r"[*?\[]")
+
+
+def files_named(names: Sequence[str], *, pipes: bool = True) -> list[str]:
+    """Every file that the names stand for, in their order, those of a glob or a directory sorted.
+
+    With `pipes`, `-` stands for standard input, and what is there and is no file for itself.
+
+    Raises: PairsError if there is none by a name, or its suffix tells no format, or a network does not answer.
+    """
+    if list(names).count(STDIN) > 1:
+        raise PairsError("standard input is named twice", "it can be read only once")
+    found: list[str] = []
+    for name in names:
+        if not pipes and name == STDIN:
+            raise PairsError("a cluster cannot read standard input", "give files that all of its machines can read")
+        found += [name] if name == STDIN else _files(name, pipes)
+    for file in found:
+        _ = format_of(file) if pipes else suffix_in(file)
+    return found
+
+
+def format_of(file: str) -> str:
+    """The suffix that tells the format of a file that was found; none for standard input and other pipes.
+
+    Raises: PairsError if it is not known.
+    """
+    if file == STDIN:
+        return ""
+    bare = file[: -len(packing_in(file)) or None]
+    if not scheme_of(file) and not Path(bare).suffix and (not os.path.isfile(file) or open_file(Path(file))):  # noqa: PTH113
+        return ""  # what a shell's <(command) is, and /dev/stdin
+    return suffix_in(file)
+
+
+@contextmanager
+def opened(file: str) -> Iterator[IO[bytes]]:
+    """A file that was found, open to be read as bytes.
+
+    Raises: PairsError if it cannot be opened, or, in place of what is raised meanwhile, if it cannot be read on.
+    """
+    try:
+        with _stream(file) as stream:
+            yield stream
+    except OSError as error:
+        raise PairsError(f"cannot read {called(file)}: {error.strerror or error}", "check the file") from None
+
+
+def called(file: str) -> str:
+    """A file as it may be told to anybody."""
+    return "standard input" if file == STDIN else shown(file)
+
+
+def local_files(names: Sequence[str]) -> list[str] | None:
+    """The files that names stand for, if all are on this machine and can be read again and again; else None.
+
+    Raises: PairsError as `files_named` does.
+    """
+    if any(name == STDIN or scheme_of(name) not in ("", "file") for name in names):
+        return None
+    files = files_named(names)
+    return files if all(map(os.path.isfile, files)) else None
+
+
+def _files(name: str, pipes: bool) -> list[str]:
+    scheme = scheme_of(name)
+    if scheme in ("", "file"):
+        return _local(_path_of(name) if scheme else name, pipes)
+    from attnscan.inputs import remote
+
+    found = remote.files_named(name, _is_known)
+    if not found:
+        raise _nothing(name)
+    return found
+
+
+def _local(name: str, pipes: bool) -> list[str]:
+    """Raises: PairsError if there is no file."""
+    try:
+        try:
+            mode = Path(name).stat().st_mode if name else 0
+        except (FileNotFoundError, NotADirectoryError):
+            if not _WILD.search(name):
+                raise
+            mode = 0
+        if stat.S_ISDIR(mode):
+            start = name.rstrip("/") or "/"
+            found = [path for path in _below(start) if _is_known(path) and "/." not in path[len(start) :]]
+        elif mode:
+            if not pipes and not stat.S_ISREG(mode):
+                raise PairsError(f"{name} is no file", "give files that all machines of the cluster can read")
+            return [name]
+        else:
+            found = sorted(_matches(name)) if name else []
+    except FileNotFoundError:
+        raise PairsError(f"there is no file {name}", "check the path") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the path
+        raise PairsError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path") from None
+    if not found:
+        raise _nothing(name)
+    return sorted(found)
+
+
+def _path_of(name: str) -> str:
+    """The path of a `file://`. Raises: PairsError if it is on another machine."""
+    host, slash, path = name.partition("://")[2].partition("/")
+    if host not in ("", "localhost"):
+        raise PairsError(f"cannot read {shown(name)}: its file is on another machine", "write file:/// and the path")
+    return unquote(f"{slash}{path}")
+
+
+def _below(start: str) -> Iterator[str]:
+    def stop(error: OSError) -> None:
+        raise error
+
+    for directory, _, names in os.walk(start, onerror=stop):
+        yield from filter(os.path.isfile, (os.path.join(directory, each) for each in names))  # noqa: PTH118
+
+
+def _matches(pattern: str) -> set[str]:
+    """The files that a pattern stands for. Raises: OSError for a directory that cannot be listed; ValueError."""
+    wild = _WILD.search(pattern)
+    slash = pattern.rfind("/", 0, wild.start() if wild else None) + 1
+    parts = pattern[slash:].split("/")
+    if any("**" in part and part != "**" for part in parts):
+        raise ValueError("** has to stand alone between two slashes")
+    return set(_matching(pattern[:slash], parts))
+
+
+def _matching(start: str, parts: Sequence[str]) -> Iterator[str]:
+    part, rest = parts[0], parts[1:]
+    if part == "**":
+        yield from _matching(start, rest or ["*"])
+    fits = re.compile(translate("*" if part == "**" else part)).match
+    with os.scandir(start or ".") as entries:
+        for entry in filter(lambda each: fits(each.name), entries):
+            path = f"{start}{entry.name}"
+            if part == "**":
+                if entry.is_dir(follow_symlinks=False):
+                    yield from _matching(f"{path}/", parts)
+            elif entry.is_dir() if rest else entry.is_file():
+                yield from _matching(f"{path}/", rest) if rest else [path]
+
+
+def _is_known(path: str) -> bool:
+    try:
+        return bool(suffix_in(path))
+    except PairsError:
+        return False
+
+
+def _nothing(name: str) -> PairsError:
+    return PairsError(f"there is no file of pairs by the name of {shown(name)}", "check the path")
+
+
+def _stream(file: str) -> AbstractContextManager[IO[bytes]]:
+    if scheme_of(file):
+        from attnscan.inputs import remote
+
+        return remote.opened(file)
+    if file != STDIN:
+        return Path(file).open("rb")
+    if sys.stdin is None or sys.stdin.closed:  # the shell's `<&-`
+        raise PairsError("standard input is closed", "pipe pairs into it, or name a file")
+    return nullcontext(sys.stdin.buffer)

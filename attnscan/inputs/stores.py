@@ -1,0 +1,123 @@
+"""Stores of files: S3, GCS, Azure and HDFS by pyarrow, the Hugging Face Hub by its own library; all seen by fsspec.
+
+Does not handle: waiting. A store may ask, and ask again, for minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+from urllib.error import URLError
+from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+from attnscan.errors import PairsError, needs
+from attnscan.inputs import web
+from attnscan.inputs.names import scheme_of, shown, without_query
+
+SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "hf")
+WILD = re.compile(r"[*?\[]")
+_SECRET = re.compile("key|secret|token|password|sig", re.IGNORECASE)
+_SILENCE = 2  # seconds, of which stores take two tries
+
+
+def load(name: str) -> None:
+    """Import what a name's store needs, which may take a while.
+
+    Raises: PairsError if it is not installed.
+    """
+    if scheme_of(name) == "hf":
+        import huggingface_hub  # noqa: F401
+
+        return
+    with needs(f"reading {shown(name)} needs pyarrow", "parquet", PairsError):
+        import pyarrow.fs  # noqa: F401
+
+
+def matching(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
+    """Names of the files that a URI stands for: of a directory those that are wanted, without hidden ones.
+
+    Raises: PairsError if it is none; whatever the store does.
+    """
+    bare = without_query(name)
+    query = name[len(bare) :]
+    head = bare
+    if wild := WILD.search(bare):
+        head = bare[: bare.rfind("/", 0, wild.start())]
+        if head.endswith(":/"):
+            raise PairsError(f"{shown(name)} has a wildcard in its first part", "name the bucket in full")
+    store, root = _store(head + query)
+    if not wild:
+        info = store.info(root)
+        if info["type"] == "file":
+            return [name]
+    root = root.rstrip("/")
+    if wild:
+        # Unless it is to raise, fsspec leaves out what cannot be listed
+        found = store.glob(f"{root}/{bare[len(head) + 1 :]}", detail=True, on_error="raise")
+    else:
+        found = store.find(root, detail=True, on_error="raise")
+    paths = [path for path, info in found.items() if info["type"] == "file"]
+    if not wild:
+        paths = [path for path in paths if is_wanted(path) and "/." not in path[len(root) :]]
+    if scheme_of(name) == "hf":
+        return [f"hf://{path}" for path in sorted(paths)]
+    return [f"{head.rstrip('/')}{quote(path[len(root) :])}{query}" for path in sorted(paths)]
+
+
+def opened(name: str) -> Any:
+    """A file of a store, which can be read from any place. Raises: whatever the store does."""
+    store, path = _store(name)
+    return store.open(path, "rb")
+
+
+def reason(error: BaseException, name: str) -> tuple[str, str]:
+    """Why a store could not be read, without what is secret in its name, and what to do."""
+    if isinstance(error, FileNotFoundError) and scheme_of(name) != "hf":
+        return "there is no such file", "check the path"
+    if isinstance(error, URLError):
+        return web.reason(error)
+    words = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
+    line = " ".join(str(words).splitlines()[0].split())
+    line = line.replace(name, shown(name))
+    for secret in _secrets(name):
+        line = line.replace(secret, "…")
+    line = re.sub(r"(\w+://[^\s?'\"]+)\?[^\s'\"]*", r"\1", line)[:200]
+    if scheme_of(name) == "hf":
+        return line, "check the name and the network; what is private needs a token: run `hf auth login`"
+    return line, "check the path, and that every machine can read it"
+
+
+def _store(name: str) -> tuple[Any, str]:
+    """The file system of a name, and its path there."""
+    if scheme_of(name) == "hf":
+        from huggingface_hub import HfFileSystem, logging
+
+        logging.set_verbosity_error()  # it tells of each new try
+        return HfFileSystem(skip_instance_cache=True), name[len("hf://") :].rstrip("/")
+    from fsspec.implementations.arrow import ArrowFSWrapper
+    from pyarrow import fs
+
+    scheme, bare = scheme_of(name), without_query(name)
+    given = dict(parse_qsl(name[len(bare) + 1 :]))
+    if scheme == "s3" and not given.keys() & {"region", "endpoint_override"} and "AWS_ENDPOINT_URL" not in os.environ:
+        given["region"] = web.bucket_region(shown(name).split("/")[2], _SILENCE)  # pyarrow asks too, ten times
+    if scheme in ("gs", "gcs"):
+        given = {"retry_limit_seconds": str(_SILENCE), **given}
+    store, path = fs.FileSystem.from_uri(f"{bare}?{urlencode(given)}" if given else bare)
+    if isinstance(store, fs.S3FileSystem):
+        _, (settings,) = store.__reduce__()  # a URI has no room for these
+        bounds = {"connect_timeout": _SILENCE, "request_timeout": _SILENCE}
+        store = fs.S3FileSystem(**settings | bounds, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2))
+    return ArrowFSWrapper(store, skip_instance_cache=True), path
+
+
+def _secrets(name: str) -> list[str]:
+    bare = without_query(name)
+    known = [value for key, value in parse_qsl(name[len(bare) + 1 :]) if _SECRET.search(key)]
+    if bare != shown(name):
+        known += re.split("[:@]", bare.partition("://")[2].rpartition("@")[0])
+    return sorted(
+        {each for one in known for each in (one, unquote(one), quote(one, safe="")) if len(each) > 3}, key=len
+    )
