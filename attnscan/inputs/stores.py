@@ -5,6 +5,7 @@ Does not handle: waiting. A store may ask, and ask again, for minutes.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Callable
@@ -92,9 +93,9 @@ def reason(error: BaseException, name: str) -> tuple[str, str]:
 def _store(name: str) -> tuple[Any, str]:
     """The file system of a name, and its path there."""
     if scheme_of(name) == "hf":
-        from huggingface_hub import HfFileSystem, logging
+        from huggingface_hub import HfFileSystem
 
-        logging.set_verbosity_error()  # it tells of each new try
+        logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # it tells of each new try
         return HfFileSystem(skip_instance_cache=True), name[len("hf://") :].rstrip("/")
     from fsspec.implementations.arrow import ArrowFSWrapper
     from pyarrow import fs

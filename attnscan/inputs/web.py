@@ -113,8 +113,8 @@ def reason(error: BaseException) -> tuple[str, str]:
             return "the server redirects without end", "check the address"
         remedy = "try again later" if error.code >= 500 else "check the address"
         return f"the server says {error.code} {error.reason}".rstrip(), _REMEDIES.get(error.code, remedy)
-    if isinstance(error, URLError) and isinstance(error.reason, BaseException):
-        return reason(error.reason)
+    if isinstance(error, URLError):
+        return reason(error.reason if isinstance(error.reason, BaseException) else OSError(error.reason))
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not valid: {error.verify_message}", "check the address, or the time of this machine"
     if isinstance(error, TimeoutError):

@@ -1,17 +1,18 @@
-"""Files by name, glob, directory and URI, each found once and opened as bytes."""
+"""Files of this machine by name, glob, directory and file://, each found once and opened as bytes."""
 
 from __future__ import annotations
 
 import gzip
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
-from attnscan.inputs.remote_files import files_named, opened
 
 from attnscan.errors import PairsError
-from attnscan.inputs.pairs import pairs_in
+from attnscan.inputs.pairs import about_how_many, pairs_in, read_pairs
+from attnscan.inputs.places import files_named, opened
 
-pytest.importorskip("pyarrow")
 NAMES = ["a.tsv", "b.parquet", "b/c.csv.gz", "b/d/e.jsonl", "b/d/notes.md", "f[1].txt", ".hidden/x.tsv"]
 
 
@@ -50,7 +51,7 @@ def test_names_stand_for_files(directory: Path, name: str, expected: list[str], 
     if scheme and name == "f[1].txt":
         name = "f[[]1].txt"  # in a URI brackets are a glob's
     found = files_named([f"{scheme}{directory}/{name}"])
-    assert found == [f"{scheme}{directory}/{each}" for each in expected]
+    assert found == [f"{directory}/{each}" for each in expected]
 
 
 def test_relative_names_stay_relative(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,7 +67,7 @@ def test_relative_names_stay_relative(directory: Path, monkeypatch: pytest.Monke
         ("none/*.csv", "there is no file"),
         ("b/d/notes.md", "cannot tell the format of"),
         ("b/d/*", "cannot tell the format of"),
-        ("b**", "cannot read .*b[*][*]: "),
+        ("b**", "cannot read .*b[*][*]: [*][*] has to stand alone"),
     ],
 )
 @pytest.mark.parametrize("scheme", ["", "file://"])
@@ -82,8 +83,8 @@ def test_an_empty_name_is_no_file() -> None:
 
 def test_standard_input_and_unknown_stores_are_refused() -> None:
     with pytest.raises(PairsError, match="standard input"):
-        files_named(["-"])
-    with pytest.raises(PairsError, match="cannot read nowhere://"):
+        files_named(["-"], pipes=False)
+    with pytest.raises(PairsError, match="nowhere:// is not known; use one of s3:// "):
         files_named(["nowhere://bucket/a.tsv"])
 
 
@@ -95,21 +96,92 @@ def test_opened_files_are_read_as_local_ones_are(tmp_path: Path, scheme: str) ->
         file.write(text)
     for name in (f"{scheme}{tmp_path}/p.tsv", f"{scheme}{tmp_path}/p.tsv.gz"):
         bad: list[PairsError] = []
+        (name,) = files_named([name])
         with opened(name) as stream:
             records = list(pairs_in(stream, name, on_bad=bad.append))
         assert [(each.pair.sentences, each.where) for each in records] == [(('the "cat', "sat"), f"{name}:2")]
         assert len(bad) == 1 and str(bad[0]).startswith(f"{name}:4: ")
-    with pytest.raises(PairsError, match="cannot read"), opened(f"{scheme}{tmp_path}/none.tsv"):
+    with pytest.raises(PairsError, match="cannot read"), opened(f"{tmp_path}/none.tsv"):
         pass
 
 
-def test_parquet_is_read_through_the_filesystem(tmp_path: Path) -> None:
+def test_parquet_is_read_by_a_uri(tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table({"text": ["the cat", None, "sat"]}), tmp_path / "p.parquet")
     bad: list[PairsError] = []
-    name = f"file://{tmp_path}/p.parquet"
+    (name,) = files_named([f"file://localhost{tmp_path}/p.parquet"])
     with opened(name) as stream:
         assert [each.pair.a for each in pairs_in(stream, name, on_bad=bad.append)] == ["the cat", "sat"]
     assert f"{name}: row 2" in str(bad[0])
+
+
+def test_names_of_one_directory_a_pipe_and_standard_input(directory: Path) -> None:
+    names = [str(directory / "b"), "-", "/dev/null", str(directory / "a.tsv")]
+    assert files_named(names) == [f"{directory}/b/c.csv.gz", f"{directory}/b/d/e.jsonl", *names[1:]]
+    with pytest.raises(PairsError, match="/dev/null is no file; give files that all machines"):
+        files_named(["/dev/null"], pipes=False)
+
+
+def test_links_are_followed_to_files_but_not_in_circles(directory: Path) -> None:
+    (directory / "b" / "link.tsv").symlink_to(directory / "a.tsv")
+    (directory / "b" / "d" / "round").symlink_to(directory)
+    assert [Path(each).name for each in files_named([f"{directory}/b"])] == ["c.csv.gz", "e.jsonl", "link.tsv"]
+    assert [Path(each).name for each in files_named([f"{directory}/b/**/*[lv]"])] == ["e.jsonl", "link.tsv"]
+    assert [Path(each).name for each in files_named([f"{directory}/b/d/*/a.tsv"])] == ["a.tsv"]
+
+
+def test_a_directory_without_any_and_one_that_cannot_be_listed(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (directory / "empty" / ".x").mkdir(parents=True)
+    (directory / "empty" / ".x" / "a.csv").touch()
+    with pytest.raises(PairsError, match=r"there is no file of pairs by the name of .*/empty"):
+        files_named([str(directory / "empty")])
+
+    def refuse(*_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr("os.scandir", refuse)
+    for name in ("b", "b/*.gz", "**/*.gz"):
+        with pytest.raises(PairsError, match=r"cannot read .*: Permission denied"):
+            files_named([str(directory / name)])
+
+
+def test_other_machines_files_are_refused() -> None:
+    with pytest.raises(PairsError, match="its file is on another machine"):
+        files_named(["file://host/a.tsv"])
+
+
+def test_what_a_name_stands_for_may_change_until_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    path.write_text("text\na\n")
+    vanishes, becomes = read_pairs([str(tmp_path)]), read_pairs([str(path)])
+    path.unlink()
+    with pytest.raises(PairsError, match=r"cannot read .*p.csv: No such file"):
+        next(vanishes)
+    path.mkdir()
+    with pytest.raises(PairsError, match=r"cannot read .*p.csv: Is a directory"):
+        next(becomes)
+
+
+def test_how_many_there_are_is_told_of_globs_and_directories(tmp_path: Path) -> None:
+    for name in ("a.csv", "b.csv"):
+        (tmp_path / name).write_text("text\na\nb\n")
+    assert about_how_many([str(tmp_path)]) == about_how_many([f"{tmp_path}/*.csv"]) == 6
+    (tmp_path / "c.csv.gz").write_bytes(gzip.compress(b"text\na\n"))
+    assert about_how_many([str(tmp_path)]) is None
+    assert about_how_many(["https://host/a.csv"]) is None
+
+
+def test_local_files_are_read_without_libraries_of_networks(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("text\na\n")
+    script = (
+        "import sys\nfrom attnscan.inputs.pairs import read_pairs\n"
+        "print(len(list(read_pairs(sys.argv[1:]))))\n"
+        "print(sorted({'pyarrow', 'fsspec', 'aiohttp', 'huggingface_hub', 'urllib.request'} & set(sys.modules)))\n"
+    )
+    names = [str(tmp_path), f"{tmp_path}/*.csv", f"file://{tmp_path}/p.csv"]
+    done = subprocess.run([sys.executable, "-c", script, *names], capture_output=True, text=True, check=True)
+    assert done.stdout == "3\n[]\n"

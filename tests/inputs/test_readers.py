@@ -198,7 +198,7 @@ class TestBadFiles:
     @pytest.mark.parametrize(
         ("name", "why"),
         [
-            ("d.csv", "is a directory"),
+            ("d.csv", "there is no file of pairs by the name of"),
             ("p.doc", "cannot tell the format"),
             ("p.gz", "cannot tell the format"),
             ("p", "cannot tell the format"),
@@ -272,7 +272,7 @@ class TestBadFiles:
         ("content", "why"),
         [
             (b"", "is empty"),
-            (b"text\na\n", "is not a whole gzip file"),
+            (b"text\na\n", "is not gzip but plain text"),
             (gzipped(b"text\na\n")[:-1], "is not a whole gzip file"),
             (gzipped(b"text\na\n") + b"x", "is not a whole gzip file"),
             (gzipped(b"text\na\n")[:-8] + bytes(8), "is not a whole gzip file"),

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from zlib import crc32
 
 
 class Server(ThreadingHTTPServer):
@@ -59,6 +60,10 @@ def nobody() -> str:
         return f"127.0.0.1:{listening.getsockname()[1]}"
 
 
+def _tag(content: bytes) -> str:
+    return f'"{crc32(content)}"'
+
+
 class _Handler(BaseHTTPRequestHandler):
     server: Server
     protocol_version = "HTTP/1.1"
@@ -80,7 +85,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._head(302, 0, Location=f"{scheme}://{host}/{rest}")
         elif mode == "range" and span and (found := re.fullmatch(r"bytes=(\d+)-", span)):
             start = int(found[1])
-            told = {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}", "Accept-Ranges": "bytes"}
+            told = {"Content-Range": f"bytes {start}-{len(content) - 1}/{len(content)}", "ETag": _tag(content)}
             self._head(206, len(content) - start, **told)
             self.wfile.write(content[start:])
         elif mode == "chunked":
@@ -92,7 +97,9 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.write(content[at : at + 64])
                 time.sleep(0.005)
         else:
-            self._head(200, len(content), **({"Accept-Ranges": "bytes"} if mode == "range" else {}))
+            self._head(
+                200, len(content), **({"Accept-Ranges": "bytes", "ETag": _tag(content)} if mode == "range" else {})
+            )
             half = len(content) // 2 if mode in ("short", "stuck") else len(content)
             self.wfile.write(content[:half])
             if mode == "stuck":

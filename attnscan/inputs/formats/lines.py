@@ -7,18 +7,20 @@ from collections.abc import Iterator
 from typing import IO, TypeVar
 
 from attnscan.errors import PairsError
+from attnscan.inputs.compression import KINDS
 from attnscan.inputs.formats.found import MAX_BYTES, bad_record
 
 MAX_LINES = 1 << 16
 """The most lines of one CSV row, whose quoted cells may have some."""
 
 _MAX_REREAD = 16 * MAX_BYTES  # of one file: else one of open quotes alone would take quadratic time
-_NO_TEXT = (
+_NO_TEXT: tuple[tuple[bytes | tuple[bytes, ...], str, str], ...] = (
     (b"\xff\xfe\0\0", "UTF-32", "save it as UTF-8"),  # begins as UTF-16 does
     (b"\0\0\xfe\xff", "UTF-32", "save it as UTF-8"),
     (b"\xff\xfe", "UTF-16", "save it as UTF-8"),
     (b"\xfe\xff", "UTF-16", "save it as UTF-8"),
-    (b"\x1f\x8b", "gzip", "unpack it first, or let its name end in .gz"),
+    *((marks, what, f"unpack it first, or let its name end in {end}") for end, (what, marks) in KINDS.items()),
+    (b"PK\3\4", "a zip file, as .xlsx is", "let its name end in .xlsx, or unpack it"),
     (b"PAR1\x15", "Parquet", "name it as a file that ends in .parquet"),
 )
 
