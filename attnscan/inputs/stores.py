@@ -54,11 +54,12 @@ def matching(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
         if info["type"] == "file":
             return [name]
     root = root.rstrip("/")
+    # Unless it is to raise, fsspec leaves out what cannot be listed; the hub's file system raises by itself
+    strictly = {} if scheme_of(name) == "hf" else {"on_error": "raise"}
     if wild:
-        # Unless it is to raise, fsspec leaves out what cannot be listed
-        found = store.glob(f"{root}/{bare[len(head) + 1 :]}", detail=True, on_error="raise")
+        found = store.glob(f"{root}/{bare[len(head) + 1 :]}", detail=True, **strictly)
     else:
-        found = store.find(root, detail=True, on_error="raise")
+        found = store.find(root, detail=True, **strictly)
     paths = [path for path, info in found.items() if info["type"] == "file"]
     if not wild:
         paths = [path for path in paths if is_wanted(path) and "/." not in path[len(root) :]]
@@ -75,7 +76,7 @@ def opened(name: str) -> Any:
 
 def reason(error: BaseException, name: str) -> tuple[str, str]:
     """Why a store could not be read, without what is secret in its name, and what to do."""
-    if isinstance(error, FileNotFoundError) and scheme_of(name) != "hf":
+    if isinstance(error, FileNotFoundError) and (scheme_of(name) != "hf" or len(str(error).split()) == 1):
         return "there is no such file", "check the path"
     if isinstance(error, URLError):
         return web.reason(error)

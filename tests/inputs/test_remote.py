@@ -13,6 +13,7 @@ from types import SimpleNamespace
 from urllib.parse import unquote
 
 import pytest
+from hub_server import hub
 from pair_files import AB, CD, HEADER, gzipped, pairs_in, parquet, refusal
 from web_server import Server, nobody, serving, silence
 
@@ -193,6 +194,41 @@ class TestStores:
             assert pairs_in(*found) == [AB, CD] * len(expected)
         with pytest.raises(PairsError, match=r"cannot read abfs://b@host/none/[*].csv: there is no such file"):
             files_named(["abfs://b@host/none/*.csv?account=x"])
+
+
+HUB = """
+import sys
+from attnscan.errors import PairsError
+from attnscan.inputs.pairs import read_pairs
+from attnscan.inputs.places import files_named
+
+root = "hf://datasets/org/name"
+for name in ("/a.csv", "/**/*.csv", "@~parquet/d/*.csv", "", "/none.csv", "/none/*.csv"):
+    try:
+        files = files_named([root + name])
+        print(*(file.removeprefix("hf://") for file in files), "|", *(each.pair.a for each in read_pairs(files[:1])))
+    except PairsError as error:
+        print(error)
+"""
+
+
+def test_the_hub() -> None:
+    with hub() as address:
+        environ = {
+            **os.environ,
+            "no_proxy": "*",
+            "HF_ENDPOINT": address,
+            "HF_HUB_OFFLINE": "",
+            "HF_HUB_DISABLE_XET": "1",
+        }
+        done = subprocess.run([sys.executable, "-c", HUB], capture_output=True, text=True, timeout=60, env=environ)
+    one, several, at_revision, whole, *none = done.stdout.splitlines()
+    assert one == "datasets/org/name/a.csv | a"
+    assert several == "datasets/org/name/a.csv datasets/org/name/d/b.csv | a"
+    assert at_revision.endswith("parquet/d/b.csv | b")
+    assert whole == "datasets/org/name/a.csv datasets/org/name/d/b.csv datasets/org/name/d/c.parquet | a"
+    assert len(none) == 2 and all("hf://datasets/org/name/none" in line and "there is no" in line for line in none)
+    assert done.stderr == ""
 
 
 COMMAND = """
