@@ -16,8 +16,10 @@ from attnscan.__version__ import __version__
 if TYPE_CHECKING:
     from attnscan.api.many_pairs import ablate, compare, explain_over, profile, rank_files, rank_heads, similar
     from attnscan.api.one_input import classify, dependencies, explain, page, picture, score_weights
+    from attnscan.api.shards import finish, load, shard
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
+    from attnscan.model.loading import LoadedModel
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
     from attnscan.results.classification import Carried, Classification
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from attnscan.results.signature import Signature
     from attnscan.results.similarity import Similarity
     from attnscan.scan.options import ClusterOptions, ScanOptions
+    from attnscan.scan.shard import Shard
     from attnscan.scoring.patterns import PATTERNS, Pattern
     from attnscan.views.page.frame import Page
 
@@ -53,6 +56,7 @@ __all__ = [
     "HeadExplanation",
     "Labels",
     "Leads",
+    "LoadedModel",
     "Page",
     "Pattern",
     "Profile",
@@ -60,6 +64,7 @@ __all__ = [
     "ScanOptions",
     "ScoreTable",
     "Scores",
+    "Shard",
     "Signature",
     "Similarity",
     "Stability",
@@ -70,12 +75,15 @@ __all__ = [
     "dependencies",
     "explain",
     "explain_over",
+    "finish",
+    "load",
     "page",
     "picture",
     "profile",
     "rank_files",
     "rank_heads",
     "score_weights",
+    "shard",
     "similar",
 ]
 
@@ -83,8 +91,10 @@ __all__ = [
 _HOMES = {
     "api.many_pairs": ("ablate", "compare", "explain_over", "profile", "rank_files", "rank_heads", "similar"),
     "api.one_input": ("classify", "dependencies", "explain", "page", "picture", "score_weights"),
+    "api.shards": ("finish", "load", "shard"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch", "EncodedInput"),
+    "model.loading": ("LoadedModel",),
     "results.ablation": ("Ablation",),
     "results.attention": ("Attention",),
     "results.classification": ("Carried", "Classification"),
@@ -99,6 +109,7 @@ _HOMES = {
     "results.signature": ("Signature",),
     "results.similarity": ("Similarity",),
     "scan.options": ("ClusterOptions", "ScanOptions"),
+    "scan.shard": ("Shard",),
     "scoring.patterns": ("PATTERNS", "Pattern"),
     "views.page.frame": ("Page",),
 }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
 from attnscan.errors import OptionError, nearest
 from attnscan.model.in_memory import Model, Tokenizer, adopted
+from attnscan.model.loading import LoadedModel
 from attnscan.scan.options import Choices, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS, chosen
@@ -40,24 +42,26 @@ def checked(function: Callable[Taken, Returned]) -> Callable[Taken, Returned]:
     return call
 
 
-def opened(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> Scanner:
-    """The model that is named, or that is in memory with its tokenizer, made ready. Use it in a `with`.
+@contextmanager
+def opened(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> Iterator[Scanner]:
+    """The model that is named, was loaded, or is in memory with its tokenizer, made ready; one loaded is waited for.
 
     Raises: ModelError; OptionError for a device or number format beside a model in memory, which keeps its own.
     """
-    if is_name(model):
-        if tokenizer is not None:
-            raise OptionError(
-                "a tokenizer was given, and no model that is in memory",
-                "leave it out: a model that is named comes with its own",
-            )
-        return Scanner(options)
-    for name in ("device", "dtype"):
-        if getattr(options, name) != "auto":
-            raise OptionError(
-                f"a model that is in memory keeps its own {name}", f"leave {name} out, and use model.to(...) before"
-            )
-    return Scanner(options, adopted(model, tokenizer))
+    loaded = model if isinstance(model, LoadedModel) else None
+    if (is_name(model) or loaded) and tokenizer is not None:
+        raise OptionError(
+            "a tokenizer was given, and no model that is in memory",
+            "leave it out: a model that is named comes with its own",
+        )
+    if not is_name(model):
+        for name in ("device", "dtype"):
+            if getattr(options, name) != "auto":
+                remedy = "give it to load()" if loaded else f"leave {name} out, and use model.to(...) before"
+                raise OptionError(f"a model that is in memory keeps its own {name}", remedy)
+        loaded = loaded or adopted(model, tokenizer)
+    with nullcontext() if loaded is None else loaded.in_use, Scanner(options, loaded) as scanner:
+        yield scanner
 
 
 def is_name(model: Model) -> bool:

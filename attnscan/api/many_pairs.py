@@ -37,7 +37,7 @@ from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
 from attnscan.results.terms import DRAWS, MEASURES, QUERIES, WITHIN, By, Match, OnStep
 from attnscan.scan.cluster.blocks import BlockFiles
 from attnscan.scan.local import ScanState, scan
-from attnscan.scan.options import Choices, ClusterOptions, asked_for_labels, check_number
+from attnscan.scan.options import Choices, ClusterOptions, ScanOptions, asked_for_labels, check_number
 from attnscan.scan.per_pair import PerPairWriter, pair_frame
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.stream import OnBad
@@ -81,7 +81,7 @@ def rank_heads(
 
     Raises: as `classify`.
     """
-    scored = options_of(model, _of_many(options))
+    scored = options_of_many(model, options)
     check_callables(on_pairs=on_pairs)
     source = source_of(pairs, columns, id, on_bad, on_progress)
     with opened(model, tokenizer, scored) as scanner:
@@ -147,7 +147,7 @@ def rank_files(
     Raises: as `classify`; PairsError for a file that cannot be read; OutputError if `per_pair` cannot be written;
     EngineError if the cluster fails.
     """
-    scored = options_of(model, _of_many(options))
+    scored = options_of_many(model, options)
     names = paths_of(paths)
     reading = reading_of(columns, id)
     place = None if per_pair is None else Path(*paths_of([per_pair]))
@@ -324,10 +324,10 @@ def compare(
         return comparison.compare(scanner, rival, source.read, match, source.on_bad, source.on_step)
 
 
-def _of_many(options: Choices) -> Choices:
+def options_of_many(model: Model, options: Choices) -> ScanOptions:
     """The options for many pairs: long ones are cut, and heads labelled where all patterns compete."""
     usual: Choices = {"on_long": "truncate", "labelled": "patterns" not in options}
-    return {**usual, **options}
+    return options_of(model, {**usual, **options})
 
 
 def _ranked(

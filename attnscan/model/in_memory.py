@@ -27,8 +27,9 @@ from attnscan.model.sources import Source
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-Model: TypeAlias = "str | os.PathLike[str] | PreTrainedModel | None"
-"""What callers give: a hub id, a directory, `bundled`, None for the default, or a model that is in memory."""
+Model: TypeAlias = "str | os.PathLike[str] | LoadedModel | PreTrainedModel | None"
+"""What callers give: a hub id, a directory, `bundled`, None for the default, what `load` returns, or a model that is in
+memory."""
 Tokenizer: TypeAlias = "PreTrainedTokenizerBase | None"
 """Of a model that is in memory."""
 _CAPTURED = (

@@ -9,9 +9,10 @@ import os
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from threading import RLock
 from typing import Any
 
 import torch
@@ -19,7 +20,8 @@ from torch import Tensor
 
 from attnscan.errors import AttnscanError, DeviceError, MemoryFullError, ModelError, out_of_memory
 from attnscan.inputs.batch import Room
-from attnscan.inputs.encode import check_reads_sentences
+from attnscan.inputs.encode import check_reads_sentences, whole_words
+from attnscan.inputs.related import Relatedness
 from attnscan.inputs.tokenizer_calls import asked, hushed, is_panic
 from attnscan.model.attention_function import attention_of
 from attnscan.model.fingerprint import Fingerprint, fingerprint
@@ -52,6 +54,15 @@ class LoadedModel:
     revision: str | None
     given: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
+    in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
+    """Held by whoever runs it: its attention is read by changing it."""
+    _related: dict[int, Relatedness] = field(default_factory=dict, repr=False, compare=False)
+
+    def related(self, seed: int) -> Relatedness:
+        """Which words are related by its embeddings; measured once."""
+        if seed not in self._related:
+            self._related[seed] = Relatedness(self.embedding, whole_words(self.tokenizer), seed)
+        return self._related[seed]
 
     @property
     def whole(self) -> Any:

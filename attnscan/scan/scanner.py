@@ -16,9 +16,9 @@ from torch import Tensor
 from attnscan.__version__ import __version__
 from attnscan.errors import AttnscanError, CaptureError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
-from attnscan.inputs.encode import encode_pair, whole_words
+from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.pairs import Pair, Place
-from attnscan.inputs.related import Relatedness, Relation
+from attnscan.inputs.related import Relation
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import Source, choose
@@ -255,7 +255,7 @@ class Scanner:
         """Which words are related, by the model's own embeddings; None if identical ones alone count."""
         if not self.options.related:
             return None
-        return Relatedness(self.loaded.embedding, whole_words(self.loaded.tokenizer), self.options.seed)
+        return self.loaded.related(self.options.seed)
 
     def with_relation(self, relation: Relation | None) -> Scanner:
         """The same model under the same tap, with other words related than by its own embeddings."""

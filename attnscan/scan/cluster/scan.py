@@ -69,15 +69,15 @@ def scan_on_ray(
             per_pair is not None,
         )
         totals = Totals(options)
-        with _told(say, share.workers, "pairs", lambda: totals.state.seen.read):
+        with _told(say, share.workers, "pairs", lambda: totals.shard.seen.read):
             for found in _scored(plan, share, directory):
                 for note in set(found.block.notes) - totals.notes:
                     totals.notes.add(note)
                     say(note)
                 totals.add(found)
         totals.check(len(files.paths))
-        if totals.asks():
-            sample = totals.state.seen.sample
+        if totals.shard.asks:
+            sample = totals.shard.seen.sample
             askers = min(share.workers, len(sample))
             with _told(say, askers, "pairs asked for predictive words", lambda: len(sample)):
                 for asked in _asked(plan, replace(share, workers=askers), sample, directory):

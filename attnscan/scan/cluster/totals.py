@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 
 from attnscan.errors import AttnscanError, EngineError
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.scan.cluster.blocks import Bad, Block
-from attnscan.scan.local import ScanState, ScanSums
+from attnscan.scan.local import ScanSums
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.seen import Seen, no_pair, sampled
-
-DIGESTS = 1 << 256
-"""A cluster's digest is a sum modulo this."""
+from attnscan.scan.seen import no_pair
+from attnscan.scan.shard import Shard
 
 
 @dataclass(frozen=True)
@@ -22,10 +22,9 @@ class Found:
 
     block: Block
     """Without its records."""
-    state: ScanState = field(default_factory=ScanState)
+    shard: Shard | None = None
+    """None where the block could not be scored, or has no records."""
     bad: Bad = field(default_factory=Bad)
-    signature: Signature | None = None
-    """Of the model as the worker runs it; None where no pair was scored."""
     part: str = ""
     """The part of the `--per-pair` directory that holds its pairs' own scores, if any are kept."""
 
@@ -49,9 +48,7 @@ class Totals:
     """Blocks and answers added, each once."""
 
     options: ScanOptions
-    state: ScanState = field(default_factory=ScanState)
     bad: Bad = field(default_factory=Bad)
-    signature: Signature | None = None
     parts: set[str] = field(default_factory=set)
     notes: set[str] = field(default_factory=set)
     """What was told of how files are read."""
@@ -59,6 +56,9 @@ class Totals:
     _ends: dict[int, int] = field(default_factory=dict)
     """The number of the last block of each file that was read to its end."""
     _answers: dict[int, ScanSums] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.shard = Shard(self.options)
 
     def add(self, found: Found) -> None:
         """Add what a block found, unless it is here already.
@@ -73,10 +73,9 @@ class Totals:
         self._arrived.add((block.file, block.number))
         if block.last:
             self._ends[block.file] = block.number
-        self.state = merged(self.state, found.state, self.options.predictive_pairs)
+        if found.shard is not None:
+            self.shard += found.shard
         self.bad += found.bad
-        if found.signature is not None:
-            self.signature = _same(self.signature or found.signature, found.signature)
         self.parts |= {found.part} - {""}
 
     def add_answer(self, asked: Asked) -> None:
@@ -86,9 +85,8 @@ class Totals:
         """
         if asked.error is not None:
             raise asked.error
-        if asked.signature is not None:
-            self.signature = _same(self.signature or asked.signature, asked.signature)
-        assert asked.sums is not None
+        assert asked.sums is not None and asked.signature is not None
+        self.shard.check(asked.signature)
         self._answers[asked.number] = asked.sums
         self.parts |= {asked.part} - {""}
 
@@ -97,47 +95,14 @@ class Totals:
         due = sum(last + 1 for last in self._ends.values())
         if len(self._ends) != files or due != len(self._arrived):
             raise EngineError("the cluster lost blocks of pairs, and the sums are not whole", "run it again")
-        if self.state.sums.any is None:
+        if self.shard.signature is None:
             raise no_pair("to score")
-
-    def asks(self) -> bool:
-        """Whether `predictive` has yet to be measured on the sample."""
-        asked = self.signature is not None and self.signature.predictive != "off"
-        return asked and not self.options.asks_every_pair
 
     def ranking(self) -> Ranking:
         """The ranking by all that was added.
 
         Raises: EngineError if a pair of the sample was not answered; InputError if one of two halves is empty.
         """
-        seen, sums = self.state.seen, self.state.sums
-        assert self.signature is not None
-        if self.asks():
-            if len(self._answers) != len(seen.sample):
-                raise EngineError("the cluster lost pairs that predictive was asked of", "run it again")
-            for number in sorted(self._answers):
-                sums += self._answers[number]
-        return sums.ranking(replace(self.signature, **seen.signature_fields), self.options)
-
-
-def _same(one: Signature, other: Signature) -> Signature:
-    """Raises: EngineError if two workers did not run the same thing."""
-    a, b = asdict(one), asdict(other)
-    if unlike := [f"{name} {a[name]} and {b[name]}" for name in a if a[name] != b[name]]:
-        raise EngineError(
-            f"the machines of the cluster differ: {', '.join(unlike)}", "install the same versions and models on all"
-        )
-    return one
-
-
-def merged(one: ScanState, other: ScanState, sample: int) -> ScanState:
-    """Two states of different pairs as one, whichever came first."""
-    a, b = one.seen, other.seen
-    seen = Seen(
-        read=a.read + b.read,
-        truncated=a.truncated + b.truncated,
-        skipped=a.skipped + b.skipped,
-        digest=f"{(int(a.digest or '0', 16) + int(b.digest or '0', 16)) % DIGESTS:064x}",
-        sample=sampled((*a.sample, *b.sample), sample),
-    )
-    return ScanState(seen, one.sums + other.sums)
+        if self.shard.asks and len(self._answers) != len(self.shard.seen.sample):
+            raise EngineError("the cluster lost pairs that predictive was asked of", "run it again")
+        return self.shard.ranking(reduce(add, (self._answers[number] for number in sorted(self._answers)), ScanSums()))

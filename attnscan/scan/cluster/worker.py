@@ -14,14 +14,14 @@ from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.pairs import Place
 from attnscan.model.sources import choose
 from attnscan.results.scores import FloatArray
-from attnscan.results.signature import hashed
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
-from attnscan.scan.cluster.totals import DIGESTS, Asked, Found
-from attnscan.scan.local import ScanState, predictive_sums, scan
+from attnscan.scan.cluster.totals import Asked, Found
+from attnscan.scan.local import predictive_sums
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import pair_table
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Drawn, Seen
+from attnscan.scan.shard import Shard
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -82,24 +82,13 @@ class Worker(_Holder):
         def keep(places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
             tables.append(self._plan.table(places, sums))
 
-        state = ScanState()
         on_bad, on_pairs = bad.append if self._plan.files.skip_bad else None, keep if self._plan.per_pair else None
         try:
-            for after in scan(scanner, block.records, on_bad=on_bad, on_pairs=on_pairs):
-                state = after
+            shard = Shard.of(scanner, block.records, on_bad, on_pairs)
         except AttnscanError as error:
             tables.clear()
             return Found(replace(bare, error=error))
-        texts = ([sentence.encode() for sentence in record.pair.sentences] for record in block.records)
-        digest = sum(int(hashed(*text), 16) for text in texts) % DIGESTS
-        seen = replace(state.seen, digest=f"{digest:064x}")
-        return Found(
-            block=bare,
-            state=ScanState(seen, state.sums),
-            bad=block.bad + Bad.of(bad),
-            signature=None if state.sums.any is None else scanner.signature(Seen(), fingerprint=True),
-            part=_part(f"{block.file:06}-{block.number:06}", tables),
-        )
+        return Found(bare, shard, block.bad + Bad.of(bad), _part(f"{block.file:06}-{block.number:06}", tables))
 
 
 class Asker(_Holder):

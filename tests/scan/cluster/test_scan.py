@@ -39,7 +39,7 @@ ray = pytest.importorskip("ray")
 from attnscan.scan.cluster import scan as engine_ray  # noqa: E402
 from attnscan.scan.cluster.pair_directory import PairDirectory, write_part  # noqa: E402
 from attnscan.scan.cluster.scan import scan_on_ray  # noqa: E402
-from attnscan.scan.cluster.totals import Asked, Found, Totals, merged  # noqa: E402
+from attnscan.scan.cluster.totals import Asked, Found, Totals  # noqa: E402
 from attnscan.scan.cluster.worker import Asker, Plan, Worker  # noqa: E402
 
 # Ray's own, when processes that it started end
@@ -154,7 +154,7 @@ def added(plan: Plan, blocks: list[Block]) -> Totals:
 def answered(plan: Plan, totals: Totals) -> Totals:
     """The same, and the sample as one worker here asks about it."""
     asker = Asker(plan)
-    for number, drawn in enumerate(totals.state.seen.sample):
+    for number, drawn in enumerate(totals.shard.seen.sample):
         totals.add_answer(asker.ask(number, drawn, []))
     return totals
 
@@ -168,9 +168,9 @@ def test_machines_with_other_weights_under_one_name_are_told(toy: str, files: li
     plan = plan_of(toy, files, options=ScanOptions(model=toy, predictive_pairs=2))
     elsewhere = replace(plan, options=replace(plan.options, model=str(other)))
     blocks = list(blocks_of(plan, 0))[:2]
-    with pytest.raises(EngineError, match="the machines of the cluster differ: fingerprint "):
+    with pytest.raises(EngineError, match="parts of one scan differ: fingerprint "):
         added(plan, blocks[:1]).add(Worker(elsewhere).score(blocks[1], []))
-    with pytest.raises(EngineError, match="the machines of the cluster differ: fingerprint "):
+    with pytest.raises(EngineError, match="parts of one scan differ: fingerprint "):
         answered(elsewhere, added(plan, blocks))
 
 
@@ -191,18 +191,19 @@ def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_o
     plan = plan_of(toy, files)
     blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
     once, twice = added(plan, blocks), added(plan, [*blocks, *blocks[:5]][::-1])
-    assert once.state.seen.read == twice.state.seen.read == 300
-    assert once.state.seen.digest == twice.state.seen.digest and len(once.state.seen.digest) == 64
-    assert once.state.seen.sample == twice.state.seen.sample
+    assert once.shard.seen.read == twice.shard.seen.read == 300
+    assert once.shard.seen.digest == twice.shard.seen.digest and len(once.shard.seen.digest) == 64
+    assert once.shard.seen.sample == twice.shard.seen.sample
     once.check(len(files))
     twice.check(len(files))
     with pytest.raises(EngineError, match="lost pairs"):
         once.ranking()
     assert_equal(answered(plan, twice).ranking(), local(plan.options, files, tmp_path / "local.parquet"))
     found = Worker(plan).score(blocks[0], [])
-    assert found.signature is not None
-    with pytest.raises(EngineError, match=r"differ: torch .* and 1\.0; install the same"):
-        added(plan, blocks[1:2]).add(replace(found, signature=replace(found.signature, torch="1.0")))
+    assert found.shard is not None and found.shard.signature is not None
+    other = replace(found.shard, signature=replace(found.shard.signature, torch="1.0"))
+    with pytest.raises(EngineError, match=r"differ: torch .* and 1\.0; use the same"):
+        added(plan, blocks[1:2]).add(replace(found, shard=other))
     for some in (blocks[:3] + blocks[4:], [block for block in blocks if block.file]):
         with pytest.raises(EngineError, match="lost blocks"):
             added(plan, some).check(len(files))
@@ -212,7 +213,7 @@ def test_the_digest_tells_other_pairs_and_how_often_each_is_there(toy: str, file
     plan = plan_of(toy, files, block_pairs=150)
     (first, *_), (other, *_) = blocks_of(plan, 0), blocks_of(plan, 1)
     again = replace(first, number=1)
-    digests = {added(plan, blocks).state.seen.digest for blocks in ([first], [other], [first, other], [first, again])}
+    digests = {added(plan, blocks).shard.seen.digest for blocks in ([first], [other], [first, other], [first, again])}
     assert len(digests) == 4
 
 
@@ -221,8 +222,7 @@ def test_samples_of_shards_merge_into_the_sample_of_all(toy: str, files: list[st
     blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
     with Scanner(plan.options) as scanner:
         (*_, whole) = scan(scanner, read_pairs(files))
-    assert added(plan, blocks[::-1]).state.seen.sample == whole.seen.sample
-    assert merged(ScanState(), whole, 3).seen.sample == whole.seen.sample[:3]
+    assert added(plan, blocks[::-1]).shard.seen.sample == whole.seen.sample
 
 
 def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) -> None:
@@ -234,7 +234,7 @@ def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) 
     assert_equal(found, expected)
     pd.testing.assert_frame_equal(found.to_labels(), expected.to_labels(), atol=1e-6)
     tables: list[Any] = []
-    sample = totals.state.seen.sample
+    sample = totals.shard.seen.sample
     asked = [Asker(plan).ask(number, drawn, tables) for number, drawn in enumerate(sample)]
     assert [each.part for each in asked] == ["predictive-000000", "predictive-000001", "predictive-000002"]
     rows = pd.concat([table.to_pandas().astype({"file": str}) for table in tables])
@@ -264,11 +264,11 @@ def test_profiles_add_up_on_a_cluster(toy: str, files: list[str], predictive: An
     plan = plan_of(toy, names, options=options)
     blocks = [block for file in range(len(names)) for block in blocks_of(plan, file)]
     totals = added(plan, [*blocks, *blocks[:2]][::-1])
-    assert not totals.asks()
+    assert not totals.shard.asks
     with Scanner(options) as scanner:
         (*_, state) = scan(scanner, read_pairs(names))
         expected = state.finish(scanner)
-    assert_equal_profiles(totals.state.sums.profile, state.sums.profile, 1e-9)
+    assert_equal_profiles(totals.shard.sums.profile, state.sums.profile, 1e-9)
     found = totals.ranking()
     assert_equal(found, expected)
     assert found.profile is not None and expected.profile is not None
@@ -281,7 +281,7 @@ def test_bad_records_are_counted_and_the_first_ones_told(toy: str, tmp_path: Pat
     path.write_text("sentence_a\tsentence_b\n" + "the cat\tsat\nthe dog\n" * 6)
     plan = plan_of(toy, [str(path)], skip_bad=True, block_pairs=4)
     totals = added(plan, list(blocks_of(plan, 0)))
-    assert (totals.state.seen.read, totals.bad.count, len(totals.bad.first)) == (6, 6, 3)
+    assert (totals.shard.seen.read, totals.bad.count, len(totals.bad.first)) == (6, 6, 3)
     assert str(totals.bad.first[0]).startswith(f"{path}:3: ")
 
 

@@ -1,0 +1,88 @@
+"""What `import attnscan` offers to load a model once, and to spread a scan over a cluster of one's own."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import Unpack
+
+from attnscan.api.given import check_kind, checked, is_name, opened, options_of
+from attnscan.api.many_pairs import Columns, options_of_many
+from attnscan.api.source import Pairs, source_of
+from attnscan.errors import OptionError
+from attnscan.model.in_memory import Model, Tokenizer
+from attnscan.model.loading import LoadedModel
+from attnscan.model.sources import Device, Dtype
+from attnscan.results.ranking import Ranking
+from attnscan.scan.local import predictive_sums
+from attnscan.scan.options import Choices
+from attnscan.scan.seen import Seen
+from attnscan.scan.shard import Shard
+from attnscan.scan.stream import OnBad
+from attnscan.views.notebook import ranking_html
+
+
+@checked
+def load(
+    model: Model = None, *, tokenizer: Tokenizer = None, device: Device = "auto", dtype: Dtype = "auto"
+) -> LoadedModel:
+    """A model to be given as `model` to any number of calls, each with options of its own, and loaded only now.
+
+    Threads may share it: their calls run one after another.
+
+    Raises: as `classify`.
+    """
+    with opened(model, tokenizer, options_of(model, {"device": device, "dtype": dtype})) as scanner:
+        return scanner.loaded
+
+
+@checked
+def shard(
+    pairs: Pairs,
+    *,
+    columns: Columns = None,
+    on_bad: OnBad | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    **options: Unpack[Choices],
+) -> Shard:
+    """What some sentences or pairs of them add to a ranking: shards add with `+` or `sum`, and `finish` ranks.
+
+    Whatever the pairs are split into, in whatever order they are added, the result is that of `rank_heads` over all of
+    them, which has the same options; so `shard([])` adds nothing. Its size does not grow with the pairs, and it can be
+    pickled. What is unpickled runs code: take pickles from your own machines alone. `pairs`, `columns` and `on_bad` are
+    those of `rank_heads`.
+
+    Raises: as `classify`; EngineError when shards of different models, options or versions are added.
+    """
+    asked, source = options_of_many(model, options), source_of(pairs, columns, None, on_bad)
+    with opened(model, tokenizer, asked) as scanner:
+        found = Shard.of(scanner, source.read(), source.on_bad)
+        name = None if scanner.loaded.given is not None else scanner.loaded.source.name
+    return replace(found, options=replace(asked, model=name))
+
+
+@checked
+def finish(shard: Shard, *, model: Model = None, tokenizer: Tokenizer = None) -> Ranking:
+    """The ranking of all pairs that the shard is made of, as `rank_heads` gives it.
+
+    If `predictive` was not "off", a sample of all pairs is asked for it now, by `model`, which is the shard's own: by
+    its name unless it is given. Otherwise no model is needed.
+
+    Raises: as `classify`; InputError if no pair was scored; EngineError if the model is another one.
+    """
+    check_kind("shard", shard, Shard)
+    signature = shard.signature
+    if signature is None or not shard.asks:
+        return replace(shard.ranking(), html=ranking_html)
+    if model is None and (model := shard.options.model) is None:
+        raise OptionError("the shard is of a model that was in memory", "give it again, as model, with its tokenizer")
+    options = replace(shard.options, model=os.fspath(model) if isinstance(model, str | os.PathLike) else None)
+    if not is_name(model):
+        options = replace(options, device="auto", dtype="auto")
+    with opened(model, tokenizer, options) as scanner:
+        shard.check(
+            replace(scanner.signature(Seen(), fingerprint=True), read_by=signature.read_by, device=signature.device)
+        )
+        asked = predictive_sums(scanner, shard.seen.sample)
+    return replace(shard.ranking(asked), html=ranking_html)

@@ -1,0 +1,128 @@
+"""Shards, made anywhere and added in any order, are finished into the ranking of all pairs."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+from typing import Any
+
+import pytest
+from numpy.testing import assert_allclose
+from scans import PAIRS
+from torch import Tensor
+from toy import save_toy_bert
+
+import attnscan
+from attnscan.errors import EngineError, InputError, OptionError
+from attnscan.inputs.batch import EncodedBatch
+from attnscan.scan import scanner as scanners
+
+TEXTS = [(str(pair.a), str(pair.b)) for pair in PAIRS]
+CUTS = ((0, 3), (3, 3), (3, 4), (4, 40))
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, {(0, 0): "next-word", (1, 1): "identical"}))
+
+
+@pytest.fixture(scope="module")
+def model(toy: str) -> attnscan.LoadedModel:
+    return attnscan.load(toy)
+
+
+def mine(batch: EncodedBatch) -> Tensor:
+    """Each word looks at the second before it."""
+    return batch.same_sentence & (batch.offset == -2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"predictive": "off"},
+        {"predictive": "distance", "predictive_pairs": 3, "predictive_words": 4},
+        {"predictive": "off", "profile": True, "patterns": [*attnscan.PATTERNS, mine]},
+        {"predictive": "off", "split": True, "norm": True},
+    ],
+    ids=["labels", "predictive", "profile", "split"],
+)
+def test_shards_from_anywhere_are_the_ranking_of_all(model: attnscan.LoadedModel, options: dict[str, Any]) -> None:
+    parts = [attnscan.shard(TEXTS[i:j], model=model, **options) for i, j in CUTS]
+    parts.append(attnscan.shard(["the " * 200], model=model, **{**options, "on_long": "skip"}))
+    parts = [pickle.loads(pickle.dumps(part)) for part in parts]
+    found, expected = attnscan.finish(sum(parts[3::-1])), attnscan.rank_heads(TEXTS, model=model, **options)
+    for kind in ("every_key", "words_only"):
+        for name in ("score", "chance", "se", "n", "pairs"):
+            a, b = (getattr(getattr(each.scores, kind), name) for each in (found, expected))
+            assert_allclose(a, b, rtol=1e-9, atol=1e-7 if name == "se" else 1e-12, err_msg=name)
+    if expected.labels is not None:
+        assert found.to_labels().equals(expected.to_labels())
+    if expected.profile is not None and found.profile is not None:
+        assert found.profile.parts == expected.profile.parts
+        assert_allclose(found.profile.fit.share, expected.profile.fit.share, atol=1e-6)
+    assert (found.ranked_by is None) is (expected.ranked_by is None)
+    assert found.signature.input_hash == attnscan.finish(sum(parts[:4]), model=model).signature.input_hash
+    assert found._repr_html_() is not None
+    with pytest.raises(EngineError, match="parts of one scan differ: on_long truncate and skip"):
+        sum(parts)
+
+
+def test_shards_of_nothing_add_nothing(model: attnscan.LoadedModel) -> None:
+    skipping: Any = {"model": model, "predictive": "off", "on_long": "skip"}
+    empty, skipped = attnscan.shard([], **skipping), attnscan.shard(["the " * 200], **skipping)
+    one = attnscan.shard(TEXTS[:4], **skipping)
+    for added in (empty + one, one + empty):
+        assert attnscan.finish(added).signature == attnscan.finish(one).signature
+    assert attnscan.finish(skipped + one).signature.counts == "5 pairs, 1 skipped"
+    for nothing in (empty, skipped, empty + skipped):
+        with pytest.raises(InputError, match="there is no pair to score"):
+            attnscan.finish(nothing)
+    none: Any = sum([])
+    with pytest.raises(OptionError, match="shard is of the class int; give a Shard"):
+        attnscan.finish(none)
+    with pytest.raises(TypeError):
+        one + 1  # type: ignore[operator]
+
+
+def test_what_is_not_of_one_scan_does_not_add(model: attnscan.LoadedModel, tmp_path: Any) -> None:
+    other = attnscan.load(str(save_toy_bert(tmp_path, 2, 3, {(0, 1): "identical"})))
+    asking: Any = {"predictive": "distance", "predictive_pairs": 1, "predictive_words": 2}
+    one = attnscan.shard(TEXTS[:2], model=model, **asking)
+    with pytest.raises(EngineError, match="differ: seed 0 and 1; use the same model, options and versions"):
+        one + attnscan.shard(TEXTS[:2], model=model, seed=1, **asking)
+    with pytest.raises(EngineError, match="differ: fingerprint"):
+        one + attnscan.shard(TEXTS[:2], model=other, **asking)
+    with pytest.raises(EngineError, match="differ: fingerprint"):
+        attnscan.finish(one, model=other)
+    old = {name: value for name, value in one.__getstate__().items() if name != "seen"}
+    with pytest.raises(EngineError, match="another version"):
+        object.__new__(attnscan.Shard).__setstate__(old)
+
+
+def test_a_model_in_memory_is_given_again_to_finish(model: attnscan.LoadedModel) -> None:
+    given: Any = {"model": model.model, "tokenizer": model.tokenizer}
+    one = attnscan.shard(TEXTS[:2], predictive="distance", predictive_pairs=1, predictive_words=2, **given)
+    with pytest.raises(OptionError, match="was in memory; give it again"):
+        attnscan.finish(one)
+    assert attnscan.finish(one, **given).signature.predictive == "distance"
+
+
+def test_a_model_is_loaded_once_for_many_calls(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loads: list[str] = []
+    load = scanners.load
+    monkeypatch.setattr(scanners, "load", lambda *given: loads.append("once") or load(*given))
+    model = attnscan.load(toy)
+    own: Any = {"model": model, "predictive": "off"}
+    assert attnscan.classify(*TEXTS[0], **own).to_frame().equals(attnscan.classify(*TEXTS[0], **own).to_frame())
+    assert len(attnscan.compare(model, model, TEXTS[:2]).to_frame()) > 0
+    found: list[Any] = []
+    calls = [threading.Thread(target=lambda: found.append(attnscan.rank_heads(TEXTS, **own))) for _ in range(3)]
+    for call in calls:
+        call.start()
+    for call in calls:
+        call.join()
+    assert loads == ["once"] and len(found) == 3
+    assert all(each.to_frame().equals(found[0].to_frame()) for each in found)
+    for wrong in ({"dtype": "float32"}, {"tokenizer": model.tokenizer}):
+        with pytest.raises(OptionError):
+            attnscan.rank_heads(TEXTS, **own, **wrong)
