@@ -15,6 +15,7 @@ import pytest
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 ROOT = EXAMPLES.parent
+ONE_MACHINE = "4 shards, 102 pairs: the scores are those of one machine"
 SAYS = {
     "cluster.py": ["next-word     1      1     8"],
     "cluster.sh": ["1-8 ", "102 pairs"],
@@ -22,6 +23,9 @@ SAYS = {
     "many_pairs.py": ["92 pairs", "next-word: 1-8 "],
     "many_pairs.sh": [],
     "notebook.sh": [],
+    "on_dask.py": ["next-word     1      1     8", ONE_MACHINE],
+    "on_ray_data.py": ["next-word     1      1     8", ONE_MACHINE],
+    "on_spark.py": ["next-word     1      1     8", ONE_MACHINE],
     "one_pair.py": ["page.html: 72 heads, the weights of two"],
     "own_pattern.py": ["subject-verb      3     1"],
     "own_pattern.sh": ["subject-verb      3     1"],
@@ -45,6 +49,14 @@ SAYS = {
 """What a script prints, among other things. `article_claims.py` needs models that are not here: it has its own test."""
 
 
+NEEDS = {
+    "cluster.py": "ray",
+    "cluster.sh": "ray",
+    "on_dask.py": "dask",
+    "on_ray_data.py": "ray",
+    "on_spark.py": "pyspark",
+}
+"""What a script needs beside attnscan. Spark is large and needs Java, so it is not among what the tests install."""
 IN_THIS_PROCESS = ("many_pairs.py", "pairs_of_a_program.py", "rank_heads.py", "saved_weights.py")
 QUICK = "own_pattern.sh"
 """The one of the scripts that `make test` runs as it stands: a shell that starts Python."""
@@ -97,8 +109,8 @@ def test_a_script_does_its_work(
     ],
 )
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
-    if name.startswith("cluster") and importlib.util.find_spec("ray") is None:
-        pytest.skip("needs Ray")
+    if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
+        pytest.skip(f"needs {NEEDS[name]}, which is not installed")
     said = run(name, tmp_path)
     assert not [line for line in SAYS[name] if line not in said], said
     written = {path.name for path in tmp_path.iterdir()}
