@@ -16,7 +16,7 @@ from attnscan.errors import PairsError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.formats.delimited import csv_rows, first_line, text_rows, tsv_rows
 from attnscan.inputs.formats.found import FoundRows, OnNote
-from attnscan.inputs.formats.json_records import document_rows, is_whole, line_rows
+from attnscan.inputs.formats.json_records import are_lines, document_rows, line_rows
 from attnscan.inputs.formats.lines import Lines
 from attnscan.inputs.names import ARROW, PARQUET, SHEETS
 
@@ -64,8 +64,7 @@ def _found(stream: IO[bytes], name: str, suffix: str, reading: Reading, note: On
         case ".txt":
             return text_rows(lines, reading, note)
         case ".json":
-            start = first_line(lines)
-            return line_rows(lines, reading) if start[:1] == "{" and is_whole(start) else document_rows(lines, reading)
+            return (line_rows if are_lines(lines) else document_rows)(lines, reading)
         case _:
             return line_rows(lines, reading)
 

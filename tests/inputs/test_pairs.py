@@ -94,7 +94,7 @@ class TestColumns:
         [
             ("id,premise,label", None, "the columns are 'id', 'premise', 'label', and none is known"),
             ("sentence_a|sentence_b", None, "the only column is 'sentence_a|sentence_b', as if another separator"),
-            ("x;y", None, "the only column is 'x;y', as if another separator"),
+            ("x;y", None, "the columns are 'x', 'y', and none is known"),
             ("x,y", ["z"], "there is no column 'z'; the columns are 'x', 'y'"),
             ("x,y", ["x", "3"], "there is no column '3'"),
             ("x,y", ["0"], "there is no column '0'"),

@@ -55,17 +55,16 @@ def _numbered(count: int, reading: Reading) -> Picked:
 
 
 def separator(first: str, reading: Reading) -> str:
-    """What stands between the cells of a CSV file, by its first line: `;` or a tab where commas make no columns."""
-    for each in (",", ";", "\t"):
-        cells = _split(first, each)
+    """What stands between the cells of a CSV file, by its first line: what brings the columns, else most columns."""
+    lines = {each: _split(first, each) for each in (",", ";", "\t")}
+    for each, cells in lines.items():
         if len(cells) > 1:
             try:
                 picked(reading, cells, True)
             except PairsError:
-                if not _is_data(cells, reading):
-                    continue
+                continue
             return each
-    return ","
+    return max(lines, key=lambda each: len(lines[each]))
 
 
 def _split(line: str, separator: str) -> list[str]:
@@ -79,7 +78,8 @@ def is_quoted(sample: Sequence[str], width: int | None, separator: str, *, cut: 
     """Whether some lines of a table of so many columns, None if not known, were written with quotes as CSV has them.
 
     They are if every row has the right number of cells only so; or, where both ways give that, if quotes within quotes
-    are doubled, or there are quotes around everything but numbers. `cut` says that the sample may end within a cell.
+    are doubled, or from the first line on there are quotes around everything but numbers. `cut` says that the sample
+    may end within a cell.
     """
     rows, reader = list[list[str]](), csv.reader(sample, delimiter=separator, strict=True)
     try:
@@ -87,15 +87,15 @@ def is_quoted(sample: Sequence[str], width: int | None, separator: str, *, cut: 
     except csv.Error:
         if not (cut and reader.line_num == len(sample)):
             return False
-    width = width or (len(rows[0]) if rows else 0)
+    first = width is None
+    width = len(rows[0]) if width is None and rows else width
     if any(len(row) != width for row in rows):
         return False
     plain = [line.rstrip("\r\n").split(separator) for line in sample if line.strip(" \r\n")]
     if any(len(cells) != width for cells in plain):
         return True
-    return any(map(shows_quoting, plain)) or all(
-        _within_quotes(cell) or _is_number(cell) for cells in plain for cell in cells if cell
-    )
+    everything = all(_within_quotes(cell) or _is_number(cell) for cells in plain for cell in cells if cell)
+    return any(map(shows_quoting, plain)) or (first and everything)
 
 
 def shows_quoting(cells: Sequence[str]) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,6 +14,7 @@ from attnscan.inputs.columns import Picked, Reading, picked
 from attnscan.inputs.formats.found import MAX_BYTES, Found, FoundRows, bad_record
 from attnscan.inputs.formats.lines import Lines, whole
 
+_SPACE = re.compile(r"[ \t\n\r]*")
 _KINDS: dict[type, str] = {list: "list", str: "text"}
 
 
@@ -69,13 +71,13 @@ def line_rows(lines: Lines, reading: Reading) -> FoundRows:
     records.check()
 
 
-def is_whole(line: str) -> bool:
-    """Whether a line is a JSON value by itself."""
+def are_lines(lines: Lines) -> bool:
+    """Whether what is to come is JSON lines, and no document: an object is in the first line, and another follows."""
+    start = [line for line in lines.ahead(8, 1 << 20)[0] if line.strip()]
     try:
-        json.loads(line)
+        return len(start) > 1 and isinstance(json.loads(start[0].removeprefix("\ufeff")), dict)
     except (ValueError, RecursionError):
         return False
-    return True
 
 
 def document_rows(lines: Lines, reading: Reading) -> FoundRows:
@@ -105,8 +107,12 @@ class _Document:
                 self._at += 1
                 yield from self._items()
             case _:
-                yield from _rows_of(self._value())
-                while self._peek():  # objects one after another
+                first = self._value()
+                if not self._peek():
+                    yield from _rows_of(first)
+                    return
+                yield first  # objects one after another
+                while self._peek():
                     yield self._value()
                 return
         if self._peek():
@@ -128,10 +134,9 @@ class _Document:
     def _peek(self) -> str:
         """The next character that is no white space; none at the end."""
         while True:
-            text = self._text[self._at :].lstrip()
-            self._at = len(self._text) - len(text)
-            if text or not self._more():
-                return text[:1]
+            self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
+            if self._at < len(self._text) or not self._more():
+                return self._text[self._at : self._at + 1]
 
     def _value(self) -> object:
         """The next value. What is read on grows twofold, so that trying again takes no quadratic time."""

@@ -104,10 +104,12 @@ class Lines:
         return [line.decode(errors="replace") for line in found], bool(most)
 
     def pieces(self) -> Iterator[bytes]:
-        """All bytes to come, some at a time, for what does not go by lines."""
-        yield from reversed(self._again)
-        self._again.clear()
-        while piece := self._stream.read(1 << 16):
+        """All bytes, some at a time, for what does not go by lines."""
+        begun = False
+        while piece := self._again.pop() if self._again else self._stream.read(1 << 16):
+            if not begun:
+                self._check_is_text(piece)
+            begun = True
             yield piece
 
     def _read(self) -> bytes:
@@ -118,11 +120,15 @@ class Lines:
         self._within_line = len(line) > MAX_BYTES and not line.endswith(b"\n")
         return line
 
+    def _check_is_text(self, start: bytes) -> None:
+        """Raises: PairsError for a file that starts as one of another kind."""
+        for mark, form, remedy in _NO_TEXT:
+            if start.startswith(mark):
+                raise PairsError(f"{self.name} is {form}", remedy)
+
     def _text(self, line: bytes) -> str:
         if self._number == 1:
-            for start, form, remedy in _NO_TEXT:
-                if line.startswith(start):
-                    raise PairsError(f"{self.name} is {form}", remedy)
+            self._check_is_text(line)
         try:
             text = line.decode()
         except UnicodeDecodeError as error:  # the structure of the row is kept, so that the next one is found
