@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -24,6 +25,7 @@ from attnscan.api.given import (
 )
 from attnscan.api.source import OnProgress, Pairs, check_callables, reading_of, source_of, step_of
 from attnscan.errors import OptionError
+from attnscan.inputs.columns import Quoting
 from attnscan.inputs.pairs import Place, Record, about_how_many, read_pairs, shipped_pairs
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.ablation import Ablation
@@ -126,6 +128,8 @@ def rank_files(
     paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
     *,
     columns: Columns = None,
+    header: bool | None = None,
+    quoting: Quoting = "auto",
     id: str | int | None = None,
     on_bad: OnBad | None = None,
     on_progress: OnProgress | None = None,
@@ -139,7 +143,9 @@ def rank_files(
     """Every head's scores over the pairs of files, read as `attnscan heads --pairs` reads them; on a Ray cluster, too.
 
     Without `paths`, over the pairs that attnscan ships. `columns` names the one or two that hold the sentences, `id`
-    the one that tells pairs apart. A bad record is given to `on_bad` and left out (of a cluster's, the first three);
+    the one that tells pairs apart. `header` says whether the first line of a table names its columns, and `quoting`,
+    `csv` or `none`, whether quotes around cells are the file's; what looks decided and could be wrong is a
+    `UserWarning`. A bad record is given to `on_bad` and left out (of a cluster's, the first three);
     without it, it is an error. `on_progress` and `on_pairs` are those of `rank_heads`, which a cluster does not call.
     `per_pair` is a file, on a cluster a new directory, for the scores of every pair as Parquet, with the pair's file
     and row and, if a column is named by `id`, what that says of it.
@@ -149,11 +155,14 @@ def rank_files(
     """
     scored = options_of_many(model, options)
     names = paths_of(paths)
-    reading = reading_of(columns, id)
+    if header not in (None, True, False):
+        raise OptionError(f"header is {header!r:.60}", "give True, False, or None to tell by its looks")
+    check_known("quoting", quoting, get_args(Quoting))
+    reading = replace(reading_of(columns, id), header=header, quoting=quoting)
     place = None if per_pair is None else Path(*paths_of([per_pair]))
     check_callables(on_bad=on_bad, on_progress=on_progress, on_pairs=on_pairs)
     if cluster is None:
-        records = read_pairs(names, reading, on_bad) if names else shipped_pairs()
+        records = read_pairs(names, reading, on_bad, _warn) if names else shipped_pairs()
         step = None if on_progress is None else step_of(on_progress, about_how_many(names))
         with opened(model, tokenizer, scored) as scanner:
             return _ranked(scanner, records, on_bad, step, on_pairs, place, ids=id is not None)
@@ -167,7 +176,7 @@ def rank_files(
     from attnscan.scan.cluster.scan import scan_on_ray
 
     blocks = BlockFiles(tuple(names), reading, on_bad is not None, cluster.block_pairs)
-    ranking, bad = scan_on_ray(scored, blocks, cluster, per_pair=place)
+    ranking, bad = scan_on_ray(scored, blocks, cluster, per_pair=place, note=_warn)
     if on_bad is not None:
         for error in bad.first:
             on_bad(error)
@@ -322,6 +331,10 @@ def compare(
     source = source_of(pairs, columns, None, on_bad, on_progress).held()
     with opened(model_a, tokenizer_a, one) as scanner, opened(model_b, tokenizer_b, other) as rival:
         return comparison.compare(scanner, rival, source.read, match, source.on_bad, source.on_step)
+
+
+def _warn(note: str) -> None:
+    warnings.warn(note, stacklevel=2)
 
 
 def options_of_many(model: Model, options: Choices) -> ScanOptions:

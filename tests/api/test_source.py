@@ -209,3 +209,22 @@ def test_an_error_of_the_pairs_own_is_raised_as_it_is(model: Path) -> None:
 
     with pytest.raises(KeyError, match="mine"):
         attnscan.rank_heads(broken(), model=model)
+
+
+def test_how_files_are_read_is_said_or_warned_of(tmp_path: Path) -> None:
+    path = tmp_path / "p.tsv"
+    path.write_text('gj04\t1\t"Is it ""so""?"\ngj04\t0\tIt is.\n')
+    with pytest.warns(UserWarning) as warned:
+        guessed = attnscan.rank_files(path, columns=[3], model="bundled", patterns=["next-word"])
+    assert [str(each.message).partition(": ")[2][:30] for each in warned] == [
+        "its cells are quoted, and are ",
+        "its first line is read as data",
+    ]
+    said = attnscan.rank_files(path, columns=[3], header=False, quoting="csv", model="bundled", patterns=["next-word"])
+    other = attnscan.rank_files(path, columns=[3], header=True, quoting="none", model="bundled", patterns=["next-word"])
+    assert guessed.signature.input_hash == said.signature.input_hash != other.signature.input_hash
+    assert (said.signature.pairs_read, other.signature.pairs_read) == (2, 1)
+    for given in ({"header": "no"}, {"quoting": "double"}):
+        with pytest.raises(OptionError) as refused:
+            attnscan.rank_files(path, **given)  # type: ignore[arg-type]
+        assert len(str(refused.value).splitlines()) == 1

@@ -46,12 +46,14 @@ def scan_on_ray(
     *,
     per_pair: Path | None = None,
     say: Callable[[str], None] = lambda _: None,
+    note: Callable[[str], None] | None = None,
 ) -> tuple[Ranking, Bad]:
     """Rank every head by the pairs of files that all machines can read. Returns what was skipped as bad, too.
 
     `files` are named, globbed or in directories. With `per_pair`, every pair's own scores are written into that new
-    directory. The signature's hash is the sum, modulo 2**256, of the hashes of all records: the same in any order, and
-    so not that of the one-machine engine.
+    directory. `note` is told how files are read, where their looks decided; without it, `say`. The signature's hash is
+    the sum, modulo 2**256, of the hashes of all records: the same in any order, and so not that of the one-machine
+    engine.
 
     Raises: AttnscanError, whichever a worker met first.
     """
@@ -71,9 +73,9 @@ def scan_on_ray(
         totals = Totals(options)
         with _told(say, share.workers, "pairs", lambda: totals.shard.seen.read):
             for found in _scored(plan, share, directory):
-                for note in set(found.block.notes) - totals.notes:
-                    totals.notes.add(note)
-                    say(note)
+                for told in set(found.block.notes) - totals.notes:
+                    totals.notes.add(told)
+                    (note or say)(told)
                 totals.add(found)
         totals.check(len(files.paths))
         if totals.shard.asks:

@@ -6,14 +6,16 @@ import gzip
 import json
 import random
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
+from openpyxl import Workbook
 
 from attnscan.errors import AttnscanError
 from attnscan.inputs.pairs import Pair, Record, read_pairs
@@ -51,6 +53,7 @@ def pair_kinds() -> Iterator[Kind]:
         "pairs.csv": "\n".join([",".join(names), *quoted]) + "\n",
         "pairs.tsv": "\n".join("\t".join(row) for row in [names, *rows]) + "\n",
         "pairs.jsonl": "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows),
+        "pairs.json": json.dumps([dict(zip(names, row, strict=True)) for row in rows]),
         "pairs.txt": "".join(f"{row[0]}\n" for row in rows),
     }
     for name, text in texts.items():
@@ -65,6 +68,24 @@ def pair_kinds() -> Iterator[Kind]:
             _pairs,
             False,  # type: ignore[misc]
         )
+
+    for name, opened in (("file.arrow", pa.ipc.new_file), ("stream.arrow", pa.ipc.new_stream)):
+        for codec in (None, "lz4"):
+            yield Kind(f"{codec}-{name}", partial(_write_arrow, table, opened, codec), _pairs, False)
+    yield Kind("pairs.xlsx", partial(_write_xlsx, [names, *rows]), _pairs, False)
+
+
+def _write_arrow(table: pa.Table, opened: Callable[..., Any], codec: str | None, path: Path) -> None:
+    with opened(path, table.schema, options=pa.ipc.IpcWriteOptions(compression=codec)) as file:
+        file.write_table(table)
+
+
+def _write_xlsx(rows: Iterable[Sequence[str | None]], path: Path) -> None:
+    book = Workbook()
+    for number, row in enumerate(rows, 1):
+        for column, cell in enumerate(row, 1):
+            book.active.cell(number, column, cell).data_type = "s"
+    book.save(path)
 
 
 def _pairs(path: Path) -> list[Pair]:
