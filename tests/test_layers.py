@@ -38,11 +38,10 @@ NO_TORCH = {
     *(
         f"attnscan.inputs.{name}"
         for name in (
-            *("pairs", "names", "places", "remote", "stores", "web", "patience", "compression", "readers"),
-            *("descriptors", "weights", "tokens", "vocabulary"),
+            *("pairs", "columns", "places", "readers", "formats", "objects"),
+            *("patience", "weights", "tokens", "vocabulary"),
         )
     ),
-    *(f"attnscan.inputs.{name}" for name in ("objects", "items", "tables", "loaders")),
     *(f"attnscan.model.{name}" for name in ("sources", "surroundings", "catalog")),
     *(f"attnscan.scoring.{name}" for name in ("patterns", "sums")),
     *(

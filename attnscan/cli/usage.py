@@ -55,7 +55,7 @@ def check_no_more(command: Any, extra: Sequence[str]) -> None:
 
 
 def _is_file_of_pairs(word: str) -> bool:
-    from attnscan.inputs.names import suffix_in
+    from attnscan.inputs.places.names import suffix_in
 
     try:
         return bool(suffix_in(word))

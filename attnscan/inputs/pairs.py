@@ -14,10 +14,10 @@ from typing import IO
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.compression import unpacked
 from attnscan.inputs.formats.found import OnNote, bad_record
-from attnscan.inputs.names import shown, suffix_in
-from attnscan.inputs.places import called, files_named, format_of, local_files, opened
+from attnscan.inputs.places.compression import unpacked
+from attnscan.inputs.places.files import called, files_named, format_of, local_files, opened
+from attnscan.inputs.places.names import shown, suffix_in
 from attnscan.inputs.readers import Row, rows
 
 _LONGEST_LINE = 1 << 20

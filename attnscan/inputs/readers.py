@@ -18,7 +18,7 @@ from attnscan.inputs.formats.delimited import csv_rows, first_line, text_rows, t
 from attnscan.inputs.formats.found import FoundRows, OnNote
 from attnscan.inputs.formats.json_records import are_lines, document_rows, line_rows
 from attnscan.inputs.formats.lines import Lines
-from attnscan.inputs.names import ARROW, PARQUET, SHEETS
+from attnscan.inputs.places.names import ARROW, PARQUET, SHEETS
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from attnscan.errors import OutputError
-from attnscan.inputs.descriptors import open_file
+from attnscan.inputs.places.descriptors import open_file
 
 _MAX_NAME = 255  # bytes
 

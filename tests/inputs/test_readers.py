@@ -20,8 +20,8 @@ from pair_files import AB, CD, HEADER, Make, Stdin, gzipped, pairs_in, parquet, 
 
 from attnscan.errors import PairsError
 from attnscan.inputs.formats.found import MAX_BYTES
-from attnscan.inputs.names import FORMATS, PACKED
 from attnscan.inputs.pairs import Pair, read_pairs
+from attnscan.inputs.places.names import FORMATS, PACKED
 
 
 class TestFormats:

@@ -25,7 +25,7 @@ from attnscan.cli.options import (
 )
 from attnscan.cli.scanning import parts_of, say_parts
 from attnscan.cli.session import Passes, classified
-from attnscan.inputs.names import STDIN
+from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.results.terms import THRESHOLD

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from typing import IO, TypeVar
 
 from attnscan.errors import PairsError
-from attnscan.inputs.compression import KINDS
 from attnscan.inputs.formats.found import MAX_BYTES, bad_record
+from attnscan.inputs.places.compression import KINDS
 
 MAX_LINES = 1 << 16
 """The most lines of one CSV row, whose quoted cells may have some."""

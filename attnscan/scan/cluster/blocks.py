@@ -10,7 +10,7 @@ from typing import Any
 from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.pairs import Record, pairs_in
-from attnscan.inputs.places import opened
+from attnscan.inputs.places.files import opened
 
 _TOLD = 3  # bad records whose words travel; the others are counted
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from attnscan.errors import AttnscanError, EngineError
-from attnscan.inputs.places import files_named
+from attnscan.inputs.places.files import files_named
 from attnscan.model.sources import Source, choose
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import Bad, BlockFiles

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from attnscan.errors import PairsError
-from attnscan.inputs.names import FORMATS, PACKED, scheme_of, shown, suffix_in, without_query
+from attnscan.inputs.places.names import FORMATS, PACKED, scheme_of, shown, suffix_in, without_query
 
 
 def test_every_format_is_known_by_its_suffix_packed_or_not() -> None:

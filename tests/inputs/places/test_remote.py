@@ -18,11 +18,11 @@ from pair_files import AB, CD, HEADER, gzipped, pairs_in, parquet, refusal
 from web_server import Server, nobody, serving, silence
 
 from attnscan.errors import PairsError
-from attnscan.inputs import remote, stores
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.names import shown
 from attnscan.inputs.pairs import read_pairs
-from attnscan.inputs.places import files_named, opened
+from attnscan.inputs.places import remote, stores
+from attnscan.inputs.places.files import files_named, opened
+from attnscan.inputs.places.names import shown
 from attnscan.scan.cluster.blocks import BlockFiles
 
 # A thread that was left to itself drops its socket when it may
@@ -200,7 +200,7 @@ HUB = """
 import sys
 from attnscan.errors import PairsError
 from attnscan.inputs.pairs import read_pairs
-from attnscan.inputs.places import files_named
+from attnscan.inputs.places.files import files_named
 
 root = "hf://datasets/org/name"
 for name in ("/a.csv", "/**/*.csv", "@~parquet/d/*.csv", "", "/none.csv", "/none/*.csv"):
@@ -233,7 +233,7 @@ def test_the_hub() -> None:
 
 COMMAND = """
 import sys
-from attnscan.inputs import remote
+from attnscan.inputs.places import remote
 remote.PATIENCE = 1.0
 from attnscan.cli.app import main
 main()

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from typing import IO, Any, TypeVar, cast
 
 from attnscan.errors import PairsError
-from attnscan.inputs import stores, web
-from attnscan.inputs.names import scheme_of, shown, suffix_in, without_query
 from attnscan.inputs.patience import within
+from attnscan.inputs.places import stores, web
+from attnscan.inputs.places.names import scheme_of, shown, suffix_in, without_query
 from attnscan.inputs.tokenizer_calls import hushed
 
 PATIENCE = 6.0

@@ -17,7 +17,7 @@ from tiny_checkpoints import refusal
 
 from attnscan.errors import AttnscanError, InputError, PairsError
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.objects import objects_in
+from attnscan.inputs.objects.kinds import objects_in
 from attnscan.inputs.pairs import Record
 
 A, B = ["I went home.", "You sing well.", "A cat sat."], ["He went home.", "You sing.", "The cat sat."]

@@ -17,9 +17,9 @@ from backports import zstd
 from pair_files import AB, CD, EF, HEADER, Make, pairs_in, parquet, refusal
 
 from attnscan.errors import PairsError
-from attnscan.inputs import compression
-from attnscan.inputs.compression import unpacked
 from attnscan.inputs.pairs import read_pairs
+from attnscan.inputs.places import compression
+from attnscan.inputs.places.compression import unpacked
 
 PACKS: dict[str, Callable[[bytes], bytes]] = {
     ".gz": lambda data: gzip.compress(data, 1, mtime=0),

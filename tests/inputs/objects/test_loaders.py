@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.objects import objects_in
+from attnscan.inputs.objects.kinds import objects_in
 
 A, B = ["I went home.", "You sing well.", "A cat sat."], ["He went home.", "You sing.", "The cat sat."]
 PAIRS = list(zip(A, B, strict=True))

@@ -16,10 +16,10 @@ from typing import Any
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading, picked
-from attnscan.inputs.items import TEXTS, Reader, spelled
-from attnscan.inputs.loaders import is_hugging_face, is_loader, items_of, only
+from attnscan.inputs.objects.items import TEXTS, Reader, spelled
+from attnscan.inputs.objects.loaders import is_hugging_face, is_loader, items_of, only
+from attnscan.inputs.objects.tables import Table, is_column, of_columns, table_in
 from attnscan.inputs.pairs import Record
-from attnscan.inputs.tables import Table, is_column, of_columns, table_in
 
 OnBad = Callable[[InputError], None]
 

@@ -14,8 +14,8 @@ from urllib.error import URLError
 from urllib.parse import parse_qsl, quote, unquote, urlencode
 
 from attnscan.errors import PairsError, needs
-from attnscan.inputs import web
-from attnscan.inputs.names import scheme_of, shown, without_query
+from attnscan.inputs.places import web
+from attnscan.inputs.places.names import scheme_of, shown, without_query
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "hf")
 WILD = re.compile(r"[*?\[]")

@@ -1,4 +1,4 @@
-"""Names -> files -> streams of bytes: on this machine, in stores (`s3://`, `hf://` ...), on the web; for every engine.
+"""What names stand for, on this machine, in stores and on the web, and how it is opened; for every engine.
 
 A name is a path or a URI such as `s3://bucket/pairs/*.parquet`. `*`, `?` and `[...]` stop at a slash; `**`,
 alone between two slashes, does not. A directory means every file in it, below it too, whose suffix is known and whose
@@ -19,8 +19,8 @@ from typing import IO
 from urllib.parse import unquote
 
 from attnscan.errors import PairsError
-from attnscan.inputs.descriptors import open_file
-from attnscan.inputs.names import STDIN, packing_in, scheme_of, shown, suffix_in
+from attnscan.inputs.places.descriptors import open_file
+from attnscan.inputs.places.names import STDIN, packing_in, scheme_of, shown, suffix_in
 
 _WILD = re.compile(r"[*?\[]")
 
@@ -90,7 +90,7 @@ def _files(name: str, pipes: bool) -> list[str]:
     scheme = scheme_of(name)
     if scheme in ("", "file"):
         return _local(_path_of(name) if scheme else name, pipes)
-    from attnscan.inputs import remote
+    from attnscan.inputs.places import remote
 
     found = remote.files_named(name, _is_known)
     if not found:
@@ -179,7 +179,7 @@ def _nothing(name: str) -> PairsError:
 
 def _stream(file: str) -> AbstractContextManager[IO[bytes]]:
     if scheme_of(file):
-        from attnscan.inputs import remote
+        from attnscan.inputs.places import remote
 
         return remote.opened(file)
     if file != STDIN:

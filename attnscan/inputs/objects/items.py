@@ -9,8 +9,8 @@ from typing import Any
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Column, Picked, Reading, picked
+from attnscan.inputs.objects.tables import Table, is_column, of_columns, table_in
 from attnscan.inputs.pairs import Pair, Place, Record
-from attnscan.inputs.tables import Table, is_column, of_columns, table_in
 
 TEXTS = "give a list of texts, or of (text, text)"
 _SPELLED = {"--columns 1": "columns=1", "--columns": "columns=", "--id": "id=", "pass --skip-bad": "pass on_bad="}

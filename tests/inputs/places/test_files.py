@@ -11,7 +11,7 @@ import pytest
 
 from attnscan.errors import PairsError
 from attnscan.inputs.pairs import about_how_many, pairs_in, read_pairs
-from attnscan.inputs.places import files_named, opened
+from attnscan.inputs.places.files import files_named, opened
 
 NAMES = ["a.tsv", "b.parquet", "b/c.csv.gz", "b/d/e.jsonl", "b/d/notes.md", "f[1].txt", ".hidden/x.tsv"]
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import IO, Any, cast
 
 from attnscan.errors import PairsError, needs
-from attnscan.inputs.names import ARROW, PARQUET, SHEETS, packing_in
+from attnscan.inputs.places.names import ARROW, PARQUET, SHEETS, packing_in
 
 LARGEST_WINDOW = 27
 """Bits of the bytes (128 MiB) that an unpacker may look back, and so about what it holds: some files ask for 4 GiB."""
