@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 from attnscan.__version__ import __version__
 
 if TYPE_CHECKING:
-    from attnscan.api.many_pairs import ablate, compare, explain_over, profile, rank_files, rank_heads, similar
+    from attnscan.api.many_pairs import profile, rank_files, rank_heads
     from attnscan.api.one_input import classify, dependencies, explain, page, picture, score_weights
     from attnscan.api.shards import finish, load, shard
+    from attnscan.api.studies import ablate, compare, explain_over, similar
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
     from attnscan.model.loading import LoadedModel
@@ -89,9 +90,10 @@ __all__ = [
 
 # No module of this package may have one of these names: importing it would put it in the function's place.
 _HOMES = {
-    "api.many_pairs": ("ablate", "compare", "explain_over", "profile", "rank_files", "rank_heads", "similar"),
+    "api.many_pairs": ("profile", "rank_files", "rank_heads"),
     "api.one_input": ("classify", "dependencies", "explain", "page", "picture", "score_weights"),
     "api.shards": ("finish", "load", "shard"),
+    "api.studies": ("ablate", "compare", "explain_over", "similar"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch", "EncodedInput"),
     "model.loading": ("LoadedModel",),

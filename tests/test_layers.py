@@ -46,7 +46,14 @@ NO_TORCH = {
     *(f"attnscan.scoring.{name}" for name in ("patterns", "sums")),
     *(
         f"attnscan.scan.{name}"
-        for name in ("options", "per_pair", "per_pair_about", "cluster.blocks", "cluster.pair_directory")
+        for name in (
+            "options",
+            "per_pair",
+            "per_pair_read",
+            "per_pair_about",
+            "cluster.blocks",
+            "cluster.pair_directory",
+        )
     ),
 }
 """Packages and modules that work where there is neither torch nor transformers."""

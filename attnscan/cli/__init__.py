@@ -1,7 +1,8 @@
 """The command line: parse, ask, tell, write.
 
 app.py          the commands together, each imported when asked for
-options.py      the options, in frozen bundles; `flattened` spreads them out for Typer
+options.py      the options, in frozen bundles
+bundles.py      and how these are spread out for Typer
 refused.py      options that a command does not have, and why
 apart.py        what a run reads and writes, and that none of it is written over the rest
 completion.py   what Tab offers

@@ -8,7 +8,8 @@ stream.py          a stream of pairs to batches, and the loop over them
 local.py           many pairs on this machine: a scan that can stop and go on
 state.py           a scan's state in a file, held by one run
 shard.py           what some pairs add to a ranking, made anywhere
-per_pair.py        every pair's scores in Parquet, and back
+per_pair.py        every pair's scores in Parquet
+per_pair_read.py   and back to a ranking
 per_pair_about.py  what such a file says of itself, checked
 cluster/           the same scan on Ray
 """

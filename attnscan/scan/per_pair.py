@@ -1,4 +1,4 @@
-"""Every pair's score of every head and pattern, in a Parquet file, for statistics of one's own; and back to a ranking.
+"""Every pair's score of every head and pattern, in a Parquet file, for statistics of one's own.
 
 Columns: `file`, `pair` (which of the file's records it is, from 1, bad ones counted) and, if a column of ids was named,
 `id`; `layer`, `head`, `pattern`; `score`, `chance`, `self` (how much of the score is a word's weight on itself) and `n`
@@ -11,9 +11,7 @@ A cluster writes a directory of such files. What one file says of itself in its 
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -22,25 +20,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.errors import OutputError, PairsError, needs
+from attnscan.errors import OutputError, needs
 from attnscan.inputs.pairs import Place
 from attnscan.results.files import begun, check_suffix, descriptor, explained, partial_of, settle
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
-from attnscan.results.terms import Scored
-from attnscan.scan.per_pair_about import About, Unsound
-from attnscan.scoring.sums import KINDS, ScoreSums
+from attnscan.scan.per_pair_about import About
+from attnscan.scoring.sums import KINDS
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
-_PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
-_AT_ONCE = 256  # pairs of a file that are added together, or fewer
-_CELLS = 1 << 20  # pairs x layers x heads x patterns: ten arrays of 8 MB
-_COMMON = "_common_metadata"  # what Parquet's readers call a file that holds no rows
-_PART = re.compile(r"[a-z0-9-]{1,40}")
+PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
+COMMON = "_common_metadata"  # what Parquet's readers call a file that holds no rows
 
 
 class PerPairWriter:
@@ -53,7 +47,7 @@ class PerPairWriter:
     def __init__(self, path: Path, patterns: Sequence[str], *, ids: bool = False) -> None:
         """With `ids`, the pairs' ids are a column."""
         self._path, self._patterns, self._ids = path, list(patterns), ids
-        _, self._parquet = _pyarrow()
+        _, self._parquet = pyarrow_parquet()
         if descriptor(path) is not None or (path.exists() and not path.is_file()):
             raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
         check_suffix(path, ".parquet", "--per-pair")
@@ -107,7 +101,7 @@ def pair_table(
 
     Shape: each of `sums` is [pair, layer, head, pattern].
     """
-    arrow, _ = _pyarrow()
+    arrow, _ = pyarrow_parquet()
     place = np.nonzero(sums["every_key.n"] > 0)
     files = {file: number for number, file in enumerate(dict.fromkeys(each.file for each in places))}
     of_file = np.array([files[each.file] for each in places], dtype=np.int32)[place[0]]
@@ -147,7 +141,7 @@ def pair_frame(
 def _measured(sums: Mapping[str, FloatArray], place: tuple[NDArray[Any], ...]) -> dict[str, NDArray[Any]]:
     """The columns of numbers, of the rows at some places in [pair, layer, head, pattern]."""
     columns: dict[str, NDArray[Any]] = {}
-    for prefix, kind in zip(_PREFIXES, KINDS, strict=True):
+    for prefix, kind in zip(PREFIXES, KINDS, strict=True):
         count = sums[f"{kind}.n"][place]
         with np.errstate(invalid="ignore", divide="ignore"):
             columns[f"{prefix}score"] = sums[f"{kind}.weight"][place] / count
@@ -167,7 +161,7 @@ def finish_directory(directory: Path, ranking: Ranking, parts: Sequence[str]) ->
 
     Raises: OutputError if a part is not there, or the directory cannot be written.
     """
-    arrow, parquet = _pyarrow()
+    arrow, parquet = pyarrow_parquet()
     missing = [part for part in parts if len(list((directory / part).glob("*.parquet"))) != 1]
     if missing:
         raise OutputError(
@@ -175,141 +169,11 @@ def finish_directory(directory: Path, ranking: Ranking, parts: Sequence[str]) ->
             "name a directory on a disk that all machines of the cluster share",
         )
     about = About(ranking.signature, ranking.scores.patterns, ranking.scores.grid, tuple(parts))
-    parquet.write_metadata(arrow.schema([], metadata=about.metadata()), directory / _COMMON)
+    parquet.write_metadata(arrow.schema([], metadata=about.metadata()), directory / COMMON)
 
 
-def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
-    """Rank heads by a file or directory that `--per-pair` wrote, read as a stream, without the model.
-
-    Raises: PairsError if it is another one, or damaged, or lacks one of the `wanted` patterns.
-    """
-    _pyarrow()
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise PairsError(f"{path} is not a regular file", "name a file that --per-pair wrote")
-    try:
-        about, files = _told(path)
-        shape, scored = (*about.grid, len(about.patterns)), tuple(map(Scored, about.patterns))
-        nothing = np.full(about.grid, np.nan)
-        sums = ScoreSums.of(_of_pairs(_NO_ROWS, shape), scored, nothing, nothing, products=True)
-        for rows in _whole_pairs(files, shape, about.patterns):
-            sums += ScoreSums.of(_of_pairs(rows, shape), scored, nothing, nothing, products=True)
-    except FileNotFoundError:
-        raise PairsError(f"there is no file {path}", "check the path") from None
-    except OutputError:
-        raise
-    except Exception as error:  # whatever pyarrow and a damaged file make of each other, in words for its developers
-        why = str(error)[:120] if isinstance(error, Unsound) else "it is damaged, or of another kind"
-        raise PairsError(f"{path} is not a file that --per-pair wrote: {why}", "run heads --per-pair again") from None
-    if missing := [pattern for pattern in wanted if pattern not in about.patterns]:
-        raise PairsError(
-            f"{path} has no scores for {', '.join(missing)}: it holds {', '.join(about.patterns)}",
-            "run heads --per-pair again with that --pattern",
-        )
-    return Ranking(sums.finish(), about.signature)
-
-
-def _told(path: Path) -> tuple[About, list[Path]]:
-    """What a file or a directory says of itself, and the files with its rows. Raises: Unsound, and pyarrow's errors."""
-    _, parquet = _pyarrow()
-    common = path / _COMMON if path.is_dir() else path
-    if path.is_dir() and not common.is_file():
-        raise Unsound(f"it has no {_COMMON}")
-    about = About.read(parquet.read_metadata(common).metadata)
-    if not path.is_dir():
-        return about, [path]
-    if about.parts is None:
-        raise Unsound("it does not name its parts")
-    files = []
-    for part in about.parts:
-        found = list((path / part).glob("*.parquet")) if _PART.fullmatch(part) else []
-        if len(found) != 1:
-            raise Unsound(f"its part {part} is not there")
-        files += found
-    return about, files
-
-
-_MEASURED = ("score", "chance", "self", "n")
-_Columns = dict[str, NDArray[Any]]
-"""Rows of a file as arrays, all of one length: what stands for the `file`, `pair`, `place` in [layer, head, pattern]
-laid flat, and its numbers."""
-
-
-_NO_ROWS: _Columns = {name: np.zeros(0, dtype=np.int64) for name in ("file", "pair", "place")} | {
-    f"{prefix}{name}": np.zeros(0) for prefix in _PREFIXES for name in _MEASURED
-}
-
-
-def _whole_pairs(files: Sequence[Path], shape: tuple[int, int, int], patterns: Sequence[str]) -> Iterator[_Columns]:
-    """The rows of some whole pairs at a time, file by file. Raises: Unsound if a row is of another grid."""
-    _, parquet = _pyarrow()
-    most = math.prod(shape)
-    at_once = max(1, min(_AT_ONCE, _CELLS // most))
-    for name in files:
-        with parquet.ParquetFile(name) as file:
-            rest: _Columns | None = None
-            for batch in file.iter_batches(batch_size=1 << 16):
-                rows = _columns(batch, shape, patterns)
-                if rest is not None:
-                    rows = {name: np.concatenate([rest[name], values]) for name, values in rows.items()}
-                starts = np.flatnonzero(_begins(rows))
-                for first in range(0, len(starts) - 1, at_once):
-                    part = slice(starts[first], starts[min(first + at_once, len(starts) - 1)])
-                    yield {name: values[part] for name, values in rows.items()}
-                rest = {name: values[starts[-1] :] for name, values in rows.items()} if len(starts) else None
-                if rest is not None and len(rest["pair"]) > most:
-                    raise Unsound("a pair with more rows than there are heads and patterns")
-            if rest is not None:
-                yield rest
-
-
-def _begins(rows: _Columns) -> NDArray[np.bool_]:
-    """Which rows are the first of a pair: a file may be there twice, so its pair's places must rise as well."""
-    begins = np.ones(len(rows["pair"]), dtype=np.bool_)
-    begins[1:] = (np.diff(rows["file"]) != 0) | (np.diff(rows["pair"]) != 0) | (np.diff(rows["place"]) <= 0)
-    return begins
-
-
-def _columns(rows: pa.RecordBatch, shape: tuple[int, int, int], patterns: Sequence[str]) -> _Columns:
-    numbers = {pattern: i for i, pattern in enumerate(patterns)}
-    pattern = _coded(rows.column("pattern"), lambda name: numbers.get(name, -1))
-    file = _coded(rows.column("file"), hash)
-    pair, layer, head = (rows.column(name).to_numpy().astype(np.int64) for name in ("pair", "layer", "head"))
-    place = np.ravel_multi_index((layer, head, pattern), shape)
-    measured = [f"{prefix}{name}" for prefix in _PREFIXES for name in _MEASURED]
-    columns = {"file": file, "pair": pair, "place": place}
-    return columns | {name: rows.column(name).to_numpy().astype(float) for name in measured}
-
-
-def _coded(names: Any, code: Callable[[str], int]) -> NDArray[np.int64]:
-    """A column of names as numbers, each name asked for once."""
-    names = names if hasattr(names, "dictionary") else names.dictionary_encode()
-    codes = np.array([code(name) for name in names.dictionary.to_pylist()], dtype=np.int64)
-    of_rows: NDArray[np.int64] = codes[names.indices.to_numpy()]
-    return of_rows
-
-
-def _of_pairs(rows: _Columns, shape: tuple[int, int, int]) -> dict[str, FloatArray]:
-    """The sums of each pair, as `Scorer.pair_sums` names them; what a part has of its whole is not told."""
-    number = np.cumsum(_begins(rows)) - 1
-    pairs = int(number[-1]) + 1 if len(number) else 0
-    size = math.prod(shape)
-
-    def laid_out(values: FloatArray) -> FloatArray:
-        flat = np.bincount(number * size + rows["place"], values, pairs * size).astype(float)
-        return flat.reshape(pairs, *shape)
-
-    sums = {}
-    for prefix, kind in zip(_PREFIXES, KINDS, strict=True):
-        n = rows[f"{prefix}n"]
-        for name, column in (("weight", "score"), ("chance", "chance"), ("itself", "self")):
-            mean = np.where(n > 0, rows[f"{prefix}{column}"], 0)  # where words alone leave no query there is no score
-            sums[f"{kind}.{name}"] = laid_out(mean * n)
-        sums[f"{kind}.n"] = laid_out(n)
-        sums[f"{kind}.whole"] = np.full((pairs, *shape), np.nan)
-    return sums
-
-
-def _pyarrow() -> tuple[Any, Any]:
+def pyarrow_parquet() -> tuple[Any, Any]:
+    """The two modules. Raises: OutputError if they are not installed."""
     with needs("Parquet needs pyarrow", "parquet"):
         import pyarrow
         import pyarrow.parquet

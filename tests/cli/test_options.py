@@ -12,18 +12,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination
-from attnscan.cli.options import (
-    ClusterChoices,
-    OneInput,
-    PairFiles,
-    PairFilesWithIds,
-    ScanChoices,
-    Where,
-    Without,
-    flattened,
-    pattern_name,
-)
+from attnscan.cli.options import ClusterChoices, OneInput, PairFiles, PairFilesWithIds, ScanChoices, Where, pattern_name
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.patterns import PATTERNS, Pattern, chosen
 

@@ -12,7 +12,8 @@ from scans import PAIRS, records_of, states_of
 from attnscan.errors import InputError, OutputError
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.per_pair import PerPairWriter, finish_directory, rank_file
+from attnscan.scan.per_pair import PerPairWriter, finish_directory
+from attnscan.scan.per_pair_read import rank_file
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
 

@@ -8,7 +8,8 @@ import typer
 
 from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
-from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where, Without, flattened
+from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where
 from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.heads import check_heads_are_named, head_name
 from attnscan.results.terms import DRAWS, MEASURES, THRESHOLD, By

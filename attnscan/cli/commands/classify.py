@@ -11,18 +11,9 @@ import typer
 from attnscan.cli import completion
 from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.around import Around, about_input, options_of
+from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.one_by_one import Lines, classify_each
-from attnscan.cli.options import (
-    OneInput,
-    PairFiles,
-    Patterns,
-    ScanChoices,
-    Threshold,
-    Where,
-    Without,
-    WithoutDelimiters,
-    flattened,
-)
+from attnscan.cli.options import OneInput, PairFiles, Patterns, ScanChoices, Threshold, Where, WithoutDelimiters
 from attnscan.cli.scanning import parts_of, say_parts
 from attnscan.cli.session import Passes, classified
 from attnscan.inputs.places.names import STDIN

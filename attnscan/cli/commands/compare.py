@@ -10,7 +10,8 @@ from attnscan.cli import completion
 from attnscan.cli.apart import FileRole
 from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
-from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where, Without, flattened
+from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where
 from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.results.terms import THRESHOLD, Match

@@ -10,6 +10,7 @@ import typer
 from attnscan.cli import completion
 from attnscan.cli.around import Around, about_input, about_pairs, options_of
 from attnscan.cli.bars import working
+from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import (
     PairFiles,
     ScanChoices,
@@ -17,9 +18,7 @@ from attnscan.cli.options import (
     SentenceB,
     Token,
     Where,
-    Without,
     check_is_sentence,
-    flattened,
     pattern_name,
 )
 from attnscan.cli.session import Passes, opened, tell, tell_unknown

@@ -11,6 +11,7 @@ import typer
 from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
+from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
     ClusterChoices,
@@ -20,9 +21,7 @@ from attnscan.cli.options import (
     ScanChoices,
     Threshold,
     Where,
-    Without,
     WithoutDelimiters,
-    flattened,
 )
 from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, ranked_here, ranked_on
 from attnscan.cli.session import Passes
@@ -107,7 +106,7 @@ def heads(
     if from_file is not None:
         check_address_space(with_model=False)
         with working(f"ranking heads by {from_file.name}"):
-            from attnscan.scan.per_pair import rank_file
+            from attnscan.scan.per_pair_read import rank_file
 
             result = rank_file(from_file, named)
         if scan.norm and not result.signature.norm:

@@ -11,8 +11,9 @@ from attnscan.cli import completion
 from attnscan.cli.apart import FileRole
 from attnscan.cli.around import Around
 from attnscan.cli.bars import working
+from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination
-from attnscan.cli.options import DeviceOption, Where, Without, flattened
+from attnscan.cli.options import DeviceOption, Where
 from attnscan.model import sources
 from attnscan.scan.options import ScanOptions
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.options import Where, Without, flattened, pattern_name
+from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.options import Where, pattern_name
 from attnscan.model.surroundings import check_docstrings
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.terminal.patterns import pattern_text, patterns_text

@@ -8,7 +8,8 @@ import typer
 
 from attnscan.cli.around import Around, about_input, options_of
 from attnscan.cli.bars import working
-from attnscan.cli.options import ScanChoices, SentenceB, Where, Without, check_is_sentence, flattened
+from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.options import ScanChoices, SentenceB, Where, check_is_sentence
 from attnscan.cli.session import asking, opened, tell, tell_unknown
 
 EXAMPLES = (

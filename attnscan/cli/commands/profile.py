@@ -9,15 +9,8 @@ import typer
 
 from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.around import Around, about_input, about_pairs, options_of
-from attnscan.cli.options import (
-    ClusterChoices,
-    OneInput,
-    PairFiles,
-    ScanChoices,
-    Where,
-    Without,
-    flattened,
-)
+from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.options import ClusterChoices, OneInput, PairFiles, ScanChoices, Where
 from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, ranked_here, ranked_on
 from attnscan.cli.session import OnePair, Passes, classified, profile_of
 from attnscan.results.files import check_writable

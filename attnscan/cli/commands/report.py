@@ -12,9 +12,10 @@ import typer
 from attnscan.cli import completion
 from attnscan.cli.apart import FileRole, check_apart
 from attnscan.cli.bars import working
+from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, Without, check_one_or_many, flattened
+from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, check_one_or_many
 from attnscan.cli.scanning import end_interrupted, ranked_here
 from attnscan.cli.session import Passes, classified
 from attnscan.results.files import check_writable, descriptor, partial_of, write_file

@@ -9,7 +9,8 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.around import Around, about_input, options_of
-from attnscan.cli.options import OneInput, ScanChoices, Threshold, Token, Where, Without, flattened
+from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.options import OneInput, ScanChoices, Threshold, Token, Where
 from attnscan.cli.session import classified
 from attnscan.results.heads import are_heads, check_heads_are_named, heads_named, token_named
 from attnscan.results.terms import THRESHOLD, Sentence

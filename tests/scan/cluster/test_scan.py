@@ -31,7 +31,8 @@ from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ClusterOptions, ScanOptions
-from attnscan.scan.per_pair import PerPairWriter, rank_file
+from attnscan.scan.per_pair import PerPairWriter
+from attnscan.scan.per_pair_read import rank_file
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS, Pattern
 

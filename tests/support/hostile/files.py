@@ -21,7 +21,8 @@ from attnscan.errors import AttnscanError
 from attnscan.inputs.pairs import Pair, Record, read_pairs
 from attnscan.inputs.weights import read_weights
 from attnscan.scan.local import ScanState, scan
-from attnscan.scan.per_pair import PerPairWriter, rank_file
+from attnscan.scan.per_pair import PerPairWriter
+from attnscan.scan.per_pair_read import rank_file
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import load_state, save_state
 
