@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from attnscan.inputs.places.names import STDIN, shown
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 
@@ -33,9 +34,9 @@ class Around:
         from rich.text import Text
 
         for line in self.above:
-            shown = Text(plain(line))
-            shown.truncate(width, overflow="ellipsis")
-            yield shown
+            text = Text(plain(line))
+            text.truncate(width, overflow="ellipsis")
+            yield text
 
     def under(self, width: int) -> Iterator[Text]:
         """What to try next, if it fits a line; sentences that would not are called A and B."""
@@ -62,13 +63,13 @@ def about_pairs(paths: Sequence[str], count: int) -> tuple[str, ...]:
     """Which pairs, as a screen says it above; `count` is how many were read."""
     if not paths:
         return (f"the {counted(count, 'pair')} that ship{'s' if count == 1 else ''} with attnscan",)
-    return (f"pairs  {', '.join('standard input' if path == '-' else path for path in paths)}",)
+    return (f"pairs  {', '.join('standard input' if path == STDIN else shown(path) for path in paths)}",)
 
 
-def options_of(model: str | None, paths: Sequence[str] = (), weights: Path | None = None) -> tuple[str, ...]:
-    """The options that let another command look at the same."""
-    given = [("--model", model), ("--weights", weights), *(("--pairs", path) for path in paths if path != "-")]
-    return tuple(str(word) for name, value in given if value is not None for word in (name, value))
+def options_of(model: str | None, pairs: Sequence[str] = (), weights: Path | None = None) -> tuple[str, ...]:
+    """The options that let another command look at the same; `pairs` are those of files of pairs."""
+    given = [("--model", model), ("--weights", weights)]
+    return (*(str(word) for name, value in given if value is not None for word in (name, value)), *pairs)
 
 
 def _quoted(word: str) -> str:

@@ -22,6 +22,7 @@ from attnscan.cli.destination import (
 )
 from attnscan.errors import nearest
 from attnscan.inputs.columns import Quoting, Reading
+from attnscan.inputs.places.names import STDIN, shown
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.files import check_suffix
@@ -160,6 +161,15 @@ class PairFiles:
         columns = next(csv.reader([self.columns]), []) if self.columns else None
         header = True if self.header else False if self.no_header else None
         return Reading(None if columns is None else tuple(columns), header, self.quoting, labelled=labelled)
+
+    def typed(self) -> tuple[str, ...]:
+        """The options as another command takes them; standard input is gone, and an address may hold what is secret."""
+        paths = [path if shown(path) == path else "URI" for path in self.paths if path != STDIN]
+        words = [word for path in paths for word in ("--pairs", path)]
+        for name in (each for each in self.chosen() if paths and each != "--id"):  # few commands have that
+            value = getattr(self, name[2:].replace("-", "_"))
+            words += [name] if value is True else [name, str(value)]
+        return tuple(words)
 
     def chosen(self) -> list[str]:
         """The options, other than --pairs itself, that were given."""

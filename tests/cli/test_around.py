@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from attnscan.cli.app import app
 from attnscan.cli.around import Around, about_input, about_pairs, options_of
+from attnscan.cli.options import PairFiles
 
 PAIRS = "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n"
 
@@ -37,7 +38,7 @@ def test_a_command_is_typed_as_it_can_be_run() -> None:
             A,
             'say "no"',
         ),
-        options_of("my model", ["p.tsv", "-"]),
+        options_of("my model", ("--pairs", "p.tsv")),
     )
     _, line = _under(around, 200)
     assert line.startswith(f'Next: attnscan show 0-2 "{A}" ')
@@ -93,3 +94,21 @@ def test_every_screen_says_what_it_is_of_and_where_to_go_on(
         rows = runner.invoke(app, [*command, "--csv"]).stdout
         assert "Next:" not in rows and not any(line in rows for line in above)
         assert runner.invoke(app, words).exit_code == 0
+
+
+def test_the_next_command_reads_pairs_as_this_one_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("p.tsv").write_text('gj04\t1\t"The cat" sat.\ngj04\t0\n')
+    given = ["--pairs", "p.tsv", "--columns", "3", "--no-header", "--quoting", "none", "--skip-bad"]
+    runner = CliRunner(env={"COLUMNS": "140", "ATTNSCAN_MODEL": "bundled"})
+    last = runner.invoke(app, ["heads", "-p", "next-word", *given]).stdout.splitlines()[-1]
+    words = shlex.split(last.removeprefix("Next: attnscan "))
+    assert words[:1] == ["explain"] and words[2:4] == given[:2] and set(words[4:]) == set(given[2:])
+    assert runner.invoke(app, words).exit_code == 0
+
+
+def test_an_address_is_shown_without_what_is_secret() -> None:
+    address = "https://user:secret@host.example/p.csv?token=secret"
+    assert about_pairs([address, "-"], 3) == ("pairs  https://host.example/p.csv, standard input",)
+    assert PairFiles(pairs=[address, "-"], skip_bad=True).typed() == ("--pairs", "URI", "--skip-bad")
+    assert PairFiles(pairs=["-"], skip_bad=True).typed() == ()

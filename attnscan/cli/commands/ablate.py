@@ -91,7 +91,7 @@ def ablate(
         about_pairs(files.paths, result.signature.pairs_read),
         _next(result),
         (),
-        options_of(scan.model, files.paths),
+        options_of(scan.model, files.typed()),
     )
     destination.emit(result.to_frame, lambda width: ablation_view(result, width), result, around=around)
 

@@ -89,6 +89,6 @@ def compare(
             about_pairs(files.paths, result.pairs),
             ("profile", "--heads", head_name(result.chosen(names[0], some, 1)[0])),
             (),
-            options_of(model_b, files.paths),
+            options_of(model_b, files.typed()),
         ),
     )

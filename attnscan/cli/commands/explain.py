@@ -101,7 +101,7 @@ def explain(
     else:
         without = ("ablate", "--each") if "all" in heads else ("ablate", "--heads", heads)
         above = about_pairs(files.paths, explanations.signature.pairs_read)
-        around = Around(above, without, (), options_of(scan.model, files.paths))
+        around = Around(above, without, (), options_of(scan.model, files.typed()))
     destination.emit(frame, lambda width: explanation_view(explanations, width, query), around=around)
 
 

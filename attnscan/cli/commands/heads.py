@@ -133,7 +133,7 @@ def _around(result: Ranking, files: PairFiles, model: str | None, from_file: Pat
     """The best head of the first pattern, explained by the same pairs."""
     best = head_name(divmod(int(result.order(pattern)[0]), result.scores.grid[1]))
     above = about_pairs(files.paths, result.signature.pairs_read) if from_file is None else (f"pairs  {from_file}",)
-    return Around(above, ("explain", best), (), options_of(model, files.paths))
+    return Around(above, ("explain", best), (), options_of(model, files.typed()))
 
 
 def _warn_of_few(result: Ranking, names: Sequence[str]) -> None:

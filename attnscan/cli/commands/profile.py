@@ -106,7 +106,7 @@ def _around(given: OneInput, files: PairFiles, result: Profile, heads: str | Non
     if given.a is None and given.weights is None:
         command = ("profile", "--heads", best) if heads is None else ("similar", "--heads", heads)
         above = about_pairs(files.paths, result.signature.pairs_read)
-        return Around(above, command, (), options_of(given.model, files.paths))
+        return Around(above, command, (), options_of(given.model, files.typed()))
     above = about_input(given.a, given.b, given.weights)
     if given.weights is not None:
         return Around(above, ("show", heads or best), (), options_of(None, weights=given.weights))

@@ -70,6 +70,6 @@ def similar(
             about_pairs(files.paths, result.signature.pairs_read),
             ("profile", "--heads", ",".join(head_name(result.heads[head]) for head in alike)),
             (),
-            options_of(scan.model, files.paths),
+            options_of(scan.model, files.typed()),
         ),
     )
