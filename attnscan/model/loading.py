@@ -44,14 +44,19 @@ class LoadedModel:
     """A model and its tokenizer, ready to run."""
 
     source: Source
+    """What was found by its name."""
     model: Any
     """The encoder (or decoder) without task heads, a transformers PreTrainedModel in evaluation mode."""
     masked_lm: Any | None
     """The same encoder inside a model with a trained masked-LM head; None if the checkpoint has none."""
     tokenizer: Any
+    """A tokenizer of transformers."""
     device: torch.device
+    """Where it runs."""
     dtype: torch.dtype
+    """The number format of its weights."""
     revision: str | None
+    """The hub's commit; None if it does not come from there."""
     given: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
