@@ -24,6 +24,8 @@ SAYS = {
     "many_pairs.sh": [],
     "notebook.sh": [],
     "on_dask.py": ["next-word     1      1     8", ONE_MACHINE],
+    "on_ray_data.py": ["next-word     1      1     8", ONE_MACHINE],
+    "on_spark.py": ["next-word     1      1     8", ONE_MACHINE],
     "one_pair.py": ["page.html: 72 heads, the weights of two"],
     "own_pattern.py": ["subject-verb      3     1"],
     "own_pattern.sh": ["subject-verb      3     1"],
@@ -51,8 +53,10 @@ NEEDS = {
     "cluster.py": "ray",
     "cluster.sh": "ray",
     "on_dask.py": "dask",
+    "on_ray_data.py": "ray",
+    "on_spark.py": "pyspark",
 }
-"""What a script needs beside attnscan."""
+"""What a script needs beside attnscan. Spark is large and needs Java, so it is not among what the tests install."""
 IN_THIS_PROCESS = ("many_pairs.py", "pairs_of_a_program.py", "rank_heads.py", "saved_weights.py")
 QUICK = "own_pattern.sh"
 """The one of the scripts that `make test` runs as it stands: a shell that starts Python."""
