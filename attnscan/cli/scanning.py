@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, NoReturn
 
 import typer
 
+from attnscan.cli.apart import check_apart
 from attnscan.cli.bars import working
 from attnscan.cli.messages import say, undisturbed
 from attnscan.cli.options import PairFiles
 from attnscan.cli.session import OnePair, Passes, chosen, opened, tell, tell_unknown
-from attnscan.results.files import partial_of
+from attnscan.results.files import check_writable, partial_of
 from attnscan.results.terms import counted
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.own_patterns import is_own
@@ -45,9 +46,17 @@ def check_cluster(
         raise typer.BadParameter("--engine ray scores attnscan's own patterns alone: leave out FILE.py:FUNCTION")
 
 
-def parts_of(*written: Path | None) -> dict[Path, Path]:
-    """Where an interrupted scan leaves what it has, for each file of a whole one. Raises: OutputError."""
-    return {path: part for path in written if path is not None and (part := partial_of(path)) != path}
+def parts_of(files: PairFiles, *written: Path | None, state: Path | None = None) -> dict[Path, Path]:
+    """Where an interrupted scan leaves what it has, for each file that is written of a whole one.
+
+    Raises: OutputError if one of all these cannot be written; typer.BadParameter if it is a file of something else.
+    """
+    whole = [path for path in written if path is not None]
+    parts = {path: part for path in whole if (part := partial_of(path)) != path}
+    check_apart(parts.values(), [*files.paths, state, *whole])
+    for path in (*whole, *parts.values(), *([] if state is None else [state])):
+        check_writable(path)
+    return parts
 
 
 def say_parts(parts: Mapping[Path, Path]) -> None:

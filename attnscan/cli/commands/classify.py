@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole, check_apart
+from attnscan.cli.apart import FileRole
 from attnscan.cli.around import Around, about_input, options_of
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.one_by_one import Lines, classify_each
@@ -103,8 +103,7 @@ def classify(
         return classification_view(result, names, width, top, without_delimiters, nth)
 
     if several:
-        parts = parts_of(where.output, where.signature)
-        check_apart(parts.values(), [*files.paths, where.output, where.signature])
+        parts = parts_of(files, where.output, where.signature)
         passes = Lines(files) if given.a == STDIN else Passes(files)
         try:
             classify_each(passes, options, destination, frame, view)

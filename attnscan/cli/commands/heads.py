@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.apart import FileRole, check_apart
+from attnscan.cli.apart import FileRole
 from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
@@ -27,7 +27,6 @@ from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, rank
 from attnscan.cli.session import Passes
 from attnscan.errors import PairsError
 from attnscan.model.surroundings import check_address_space
-from attnscan.results.files import check_writable
 from attnscan.results.heads import head_name
 from attnscan.results.terms import THRESHOLD, counted
 from attnscan.scoring.own_patterns import with_own
@@ -92,16 +91,13 @@ def heads(
         raise typer.BadParameter("--split draws pairs by their text, which --per-pair does not keep: name the pairs")
     cluster = on.options()
     check_cluster(cluster, files, state, pattern or ())
-    parts = parts_of(per_pair, where.output, where.signature) if cluster is None and from_file is None else {}
-    check_apart(parts.values(), [*files.paths, state, per_pair, where.output, where.signature])
+    here = cluster is None and from_file is None
+    parts = parts_of(files, per_pair, where.output, where.signature, state=state) if here else {}
     destination = where.destination()
     named, known = with_own(pattern or ())
     asked = tuple(each for each in known if not named or each.id in named)
     labelled = not pattern and from_file is None
     options = scan.options(on_long=files.on_long, patterns=asked, split=split, threshold=threshold, labelled=labelled)
-    for path in (state, per_pair if cluster is None else None, *parts.values()):
-        if path is not None:
-            check_writable(path)
     interrupted = False
     if from_file is not None:
         check_address_space(with_model=False)

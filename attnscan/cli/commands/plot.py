@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole, check_apart
+from attnscan.cli.apart import FileRole
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
 from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, WithoutDelimiters, check_one_or_many
-from attnscan.cli.scanning import end_interrupted, ranked_here
+from attnscan.cli.scanning import end_interrupted, parts_of, ranked_here
 from attnscan.cli.session import Passes, classified, profile_of
-from attnscan.results.files import check_writable, partial_of, write_file
+from attnscan.results.files import check_writable, write_file
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
 
@@ -83,12 +83,9 @@ def plot(
         check_heads_are_named(heads)
     check_pictures_can_be_drawn()
     asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # weights alone are drawn
-    part = output
+    parts = parts_of(files, output) if of_pairs else {}
     result: Drawable
     if of_pairs:
-        if (part := partial_of(output)) != output:
-            check_apart([part], [*files.paths, output])
-            check_writable(part)
         options = scan.options(
             model=given.model,
             on_long=files.on_long,
@@ -108,6 +105,6 @@ def plot(
 
         look = Look(suffix, width)
         drawn = picture(result, kind, look, heads=heads or (), lines=lines, without_delimiters=without_delimiters)
-    write_file(part if interrupted else output, drawn)
+    write_file(parts.get(output, output) if interrupted else output, drawn)
     if interrupted:
-        end_interrupted({} if part == output else {output: part})
+        end_interrupted(parts)

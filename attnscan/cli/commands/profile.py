@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.apart import FileRole, check_apart
+from attnscan.cli.apart import FileRole
 from attnscan.cli.around import Around, about_input, about_pairs, options_of
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import ClusterChoices, OneInput, PairFiles, ScanChoices, Where
 from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, ranked_here, ranked_on
 from attnscan.cli.session import OnePair, Passes, classified, profile_of
-from attnscan.results.files import check_writable
 from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.scoring.own_patterns import is_own, with_own
 
@@ -65,14 +64,10 @@ def profile(
         raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
     if heads is not None:
         check_heads_are_named(heads)
-    parts = {} if cluster else parts_of(where.output, where.signature)
-    check_apart(parts.values(), [*files.paths, state, where.output, where.signature])
+    parts = {} if cluster else parts_of(files, where.output, where.signature, state=state)
     destination = where.destination(draws=True)
     _, patterns = with_own(pattern or ())
     options = scan.options(model=given.model, on_long=files.on_long, profile=True, patterns=patterns)
-    for path in (state, *parts.values()):
-        if path is not None:
-            check_writable(path)
     interrupted = False
     if given.weights is not None:
         result: Profile | None = profile_of(classified(given, options, keep=False))

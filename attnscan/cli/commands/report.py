@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole, check_apart
+from attnscan.cli.apart import FileRole
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, check_one_or_many
-from attnscan.cli.scanning import end_interrupted, ranked_here
+from attnscan.cli.scanning import end_interrupted, parts_of, ranked_here
 from attnscan.cli.session import Passes, classified
-from attnscan.results.files import check_writable, descriptor, partial_of, write_file
+from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.heads import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
 
@@ -80,12 +80,9 @@ def report(
         check_writable(output)
     if heads is not None:
         check_heads_are_named(heads)
-    part = output
+    parts = parts_of(files, output) if of_pairs and not to_stdout else {}
     result: Classification | Ranking
     if of_pairs:
-        if not to_stdout and (part := partial_of(output)) != output:
-            check_apart([part], [*files.paths, output])
-            check_writable(part)
         options = scan.options(
             model=given.model,
             on_long=files.on_long,
@@ -107,6 +104,6 @@ def report(
     if to_stdout:
         write_stdout(made.html.encode())
     else:
-        write_file(part if interrupted else output, made.html.encode())
+        write_file(parts.get(output, output) if interrupted else output, made.html.encode())
     if interrupted:
-        end_interrupted({} if part == output else {output: part})
+        end_interrupted(parts)
