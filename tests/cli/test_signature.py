@@ -59,7 +59,7 @@ def test_every_command_is_thought_of() -> None:
         assert taken == (name in SIGNED), name
 
 
-@pytest.mark.parametrize("name", [*SIGNED, *OTHERS.keys() - {"classify --pairs"}])
+@pytest.mark.parametrize("name", [name for name in (*SIGNED, *OTHERS) if name != "classify --pairs"])
 def test_it_is_in_every_format_that_has_a_place_for_it(place: Path, name: str) -> None:
     made = {}
     for suffix in ("json", "parquet", "xlsx", "csv"):
