@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 
 from attnscan.errors import PairsError
@@ -11,6 +12,7 @@ from attnscan.inputs.formats.dialect import SAMPLE, begun, is_quoted, separator,
 from attnscan.inputs.formats.found import MAX_BYTES, Found, FoundRows, OnNote, bad_record, picked_in
 from attnscan.inputs.formats.lines import Lines, TooLong, whole
 
+_SAID = re.compile('"?sep=(.)"?\r?\n?')  # Excel's own first line, which says what separates the cells
 Cells = Iterator[list[str] | PairsError]
 
 
@@ -27,8 +29,10 @@ def first_line(lines: Lines) -> str:
 
 def csv_rows(lines: Lines, reading: Reading, note: OnNote) -> FoundRows:
     """The rows of a CSV file, or of one with semicolons or tabs in place of commas."""
-    between = separator(first_line(lines), reading)
-    if between != ",":
+    if said := _SAID.fullmatch(first_line(lines)):
+        between = said[1]
+        next(line for line in lines if line.strip())
+    elif (between := separator(first_line(lines), reading)) != ",":
         named = "tabs" if between == "\t" else "semicolons"
         note(f"{lines.name}: its columns are taken to be separated by {named}")
     cells = _unquoted(lines, between) if reading.quoting == "none" else _quoted(lines, between)

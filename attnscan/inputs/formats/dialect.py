@@ -38,7 +38,7 @@ def begun(name: str, cells: Sequence[str], reading: Reading, note: OnNote) -> tu
         return _numbered(len(cells), reading), False
     except PairsError as error:
         remedy = error.remedy
-        if names_columns and reading.header is None and any(map(_is_sentence, cells)):
+        if names_columns and reading.header is None and reading.columns is None:
             remedy = f"{remedy}; if its first line is data, pass --no-header"
         raise PairsError(f"{name}: {error.what}", remedy) from None
 

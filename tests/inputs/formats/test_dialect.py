@@ -83,9 +83,10 @@ class TestHeader:
             read(make("q.csv", "1,a,b\n2\n"), Reading(("2", "3"), header=False))
 
     def test_a_first_line_of_data_is_hinted_at(self, make: Make) -> None:
-        with pytest.raises(PairsError) as caught:
-            read(make("p.tsv", "gj04\t1\t\tOur friends won't buy this.\n"))
-        assert "none is known to hold sentences" in caught.value.what and "--no-header" in caught.value.remedy
+        for first in ("gj04\t1\t\tOur friends won't buy this.", "a\tb"):
+            with pytest.raises(PairsError) as caught:
+                read(make("p.tsv", f"{first}\n"))
+            assert "none is known to hold sentences" in caught.value.what and "--no-header" in caught.value.remedy
 
 
 class TestSeparator:
@@ -97,6 +98,11 @@ class TestSeparator:
             [Pair("a, b", "c")],
             [f"p.csv: its columns are taken to be separated by {named}"],
         )
+
+    @pytest.mark.parametrize("between", [";", "\t", "|"])
+    def test_as_excel_says_it(self, make: Make, between: str) -> None:
+        content = f'\ufeffsep={between}\r\ntext1;text2\r\n"a";b\r\n'.replace(";", between)
+        assert read(make("p.csv", content)) == ([AB], [])
 
     def test_commas_come_first(self, make: Make) -> None:
         assert read(make("p.csv", "text1;x,text2;y,text\n1;2,3;4,a\n")) == ([Pair("a")], [])
