@@ -9,8 +9,7 @@ Does not handle: other encodings than UTF-8, lone carriage returns as line ends.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import IO
+from typing import IO, NamedTuple
 
 from attnscan.errors import PairsError
 from attnscan.inputs.columns import Reading
@@ -21,8 +20,7 @@ from attnscan.inputs.formats.lines import Lines
 from attnscan.inputs.places.names import ARROW, PARQUET, SHEETS
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """The cells that were asked for, as they are in the file, and where they were read."""
 
     where: str
@@ -46,10 +44,17 @@ def rows(
         if isinstance(found, PairsError):
             yield found
         else:
-            columns, cells = found.columns, found.cells
-            key, label = (each and each.within(cells[each.index]) for each in (columns.id, columns.label))
-            sentences = tuple(each.within(cells[each.index]) for each in columns.sentences)
-            yield Row(found.where, name, found.number, sentences, key, label)
+            where, number, columns, cells = found
+            sentences = tuple([each.within(cells[each.index]) for each in columns.sentences])
+            key, label = columns.id, columns.label
+            yield Row(
+                where,
+                name,
+                number,
+                sentences,
+                None if key is None else key.within(cells[key.index]),
+                None if label is None else label.within(cells[label.index]),
+            )
 
 
 def _found(stream: IO[bytes], name: str, suffix: str, reading: Reading, note: OnNote) -> FoundRows:

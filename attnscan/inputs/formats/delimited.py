@@ -109,20 +109,25 @@ def _judged(lines: Lines, between: str, note: OnNote) -> Cells:
     otherwise; what speaks against it later is told once.
     """
     width, undecided, told = None, True, False
-    for cells in _unquoted(lines, between):
-        if undecided and not isinstance(cells, PairsError) and any(cell.startswith('"') for cell in cells):
+    for line in whole(lines, lines):
+        if isinstance(line, PairsError):
+            yield line
+            continue
+        if not line.strip(" \r\n"):
+            continue
+        cells = _without_end(line).split(between)
+        if undecided and '"' in line and any(cell.startswith('"') for cell in cells):
             undecided = False
             sample, cut = lines.ahead(*SAMPLE)
-            if is_quoted([between.join(cells) + "\n", *sample], width, between, cut=cut):
+            if is_quoted([line, *sample], width, between, cut=cut):
                 note(f"{lines.name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
                 lines.back(keep=0)
                 yield from _quoted(lines, between)
                 return
-        if not told and not isinstance(cells, PairsError) and shows_quoting(cells):
+        if not told and '""' in line and shows_quoting(cells):
             told = True
             note(f"{lines.where}: a cell looks quoted, and its quotes are read as text (--quoting csv if they are not)")
-        if not isinstance(cells, PairsError):
-            width = width or len(cells)
+        width = width or len(cells)
         yield cells
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from attnscan.errors import PairsError
 from attnscan.inputs.columns import Picked, Reading, picked
@@ -16,8 +15,7 @@ OnNote = Callable[[str], None]
 """What is told of how a file is read, where its looks decided."""
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """One row."""
 
     where: str
