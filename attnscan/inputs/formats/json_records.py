@@ -14,6 +14,7 @@ from attnscan.inputs.columns import Picked, Reading, picked
 from attnscan.inputs.formats.found import MAX_BYTES, Found, FoundRows, bad_record
 from attnscan.inputs.formats.lines import Lines, whole
 
+_GOES_ON = re.compile(r"[0-9.eE+-]")  # what a number may go on with, which its start is without
 _SPACE = re.compile(r"[ \t\n\r]*")
 _KINDS: dict[type, str] = {list: "list", str: "text"}
 
@@ -153,7 +154,7 @@ class _Document:
                 if not more:
                     raise self._unsound(getattr(error, "msg", str(error)), getattr(error, "pos", self._at)) from None
             else:
-                if end < len(self._text) or not more:  # else a number may go on
+                if not more or (end < len(self._text) and not _GOES_ON.match(self._text, end)):
                     self._at = end
                     return value
             if len(self._text) - self._at > MAX_BYTES:
