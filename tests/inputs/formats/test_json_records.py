@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from draws import draws
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from pair_files import AB, CD, Make, pairs_in, refusal, skipping
 
@@ -38,6 +38,7 @@ class Pieces:
 class TestDocuments:
     @rounds
     @given(items=st.lists(values, max_size=5), size=st.integers(1, 9), indent=st.sampled_from([None, 1]))
+    @example(items=[0.5, -1e-05, 12], size=1, indent=None)
     def test_any_list_is_read_however_it_comes(self, items: list[object], size: int, indent: int | None) -> None:
         content = json.dumps(items, indent=indent, ensure_ascii=False).encode("utf-8", "surrogatepass")
         try:
