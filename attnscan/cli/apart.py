@@ -105,7 +105,7 @@ def _mode(path: Path) -> int:
     """What is there, by its mode; 0 for nothing, and for what cannot be: that is refused where it is opened."""
     try:
         return path.stat().st_mode
-    except OSError:
+    except (OSError, ValueError):  # the second of a name that no system can have
         return 0
 
 
@@ -113,7 +113,7 @@ def _identity(path: Path) -> object:
     """What two names of one file share: its number on its disk, or the place where it is to be."""
     try:
         return _key(path.stat())
-    except OSError:  # it is not there yet
+    except (OSError, ValueError):  # it is not there yet, or can never be
         return _place(path)
 
 
@@ -121,7 +121,7 @@ def _place(path: Path) -> str:
     """Where a name leads, through links."""
     try:
         return os.path.realpath(path)
-    except OSError:  # a link that may not be read: nothing can be written there either
+    except (OSError, ValueError):  # a link that may not be read: nothing can be written there either
         return os.path.abspath(path)  # noqa: PTH100
 
 

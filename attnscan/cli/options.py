@@ -158,7 +158,10 @@ class PairFiles:
         """How the files are to be read. Raises: PairsError; typer.BadParameter."""
         if self.header and self.no_header:
             raise typer.BadParameter("--header and --no-header contradict each other")
-        columns = next(csv.reader([self.columns]), []) if self.columns else None
+        try:
+            columns = next(csv.reader([self.columns]), []) if self.columns else None
+        except csv.Error:
+            raise typer.BadParameter("--columns has a line end in it: name one column, or two with a comma") from None
         header = True if self.header else False if self.no_header else None
         return Reading(None if columns is None else tuple(columns), header, self.quoting, labelled=labelled)
 

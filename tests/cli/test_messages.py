@@ -238,7 +238,7 @@ class TestOutput:
         assert list(tmp_path.iterdir()) == [tmp_path / f"directory{suffix}"]
 
     def test_a_suffix_that_says_nothing(self, weights: Path, tmp_path: Path) -> None:
-        line = refusal("classify", "--weights", weights, "-o", tmp_path / "heads.xlsx")
+        line = refusal("classify", "--weights", weights, "-o", tmp_path / "heads.doc")
         assert ".parquet" in line
         assert "--format" in line
 
@@ -427,7 +427,7 @@ class TestHostile:
         assert (result.exit_code, result.stderr) == (0, "")
         assert readable(result.stdout)
         if format in ("csv", "tsv"):
-            assert result.stdout.splitlines()[1].startswith("'=")
+            assert result.stdout.splitlines()[1].startswith('"=""=')
 
 
 class TestUsersOwnWords:

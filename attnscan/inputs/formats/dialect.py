@@ -55,7 +55,7 @@ def _numbered(count: int, reading: Reading) -> Picked:
 
 
 def separator(first: str, reading: Reading) -> str:
-    """What stands between the cells of a CSV file, by its first line: what brings the columns, else most columns."""
+    """What stands between the cells of a CSV file, by its first line: what brings the columns, else what makes some."""
     lines = {each: _split(first, each) for each in (",", ";", "\t")}
     for each, cells in lines.items():
         if len(cells) > 1:
@@ -64,7 +64,7 @@ def separator(first: str, reading: Reading) -> str:
             except PairsError:
                 continue
             return each
-    return max(lines, key=lambda each: len(lines[each]))
+    return "," if len(lines[","]) > 1 else max(lines, key=lambda each: len(lines[each]))
 
 
 def _split(line: str, separator: str) -> list[str]:
