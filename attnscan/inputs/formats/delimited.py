@@ -29,10 +29,11 @@ def first_line(lines: Lines) -> str:
 
 def csv_rows(lines: Lines, reading: Reading, note: OnNote) -> FoundRows:
     """The rows of a CSV file, or of one with semicolons or tabs in place of commas."""
-    if said := _SAID.fullmatch(first_line(lines)):
+    first = first_line(lines)
+    if said := _SAID.fullmatch(first):
         between = said[1]
         next(line for line in lines if line.strip())
-    elif (between := separator(first_line(lines), reading)) != ",":
+    elif (between := separator(first, reading)) != ",":
         named = "tabs" if between == "\t" else "semicolons"
         note(f"{lines.name}: its columns are taken to be separated by {named}")
     cells = _unquoted(lines, between) if reading.quoting == "none" else _quoted(lines, between)
