@@ -20,8 +20,9 @@ from torch import Tensor
 from transformers import BertConfig, BertModel
 
 from attnscan.inputs.batch import collate
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.output_tap import OutputTap
-from attnscan.model.tap import AttentionBlock, Tap
+from attnscan.model.tap import Tap
 from attnscan.results.terms import QUERIES
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer

@@ -10,11 +10,13 @@ untrusted.py           no pickles, bounded memory
 untrusted_rules.py     how much longer a tokenizer's rules may make a text
 task_heads.py          next-sentence and classifier heads
 running.py             forward passes, their failures, halves where memory is short
+attention_block.py     what a consumer is shown: a part of one layer's attention
 tap.py                 attention, layer by layer, to a consumer
 without_tap.py         what a model without the tap shows as its attentions, checked
 attention_function.py  our attention function in place of the model's
 masks.py               which keys a query may see
-carried.py             what heads carry: norms of transformed values, and where the output projection is
+carried.py             what heads carry: norms of transformed values
+output_projections.py  where a model projects what its heads put out
 output_tap.py          what heads put out, to be changed in a run to the end
 keeper.py              a consumer that keeps one input's attention
 threads.py             read ahead; work side by side on replicas

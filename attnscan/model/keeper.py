@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.inputs.batch import EncodedInput
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.carried import OutputProjections
-from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
 
 

@@ -9,7 +9,6 @@ from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
-from transformers.utils import logging
 
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
 from attnscan.model.surroundings import address_space, more_memory
@@ -21,6 +20,8 @@ Found = TypeVar("Found")
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Progress bars, reports of unused task heads and advice are not for our users; what matters is raised."""
+    from transformers.utils import logging
+
     verbosity = logging.get_verbosity()
     bars = logging.is_progress_bar_enabled()
     logging.set_verbosity(logging.CRITICAL)

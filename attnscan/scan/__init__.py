@@ -1,7 +1,8 @@
 """Inputs through a model, to results.
 
 options.py         what a scan computes
-scanner.py         a model made ready: encode, run, score, sign
+scanner.py         a model made ready: encode, run, score
+signing.py         what every result says of where it comes from
 one_input.py       one input: its classification, its dependencies
 seen.py            what has been read so far: counts, a hash, a sample; halves of pairs
 stream.py          a stream of pairs to batches, and the loop over them

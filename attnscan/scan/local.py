@@ -12,7 +12,7 @@ from typing import TypeVar
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Place, Record
-from attnscan.model.tap import AttentionBlock, Consumer
+from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.results.dependencies import Help
 from attnscan.results.labels import Labels
 from attnscan.results.profile import Profile

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -14,10 +15,10 @@ from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.carried import OutputProjections
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import same_or, visible_keys
-from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Carried, Classification
 from attnscan.results.dependencies import Dependencies, Help
@@ -25,14 +26,17 @@ from attnscan.results.profile import Fit
 from attnscan.results.signature import Signature, hashed
 from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner, signed
 from attnscan.scan.seen import Seen
-from attnscan.scoring.predictive import Report
+from attnscan.scan.signing import signed
 from attnscan.scoring.profile import Profiler
 from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import PairSums
 from attnscan.scoring.targets import Targets
+
+if TYPE_CHECKING:  # saved weights are scored without transformers, and these import it
+    from attnscan.scan.scanner import Scanner
+    from attnscan.scoring.predictive import Report
 
 
 def classify(

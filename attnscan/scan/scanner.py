@@ -10,19 +10,19 @@ from functools import cached_property
 from types import TracebackType
 from typing import Any
 
-import torch
 from torch import Tensor
 
-from attnscan.__version__ import __version__
 from attnscan.errors import AttnscanError, CaptureError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relation
-from attnscan.model.carried import OutputProjections, output_projections
+from attnscan.model.attention_block import AttentionBlock, Consumer
+from attnscan.model.carried import OutputProjections
 from attnscan.model.loading import LoadedModel, load
+from attnscan.model.output_projections import output_projections
 from attnscan.model.sources import Source, choose
-from attnscan.model.tap import AttentionBlock, Consumer, Tap
+from attnscan.model.tap import Tap
 from attnscan.model.threads import most_workers, replicas
 from attnscan.results.dependencies import Help
 from attnscan.results.scores import FloatArray
@@ -30,7 +30,7 @@ from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.seen import Seen
-from attnscan.scoring.patterns import PATTERN_SET_VERSION
+from attnscan.scan.signing import signed
 from attnscan.scoring.predictive import Report, help_between_words, measure_of
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
@@ -262,16 +262,3 @@ class Scanner:
         other = copy(self)
         other.relation = relation
         return other
-
-
-def signed(options: ScanOptions, **about: Any) -> Signature:
-    """A signature, with what every result has in common filled in."""
-    about["model"] = about["model"].encode(errors="backslashreplace").decode()  # a file name need not be UTF-8
-    return Signature(
-        **about,
-        attnscan=__version__,
-        torch=str(torch.__version__),
-        unit=options.unit,
-        norm=options.norm,
-        pattern_set=PATTERN_SET_VERSION,
-    )

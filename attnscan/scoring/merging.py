@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from attnscan.model.tap import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock
 
 
 class Merge:

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Pair
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import not_finite
-from attnscan.model.tap import AttentionBlock
 from attnscan.results.dependencies import Help
 from attnscan.results.profile import BLOCKS, parts_of
 from attnscan.scoring.merging import Merge

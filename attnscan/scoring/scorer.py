@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import not_finite
-from attnscan.model.tap import AttentionBlock
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.merging import Merge
 from attnscan.scoring.readout import Columns, Readout, exact

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import check_finite
-from attnscan.model.tap import AttentionBlock
 from attnscan.studies.draws import drawn
 
 _TILE, _GPU_TILE = 1 << 17, 1 << 26  # weights of two heads' mean at a time: 512 KiB of float32 on a CPU

@@ -17,8 +17,8 @@ from torch import Tensor
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Record
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.keeper import AttentionKeeper
-from attnscan.model.tap import AttentionBlock
 from attnscan.results.attention import Attention
 from attnscan.results.explanation import Explanations
 from attnscan.results.head_explanation import CAUSES

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnscan.model.tap import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.heads import Head
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import FloatArray

@@ -11,8 +11,10 @@ from torch import Tensor
 from torch.nn import Embedding, LayerNorm, Linear, Sequential
 
 from attnscan.errors import CaptureError
-from attnscan.model.carried import OutputProjections, output_projections
-from attnscan.model.tap import AttentionBlock, Tap
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.carried import OutputProjections
+from attnscan.model.output_projections import output_projections
+from attnscan.model.tap import Tap
 
 _LENGTHS = (12, 8)  # of the inputs, without padding
 

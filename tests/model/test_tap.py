@@ -13,7 +13,8 @@ from transformers import AttentionInterface, AttentionMaskInterface, AutoModel
 
 from attnscan.errors import CaptureError
 from attnscan.model import tap as capture
-from attnscan.model.tap import AttentionBlock, Tap
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.tap import Tap
 
 pytestmark = pytest.mark.usefixtures("quiet")
 FAMILIES = {**TAPPED, **UNTAPPED}

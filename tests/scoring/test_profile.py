@@ -25,8 +25,8 @@ from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.tokens import Unit
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.carried import OutputProjections
-from attnscan.model.tap import AttentionBlock
 from attnscan.results.dependencies import Help
 from attnscan.results.profile import parts_of
 from attnscan.scoring.patterns import PATTERNS, Pattern

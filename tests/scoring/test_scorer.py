@@ -18,7 +18,7 @@ from written import input_of
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput, collate
-from attnscan.model.tap import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums

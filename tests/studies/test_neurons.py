@@ -13,7 +13,7 @@ from torch import Tensor
 from written import batch_of, input_of
 
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
-from attnscan.model.tap import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.neurons import NEURON_MEASURES, NeuronTable, neurons_conclusion
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.patterns import PATTERNS

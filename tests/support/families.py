@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from transformers import AutoConfig, AutoModel
 
-from attnscan.model.tap import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock
 
 Settings = dict[str, Any]
 """What makes a family's config small."""

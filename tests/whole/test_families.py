@@ -20,7 +20,8 @@ from reference import Written
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
-from attnscan.model.tap import AttentionBlock, Tap
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.tap import Tap
 from attnscan.results.scores import ScoreTable
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
