@@ -159,7 +159,7 @@ def summed(
     If profiles are fitted, each is asked for `predictive`, where that is wanted.
     """
     if scanner.options.asks_every_pair:
-        helps = list(scanner.helps(inputs))
+        helps = scanner.helps(inputs)
     if not scanner.options.split:
         return _told(scanner, inputs, helps, on_pairs, only)
     halves: tuple[list[EncodedInput], list[EncodedInput]] = [], []
@@ -230,13 +230,9 @@ def predictive_sums(
     """The sums of `predictive` alone, on a sample of pairs as `Seen` holds it."""
     cutting = replace(scanner.options, on_long="truncate")
     inputs = [replace(scanner.encode(pair, cutting), place=place) for _, place, pair in sample]
-    helps: list[Help] = []
     if report is not None:
         report(0, len(sample))
-    for found in scanner.helps(inputs):
-        helps.append(found)
-        if report is not None:
-            report(len(helps), len(sample))
+    helps = scanner.helps(inputs, on_input=report)
     answers = (
         _with_votes(scanner, one, own, summed(scanner, [one], [own], on_pairs, ["predictive"]))
         for one, own in zip(inputs, helps, strict=True)

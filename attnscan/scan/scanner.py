@@ -32,12 +32,15 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.seen import Seen
 from attnscan.scan.signing import signed
 from attnscan.scoring.predictive import Report, help_between_words, measure_of
+from attnscan.scoring.questions import Questions
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
 from attnscan.scoring.targets import Targets
 
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]
 """Given the places of some pairs and their own sums, as `Scorer.pair_sums` names them."""
+OnInput = Callable[[int, int], None]
+"""Told how many of how many inputs are done."""
 _WORD = Pair("the")  # what a model is tried on
 
 
@@ -146,21 +149,26 @@ class Scanner:
 
     def help(self, encoded: EncodedInput, report: Report | None = None) -> Help | None:
         """Which words of an input help to predict which; None if that is not measured."""
-        found = list(self.helps([encoded], report))
-        return found[0] if found else None
+        return next(iter(self.helps([encoded], report)), None)
 
-    def helps(self, inputs: Sequence[EncodedInput], report: Report | None = None) -> Iterator[Help]:
-        """The same for each of some inputs; nothing if that is not measured."""
+    def helps(
+        self, inputs: Sequence[EncodedInput], report: Report | None = None, on_input: OnInput | None = None
+    ) -> list[Help]:
+        """The same for each of some inputs; nothing if that is not measured.
+
+        `report` is told of hidden sequences, of all inputs together, `on_input` of inputs that are done.
+        """
         if self.measure is None:
-            return iter(())
-        return help_between_words(
-            self.loaded,
-            inputs,
-            self.measure,
-            most_words=self.options.predictive_words,
-            batch_tokens=self.options.batch_tokens,
-            report=report,
-        )
+            return []
+        questions = [Questions(encoded, self.options.predictive_words) for encoded in inputs]
+        found: dict[int, Help] = {}
+        for index, help_of_words in help_between_words(
+            self.loaded, questions, self.measure, batch_tokens=self.options.batch_tokens, report=report
+        ):
+            found[index] = help_of_words
+            if on_input is not None:
+                on_input(len(found), len(inputs))
+        return [found[index] for index in range(len(inputs))]
 
     def score(
         self,

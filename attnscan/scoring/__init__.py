@@ -12,5 +12,6 @@ profile.py     a consumer of attention: one batch to what profiles are fitted fr
 profile_sums.py  sums that add, and the fit
 label_sums.py  what labels over many pairs are told to be sure by: sums that add
 resampling.py  how often labels stay when words or pairs are drawn anew
+questions.py   what the model is asked about one input for predictive
 predictive.py  the pattern that asks the model
 """

@@ -16,25 +16,27 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
-from typing import Any
+from operator import itemgetter
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscan.inputs.batch import EncodedInput
 from attnscan.model.loading import LoadedModel
 from attnscan.model.running import check_finite, forward, head_sees_only, in_halves
 from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import HelpMeasure
+from attnscan.scoring.questions import Questions
 
 Report = Callable[[int, int], None]
 """Told how many of how many hidden sequences are done; first with none, before anything is paid."""
+Hidden = tuple[int, tuple[int, ...]]
+"""A sequence: the index of an input, and the units to hide in it."""
 
 _NOISE = 1e-4  # of a hidden state's length: less than this is rounding, not help
-_RUN = 4  # sampled words come in runs of neighbours, which are each other's likeliest helpers
+_ALIKE = 0.9  # of a batch's longest input: filling up shorter ones costs more than a batch that is not full
 
 
 def measure_of(loaded: LoadedModel, asked: str) -> tuple[HelpMeasure | None, str]:
@@ -50,54 +52,69 @@ def measure_of(loaded: LoadedModel, asked: str) -> tuple[HelpMeasure | None, str
 
 def help_between_words(
     loaded: LoadedModel,
-    inputs: Sequence[EncodedInput],
+    inputs: Sequence[Questions],
     measure: HelpMeasure,
     *,
-    most_words: int,
     batch_tokens: int | None,
     report: Report | None = None,
-) -> Iterator[Help]:
+) -> Iterator[tuple[int, Help]]:
     """Ask the model which words of each input help to predict which. Nothing else may use it meanwhile.
 
-    Queries are words with a letter or digit, helpers all words; of more than `most_words`, runs of neighbours
-    spread over the input. `report` is told of each input's own sequences.
+    Yields the index of an input and its help as soon as that is known, of longer inputs first.
 
     Raises: CaptureError if the model fails, or what it says is not finite.
     """
-    room = loaded.room(batch_tokens).tokens
-    askers = [_Asker(loaded, encoded, measure, most_words) for encoded in inputs]
-    batches = sum(asker.batches(room) for asker in askers)
-    questions = ((asker, some) for asker in askers for some in asker.questions(room))
-
-    def answers(model: LoadedModel, question: tuple[_Asker, list[tuple[int, ...]]]) -> list[list[Any]]:
-        asker, some = question
-        return asker.answers(model, some)
-
-    if report is not None and askers:
-        report(0, askers[0].count)
-    longest = max((len(encoded.tokens) for encoded in inputs), default=1)
-    models = replicas(loaded, min(batches, most_workers(loaded, batch_tokens, longest)))
-    with closing(side_by_side(models, questions, answers)) as answered:
-        for (asker, some), found in answered:
-            asker.take(some, found)
+    found = [_Found(one, measure) for one in inputs]
+    yield from ((index, one.help()) for index, one in enumerate(found) if one.complete)
+    order = sorted((each for each in range(len(inputs)) if inputs[each].count), key=lambda each: -inputs[each].length)
+    if not order:
+        return
+    asker, done, total = _Asker(inputs, measure), 0, sum(one.count for one in inputs)
+    workers = most_workers(loaded, batch_tokens, inputs[order[0]].length)
+    room = _room(inputs, loaded.room(batch_tokens).tokens, workers)
+    batches = list(_batches(inputs, order, room))
+    if report is not None:
+        report(done, total)
+    models = replicas(loaded, min(len(batches), workers))
+    with closing(side_by_side(models, batches, asker.answers)) as answered:
+        for batch, values in answered:
+            done += len(batch)
             if report is not None:
-                report(asker.asked, asker.count)
-            if asker.asked == asker.count:
-                yield asker.help()
+                report(done, total)
+            for index, own in itertools.groupby(batch, key=itemgetter(0)):
+                hidden = [units for _, units in own]
+                count = sum(map(len, hidden))
+                found[index].take(hidden, values[:count])
+                values = values[count:]
+                if found[index].complete:
+                    yield index, found[index].help()
 
 
-def spread(words: Sequence[int], most: int) -> list[int]:
-    """At most `most` of the words, as runs of neighbours spread evenly over them.
+def _room(inputs: Sequence[Questions], room: int, workers: int) -> int:
+    """How many tokens a batch may hold so that no worker is without one while others have their last."""
+    if workers == 1:
+        return room
+    tokens, longest = sum(one.count * one.length for one in inputs), max(one.length for one in inputs)
+    rounds = math.ceil(tokens / (room * workers))
+    return min(room, math.ceil(tokens / (rounds * workers)) + longest)
 
-    >>> spread(range(20), 8)
-    [0, 1, 2, 3, 16, 17, 18, 19]
-    """
-    if len(words) <= most:
-        return list(words)
-    runs = max(1, most // _RUN)
-    size = most // runs
-    starts = np.linspace(0, len(words) - size, runs).astype(int)
-    return [words[start + i] for start in starts for i in range(size)]
+
+def _batches(inputs: Sequence[Questions], order: Sequence[int], room: int) -> Iterator[list[Hidden]]:
+    """All sequences in batches of inputs of like length; of each input, those with one hidden unit come first."""
+    batch: list[Hidden] = []
+    longest = 0
+    for index in order:
+        length, can_pad = inputs[index].length, "attention_mask" in inputs[index].encoded.model_inputs
+        alike = length == longest or (can_pad and length >= _ALIKE * longest)
+        for units in inputs[index].hidden():
+            if batch and (not alike or (len(batch) + 1) * longest > room):
+                yield batch
+                batch = []
+            if not batch:
+                longest, alike = length, True
+            batch.append((index, units))
+    if batch:
+        yield batch
 
 
 def average_product_corrected(distances: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -118,114 +135,102 @@ def average_product_corrected(distances: NDArray[np.float64]) -> NDArray[np.floa
 
 
 class _Asker:
-    """Asks about one input with words hidden, and puts together what models make of it."""
+    """Runs inputs with words hidden."""
 
-    def __init__(self, loaded: LoadedModel, encoded: EncodedInput, measure: HelpMeasure, most_words: int) -> None:
-        self._encoded = encoded
-        self._measure = measure
-        self._mask = loaded.tokenizer.mask_token_id
-        self._inputs = {
-            name: torch.tensor(values, device=loaded.device) for name, values in encoded.model_inputs.items()
+    def __init__(self, inputs: Sequence[Questions], measure: HelpMeasure) -> None:
+        self._inputs, self._measure = inputs, measure
+
+    def answers(self, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
+        """What a model says at each hidden unit, sequence by sequence, on the CPU.
+
+        That is a log-probability in nats (`cpmi`), or a hidden state (`distance`). Shape: [hidden unit, ...].
+        """
+        ask = partial(self._log_probabilities if self._measure == "cpmi" else self._hidden_states, loaded)
+        return torch.cat(list(in_halves(batch, ask, lambda each: self._inputs[each[0]].length, loaded.device)))
+
+    def _hidden_states(self, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
+        places, units = self._places(batch)
+        inputs, _ = self._masked(loaded, batch, places)
+        states = forward(loaded.model, inputs).last_hidden_state[places].float().cpu()
+        check_finite(states, "the last hidden states")
+        return _summed(states, units) / units.bincount()[:, None]
+
+    def _log_probabilities(self, loaded: LoadedModel, batch: Sequence[Hidden]) -> Tensor:
+        places, units = self._places(batch)
+        inputs, true = self._masked(loaded, batch, places)
+        with head_sees_only(loaded.model, places):
+            logits = forward(loaded.masked_lm, inputs).logits[0]
+        logs = logits.float().log_softmax(-1).gather(1, true[:, None])[:, 0]
+        check_finite(logs, "the masked-LM head's log-probabilities")
+        return _summed(logs.double().cpu(), units)
+
+    def _places(self, batch: Sequence[Hidden]) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        """Row and column of every hidden token, sequence by sequence, and which of all hidden units it is of."""
+        hidden = [(row, self._inputs[index].tokens[unit]) for row, (index, units) in enumerate(batch) for unit in units]
+        every = [(row, token, number) for number, (row, tokens) in enumerate(hidden) for token in tokens]
+        rows, columns, numbers = torch.tensor(every).T
+        return (rows, columns), numbers
+
+    def _masked(
+        self, loaded: LoadedModel, batch: Sequence[Hidden], places: tuple[Tensor, Tensor]
+    ) -> tuple[dict[str, Tensor], Tensor]:
+        """The model's inputs, their hidden tokens replaced by the mask token, and what stood there."""
+        counts = [(index, sum(1 for _ in own)) for index, own in itertools.groupby(batch, key=itemgetter(0))]
+        rows = [(self._inputs[index].encoded.model_inputs, count) for index, count in counts]
+        width = max(self._inputs[index].length for index, _ in counts)
+        masked = {
+            name: torch.cat([_filled(own[name], width, loaded, name).expand(count, -1) for own, count in rows])
+            for name in rows[0][0]
         }
-        self._tokens: dict[int, list[int]] = {}
-        for token, unit in enumerate(encoded.unit):
-            self._tokens.setdefault(unit, []).append(token)
-        self._words = [unit for unit, sentence in enumerate(encoded.unit_sentence) if sentence >= 0]
-        self._chosen = spread(self._words, most_words)
-        self._queries = {
-            unit for unit in self._chosen if not all(encoded.punctuation[token] for token in self._tokens[unit])
-        }
-        self._raw = np.full((len(encoded.units), len(encoded.units)), np.nan)
-        self._alone: dict[int, Any] = {}
-        self.asked = 0
-        """How many sequences were answered."""
+        true = masked["input_ids"][places]
+        masked["input_ids"][places] = loaded.tokenizer.mask_token_id
+        return {name: values.to(loaded.device) for name, values in masked.items()}, true.to(loaded.device)
+
+
+def _filled(values: list[int], width: int, loaded: LoadedModel, name: str) -> Tensor:
+    missing = width - len(values)
+    return torch.tensor(values + [loaded.pad_id if name == "input_ids" else 0] * missing if missing else values)
+
+
+def _summed(values: Tensor, numbers: Tensor) -> Tensor:
+    """Values of tokens, summed to one for each unit."""
+    return torch.zeros(int(numbers[-1]) + 1, *values.shape[1:], dtype=values.dtype).index_add_(0, numbers, values)
+
+
+class _Found:
+    """Puts together what models make of one input."""
+
+    def __init__(self, questions: Questions, measure: HelpMeasure) -> None:
+        self._questions, self._measure = questions, measure
+        self._raw = np.full(questions.cells.shape, np.nan)
+        self._alone = torch.zeros(0)
+        self._asked = 0
 
     @property
-    def count(self) -> int:
-        """How many sequences there are to ask: every query hidden, then every two words of which one is a query."""
-        words, queries = len(self._chosen), len(self._queries)
-        return queries + math.comb(words, 2) - math.comb(words - queries, 2)
+    def complete(self) -> bool:
+        """Whether all has been answered."""
+        return self._asked == self._questions.count
 
-    def _at_once(self, batch_tokens: int) -> int:
-        return max(1, batch_tokens // len(self._encoded.tokens))
+    def take(self, hidden: Sequence[tuple[int, ...]], values: Tensor) -> None:
+        """Take what was answered; every unit's by itself comes before those of two. Shape: [hidden unit, ...]."""
+        both = [each for units in hidden for each in ([(*units, -1)] if len(units) == 1 else [units, units[::-1]])]
+        queries, keys = np.array(both).T
+        alone, asked = keys < 0, (keys >= 0) & np.isin(queries, list(self._questions.queries))
+        if not self._asked:
+            self._alone = values.new_zeros(len(self._raw), *values.shape[1:])
+        self._alone[queries[alone]] = values[alone]
+        self._raw[queries[asked], keys[asked]] = self._lost(self._alone[queries[asked]], values[asked])
+        self._asked += len(hidden)
 
-    def batches(self, batch_tokens: int) -> int:
-        """In how many batches they are asked."""
-        return -(-self.count // self._at_once(batch_tokens))
-
-    def questions(self, batch_tokens: int) -> Iterator[list[tuple[int, ...]]]:
-        """The sets of units to hide, a batch of sequences at a time; an empty one if there is nothing to ask."""
-        alone = ((unit,) for unit in sorted(self._queries))
-        pairs = (pair for pair in itertools.combinations(self._chosen, 2) if self._queries & set(pair))
-        hidden: Iterator[tuple[int, ...]] = itertools.chain(alone, pairs)
-        for _ in range(max(1, self.batches(batch_tokens))):
-            yield list(itertools.islice(hidden, self._at_once(batch_tokens)))
-
-    def answers(self, loaded: LoadedModel, some: Sequence[tuple[int, ...]]) -> list[list[Any]]:
-        """What a model says at each unit of each set.
-
-        That is a log-probability in nats (`cpmi`), or a hidden state [dimension] (`distance`).
-        """
-        if not some:
-            return []
-        ask = partial(self._log_probabilities if self._measure == "cpmi" else self._hidden_states, loaded)
-        found = in_halves(some, ask, lambda _: len(self._encoded.tokens), loaded.device)
-        return list(itertools.chain.from_iterable(found))
-
-    def take(self, some: Sequence[tuple[int, ...]], answers: Sequence[list[Any]]) -> None:
-        """Take what was answered; every unit's by itself comes before those of two."""
-        for units, found in zip(some, answers, strict=True):
-            if len(units) == 1:
-                self._alone[units[0]] = found[0]
-                continue
-            for (query, key), without in zip((units, units[::-1]), found, strict=True):
-                if query in self._queries:
-                    self._raw[query, key] = self._loss(self._alone[query], without)
-        self.asked += len(some)
+    def _lost(self, with_key: Tensor, without_key: Tensor) -> Tensor:
+        """What hiding the keys as well takes away from the queries. Shape: [query, ...] -> [query]."""
+        lost = with_key - without_key
+        if self._measure == "cpmi":
+            return lost
+        distance = lost.norm(dim=-1)
+        return torch.where(distance > _NOISE * with_key.norm(dim=-1), distance, 0.0)
 
     def help(self) -> Help:
         """What has been found."""
         matrix = self._raw if self._measure == "cpmi" else average_product_corrected(self._raw)
-        return Help(matrix, self._measure, self.count, len(self._chosen), len(self._words))
-
-    def _loss(self, with_key: Any, without_key: Any) -> float:
-        """What hiding the key as well takes away from the query."""
-        if self._measure == "cpmi":
-            return float(with_key - without_key)
-        distance = float((with_key - without_key).norm())
-        return distance if distance > _NOISE * float(with_key.norm()) else 0.0
-
-    def _masked(self, some: Sequence[tuple[int, ...]]) -> dict[str, Tensor]:
-        """The input once for each set, its tokens replaced by the mask token."""
-        inputs = {name: values.expand(len(some), -1) for name, values in self._inputs.items()}
-        ids = inputs["input_ids"].clone()
-        rows, places = self._places(some)
-        ids[rows, places] = self._mask
-        return {**inputs, "input_ids": ids}
-
-    def _places(self, some: Sequence[tuple[int, ...]]) -> tuple[Tensor, Tensor]:
-        """Row and column of every hidden token, set by set, unit by unit."""
-        every = [(row, token) for row, units in enumerate(some) for unit in units for token in self._tokens[unit]]
-        rows, places = torch.tensor(every, device=self._inputs["input_ids"].device).T
-        return rows, places
-
-    def _regrouped(self, values: Tensor, some: Sequence[tuple[int, ...]], merge: Callable[[Tensor], Any]) -> list[Any]:
-        """Values of hidden tokens, merged to one for each unit of each set. Shape: [hidden token, ...]."""
-        sizes = [len(self._tokens[unit]) for units in some for unit in units]
-        merged = iter([merge(part) for part in torch.split(values, sizes)])
-        return [[next(merged) for _ in units] for units in some]
-
-    def _hidden_states(self, loaded: LoadedModel, some: Sequence[tuple[int, ...]]) -> list[Any]:
-        every = forward(loaded.model, self._masked(some)).last_hidden_state
-        states = every[self._places(some)].float().cpu()
-        check_finite(states, "the last hidden states")
-        return self._regrouped(states, some, lambda part: part.mean(0))
-
-    def _log_probabilities(self, loaded: LoadedModel, some: Sequence[tuple[int, ...]]) -> list[Any]:
-        places = self._places(some)
-        with head_sees_only(loaded.model, places):
-            logits = forward(loaded.masked_lm, self._masked(some)).logits[0]
-        true = self._inputs["input_ids"][places[1]]
-        logs = logits.float().log_softmax(-1).gather(1, true[:, None])[:, 0]
-        check_finite(logs, "the masked-LM head's log-probabilities")
-        return self._regrouped(logs.double().cpu(), some, lambda part: part.sum())
+        return self._questions.help(matrix, self._measure)

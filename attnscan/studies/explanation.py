@@ -108,7 +108,7 @@ class _Explainer:
         """Score a batch as it is, and with everything changed that can be; with `keep`, return its attention."""
         scanner = self._scanner
         batch = scanner.collate(inputs)
-        helps = list(scanner.helps(inputs, partial(self._tell, "predictive words: hidden sequences")))
+        helps = scanner.helps(inputs, partial(self._tell, "predictive words: hidden sequences"))
         targets = Targets(batch, scanner.options.patterns, helps)
         scorer, keeper = Scorer(targets), AttentionKeeper()
         self._words = words = Scorer(targets, by_query=True) if keep else None

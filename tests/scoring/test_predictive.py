@@ -23,9 +23,12 @@ from attnscan.inputs.pairs import Pair
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import Source, choose
 from attnscan.results.dependencies import Help
+from attnscan.results.terms import HelpMeasure
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.predictive import average_product_corrected, help_between_words, spread
+from attnscan.scoring import predictive
+from attnscan.scoring.predictive import average_product_corrected, help_between_words
+from attnscan.scoring.questions import Questions, spread
 from attnscan.studies.ablation import ablate
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
@@ -40,7 +43,8 @@ def _ask(
 
 
 def _help(loaded: LoadedModel, encoded: EncodedInput, measure: Any, **settings: Any) -> Help:
-    [found] = help_between_words(loaded, [encoded], measure, **settings)
+    most_words = settings.pop("most_words")
+    [(_, found)] = help_between_words(loaded, [Questions(encoded, most_words)], measure, **settings)
     return found
 
 
@@ -340,3 +344,76 @@ def test_the_head_sees_hidden_positions_alone_and_says_the_same_in_every_family(
     for query, key in ((1, 2), (2, 1), (4, 1), (1, 4)):
         assert found.matrix[query, key] == pytest.approx(log_p(query, query) - log_p(query, query, key), abs=1e-4)
     assert not whole.base_model._forward_hooks
+
+
+# Several inputs at once
+
+
+MANY = [
+    Pair("the cat sat on a mat", "a cat ran"),
+    Pair("dogs bark", "."),
+    Pair("it rained all day in the north", "we stayed at home"),
+    Pair("the dog sat on a mat", "a dog ran"),
+    Pair("."),
+]
+
+
+@pytest.mark.parametrize("threads_taken", [1, 2])
+@pytest.mark.parametrize("batch_tokens", [30, 5000])
+@pytest.mark.parametrize("name", ["bundled", "models/minilm-l6-mlm"])
+def test_inputs_asked_together_are_answered_as_each_by_itself(
+    shared: Path, threads: Any, name: str, batch_tokens: int, threads_taken: int
+) -> None:
+    loaded = load(choose(name if name == "bundled" else str(shared / name)))
+    measure: HelpMeasure = "distance" if loaded.masked_lm is None else "cpmi"
+    alone = [_ask(loaded, pair, measure)[0] for pair in MANY]
+    inputs = [Questions(encode_pair(loaded.tokenizer, pair, "token", loaded.limit, False), 32) for pair in MANY]
+    threads(threads_taken)
+    reports: list[tuple[int, int]] = []
+    together = help_between_words(
+        loaded, inputs, measure, batch_tokens=batch_tokens, report=lambda *r: reports.append(r)
+    )
+    found = dict(together)
+    assert sorted(found) == list(range(len(MANY)))
+    for index, expected in enumerate(alone):
+        assert_allclose(found[index].matrix, expected.matrix, atol=1e-4)
+        assert replace(found[index], matrix=expected.matrix) == expected
+    total = sum(each.sequences for each in alone)
+    assert reports[0] == (0, total) and reports[-1] == (total, total)
+
+
+def test_inputs_of_like_length_fill_up_a_batch_and_others_do_not() -> None:
+    loaded = load(choose("bundled"))
+    shapes: list[tuple[int, ...]] = []
+    with loaded.model.register_forward_pre_hook(
+        lambda _, __, named: shapes.append(tuple(named["input_ids"].shape)), with_kwargs=True
+    ):
+        for texts in (["a b c d e f g h", "a b c d e f g"], ["a b c d e f g h", "a b c"]):
+            inputs = [Questions(encode_pair(loaded.tokenizer, Pair(text), "token", 512, False), 32) for text in texts]
+            list(help_between_words(loaded, inputs, "distance", batch_tokens=100_000))
+    assert shapes == [(36 + 28, 10), (36, 10), (6, 5)]
+
+
+def test_what_says_nothing_of_padding_is_not_filled_up() -> None:
+    loaded = load(choose("bundled"))
+    encoded = [
+        encode_pair(loaded.tokenizer, Pair(text), "token", 512, False) for text in [("a " * n).strip() for n in (10, 9)]
+    ]
+    bare = [replace(one, model_inputs={"input_ids": one.model_inputs["input_ids"]}) for one in encoded]
+    widths: list[int] = []
+    with loaded.model.register_forward_pre_hook(
+        lambda _, __, named: widths.append(named["input_ids"].shape[1]), with_kwargs=True
+    ):
+        for inputs in (encoded, bare):
+            questions = [Questions(one, 32) for one in inputs]
+            list(help_between_words(loaded, questions, "distance", batch_tokens=100_000))
+    assert widths == [12, 12, 11]
+
+
+@pytest.mark.parametrize(("workers", "room", "sizes"), [(1, 300, [30, 6]), (1, 10_000, [36]), (2, 10_000, [19, 17])])
+def test_batches_are_shared_out_evenly(workers: int, room: int, sizes: list[int]) -> None:
+    """Two workers get a half each; it is not so that one gets a full batch and the other what is left."""
+    loaded = load(choose("bundled"))
+    inputs = [Questions(encode_pair(loaded.tokenizer, Pair("a b c d e f g h"), "token", 512, False), 32)]
+    batches = predictive._batches(inputs, [0], predictive._room(inputs, room, workers))
+    assert [len(batch) for batch in batches] == sizes
