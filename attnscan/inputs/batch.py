@@ -9,8 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,8 +54,15 @@ class EncodedInput:
     """Where its own scores belong."""
 
     @property
-    def first_tokens(self) -> list[int]:
+    def merges(self) -> bool:
+        """Whether any unit has several tokens."""
+        return self.unit[-1] + 1 < len(self.unit)
+
+    @property
+    def first_tokens(self) -> Sequence[int]:
         """The index of each unit's first token."""
+        if not self.merges:
+            return range(len(self.unit))
         return [i for i, unit in enumerate(self.unit) if i == 0 or self.unit[i - 1] != unit]
 
     @property
@@ -61,6 +70,8 @@ class EncodedInput:
         """The text of each unit, its pieces joined."""
         if self.merged:
             return self.merged
+        if not self.merges:
+            return self.tokens
         starts = self.first_tokens
         return tuple(join(self.tokens[a:b]) for a, b in zip(starts, [*starts[1:], None], strict=True))
 
@@ -83,7 +94,7 @@ class EncodedInput:
     @property
     def unit_sentence(self) -> tuple[int, ...]:
         """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
-        return tuple(self.sentence[i] for i in self.first_tokens)
+        return self.sentence if not self.merges else tuple(self.sentence[i] for i in self.first_tokens)
 
     @property
     def segments(self) -> tuple[int, ...]:
@@ -189,46 +200,50 @@ def _equal(numbers: Tensor, mask: Tensor) -> Tensor:
 
 def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relation: Relation | None = None) -> EncodedBatch:
     """Put inputs side by side, padded at the end; units that the words share become their texts' numbers."""
-    merged = any(len(one.units) != len(one.tokens) for one in inputs)
-    numbers: dict[str, int] = {}
-    text_ids = [[numbers.setdefault(bare(text), len(numbers)) for text in one.units] for one in inputs]
-    sentence = _padded([one.unit_sentence for one in inputs], PADDING)
-    unit = _padded([one.unit for one in inputs], -1)
+    sentence = padded([one.unit_sentence for one in inputs], PADDING)
+    punctuation = padded([_unit_punctuation(one) for one in inputs], 0).bool()
+    related = None if relation is None else relation.related([(one.tokens, one.sentence, one.unit) for one in inputs])
     return EncodedBatch(
         word=sentence >= 0,
         special=sentence == SPECIAL,
-        punctuation=_padded([_unit_punctuation(one) for one in inputs], 0).bool() & (sentence >= 0),
+        punctuation=punctuation & (sentence >= 0),
         sentence=sentence,
-        text_id=_padded(text_ids, -1),
-        related=None if relation is None else _related(inputs, relation, sentence.shape[1]),
-        unit=unit if merged else None,
+        text_id=padded(_text_ids(inputs), -1),
+        related=related,
+        unit=padded([one.unit for one in inputs], -1) if any(one.merges for one in inputs) else None,
         model_inputs={
-            name: _padded([one.model_inputs[name] for one in inputs], pad_id if name == "input_ids" else 0)
+            name: padded([one.model_inputs[name] for one in inputs], pad_id if name == "input_ids" else 0)
             for name in inputs[0].model_inputs
         },
         inputs=tuple(inputs),
     )
 
 
-def _unit_punctuation(one: EncodedInput) -> list[int]:
+def _text_ids(inputs: Sequence[EncodedInput]) -> list[list[int]]:
+    """Of each input's units, numbers that are equal where their bare texts are."""
+    numbers: dict[str, int] = {}
+    written = dict.fromkeys(chain.from_iterable(one.units for one in inputs))
+    of_text = {text: numbers.setdefault(bare(text), len(numbers)) for text in written}
+    return [[of_text[text] for text in one.units] for one in inputs]
+
+
+def _unit_punctuation(one: EncodedInput) -> Sequence[int]:
     """A unit is punctuation if all of its tokens are."""
+    if not one.merges:
+        return one.punctuation
     result = [1] * (one.unit[-1] + 1)
     for unit, punctuation in zip(one.unit, one.punctuation, strict=True):
         result[unit] &= punctuation
     return result
 
 
-def _padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
-    width = max(map(len, rows))
-    return torch.tensor([[*row, *[value] * (width - len(row))] for row in rows])
-
-
-def _related(inputs: Sequence[EncodedInput], relation: Relation, width: int) -> Tensor:
-    related = torch.zeros(len(inputs), width, width, dtype=torch.bool)
-    pairs = relation.related([(one.tokens, one.sentence, one.unit) for one in inputs])
-    for row, own in zip(related, pairs, strict=True):
-        row[: len(own), : len(own)] = own
-    return related
+def padded(rows: Sequence[Sequence[int]], value: int) -> Tensor:
+    """Rows of numbers side by side, as long as the longest. Shape: [row, number]."""
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    numbers = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+    table = np.full((len(rows), lengths.max()), value, np.int64)
+    table[np.arange(table.shape[1]) < lengths[:, None]] = numbers
+    return torch.from_numpy(table)
 
 
 @dataclass(frozen=True)

@@ -8,16 +8,17 @@ most frequent words are never related, for what these have in common is that the
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
-from attnscan.inputs.vocabulary import WholeWords
+from attnscan.inputs.vocabulary import NO_WORD, IntArray, Units, WholeWords
 
 _NEIGHBOURS = 10
 _SAMPLE = 3000  # words on each side of the pairs of which the threshold is taken: nine million cosines
@@ -28,15 +29,11 @@ _TOGETHER = 16  # words whose neighbours are sought at once, always as many: ano
 _ROUNDING = 1e-4  # more than two ways to compute a cosine differ by
 
 
-Units = tuple[Sequence[str], Sequence[int], Sequence[int]]
-"""An input's tokens, and the sentence and the unit that each is of. Shape: all three [token]."""
-
-
 class Relation(Protocol):
     """What says which words are related."""
 
-    def related(self, inputs: Sequence[Units]) -> list[Tensor]:
-        """Which units of each input are related, none to itself. Shape: each [unit, unit], bool, symmetric."""
+    def related(self, inputs: Sequence[Units]) -> Tensor:
+        """Which units of each input are related, none to itself. Shape: [input, unit, unit], bool, symmetric."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +43,10 @@ class Both:
     one: Relation
     other: Relation
 
-    def related(self, inputs: Sequence[Units]) -> list[Tensor]:
+    def related(self, inputs: Sequence[Units]) -> Tensor:
         """As `Relation.related`."""
-        return [
-            ours & theirs for ours, theirs in zip(self.one.related(inputs), self.other.related(inputs), strict=True)
-        ]
+        ours = self.one.related(inputs)
+        return ours & self.other.related(inputs).to(ours.device)
 
 
 @dataclass(frozen=True)
@@ -65,37 +61,37 @@ class Relatedness:
     _nearest: dict[int, dict[int, float]] = field(default_factory=dict, repr=False, compare=False)
     """Of each word that was asked for so far, its nearest ones and their cosines."""
 
-    def related(self, inputs: Sequence[Units]) -> list[Tensor]:
-        """As `Relation.related`. A word of several tokens is related to none."""
-        words = [self.words.of_units(*units) for units in inputs]
-        pairs = [self._near({word for word in each if word is not None}) for each in words]
-        self._seek({word for each in pairs for pair in each for word in pair})
-        return [self._placed(each, filter(self._is_related, near)) for each, near in zip(words, pairs, strict=True)]
+    def related(self, inputs: Sequence[Units]) -> Tensor:
+        """As `Relation.related`, where the embeddings are. A word of several tokens is related to none."""
+        words = self.words.of_units(inputs)
+        pairs = self._near(words)
+        self._seek({word for _, *pair in pairs for word in pair})
+        related = np.zeros((*words.shape, words.shape[1]), dtype=bool)
+        for row, one, other in pairs:
+            if self._is_related(one, other):
+                cells = (words[row] == one)[:, None] & (words[row] == other)
+                related[row] |= cells | cells.T
+        return torch.from_numpy(related).to(self.embedding.device)
 
-    def _near(self, words: Collection[int]) -> list[tuple[int, int]]:
-        """Of the pairs of some words those that are near enough, by all but rounding, and not both frequent."""
-        known = sorted(word for word in words if word < len(self.embedding))
-        if len(known) < 2 or self.threshold > 1:
+    def _near(self, words: IntArray) -> list[tuple[int, int, int]]:
+        """Of each input's words those two that are near enough, by all but rounding, and not both frequent.
+
+        Shape: [input, unit] -> input, and two words, each.
+        """
+        table = _distinct(np.where(words < len(self.embedding), words, NO_WORD))
+        if table.shape[1] < 2 or self.threshold > 1:
             return []
-        directions = self._directions(torch.tensor(known, device=self.embedding.device))
-        near = directions @ directions.T >= self.threshold - _ROUNDING
-        pairs = ((known[i], known[j]) for i, j in near.triu(1).nonzero().tolist())
-        return [pair for pair in pairs if not self.words.frequent.issuperset(pair)]
+        ids, places = (each.to(self.embedding.device) for each in torch.from_numpy(table).unique(return_inverse=True))
+        known, frequent = (each[places] for each in (ids != NO_WORD, self._is_frequent[ids.clip(0)]))
+        directions = self._directions(ids.clip(0))[places]
+        near = directions @ directions.transpose(1, 2) >= self.threshold - _ROUNDING
+        near &= known[:, :, None] & known[:, None, :] & ~(frequent[:, :, None] & frequent[:, None, :])
+        row, *two = near.triu(1).nonzero().T.cpu().numpy()
+        return list(zip(row.tolist(), *(table[row, each].tolist() for each in two), strict=True))
 
-    def _is_related(self, pair: tuple[int, int]) -> bool:
-        one, other = pair
+    def _is_related(self, one: int, other: int) -> bool:
         there, back = self._nearest[one].get(other, -2.0), self._nearest[other].get(one, -2.0)
         return min(there, back) >= self.threshold
-
-    @staticmethod
-    def _placed(words: Sequence[int | None], pairs: Iterable[tuple[int, int]]) -> Tensor:
-        """Where an input has the words of some pairs."""
-        related = torch.zeros(len(words), len(words), dtype=torch.bool)
-        for pair in pairs:
-            one, other = ([place for place, word in enumerate(words) if word == each] for each in pair)
-            for place in one:
-                related[place, other] = related[other, place] = True
-        return related
 
     @cached_property
     def threshold(self) -> float:
@@ -154,9 +150,16 @@ class Relatedness:
     @cached_property
     def _is_word(self) -> Tensor:
         """Shape: [vocabulary], bool."""
-        return torch.zeros(len(self.embedding), dtype=torch.bool, device=self._ids.device).index_fill(
-            0, self._ids, True
-        )
+        return self._mask(self._ids)
+
+    @cached_property
+    def _is_frequent(self) -> Tensor:
+        """Shape: [vocabulary], bool."""
+        return self._mask(self._ids[: len(self.words.frequent)])
+
+    def _mask(self, ids: Tensor) -> Tensor:
+        mask = torch.zeros(len(self.embedding), dtype=torch.bool, device=self.embedding.device)
+        return mask.index_fill(0, ids, True)
 
     @cached_property
     def _centre(self) -> tuple[Tensor, Tensor]:
@@ -165,6 +168,14 @@ class Relatedness:
         mean = torch.stack(parts).sum(0) / len(self._ids)
         lengths = [(rows.float() - mean).norm(dim=-1) for rows in _parts(self.embedding)]
         return mean, 1 / torch.cat(lengths).clamp_min(1e-12)
+
+
+def _distinct(words: IntArray) -> IntArray:
+    """Each input's words in order, each once, then NO_WORD. Shape: [input, unit] -> [input, the most words of one]."""
+    words = -np.sort(-words, axis=1)
+    words[:, 1:][words[:, 1:] == words[:, :-1]] = NO_WORD
+    words = -np.sort(-words, axis=1)
+    return words[:, : max(1, int((words != NO_WORD).sum(1).max()))]
 
 
 def _parts(rows: Tensor, size: int = _ROWS) -> Iterator[Tensor]:

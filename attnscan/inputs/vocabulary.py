@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from itertools import pairwise
+from functools import cached_property, partial
+from itertools import chain, pairwise
+
+import numpy as np
+from numpy.typing import NDArray
 
 from attnscan.inputs.tokens import CONTINUES, GOES_ON, WORD_END, WORD_STARTS, continues_word
 
 _FREQUENT = 100
 _ALPHABETICAL = 0.8  # of neighbours in order; half of them are where ids go by frequency
+NO_WORD = -1
+"""In place of a word's id."""
 _START = WORD_STARTS[0]  # stands for every mark of a word's start
+# What a token says of its neighbours, as bits: that any token goes on with its word, that one without a mark does, and
+# that it goes on with the word of one that leaves that open.
+_GOES_ON, _MAY_GO_ON, _MAY_FOLLOW, _FACTS = 1, 2, 4, 3
+
+IntArray = NDArray[np.int64]
+Units = tuple[Sequence[str], Sequence[int], Sequence[int]]
+"""An input's tokens, and the sentence and the unit that each is of. Shape: all three [token]."""
 
 
 @dataclass(frozen=True)
@@ -54,24 +65,55 @@ class WholeWords:
             return frozenset()
         return frozenset(self.ids[word] for word in first)
 
-    def of_units(self, tokens: Sequence[str], sentence: Sequence[int], unit: Sequence[int]) -> list[int | None]:
-        """Of each unit of an input the id of the word that it is; None if it is none, or not a token of its own.
+    def of_units(self, inputs: Sequence[Units]) -> IntArray:
+        """Of each unit of some inputs the id of the word that it is; NO_WORD if it is none, or not a token of its own.
 
         A word that lacks the mark of a start because a sentence or a quotation begins with it counts as the marked one.
 
-        Shape: all three [token] -> [unit].
+        Shape: [input, unit].
         """
-        alone = Counter(unit)
-        found: list[int | None] = [None] * (unit[-1] + 1)
-        for i, (token, of, number) in enumerate(zip(tokens, sentence, unit, strict=True)):
-            if of < 0 or alone[number] > 1 or (i and sentence[i - 1] == of and self._continues(tokens[i - 1], token)):
-                continue
-            word = token.lstrip("".join(WORD_STARTS)) if self.mark == _START else _without(self.mark, token)
-            found[number] = None if word is None else self.ids.get(word)
+        row = np.repeat(np.arange(len(inputs)), [len(tokens) for tokens, _, _ in inputs])
+        known, sentence, unit = (
+            np.fromiter(chain.from_iterable(parts), np.int64, len(row))
+            for parts in ((map(self._known.__getitem__, tokens) for tokens, _, _ in inputs), *_columns(inputs))
+        )
+        follows = (np.diff(row, prepend=-1) == 0) & (np.diff(sentence, prepend=0) == 0)
+        before = np.roll(known, 1)
+        goes_on = (before & _GOES_ON > 0) | ((before & _MAY_GO_ON > 0) & (known & _MAY_FOLLOW > 0))
+        alone = np.bincount(place := row * (unit.max() + 1) + unit)[place] == 1
+        found = np.full((len(inputs), unit.max() + 1), NO_WORD)
+        word = np.where(alone & (sentence >= 0) & ~(follows & goes_on), (known >> _FACTS) + NO_WORD, NO_WORD)
+        found[row[alone], unit[alone]] = word[alone]
         return found
 
-    def _continues(self, previous: str, token: str) -> bool:
-        return continues_word(previous, token, self.mark == _START, self.mark == WORD_END)
+    @cached_property
+    def _known(self) -> _Known:
+        return _Known(self)
+
+
+class _Known(dict[str, int]):
+    """Of each token that was met, the id of the word that it is, one more, and what it says of its neighbours."""
+
+    def __init__(self, words: WholeWords) -> None:
+        super().__init__()
+        self._words = words
+
+    def __missing__(self, token: str) -> int:
+        mark, ids = self._words.mark, self._words.ids
+        continues = partial(continues_word, marks_starts=mark == _START, marks_ends=mark == WORD_END)
+        text = token.lstrip("".join(WORD_STARTS)) if mark == _START else _without(mark, token)
+        facts = (
+            _GOES_ON * continues(token, f"{_START}x")
+            + _MAY_GO_ON * continues(token, "x")
+            + _MAY_FOLLOW * continues("x", token)
+        )
+        known = (ids.get(text or "", NO_WORD) - NO_WORD << _FACTS) + facts
+        return self.setdefault(token, known)
+
+
+def _columns(inputs: Sequence[Units]) -> tuple[Iterator[Sequence[int]], ...]:
+    """Sentences, and units."""
+    return (sentence for _, sentence, _ in inputs), (unit for _, _, unit in inputs)
 
 
 def _mark_of(texts: Collection[str]) -> str:

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from torch import Tensor
 
-from attnscan.inputs.encode import whole_words
+from attnscan.inputs.encode import encode_pair, whole_words
+from attnscan.inputs.pairs import shipped_pairs
 from attnscan.inputs.related import Both, Relatedness
-from attnscan.inputs.vocabulary import WholeWords
+from attnscan.inputs.tokens import Unit
+from attnscan.inputs.vocabulary import NO_WORD, Units, WholeWords
 
 SIZE = 2000
 FIRST = 10  # id of the first word
@@ -185,3 +189,61 @@ def test_words_of_like_meaning_are_found_and_no_others(name: str, bundled_dir: P
     related = relation.related([([a, b], [0, 0], [0, 1]) for a, b, _ in pairs])
     found = [sum(bool(one[0, 1]) for one, (*_, of) in zip(related, pairs, strict=True) if of == kind) for kind in "10"]
     assert (len(pairs), found[0] >= 26, found[1]) == (62, True, 0), found
+
+
+def _plainly(relation: Relatedness, units: Units) -> list[list[bool]]:
+    """What is related in one input, by a loop over its pairs of units."""
+    tokens, _, unit = units
+    words = relation.words.of_units([units])[0].tolist()
+    assert len(words) == unit[-1] + 1 <= len(tokens)
+
+    def near(one: int, other: int) -> bool:
+        relation._seek({one, other})
+        return relation._nearest[one].get(other, -2) >= relation.threshold
+
+    def related(one: int, other: int) -> bool:
+        if one == other or NO_WORD in (one, other) or relation.words.frequent >= {one, other}:
+            return False
+        return near(one, other) and near(other, one)
+
+    return [[related(one, other) for other in words] for one in words]
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_a_batch_is_looked_up_as_its_pairs_are_one_by_one(bundled_dir: Path, unit: Unit) -> None:
+    """Real pairs of different lengths, with real embeddings, padded."""
+    from safetensors.torch import load_file
+    from transformers import AutoTokenizer
+
+    tokenizer, weights = AutoTokenizer.from_pretrained(bundled_dir), load_file(bundled_dir / "model.safetensors")
+    relation = Relatedness(weights["embeddings.word_embeddings.weight"], whole_words(tokenizer), 0)
+    pairs = [record.pair for record in shipped_pairs()][:12]
+    inputs = [encode_pair(tokenizer, pair, unit, 512, truncate=False) for pair in pairs]
+    units = [(one.tokens, one.sentence, one.unit) for one in inputs]
+    found = relation.related(units)
+    for own, related in zip(units, found, strict=True):
+        size = own[2][-1] + 1
+        assert related[:size, :size].tolist() == _plainly(relation, own)
+        assert not related[size:].any() and not related[:, size:].any()
+    assert found.any() and len({len(own[0]) for own in units}) > 2
+
+
+@given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=9), min_size=1, max_size=5))
+def test_random_words_are_looked_up_as_pair_by_pair(places: list[list[int]]) -> None:
+    """Forty words, of which every fifth is near the one before it; the first are frequent."""
+    chosen = [80 + 10 * place for place in range(41)]
+    units = [([NAMES[chosen[i]] for i in each], [0] * len(each), list(range(len(each)))) for each in places]
+    for own, related in zip(units, CROWDED.related(units), strict=True):
+        size = len(own[0])
+        assert related[:size, :size].tolist() == _plainly(CROWDED, own)
+
+
+def _crowded() -> Relatedness:
+    rows = _rows()
+    for i in range(1, 41):
+        if i % 5:
+            _near(rows, 80 + 10 * i, 80 + 10 * (i - i % 5))
+    return Relatedness(rows, WORDS, 0)
+
+
+CROWDED = _crowded()

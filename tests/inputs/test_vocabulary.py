@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tokenizers_of_kinds import KINDS, written_in_python
 
 from attnscan.inputs.encode import encode_pair, whole_words
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.tokens import Unit
-from attnscan.inputs.vocabulary import WholeWords
+from attnscan.inputs.tokens import Unit, continues_word
+from attnscan.inputs.vocabulary import NO_WORD, WholeWords
 
 
 def _words(tokenizer: Any, pair: Pair, unit: Unit = "token") -> dict[str, str]:
@@ -19,9 +22,51 @@ def _words(tokenizer: Any, pair: Pair, unit: Unit = "token") -> dict[str, str]:
     words = whole_words(tokenizer)
     one = encode_pair(tokenizer, pair, unit, 100, truncate=False)
     written = tokenizer.convert_ids_to_tokens
-    numbers = words.of_units(one.tokens, one.sentence, one.unit)
+    numbers = words.of_units([(one.tokens, one.sentence, one.unit)])[0].tolist()
     assert len(numbers) == len(one.units)
-    return {text.strip(" ▁"): written(id_) for text, id_ in zip(one.units, numbers, strict=True) if id_ is not None}
+    return {text.strip(" ▁"): written(id_) for text, id_ in zip(one.units, numbers, strict=True) if id_ != NO_WORD}
+
+
+def _of_units(words: WholeWords, tokens: list[str], unit: list[int]) -> list[int]:
+    """Of one sentence."""
+    return words.of_units([(tokens, [0] * len(tokens), unit)])[0].tolist()
+
+
+MARKED = {
+    "##": ["cat", "##s", "dog", "##", ".", "the", "rain@@", "[CLS]"],
+    "Ġ": ["cat", " cat", "▁dog", "s", ".", " .", "Ġ", "the"],
+    "@@": ["cat", "rain@@", "@@", "dog", "."],
+    "</w>": ["cat</w>", "cat", "dog</w>", ".</w>", "</w>"],
+    "": ["cat", "dog", ".", "##s", "the"],
+}
+
+
+@pytest.mark.parametrize("mark", MARKED)
+@given(data=st.data())
+def test_the_words_of_many_inputs_are_those_of_each_token_beside_the_one_before_it(mark: str, data: Any) -> None:
+    """Held against a plain loop over tokens, in random inputs of every kind of mark."""
+    words = WholeWords({"cat": 5, "dog": 3, "the": 0}, mark)
+    inputs = []
+    for _ in range(data.draw(st.integers(1, 4))):
+        tokens = data.draw(st.lists(st.sampled_from(MARKED[mark]), min_size=1, max_size=12))
+        sentence = data.draw(st.lists(st.sampled_from([-1, 0, 1]), min_size=len(tokens), max_size=len(tokens)))
+        starts = data.draw(st.lists(st.booleans(), min_size=len(tokens), max_size=len(tokens)))
+        inputs.append((tokens, sentence, [count - starts[0] for count in accumulate(starts)]))
+    table = words.of_units(inputs)
+    assert len(table) == len(inputs)
+    for (tokens, sentence, unit), row in zip(inputs, table.tolist(), strict=True):
+        plain = [NO_WORD] * len(row)
+        for i, (token, of, number) in enumerate(zip(tokens, sentence, unit, strict=True)):
+            before = tokens[i - 1] if i and sentence[i - 1] == of else None
+            whole = before is None or not continues_word(before, token, mark == "Ġ", mark == "</w>")
+            text = token.removesuffix("</w>") if mark == "</w>" and token.endswith("</w>") else token
+            if mark == "Ġ":
+                text = token.lstrip("Ġ▁ ")
+            elif mark == "</w>" and not token.endswith("</w>"):
+                whole = False
+            if of >= 0 and unit.count(number) == 1 and whole:
+                plain[number] = words.ids.get(text, NO_WORD)
+        assert row == plain
 
 
 def test_wordpiece_words_bear_no_mark() -> None:
@@ -35,11 +80,11 @@ def test_byte_level_words_are_the_marked_ones_and_a_first_word_counts_as_marked(
     words = whole_words(tokenizer)
     assert {"cat", "mat", "sat"} <= set(words.ids) and "<s>" not in words.ids
     assert all(text.startswith("Ġ") for text in tokenizer.convert_ids_to_tokens(list(words.ids.values())))
-    assert words.of_units(["cat", " sat", "cat", ".", "cat"], [0, 0, 0, 0, 0], [0, 1, 2, 3, 4]) == [
+    assert _of_units(words, ["cat", " sat", "cat", ".", "cat"], [0, 1, 2, 3, 4]) == [
         words.ids["cat"],
         words.ids["sat"],
-        None,  # goes on with the word before it
-        None,
+        NO_WORD,  # goes on with the word before it
+        NO_WORD,
         words.ids["cat"],  # begins one, behind a full stop
     ]
 
@@ -59,8 +104,8 @@ def test_words_that_end_with_a_mark() -> None:
     words = WholeWords.of({1: "the</w>", 2: "straw", 3: "berries</w>", 4: "a</w>"})
     assert words.ids == {"the": 1, "berries": 3}
     tokens = ["the</w>", "straw", "berries</w>", "berries</w>"]
-    assert words.of_units(tokens, [0] * 4, [0, 1, 2, 3]) == [1, None, None, 3]
-    assert words.of_units(tokens, [0] * 4, [0, 1, 1, 2]) == [1, None, 3]
+    assert _of_units(words, tokens, [0, 1, 2, 3]) == [1, NO_WORD, NO_WORD, 3]
+    assert _of_units(words, tokens, [0, 1, 1, 2]) == [1, NO_WORD, 3]
 
 
 @pytest.mark.parametrize("kind", KINDS)
