@@ -81,8 +81,7 @@ class LoadedModel:
 
     def replica(self) -> LoadedModel:
         """The same weights in modules of their own, so that both models can run at once, whatever they remember."""
-        weights = {id(each): each for each in itertools.chain(self.whole.parameters(), self.whole.buffers())}
-        model, masked_lm = copy.deepcopy((self.model, self.masked_lm), weights)
+        model, masked_lm = replicated(self.model, self.masked_lm)
         return replace(self, model=model, masked_lm=masked_lm)
 
     @property
@@ -134,6 +133,13 @@ class LoadedModel:
                 f"and the model knows {len(self.embedding)}",
                 "the two do not belong together: save the tokenizer that the model was trained with",
             )
+
+
+def replicated(*models: Any) -> tuple[Any, ...]:
+    """Models, of which some may be parts of others or None, in modules of their own with the same weights."""
+    modules = [model for model in models if model is not None]
+    weights = itertools.chain.from_iterable((*model.parameters(), *model.buffers()) for model in modules)
+    return copy.deepcopy(models, {id(each): each for each in weights})
 
 
 def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> LoadedModel:

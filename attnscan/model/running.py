@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any, TypeVar
 
 import torch
@@ -17,21 +18,47 @@ T = TypeVar("T")
 Found = TypeVar("Found")
 
 
+class _Quiet:
+    """Transformers says nothing while anybody is inside, from whatever threads, and then what it said before."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._inside = 0
+        self._before = 0, True
+
+    def enter(self) -> None:
+        from transformers.utils import logging
+
+        with self._lock:
+            self._inside += 1
+            if self._inside == 1:
+                self._before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+                logging.set_verbosity(logging.CRITICAL)
+                logging.disable_progress_bar()
+
+    def leave(self) -> None:
+        from transformers.utils import logging
+
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                verbosity, bars = self._before
+                logging.set_verbosity(verbosity)
+                if bars:
+                    logging.enable_progress_bar()
+
+
+_quiet = _Quiet()
+
+
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Progress bars, reports of unused task heads and advice are not for our users; what matters is raised."""
-    from transformers.utils import logging
-
-    verbosity = logging.get_verbosity()
-    bars = logging.is_progress_bar_enabled()
-    logging.set_verbosity(logging.CRITICAL)
-    logging.disable_progress_bar()
+    _quiet.enter()
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
-        if bars:
-            logging.enable_progress_bar()
+        _quiet.leave()
 
 
 @quiet_transformers()

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
-from typing import Protocol, TypeVar
+from typing import Protocol, Self, TypeVar
 
 import torch
 from torch.utils.hooks import RemovableHandle
@@ -37,7 +37,15 @@ class Runs(Protocol):
         """The model, its task head included."""
 
 
+class Replicates(Protocol):
+    """What runs a model, and can be had once more."""
+
+    def replica(self) -> Self:
+        """The same with the same weights, and a state of its own."""
+
+
 Worker = TypeVar("Worker", bound=Runs)
+Replicable = TypeVar("Replicable", bound=Replicates)
 Item = TypeVar("Item")
 Found = TypeVar("Found")
 
@@ -58,14 +66,14 @@ def is_too_long(length: int, workers: int) -> bool:
     return workers * length**2 > _MOST_CELLS
 
 
-def replicas(loaded: LoadedModel, count: int) -> list[LoadedModel]:
-    """A model and replicas of it, so many in all; alone if it cannot be replicated."""
-    found = [loaded]
+def replicas(model: Replicable, count: int) -> list[Replicable]:
+    """What runs a model and replicas of it, so many in all; alone if it cannot be replicated."""
+    found = [model]
     try:
         while len(found) < count:
-            found.append(loaded.replica())
+            found.append(model.replica())
     except Exception:  # what a model's own classes raise when they are copied; nothing is lost but time
-        return [loaded]
+        return [model]
     return found
 
 

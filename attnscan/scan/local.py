@@ -128,7 +128,7 @@ def scan(
     """
     start = start or ScanState()
     sums, stream = start.sums, Stream(scanner, records, on_bad, on_batch, start.seen)
-    with closing(stream.worked(partial(_scored, with_pairs=on_pairs is not None))) as scored:
+    with closing(stream.worked(partial(_scored, with_pairs=on_pairs is not None), scanner.crew)) as scored:
         for results, window_done in scored:
             for batch_sums, kept in results:
                 if on_pairs is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
@@ -14,7 +14,7 @@ from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import EncodedInput, batches
 from attnscan.inputs.pairs import Record
 from attnscan.model.running import in_halves
-from attnscan.model.threads import ahead, is_too_long, side_by_side
+from attnscan.model.threads import Worker, ahead, is_too_long, side_by_side
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
@@ -26,6 +26,8 @@ OnBad = Callable[[InputError], None]
 OnBatch = Callable[[int], None]
 Window = list[list[EncodedInput]]
 Result = TypeVar("Result")
+CrewOf = Callable[[int, int], AbstractContextManager[Sequence[Worker]]]
+"""At most so many workers, which can take inputs of such a length at the same time."""
 
 
 @dataclass
@@ -53,18 +55,12 @@ class Stream:
                 yield window
                 self._count(sum(map(len, window)), seen)
 
-    def batches(self) -> Generator[list[EncodedInput], None, None]:
-        """One batch at a time, likewise."""
-        with closing(ahead(self._windows(), 1)) as windows:
-            for batch, seen in _pieces(windows):
-                if batch:
-                    yield batch
-                self._count(len(batch), seen)
-
     def worked(
-        self, work: Callable[[Scanner, Sequence[EncodedInput]], Result]
+        self, work: Callable[[Worker, Sequence[EncodedInput]], Result], crew_of: CrewOf[Worker]
     ) -> Generator[tuple[list[Result], bool], None, None]:
         """Do some work on each batch, side by side where that is faster, and halved where memory is short.
+
+        `crew_of` gives those that work, as `Scanner.crew` does.
 
         Yields in the order of the stream what came of each batch, and whether a window is done with it.
         """
@@ -74,16 +70,16 @@ class Stream:
             return
         one_at_a_time = threading.Lock()
 
-        def on_piece(own: Scanner, piece: tuple[list[EncodedInput], Seen | None]) -> list[Result]:
+        def on_piece(own: Worker, piece: tuple[list[EncodedInput], Seen | None]) -> list[Result]:
             batch, _ = piece
             if not batch:
                 return []
             with one_at_a_time if is_too_long(tokens_of(batch[0]), len(crew)) else nullcontext():
-                return list(in_halves(batch, partial(work, own), tokens_of, own.device))
+                return list(in_halves(batch, partial(work, own), tokens_of, self.scanner.device))
 
         longest = max((tokens_of(batch[0]) for batch in first[0]), default=1)
         with (
-            self.scanner.crew(len(first[0]), longest) as crew,
+            crew_of(len(first[0]), longest) as crew,
             closing(side_by_side(crew, _pieces(itertools.chain([first], windows)), on_piece)) as worked,
         ):
             for (batch, seen), results in worked:

@@ -6,7 +6,7 @@ Every distinct set is one forward over each batch; where inputs are few, several
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -18,16 +18,16 @@ from torch.nn.utils.rnn import pad_sequence
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput, Room, batches, collate
 from attnscan.inputs.pairs import Pair, Record
-from attnscan.model.output_tap import OnOutput, OutputTap
-from attnscan.model.running import check_finite, in_halves
+from attnscan.model.output_tap import OutputTap
+from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.heads import Head
-from attnscan.results.scores import FloatArray
 from attnscan.results.terms import OnStep
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
 from attnscan.scan.stream import OnBad, Stream, tokens_of
 from attnscan.scoring.readout import exact
+from attnscan.studies.answers import Answerer, Piece
 from attnscan.studies.effects import se_beside_controls, sums_beside_controls
 from attnscan.studies.head_sets import AblationRequest, measured, requested_sets
 from attnscan.studies.losses import Loss, Question, measures_of
@@ -63,7 +63,7 @@ def ablate(
         for window in windows:
             inputs = sorted((one for batch in window for one in batch), key=lambda one: one.number)
             for study in studies:
-                study.take(inputs, scanner.loaded.room(scanner.options.batch_tokens), on_step)
+                study.take(inputs, on_step)
             for one in inputs:
                 records.pop(one.number, None)
     effects = tuple(effect for study in studies for effect in study.finish())
@@ -90,9 +90,8 @@ class _Study:
     def __init__(
         self, scanner: Scanner, measure: Loss, sets: Sequence[HeadSet], grid: tuple[int, int], means: Tensor | None
     ) -> None:
-        self._measure, self._sets, self._means = measure, sets, means
-        self._device, self._pad = scanner.loaded.device, scanner.loaded.pad_id
-        self._tap = OutputTap(measure.encoder, measure.whole)
+        self._scanner, self._measure, self._sets = scanner, measure, sets
+        self._crew = [Answerer(measure, means, scanner.loaded.device)]
         numbers: dict[tuple[Head, ...], int] = {(): 0}
         for one in sets:
             for heads in (one.heads, *one.controls):
@@ -105,56 +104,51 @@ class _Study:
         nothing = np.zeros((0, len(measure.quantities), len(numbers)))
         self._sums = sums_beside_controls(nothing, nothing[..., 0], self._compared)
 
-    def take(self, inputs: Sequence[EncodedInput], room: Room, on_step: OnStep | None = None) -> None:
+    def take(self, inputs: Sequence[EncodedInput], on_step: OnStep | None = None) -> None:
         """Ask all that there is to ask about a window of inputs, with every set switched off in turn."""
         asked = self._measure.questions(inputs)
         numbered = [replace(question.input, number=i) for i, question in enumerate(asked)]
         shape = (len(inputs), len(self._measure.quantities))
         sums, counts = np.zeros((*shape, len(self._off))), np.zeros(shape)
-        batched, done = list(batches(numbered, room)), 0
+        room = self._scanner.loaded.room(self._scanner.options.batch_tokens)
+        batched, done, intact = list(batches(numbered, room)), 0, torch.zeros(0)
+        every = len(batched) * len(self._off)
         doing = f"{self._measure.quantities[0].name}: {len(self._off) - 1} sets of heads switched off in turn"
-        for batch in batched:
-            questions = [asked[one.number] for one in batch]
-            for number, value, n in self._run(questions, room):
-                if on_step is not None:
-                    on_step(doing, done := done + 1, len(batched) * len(self._off))
-                for row, question in enumerate(questions):
-                    sums[question.pair, :, number] += value[row]
-                    if number == 0:
-                        counts[question.pair] += n[row]
+        pieces = (piece for batch in batched for piece in self._pieces([asked[one.number] for one in batch], room))
+        longest = max((tokens_of(one) for one in numbered), default=1)
+        with self._workers(every, longest) as crew, closing(side_by_side(crew, pieces, Answerer.answers)) as answered:
+            for piece, answers in answered:
+                intact = answers[:, 0] if piece.first == 0 else intact
+                for number in range(len(piece.off)):
+                    if on_step is not None:
+                        on_step(doing, done := done + 1, every)
+                    value, n = self._measure.values(piece.questions, answers[:, number], intact)
+                    for row, question in enumerate(piece.questions):
+                        sums[question.pair, :, piece.first + number] += value[row]
+                        if piece.first == 0:
+                            counts[question.pair] += n[row]
         more = sums_beside_controls(sums, counts, self._compared)
         self._sums = [before + own for before, own in zip(self._sums, more, strict=True)]
 
-    def _run(self, questions: Sequence[Question], room: Room) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-        """For each set: its number, and the values and counts [question, quantity] of one batch."""
-        inputs = collate([question.input for question in questions], self._pad).model_inputs
-        inputs = {name: values.to(self._device) for name, values in inputs.items()}
-        length = inputs["input_ids"].shape[1]
-        at_once = _most(room, len(questions), length)
-        intact = self._answers(questions, inputs, self._off[:1])[:, 0]
-        yield (0, *self._measure.values(questions, intact, intact))
-        for start in range(1, len(self._off), at_once):
-            some = self._off[start : start + at_once]
-            answers = self._answers(questions, inputs, some)
-            for i in range(len(some)):
-                yield (start + i, *self._measure.values(questions, answers[:, i], intact))
+    def _pieces(self, questions: Sequence[Question], room: Room) -> Iterator[Piece]:
+        """The intact model first, then as many sets at a time as there is room for."""
+        inputs = collate([question.input for question in questions], self._scanner.loaded.pad_id).model_inputs
+        inputs = {name: values.to(self._scanner.loaded.device) for name, values in inputs.items()}
+        at_once = _most(room, *inputs["input_ids"].shape)
+        yield Piece(questions, inputs, 0, self._off[:1])
+        for first in range(1, len(self._off), at_once):
+            yield Piece(questions, inputs, first, self._off[first : first + at_once])
 
-    def _answers(self, questions: Sequence[Question], inputs: dict[str, Tensor], off: Tensor) -> Tensor:
-        """Every question with every set. Shape: `off` [set, layer, head] -> [question, set, number]."""
-
-        def of_rows(rows: Sequence[int]) -> Tensor:
-            asked, sets = (torch.tensor(each) for each in zip(*(divmod(row, len(off)) for row in rows), strict=True))
-            repeated = {name: values[asked.to(values.device)] for name, values in inputs.items()}
-            edit = _switch(off[sets].to(self._device), self._means)
-            every = [questions[number] for number in asked]
-            answers = self._measure.answers(every, lambda: self._tap.run(repeated, edit))
-            check_finite(answers, "the model's answers")
-            return answers
-
-        rows, length = range(len(questions) * len(off)), inputs["input_ids"].shape[1]
-        with self._tap:
-            answers = torch.cat(list(in_halves(rows, of_rows, lambda _: length, self._device)))
-        return answers.view(len(questions), len(off), -1)
+    @contextmanager
+    def _workers(self, most: int, longest: int) -> Iterator[list[Answerer]]:
+        """At most so many, which can take inputs of that length at the same time."""
+        most = min(most, most_workers(self._scanner.loaded, self._scanner.options.batch_tokens, longest))
+        if most > len(self._crew):
+            self._crew = replicas(self._crew[0], most)
+        with ExitStack() as taps:
+            for worker in self._crew[:most]:
+                taps.enter_context(worker.tap)
+            yield self._crew[:most]
 
     def finish(self) -> Iterator[Effect]:
         """What the sets are worth, quantity by quantity."""
@@ -172,16 +166,6 @@ class _Study:
                 yield Effect(heads_off, quantity, unharmed, ablated, others, float(se[row]), n, pairs)
 
 
-def _switch(off: Tensor, means: Tensor | None) -> OnOutput:
-    """What switches heads off. Shape: `off` [input, layer, head], bool; `means` [layer, head, dimension]."""
-
-    def edit(layer: int, output: Tensor) -> None:
-        inputs, heads = off[:, layer].nonzero(as_tuple=True)
-        output[inputs, :, heads] = 0 if means is None else means[layer, heads][:, None].to(output)
-
-    return edit
-
-
 def _most(room: Room, inputs: int, length: int) -> int:
     """How many sets may share a forward over that many inputs."""
     by_cells = room.tokens if room.cells is None else room.cells // (inputs * length**2)
@@ -193,13 +177,18 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None, on
 
     Raises: InputError if there is no pair.
     """
-    model, device = scanner.loaded.model, scanner.loaded.device
     on_batch = None if on_step is None else partial(on_step, "heads' mean output over pairs")
     total: Tensor | None = None
     count = 0
 
-    def run(inputs: Sequence[EncodedInput]) -> tuple[Tensor, int]:
+    @contextmanager
+    def tapped(most: int, longest: int) -> Iterator[list[OutputTap]]:
+        with scanner.crew(most, longest) as crew, ExitStack() as taps:
+            yield [taps.enter_context(OutputTap(own.loaded.model, own.loaded.model)) for own in crew]
+
+    def summed(tap: OutputTap, inputs: Sequence[EncodedInput]) -> tuple[Tensor, int]:
         """The sum over words, and how many there are."""
+        device = scanner.loaded.device
         batch = collate(inputs, scanner.loaded.pad_id)
         rows = [torch.tensor(one.sentence) >= 0 for one in inputs]
         word = pad_sequence(rows, batch_first=True).to(device)
@@ -211,9 +200,9 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None, on
         tap.run({name: values.to(device) for name, values in batch.model_inputs.items()}, keep)
         return torch.stack(found), int(word.sum())
 
-    with closing(Stream(scanner, records, on_bad, on_batch).batches()) as stream, OutputTap(model, model) as tap:
-        for batch in stream:
-            for found, words in in_halves(batch, run, tokens_of, device):
+    with closing(Stream(scanner, records, on_bad, on_batch).worked(summed, tapped)) as worked:
+        for sums, _ in worked:
+            for found, words in sums:
                 total = found if total is None else total + found
                 count += words
     if total is None or not count:

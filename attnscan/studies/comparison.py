@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from attnscan.errors import ModelError
+from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.related import Both, Relation
 from attnscan.results.comparison import Comparison, places
@@ -178,22 +179,47 @@ def nearest_heads(
     (layers, heads), (_, width) = one.grid(), other.grid()
     total: FloatArray | None = None
     n = 0
+
+    @contextmanager
+    def both(most: int, longest: int) -> Iterator[list[_Both]]:
+        with one.crew(most, longest) as ours, other.crew(most, longest) as theirs:
+            yield list(map(_Both, ours, theirs))  # no more than there are of either
+
     on_batch = None if on_step is None else partial(on_step, "matching heads by pairs")
-    with closing(Stream(reader, records, on_bad, on_batch).batches()) as stream:
-        for batch in stream:
-            drawn = [queries_of(each, QUERIES, reader.options.seed) for each in batch]
-            lengths = [len(each.tokens) for each in batch]
-            keepers = [RowKeeper(drawn, lengths), RowKeeper(drawn, lengths)]
-            for scanner, keeper in zip((one, other), keepers, strict=True):
-                scanner.run(scanner.collate(batch).model_inputs, keeper)
-            for ours, theirs, own in zip(*(keeper.rows() for keeper in keepers), drawn, strict=True):
-                found = divergences(torch.cat([ours, theirs.to(ours.device)]))[: len(ours), len(ours) :].numpy()
-                total, n = found if total is None else total + found, n + len(own)
+    with closing(Stream(reader, records, on_bad, on_batch).worked(_Both.apart, both)) as looked:
+        for looks, _ in looked:
+            for found, queries in itertools.chain.from_iterable(looks):
+                total, n = found if total is None else total + found, n + queries
     if total is None or not n:
         raise no_pair("to match heads by")
     best = total.argmin(1)
     matched = np.stack(np.divmod(best, width), -1).reshape(layers, heads, 2)
     return matched, (total.min(1) / n).reshape(layers, heads)
+
+
+@dataclass(frozen=True)
+class _Both:
+    """Two models that look at the same batch, one after the other."""
+
+    one: Scanner
+    other: Scanner
+
+    @property
+    def whole(self) -> torch.nn.Module:
+        """Both of them, as what is to be stopped."""
+        return torch.nn.ModuleList([self.one.whole, self.other.whole])
+
+    def apart(self, inputs: Sequence[EncodedInput]) -> list[tuple[FloatArray, int]]:
+        """Of each input, how far apart their heads are, summed over its queries, and how many queries that is."""
+        drawn = [queries_of(each, QUERIES, self.one.options.seed) for each in inputs]
+        lengths = [len(each.tokens) for each in inputs]
+        keepers = [RowKeeper(drawn, lengths), RowKeeper(drawn, lengths)]
+        for scanner, keeper in zip((self.one, self.other), keepers, strict=True):
+            scanner.run(scanner.collate(inputs).model_inputs, keeper)
+        return [
+            (divergences(torch.cat([ours, theirs.to(ours.device)]))[: len(ours), len(ours) :].numpy(), len(queries))
+            for ours, theirs, queries in zip(*(keeper.rows() for keeper in keepers), drawn, strict=True)
+        ]
 
 
 def _read_alike(one: Scanner, other: Scanner) -> bool:

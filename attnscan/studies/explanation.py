@@ -5,17 +5,18 @@ Every change is a run of the model over the same batch, scored against the same 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from attnscan.errors import ModelError
-from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.keeper import AttentionKeeper
@@ -33,7 +34,7 @@ from attnscan.scan.stream import OnBad, OnBatch, Stream
 from attnscan.scoring.label_sums import LabelSums, key_of
 from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import ScoreSums
+from attnscan.scoring.sums import PairSums, ScoreSums
 from attnscan.scoring.targets import Targets
 from attnscan.studies.causes import CauseSums
 from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments
@@ -53,12 +54,13 @@ def explain(
 
     Raises: InputError if there is no pair, or one cannot be read.
     """
-    explainer = _Explainer(scanner, heads, pattern)
+    explainer, found = _Explainer(scanner, heads, pattern), _Found()
     stream = Stream(scanner, records, on_bad, on_batch)
-    with closing(stream.batches()) as batches:
-        for batch in batches:
-            explainer.take(batch)
-    return explainer.finish(stream.seen)
+    with closing(stream.worked(explainer.look, scanner.crew)) as looks:
+        for of_batches, _ in looks:
+            for of_batch in of_batches:
+                found += of_batch
+    return explainer.finish(found, stream.seen)
 
 
 def explain_input(
@@ -77,41 +79,65 @@ def explain_input(
     """
     explainer = _Explainer(scanner, heads, pattern, on_step)
     encoded = encoded or scanner.encode(record.pair)
-    attention = explainer.take([encoded], keep=True)
+    found = explainer.look(scanner, [encoded], keep=True)
     seen = Seen().and_then(record, scanner.options, truncated=encoded.truncated, skipped=False)
-    return explainer.finish(seen, attention)
+    return explainer.finish(found, seen)
 
 
 SumsOfKind = TypeVar("SumsOfKind", ScoreSums, LabelSums, NeuronSums, CauseSums)
 
 
+@dataclass(frozen=True)
+class _Found:
+    """What has been found in some batches. They add."""
+
+    scores: ScoreSums | None = None
+    pairs: LabelSums | None = None
+    neurons: NeuronSums | None = None
+    """None if the model shows no queries."""
+    causes: Mapping[str, CauseSums] = field(default_factory=dict)
+    not_available: Mapping[str, str] = field(default_factory=dict)
+    moved: bool = False
+    """Whether any word stood elsewhere when positions were shuffled."""
+    words: PairSums | None = None
+    """Of the one input that is kept: what labels are told to be sure by, in place of pairs."""
+    attention: Attention | None = None
+    """Of the one input that is kept."""
+
+    def __add__(self, other: _Found) -> _Found:
+        causes = {**self.causes, **other.causes}
+        causes |= {name: sums + other.causes[name] for name, sums in self.causes.items() if name in other.causes}
+        return _Found(
+            _added(self.scores, other.scores),
+            _added(self.pairs, other.pairs),
+            _added(self.neurons, other.neurons),
+            causes,
+            {**other.not_available, **self.not_available},
+            self.moved or other.moved,
+            self.words or other.words,
+            self.attention or other.attention,
+        )
+
+
 class _Explainer:
-    """Takes batches, and finishes into explanations."""
+    """Looks at batches, by any replica of the model, and finishes what was found into explanations."""
 
     def __init__(
         self, scanner: Scanner, heads: Sequence[Head] | None, pattern: str | None, on_step: OnStep | None = None
     ) -> None:
         self._scanner, self._heads, self._pattern = scanner, heads, pattern
         self._tell: OnStep = on_step or (lambda _doing, _done, _total=None: None)
-        self._scores: ScoreSums | None = None
-        self._pairs: LabelSums | None = None
-        self._words: Scorer | None = None
-        """What labels are told to be sure by: pairs or, of the one input that is kept, its words."""
-        self._neurons: NeuronSums | None = None
-        self._causes: dict[str, CauseSums] = {}
-        self._not_available: dict[str, str] = {}
-        self._positions: Positions | None = None
+        self._positions: dict[int, Positions | str] = {}
+        """By the id of a model, the way to its positions; or why there is none."""
         self._rotations = Rotations(scanner.options.seed)
-        self._looked = self._moved = False
 
-    def take(self, inputs: Sequence[EncodedInput], keep: bool = False) -> Attention | None:
-        """Score a batch as it is, and with everything changed that can be; with `keep`, return its attention."""
-        scanner = self._scanner
+    def look(self, scanner: Scanner, inputs: Sequence[EncodedInput], *, keep: bool = False) -> _Found:
+        """Score a batch as it is, and with everything changed that can be; with `keep`, its one input is kept."""
         batch = scanner.collate(inputs)
         helps = scanner.helps(inputs, partial(self._tell, "predictive words: hidden sequences"))
         targets = Targets(batch, scanner.options.patterns, helps)
         scorer, keeper = Scorer(targets), AttentionKeeper()
-        self._words = words = Scorer(targets, by_query=True) if keep else None
+        words = Scorer(targets, by_query=True) if keep else None
         neurons = NeuronScorer(targets, self._rotations, self._heads, self._pattern)
 
         def consume(block: AttentionBlock) -> None:
@@ -123,88 +149,94 @@ class _Explainer:
 
         self._tell("neurons of queries and keys", 0)
         scanner.run(batch.model_inputs, consume)
-        self._scores = _added(self._scores, scorer.sums())
         keys = [key_of(Pair(*one.sentences)) for one in inputs]
-        self._pairs = _added(self._pairs, LabelSums.of(scorer.pair_sums(), targets.scored, keys, THRESHOLD))
-        if (of_batch := neurons.sums()) is not None:
-            self._neurons = _added(self._neurons, of_batch)
-        self._shuffle(scorer, batch.model_inputs, inputs)
-        self._change_segments(scorer, batch.model_inputs)
-        return keeper.attention(inputs[0]) if keep else None
+        found = _Found(
+            scores=scorer.sums(),
+            pairs=LabelSums.of(scorer.pair_sums(), targets.scored, keys, THRESHOLD),
+            neurons=neurons.sums(),
+            words=None if words is None else words.word_sums(),
+            attention=keeper.attention(inputs[0]) if keep else None,
+        )
+        return found + self._shuffled(scanner, scorer, batch) + self._with_segments(scanner, scorer, batch)
 
-    def _again(self, scorer: Scorer, model_inputs: dict[str, Tensor]) -> Scorer:
-        """A scorer of the same batch that has seen it with something changed."""
-        again = scorer.fresh()
-        self._scanner.run(model_inputs, again)
-        return again
-
-    def _take_cause(self, name: str, scorer: Scorer, drawn: list[Scorer]) -> None:
-        self._causes[name] = _added(self._causes.get(name), CauseSums.of(scorer.pair_sums(), drawn))
-
-    def _shuffle(self, scorer: Scorer, model_inputs: dict[str, Tensor], inputs: Sequence[EncodedInput]) -> None:
-        scanner, name = self._scanner, "positions_shuffled"
-        if not self._looked:
-            self._looked = True
-            try:
-                self._positions = Positions(scanner.loaded.model, model_inputs)
-            except ModelError as error:
-                self._not_available[name] = error.what
-        if self._positions is None:
-            return
-        width, drawn = model_inputs["input_ids"].shape[1], []
+    def _shuffled(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> _Found:
+        name, model_inputs = "positions_shuffled", batch.model_inputs
+        positions = self._positions_of(scanner.loaded.model, model_inputs)
+        if isinstance(positions, str):
+            return _Found(not_available={name: positions})
+        width, moved, drawn = batch.word.shape[1], False, []
         for number in range(SHUFFLES):
-            order = shuffled(inputs, width, scanner.options.seed + number).to(model_inputs["input_ids"].device)
-            self._moved |= bool((order != torch.arange(width, device=order.device)).any())
+            order = shuffled(batch.inputs, width, scanner.options.seed + number).to(batch.word.device)
+            moved |= bool((order != torch.arange(width, device=order.device)).any())
             self._tell("positions shuffled", number, SHUFFLES)
-            with self._positions.reordered(model_inputs, order) as changed:
-                drawn.append(self._again(scorer, changed))
-        self._take_cause(name, scorer, drawn)
+            with positions.reordered(model_inputs, order) as changed:
+                drawn.append(_again(scanner, scorer, changed))
+        return _Found(causes={name: CauseSums.of(scorer.pair_sums(), drawn)}, moved=moved)
 
-    def _change_segments(self, scorer: Scorer, model_inputs: dict[str, Tensor]) -> None:
-        why = why_no_segments(self._scanner.loaded.model, model_inputs)
-        for name, swapped in (("segments_zeroed", False), ("segments_swapped", True)):
-            if why is None:
-                self._take_cause(name, scorer, [self._again(scorer, with_segments(model_inputs, swapped=swapped))])
-            else:
-                self._not_available.setdefault(name, why)
+    def _positions_of(self, model: Any, model_inputs: dict[str, Tensor]) -> Positions | str:
+        """The way to the positions of the model or of a replica, each looked at once; or why there is none."""
+        if id(model) not in self._positions:
+            try:
+                self._positions[id(model)] = Positions(model, model_inputs)
+            except ModelError as error:
+                self._positions[id(model)] = error.what
+        return self._positions[id(model)]
 
-    def finish(self, seen: Seen, attention: Attention | None = None) -> Explanations:
+    def _with_segments(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> _Found:
+        names = {"segments_zeroed": False, "segments_swapped": True}
+        why = why_no_segments(scanner.loaded.model, batch.model_inputs)
+        if why is not None:
+            return _Found(not_available=dict.fromkeys(names, why))
+        changed = {name: with_segments(batch.model_inputs, swapped=swapped) for name, swapped in names.items()}
+        pairs = scorer.pair_sums()
+        return _Found(
+            causes={name: CauseSums.of(pairs, [_again(scanner, scorer, each)]) for name, each in changed.items()}
+        )
+
+    def finish(self, found: _Found, seen: Seen) -> Explanations:
         """What all batches together say.
 
         Raises: InputError if there was none.
         """
-        if self._scores is None or self._pairs is None:
+        if found.scores is None or found.pairs is None:
             raise no_pair("to explain by")
-        scores = self._scores.finish()
-        causes = {name: sums.finish() for name, sums in self._causes.items()}
-        moved = causes.get("positions_shuffled")
-        if moved is not None and _same(moved[0], scores):
+        scores, not_available = found.scores.finish(), dict(found.not_available)
+        causes = {name: sums.finish() for name, sums in found.causes.items()}
+        shuffled_scores = causes.get("positions_shuffled")
+        if shuffled_scores is not None and _same(shuffled_scores[0], scores):
             del causes["positions_shuffled"]
-            self._not_available["positions_shuffled"] = (
+            not_available["positions_shuffled"] = (
                 "the model takes no notice of positions that are given to it"
-                if self._moved
+                if found.moved
                 else "there are no two words to shuffle"
             )
-        if self._neurons is None:
-            self._not_available["neurons"] = "this architecture shows no queries and keys"
+        if found.neurons is None:
+            not_available["neurons"] = "this architecture shows no queries and keys"
         layers, width = scores.grid
         shape = (layers, width, len(scores.patterns))
-        units = self._pairs.units() if self._words is None else self._words.word_sums()
+        units = found.pairs.units() if found.words is None else found.words
         return Explanations(
             labels=Labels(scores, False, THRESHOLD, stability(scores, units, THRESHOLD, self._scanner.options.seed)),
-            neurons=NeuronTable.unknown(shape) if self._neurons is None else self._neurons.finish(),
+            neurons=NeuronTable.unknown(shape) if found.neurons is None else found.neurons.finish(),
             causes={name: causes[name][0] for name in CAUSES if name in causes},
             fall_se={name: causes[name][1] for name in CAUSES if name in causes},
-            not_available=self._not_available,
+            not_available=not_available,
             signature=self._scanner.signature(seen),
             heads=tuple(self._heads or ((layer, head) for layer in range(layers) for head in range(width))),
             pattern=self._pattern,
-            attention=attention,
+            attention=found.attention,
         )
 
 
-def _added(total: SumsOfKind | None, more: SumsOfKind) -> SumsOfKind:
-    return more if total is None else total + more
+def _again(scanner: Scanner, scorer: Scorer, model_inputs: dict[str, Tensor]) -> Scorer:
+    """A scorer of the same batch that has seen it with something changed."""
+    again = scorer.fresh()
+    scanner.run(model_inputs, again)
+    return again
+
+
+def _added(total: SumsOfKind | None, more: SumsOfKind | None) -> SumsOfKind | None:
+    return total + more if total is not None and more is not None else total or more
 
 
 def _same(one: Scores, other: Scores) -> bool:

@@ -14,6 +14,7 @@ answer; and compares it with the answer of the intact model. What it returns are
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -24,7 +25,7 @@ from torch import Tensor
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Record
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loading import LoadedModel, replicated
 from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import task_head
 from attnscan.results.ablation import Quantity
@@ -76,6 +77,13 @@ class Loss(Protocol):
 
         Shape: [question, number] twice -> [question, quantity] twice.
         """
+
+
+def replica(measure: Loss) -> Loss:
+    """The same measure by the same weights in modules of their own, so that both can run at once."""
+    other = copy(measure)
+    other.encoder, other.whole = replicated(measure.encoder, measure.whole)
+    return other
 
 
 class MaskedWords:

@@ -49,7 +49,7 @@ def similar(
         rows_of_heads = zip(drawn, keeper.rows(), strict=True)
         return scores, labels, [(len(each), divergences(rows).numpy()) for each, rows in rows_of_heads]
 
-    with closing(stream.worked(look)) as looked:
+    with closing(stream.worked(look, scanner.crew)) as looked:
         for looks, _ in looked:
             for of_batch, labels_of_batch, divergent in looks:
                 scores = of_batch if scores is None else scores + of_batch

@@ -45,17 +45,17 @@ def test_whichever_way_a_stream_is_read_it_counts_and_has_seen_the_same(
     records = [*RECORDS[:3], Record(Pair("cat " * 60), "too long"), *RECORDS[3:]]
     with Scanner(replace(options, on_long="skip")) as scanner:
         ways: list[tuple[list[int], Seen]] = []
-        for name, arguments in (("windows", ()), ("batches", ()), ("worked", (lambda _, batch: len(batch),))):
+        for name, arguments in (("windows", ()), ("worked", (lambda _, batch: len(batch), scanner.crew))):
             counts: list[int] = []
             stream = Stream(scanner, records, on_batch=counts.append)
             list(getattr(stream, name)(*arguments))
             ways.append((counts, stream.seen))
-        (by_window, seen), (by_batch, seen_by_batch), (by_work, seen_by_work) = ways
-        assert len(by_batch) > len(by_window) > 2 and by_batch == by_work == sorted(by_batch)
-        assert seen == seen_by_batch == seen_by_work
-        assert (seen.read, seen.skipped) == (by_batch[-1], 1) == (len(records), 1)
+        (by_window, seen), (by_work, seen_by_work) = ways
+        assert len(by_work) > len(by_window) > 2 and by_work == sorted(by_work)
+        assert seen == seen_by_work
+        assert (seen.read, seen.skipped) == (by_work[-1], 1) == (len(records), 1)
         later = Stream(scanner, [], seen=seen)
-        assert list(later.batches()) == [] and later.seen == seen
+        assert list(later.worked(lambda _, batch: len(batch), scanner.crew)) == [([], True)] and later.seen == seen
 
 
 def test_attention_that_comes_all_at_once_is_scanned_alone(tmp_path: Path, threads: Callable[[int], None]) -> None:

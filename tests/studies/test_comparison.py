@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -28,9 +30,9 @@ def _read(pairs: list[Pair] = PAIRS) -> Callable[[], Iterator[Record]]:
     return lambda: iter([Record(pair, "here") for pair in pairs])
 
 
-def _options(model: Path | str) -> ScanOptions:
+def _options(model: Path | str, **more: Any) -> ScanOptions:
     measured = tuple(pattern for pattern in PATTERNS if pattern.target is not None)
-    return ScanOptions(model=str(model), predictive="off", patterns=measured)
+    return ScanOptions(model=str(model), predictive="off", patterns=measured, **more)
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +56,13 @@ class _Told:
 
     pairs: frozenset[frozenset[str]]
 
-    def related(self, inputs: Sequence[Units]) -> list[torch.Tensor]:
+    def related(self, inputs: Sequence[Units]) -> torch.Tensor:
         """As `Relation.related`, for inputs of which every token is a unit."""
-        return [
-            torch.tensor([[frozenset((a, b)) in self.pairs for b in tokens] for a in tokens]) for tokens, *_ in inputs
-        ]
+        found = torch.zeros(len(inputs), *[max(len(tokens) for tokens, *_ in inputs)] * 2, dtype=torch.bool)
+        for row, (tokens, *_) in zip(found, inputs, strict=True):
+            own = [[frozenset((a, b)) in self.pairs for b in tokens] for a in tokens]
+            row[: len(tokens), : len(tokens)] = torch.tensor(own)
+        return found
 
 
 def _told(*pairs: str) -> _Told:
@@ -187,3 +191,27 @@ def test_no_pair_is_an_error(before: Path) -> None:
     for match in ("place", "nearest"):
         with pytest.raises(InputError, match="there is no pair"):
             _compared(before, before, match, [])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("match", ["place", "nearest"])
+def test_many_workers_find_what_one_finds_to_the_last_bit(
+    before: Path, after: Path, match: Match, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, names = Scanner.run, set[str]()
+
+    def watched(*given: Any, **named: Any) -> None:
+        names.add(threading.current_thread().name)
+        run(*given, **named)
+
+    monkeypatch.setattr(Scanner, "run", watched)
+    found = []
+    for count in (1, 3):
+        threads(count)
+        names.clear()
+        with Scanner(_options(before, batch_tokens=30)) as one, Scanner(_options(after, batch_tokens=30)) as other:
+            found.append(compare(one, other, _read(PAIRS), match))
+    alone, together = found
+    assert len(names - {"MainThread"}) > 1
+    for name in ("difference", "se", "matched", "divergence"):
+        assert np.array_equal(getattr(alone, name), getattr(together, name), equal_nan=True), name
+    assert alone.signatures == together.signatures

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from families import TAPPED, UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
+from scans import RECORDS
 from toy import save_toy_bert
 
 from attnscan.errors import InputError
@@ -227,3 +231,45 @@ def test_a_model_without_segments_says_so(tmp_path: Path) -> None:
         row = found.to_frame().iloc[0]
         assert np.isnan(row["effective_neurons_rotated"]) == np.isnan(row["stability_rotated_sd"]) != neurons
         assert np.isnan(row["segments_zeroed"]) and not np.isnan(row["positions_shuffled"])
+
+
+@pytest.mark.parametrize("predictive", ["off", "distance"])
+def test_many_workers_find_what_one_finds_to_the_last_bit(
+    toy: str, predictive: Any, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each replica is looked at for its own positions, and what batches say is added in their order."""
+    run, names = Scanner.run, set[str]()
+
+    def watched(*given: Any, **named: Any) -> None:
+        names.add(threading.current_thread().name)
+        run(*given, **named)
+
+    monkeypatch.setattr(Scanner, "run", watched)
+    found = []
+    for count in (1, 3):
+        threads(count)
+        names.clear()
+        with Scanner(ScanOptions(model=toy, predictive=predictive, batch_tokens=40)) as scanner:
+            found.append(explain(scanner, RECORDS[:12]))
+            assert not [module for module in scanner.loaded.model.modules() if module._forward_hooks]
+    alone, together = found
+    assert len(names - {"MainThread"}) > 1 and set(alone.causes) == set(CAUSES)
+    assert alone.to_frame().equals(together.to_frame())
+    assert alone.to_frame().notna().any().all()
+    for name in CAUSES:
+        assert np.array_equal(alone.fall_se[name], together.fall_se[name], equal_nan=True)
+
+
+def test_an_error_inside_a_replica_is_raised_as_it_is(
+    toy: str, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError(threading.current_thread().name)
+
+    monkeypatch.setattr(Scanner, "run", refuse)
+    threads(3)
+    with (
+        Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=40)) as scanner,
+        pytest.raises(ZeroDivisionError, match="attnscan-worker"),
+    ):
+        explain(scanner, RECORDS)
