@@ -11,7 +11,8 @@ tokens.py           how tokenizers write their tokens
 vocabulary.py       which tokens are whole words, and which of these are frequent
 tokenizer_calls.py  what a tokenizer raises, as one line; how long it may take
 patience.py         work that may never end, waited for only so long
-encode.py           a pair to an encoded input; only this module meets tokenizers
+tokenized.py        what tokenizers make of pairs, one by one or many at once
+encode.py           a pair to an encoded input
 batch.py            encoded inputs to batches
 related.py          words that are near each other in a model's embeddings
 data/               the sentence pairs that attnscan ships

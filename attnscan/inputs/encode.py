@@ -1,23 +1,19 @@
-"""From sentences to tokens, words and masks. Only this module talks to tokenizers."""
+"""From sentences to tokens, words and masks."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 from typing import Any
 
 from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.tokenizer_calls import TokenizerFailed, TokenizerPanicked, asked, called, explained
+from attnscan.inputs.tokenized import Tokenized, sentences_of, start_of, tokenized, tokenized_together
+from attnscan.inputs.tokenizer_calls import TokenizerFailed, TokenizerPanicked, asked, explained
 from attnscan.inputs.tokens import WORD_END, WORD_STARTS, Unit, continues_word, is_punctuation, splits_words
 from attnscan.inputs.vocabulary import WholeWords
-
-# Of a text far longer than the model reads, only the start is tokenized: a token takes half a kilobyte, and a
-# fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
-_CHARACTERS = 256  # at most that many for each token that the model reads
-_TOKENS = 4  # ... and that many tokens, where the text is to be cut
 
 
 def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
@@ -26,6 +22,19 @@ def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bo
     Raises: InputError if a sentence has no token, or the tokenizer fails on it; TooLongError if the input is too long
     and not to be cut; ModelError if the tokenizer comes to no end.
     """
+    (encoded,) = encode_pairs(tokenizer, [pair], unit, limit, truncate)
+    if isinstance(encoded, InputError):
+        raise encoded
+    return encoded
+
+
+def encode_pairs(
+    tokenizer: Any, pairs: Sequence[Pair], unit: Unit, limit: int, truncate: bool
+) -> Iterator[EncodedInput | InputError]:
+    """The same for some inputs, all at once where the tokenizer can; the error in the place of one that cannot be read.
+
+    Raises: ModelError if the tokenizer comes to no end.
+    """
 
     def failed(why: str) -> InputError:
         return InputError(
@@ -33,37 +42,48 @@ def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bo
             "write it otherwise, or use a model with another tokenizer",
         )
 
-    with explained(failed):
-        return _encoded(tokenizer, pair, unit, limit, truncate)
+    texts: dict[int, str] = {}
+    for pair, read in zip(pairs, tokenized_together(tokenizer, pairs, limit, truncate), strict=True):
+        try:
+            with explained(failed):
+                encoded = _encoded(tokenizer, pair, unit, limit, truncate, read, texts)
+        except InputError as error:
+            yield error
+        else:
+            yield encoded
 
 
-def _encoded(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
-    whole, pair = pair, _start_of(tokenizer, pair, limit, truncate)
-    encoding = _tokenize(tokenizer, pair, limit if truncate else None)
-    ids = encoding["input_ids"]
+def _encoded(
+    tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool, read: Tokenized | None, texts: dict[int, str]
+) -> EncodedInput:
+    """One input, which may have been `read`; `texts` of tokens that were met are kept, by their numbers."""
+    whole, pair = pair, start_of(tokenizer, pair, limit, truncate)
+    read = read or tokenized(tokenizer, pair, limit if truncate else None)
+    ids = read.ids
     if len(ids) > limit:
         raise TooLongError(
             f"the input is {len(ids)} tokens long and the model reads at most {limit}",
             "shorten it, or pass --truncate to cut it",
         )
-    sentence = _sentences(tokenizer, encoding, pair)
+    sentence = sentences_of(tokenizer, read, pair)
     for number, (name, text) in enumerate(zip("AB", pair.sentences, strict=False)):
         if number not in sentence:
             raise InputError(f"the tokenizer finds no word in sentence {name} ({text[:40]!r})", "write it in words")
-    tokens = _texts(tokenizer, ids)
-    surfaces = _surfaces(encoding, tokens, sentence, pair)
-    numbers = _numbered(_continues(encoding, tokens, surfaces, sentence) if unit == "word" else [False] * len(ids))
+    tokens = _texts(tokenizer, ids, texts)
+    surfaces = _surfaces(read, tokens, sentence, pair)
+    merges = unit == "word"
+    numbers = _numbered(_continues(read, tokens, surfaces, sentence)) if merges else tuple(range(len(ids)))
     return EncodedInput(
         tokens=tokens,
         sentence=tuple(sentence),
         unit=numbers,
         punctuation=tuple(map(is_punctuation, surfaces)),
         sentences=tuple(pair.sentences),
-        spans=tuple(encoding.encodings[0].offsets) if encoding.is_fast else (),
-        merged=_merged(tokenizer, ids, numbers) if unit == "word" else (),
-        model_inputs={name: list(encoding[name]) for name in encoding},
+        spans=read.spans,
+        merged=_merged(tokenizer, ids, numbers) if merges else (),
+        model_inputs=read.model_inputs,
         truncated=pair != whole
-        or (truncate and len(ids) == limit and len(_tokenize(tokenizer, pair, None)["input_ids"]) > limit),
+        or (truncate and len(ids) == limit and len(tokenized(tokenizer, pair, None).ids) > limit),
     )
 
 
@@ -114,12 +134,12 @@ def check_reads_sentences(tokenizer: Any) -> None:
 
     with explained(failed):
         try:
-            _tokenize(tokenizer, Pair(_PLAIN), None)
+            tokenized(tokenizer, Pair(_PLAIN), None)
         except TokenizerPanicked:
             raise
         except TokenizerFailed:
             own = [word for word in asked(tokenizer.get_vocab) if word.isalnum()]
-            _tokenize(tokenizer, Pair(min(own, default=_PLAIN)), None)
+            tokenized(tokenizer, Pair(min(own, default=_PLAIN)), None)
 
 
 _PLAIN = "The cat sat on the mat, and I bought 12 fresh strawberries!"
@@ -160,63 +180,11 @@ def _whole_words(tokenizer: Any) -> WholeWords:
     return WholeWords.of(dict(zip(written, _decoded(tokenizer, list(written.values())), strict=True)))
 
 
-def _start_of(tokenizer: Any, pair: Pair, limit: int, truncate: bool) -> Pair:
-    """A pair without most of what is to be cut off, if it is far too long. Raises: TooLongError if it must not be."""
-    longest = max(map(len, pair.sentences))
-    if longest > _CHARACTERS * limit and not truncate:
-        raise TooLongError(
-            f"a sentence is {longest} characters long and the model reads at most {limit} tokens",
-            "shorten it, or pass --truncate to cut it",
-        )
-    if longest <= _TOKENS * limit or not truncate:
-        return pair
-    return Pair(*(_start(tokenizer, text[: _CHARACTERS * limit], _TOKENS * limit) for text in pair.sentences))
-
-
-def _start(tokenizer: Any, text: str, tokens: int) -> str:
-    encoding = called(tokenizer, text, add_special_tokens=False)
-    if not encoding.is_fast or len(encoding["input_ids"]) <= tokens:
-        return text
-    return text[: max(end for _, end in encoding.encodings[0].offsets[:tokens])]
-
-
-def _tokenize(tokenizer: Any, pair: Pair, max_length: int | None) -> Any:
-    """One input's encoding; a cut takes from the longer sentence first."""
-    cut = "longest_first" if max_length else False
-    return called(tokenizer, pair.a, pair.b, truncation=cut, max_length=max_length)
-
-
-def _sentences(tokenizer: Any, encoding: Any, pair: Pair) -> list[int]:
-    """Each token's sentence. Never by token_type_ids, which RoBERTa does not have."""
-    if encoding.is_fast:
-        return [SPECIAL if sequence is None else sequence for sequence in encoding.sequence_ids(0)]
-    # A tokenizer written in Python knows no sequence ids, and in its mask of special tokens an unknown word counts as
-    # special: what tells is where each sentence's own tokens are.
-    ids = encoding["input_ids"]
-    a, b = (
-        [] if text is None else called(tokenizer, text, add_special_tokens=False)["input_ids"]
-        for text in (pair.a, pair.b)
-    )
-    whole = len(a) + len(b) + asked(tokenizer.num_special_tokens_to_add, pair=pair.b is not None)
-    if whole > len(ids):
-        cut = {"num_tokens_to_remove": whole - len(ids), "truncation_strategy": "longest_first"}
-        a, b, _ = asked(tokenizer.truncate_sequences, a, b if pair.b is not None else None, **cut)
-    sentence, start = [SPECIAL] * len(ids), 0
-    for number, own in enumerate((a, b or [])):
-        at = next((i for i in range(start, len(ids)) if ids[i : i + len(own)] == own), None)
-        if at is None:
-            raise InputError(
-                f"the tokenizer {type(tokenizer).__name__} writes sentence {'AB'[number]} otherwise within a pair",
-                "use a model with a fast tokenizer (tokenizer.json)",
-            )
-        start = at + len(own)
-        sentence[at:start] = [number] * len(own)
-    return sentence
-
-
-def _texts(tokenizer: Any, ids: list[int]) -> tuple[str, ...]:
-    """What each token says: byte-level tokens decoded, unless they end inside a character."""
-    return _decoded(tokenizer, asked(tokenizer.convert_ids_to_tokens, ids))
+def _texts(tokenizer: Any, ids: list[int], known: dict[int, str]) -> tuple[str, ...]:
+    """What each token says: byte-level tokens decoded, unless they end inside a character. What is `known` grows."""
+    if new := list(set(ids).difference(known)):
+        known.update(zip(new, _decoded(tokenizer, asked(tokenizer.convert_ids_to_tokens, new)), strict=True))
+    return tuple(map(known.__getitem__, ids))
 
 
 def _decoded(tokenizer: Any, written: list[str]) -> tuple[str, ...]:
@@ -246,20 +214,20 @@ def _merged(tokenizer: Any, ids: list[int], numbers: Sequence[int]) -> tuple[str
     return asked(lambda: tuple(decode(pieces) or "".join(pieces) for pieces in units))
 
 
-def _surfaces(encoding: Any, tokens: Sequence[str], sentence: Sequence[int], pair: Pair) -> list[str]:
+def _surfaces(read: Tokenized, tokens: Sequence[str], sentence: Sequence[int], pair: Pair) -> list[str]:
     """The text that each token stands for, where that is known: an unknown `☃` is written `[UNK]`."""
-    if not encoding.is_fast:
+    if read.fast is None:
         return list(tokens)
-    spans = encoding.encodings[0].offsets
-    surfaces = ["" if s < 0 else pair.sentences[s][a:b] for s, (a, b) in zip(sentence, spans, strict=True)]
-    return [surface or token for surface, token in zip(surfaces, tokens, strict=True)]
+    texts = {SPECIAL: "", **dict(enumerate(pair.sentences))}
+    parts = zip(sentence, read.spans, tokens, strict=True)
+    return [texts[of][first:last] or token for of, (first, last), token in parts]
 
 
-def _continues(encoding: Any, tokens: Sequence[str], surfaces: Sequence[str], sentence: Sequence[int]) -> list[bool]:
+def _continues(read: Tokenized, tokens: Sequence[str], surfaces: Sequence[str], sentence: Sequence[int]) -> list[bool]:
     """Whether each token goes on with the word of the token before it."""
-    if not encoding.is_fast:
+    if read.fast is None:
         return _spelled_continues(tokens, sentence)
-    words = encoding.word_ids(0)
+    words = read.fast.word_ids
     return [
         i > 0
         and sentence[i] >= 0

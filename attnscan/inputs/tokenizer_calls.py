@@ -37,14 +37,19 @@ class TokenizerPanicked(TokenizerFailed):
     """It gave up inside its library, as one with a regular expression that explodes does."""
 
 
-def called(tokenizer: Any, *texts: str | None, **options: Any) -> Any:
-    """What a tokenizer makes of a text, or of a pair of texts.
+def may_take_long(tokenizer: Any) -> bool:
+    """Whether a tokenizer has to be waited for, which it can be for one input at a time."""
+    if tokenizer not in _may_take_long:
+        _may_take_long[tokenizer] = _is_unbounded(tokenizer)
+    return _may_take_long[tokenizer]
+
+
+def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
+    """What a tokenizer makes of a text, or of a pair of texts; or, if it may not take long, of lists of either.
 
     Raises: TokenizerFailed; ModelError if it comes to no end.
     """
-    if tokenizer not in _may_take_long:
-        _may_take_long[tokenizer] = _is_unbounded(tokenizer)
-    if not _may_take_long[tokenizer]:
+    if not may_take_long(tokenizer):
         return asked(tokenizer, *texts, verbose=False, **options)
     seconds = PATIENCE + sum(len(text or "") for text in texts) / _CHARACTERS_A_SECOND
     with hushed():

@@ -40,6 +40,8 @@ def is_punctuation(text: str) -> bool:
     >>> is_punctuation("..."), is_punctuation("Ġ,"), is_punctuation("##s"), is_punctuation("語")
     (True, True, False, False)
     """
+    if text.isalnum() and not text.startswith(WORD_STARTS):
+        return False
     return not any(character.isalnum() for character in bare(text))
 
 

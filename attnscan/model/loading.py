@@ -125,12 +125,15 @@ class LoadedModel:
         copies = _COPIES * torch.float32.itemsize * (heads if isinstance(heads, int) else _MANY_HEADS)
         return Room(batch_tokens or _GPU_TOKENS, cells=free // 2 // copies)
 
-    def check_ids(self, ids: list[int]) -> None:
-        """Raises: ModelError if the tokenizer gives numbers that the model has no embedding for."""
-        if max(ids) >= len(self.embedding):
+    def check_ids(self, ids: list[int], rows: int | None = None) -> None:
+        """`rows` of embeddings are counted if they are not given.
+
+        Raises: ModelError if the tokenizer gives numbers that the model has no embedding for.
+        """
+        rows = len(self.embedding) if rows is None else rows
+        if max(ids) >= rows:
             raise ModelError(
-                f"the tokenizer of {self.source.name} gives token {max(ids)}, "
-                f"and the model knows {len(self.embedding)}",
+                f"the tokenizer of {self.source.name} gives token {max(ids)}, and the model knows {rows}",
                 "the two do not belong together: save the tokenizer that the model was trained with",
             )
 

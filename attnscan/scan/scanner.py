@@ -12,9 +12,9 @@ from typing import Any
 
 from torch import Tensor
 
-from attnscan.errors import AttnscanError, CaptureError, ModelError
+from attnscan.errors import AttnscanError, CaptureError, InputError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
-from attnscan.inputs.encode import encode_pair
+from attnscan.inputs.encode import encode_pairs
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relation
 from attnscan.model.attention_block import AttentionBlock, Consumer
@@ -142,10 +142,24 @@ class Scanner:
 
         Raises: InputError, ModelError if the model cannot read it.
         """
-        loaded, options = self.loaded, options or self.options
-        encoded = encode_pair(loaded.tokenizer, pair, options.unit, loaded.limit, options.on_long == "truncate")
-        loaded.check_ids(encoded.model_inputs["input_ids"])
+        (encoded,) = self.encode_all([pair], options)
+        if isinstance(encoded, InputError):
+            raise encoded
         return encoded
+
+    def encode_all(
+        self, pairs: Sequence[Pair], options: ScanOptions | None = None
+    ) -> Iterator[EncodedInput | InputError]:
+        """Tokenize some pairs; the error in the place of one that the model cannot read.
+
+        Raises: ModelError if it can read none.
+        """
+        loaded, options = self.loaded, options or self.options
+        truncate, rows = options.on_long == "truncate", len(loaded.embedding)
+        for encoded in encode_pairs(loaded.tokenizer, pairs, options.unit, loaded.limit, truncate):
+            if isinstance(encoded, EncodedInput):
+                loaded.check_ids(encoded.model_inputs["input_ids"], rows)
+            yield encoded
 
     def help(self, encoded: EncodedInput, report: Report | None = None) -> Help | None:
         """Which words of an input help to predict which; None if that is not measured."""

@@ -22,6 +22,8 @@ from attnscan.scan.seen import Seen
 _BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
 _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens
 
+_TOGETHER, _CHARACTERS_TOGETHER = 256, 1 << 16  # tokenized at once: some milliseconds, in which no Ctrl-C is heard
+
 OnBad = Callable[[InputError], None]
 OnBatch = Callable[[int], None]
 Window = list[list[EncodedInput]]
@@ -105,8 +107,7 @@ class Stream:
         """Tokenized inputs in windows of about `limit` tokens, each with what has been seen by its end."""
         inputs: list[EncodedInput] = []
         seen, tokens = self.seen, 0
-        for record in self.records:
-            encoded = self._encoded(record)
+        for record, encoded in self._encoded():
             truncated, skipped = encoded is not None and encoded.truncated, encoded is None
             seen = seen.and_then(record, self.scanner.options, truncated=truncated, skipped=skipped)
             if encoded is not None:
@@ -118,21 +119,46 @@ class Stream:
         if inputs or seen.read:
             yield inputs, seen
 
-    def _encoded(self, record: Record) -> EncodedInput | None:
-        """One input, or None if it is to be skipped."""
-        try:
-            return self.scanner.encode(record.pair)
-        except InputError as error:
-            if isinstance(error, TooLongError) and self.scanner.options.on_long == "skip":
-                return None
-            where = f"{record.where}: {error.what}"
-            if isinstance(error, TooLongError):
-                raise TooLongError(where, "shorten it, or pass --on-long truncate or skip") from None
-            placed = type(error)(where, error.remedy)
-            if self.on_bad is None:
-                raise placed from None
-            self.on_bad(placed)
-            return None
+    def _encoded(self) -> Iterator[tuple[Record, EncodedInput | None]]:
+        """Each record with its input, or None if it is to be skipped."""
+        for records in _read_together(self.records):
+            encoded = self.scanner.encode_all([record.pair for record in records])
+            for record, one in zip(records, encoded, strict=True):
+                if isinstance(one, InputError):
+                    self._skip(record, one)
+                    yield record, None
+                else:
+                    yield record, one
+
+    def _skip(self, record: Record, error: InputError) -> None:
+        """Leave out a record that cannot be read. Raises: the error, which says where it stands, if it is to stop."""
+        if isinstance(error, TooLongError) and self.scanner.options.on_long == "skip":
+            return
+        where = f"{record.where}: {error.what}"
+        if isinstance(error, TooLongError):
+            raise TooLongError(where, "shorten it, or pass --on-long truncate or skip") from None
+        placed = type(error)(where, error.remedy)
+        if self.on_bad is None:
+            raise placed from None
+        self.on_bad(placed)
+
+
+def _read_together(records: Iterable[Record]) -> Iterator[list[Record]]:
+    """Records in runs that are tokenized at once; what stops the reading is raised behind those before it."""
+    run, characters, stopped = list[Record](), 0, None
+    try:
+        for record in records:
+            run.append(record)
+            characters += sum(map(len, record.pair.sentences))
+            if len(run) >= _TOGETHER or characters >= _CHARACTERS_TOGETHER:
+                yield run
+                run, characters = [], 0
+    except Exception as error:  # whatever it is, it belongs behind what was read
+        stopped = error
+    if run:
+        yield run
+    if stopped is not None:
+        raise stopped
 
 
 def _pieces(windows: Iterable[tuple[Window, Seen]]) -> Iterator[tuple[list[EncodedInput], Seen | None]]:

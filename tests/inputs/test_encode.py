@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,13 +11,15 @@ import torch
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tokenizers import Regex, pre_tokenizers
 from tokenizers_of_kinds import KINDS, written_in_python
 
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs import encode
 from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
-from attnscan.inputs.encode import encode_pair, encode_tokens, unknown_words
+from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, unknown_words
 from attnscan.inputs.pairs import Pair
+from attnscan.inputs.tokenized import tokenized_together
 from attnscan.inputs.tokens import Unit
 from attnscan.scoring.patterns import cross_sentence, identical
 
@@ -121,8 +124,8 @@ def test_far_too_long_sentences_are_cut_as_the_tokenizer_cuts_them(
 ) -> None:
     """But it is given their start alone: pairing all that it cuts off took 22 GB for 100,000 letters twice."""
     given_to: list[Pair] = []
-    tokenize = encode._tokenize
-    monkeypatch.setattr(encode, "_tokenize", lambda t, pair, most: given_to.append(pair) or tokenize(t, pair, most))
+    tokenize = encode.tokenized
+    monkeypatch.setattr(encode, "tokenized", lambda t, pair, most: given_to.append(pair) or tokenize(t, pair, most))
     for pair in (Pair("the cat sat on the mat. " * 20), Pair("a dog " * 30, "the cat, " * 90), Pair("cat", A * 9)):
         expected = tokenizer(pair.a, pair.b, truncation="longest_first", max_length=12, verbose=False)
         cut = encode_pair(tokenizer, pair, "word", 12, truncate=True)
@@ -140,6 +143,72 @@ def test_truncation_cuts_the_longer_sentence_and_says_so(tokenizer: Any) -> None
     assert cut.truncated and len(cut.tokens) == 12
     assert cut.sentence.count(1) == whole.sentence.count(1)
     assert not encode_pair(tokenizer, Pair("the cat"), "token", 12, truncate=True).truncated
+
+
+MANY = [
+    Pair("the cat sat on the mat.", "a dog, a CAT"),
+    Pair("The strawberries"),
+    Pair(". !", "naïve café ☃"),
+    Pair("\u200b", "the"),  # no token
+    Pair("the cat " * 60),  # too long, or cut
+    Pair("ab" * 50_000, "the"),  # far too long
+    Pair("a cat", "\u200b"),
+    Pair("a b c d e f", "g h i"),
+]
+
+
+def _or_error(tokenizer: Any, pair: Pair, unit: Unit, truncate: bool) -> EncodedInput | str:
+    try:
+        return encode_pair(tokenizer, pair, unit, 30, truncate)
+    except InputError as error:
+        return f"{type(error).__name__} {error}"
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+@pytest.mark.parametrize("truncate", [True, False])
+@pytest.mark.parametrize("kind", [*KINDS, "written in Python"])
+def test_many_inputs_are_encoded_as_each_by_itself(kind: str, unit: Unit, truncate: bool, tmp_path: Path) -> None:
+    """Errors in the place of what cannot be read; singles among pairs."""
+    tokenizer = written_in_python(tmp_path) if kind == "written in Python" else KINDS[kind]()
+    together = [
+        f"{type(found).__name__} {found}" if isinstance(found, InputError) else found
+        for found in encode_pairs(tokenizer, MANY, unit, 30, truncate)
+    ]
+    assert together == [_or_error(tokenizer, pair, unit, truncate) for pair in MANY]
+    assert isinstance(together[0], EncodedInput) and (truncate or isinstance(together[5], str))
+
+
+def test_what_a_tokenizer_fails_on_costs_no_other_input() -> None:
+    """It is called for all, and then for each."""
+    calls: list[Any] = []
+
+    class Failing:
+        """Fails at what holds a bad word, alone or among others."""
+
+        def __init__(self) -> None:
+            self.good = KINDS["wordpiece"]()
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self.good, name)
+
+        def __call__(self, text: Any, *rest: Any, **options: Any) -> Any:
+            calls.append(text)
+            if "bad" in str(text):
+                raise ValueError("no such word")
+            return self.good(text, *rest, **options)
+
+    tokenizer = Failing()
+    one, bad, other = encode_pairs(tokenizer, [Pair("the cat"), Pair("a bad cat"), Pair("a dog")], "token", 9, False)
+    assert isinstance(bad, InputError) and "Failing fails on this input: no such word" in str(bad)
+    assert [one, other] == [encode_pair(tokenizer.good, Pair(text), "token", 9, False) for text in ("the cat", "a dog")]
+    assert calls == [["the cat", "a bad cat", "a dog"], "the cat", "a bad cat", "a dog"]
+
+
+def test_a_tokenizer_that_may_take_long_is_waited_for_at_one_input_at_a_time() -> None:
+    tokenizer = KINDS["wordpiece"]()
+    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("a+"), "isolated")
+    assert tokenized_together(tokenizer, MANY[:2], 99, False) == [None, None]
+    assert None not in tokenized_together(KINDS["wordpiece"](), MANY[:2], 99, False)
 
 
 def test_an_input_that_just_fits_is_not_called_cut(tokenizer: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from scans import PAIRS, RECORDS, records_of
+from scans import PAIRS, RECORDS, assert_equal_sums, records_of
 from toy import save_toy_bert
 
+from attnscan.errors import InputError, PairsError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.model import threads as side_by_side
 from attnscan.scan import stream as reading
@@ -148,3 +149,47 @@ def test_the_model_is_as_it_was_after_a_scan(toy: str, threads: Callable[[int], 
         assert scanner.loaded.model.config._attn_implementation == before
         assert not [module for module in scanner.loaded.model.modules() if module._forward_pre_hooks]
         assert torch.get_num_threads() == 4
+
+
+def test_an_error_of_the_reader_comes_behind_that_of_a_record_before_it(options: ScanOptions) -> None:
+    """Though records are read in runs that are tokenized at once; and what comes before either is found."""
+
+    def read(bad: bool) -> Iterator[Record]:
+        yield from RECORDS[:3]
+        if bad:
+            yield Record(Pair("\u200b"), "line 5")
+        raise PairsError("line 7 is cut", "mend it")
+
+    with Scanner(options) as scanner:
+        for bad, told in ((True, "line 5: the tokenizer finds no word"), (False, "line 7 is cut")):
+            with pytest.raises(InputError, match=told):
+                list(scan(scanner, read(bad)))
+        skipped: list[InputError] = []
+        with pytest.raises(PairsError, match="line 7 is cut"):
+            list(scan(scanner, read(True), on_bad=skipped.append))
+        assert len(skipped) == 1 and str(skipped[0]).startswith("line 5")
+
+
+def test_records_are_tokenized_together_and_those_that_are_bad_are_skipped_alone(
+    options: ScanOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reading, "_TOGETHER", 4)
+    runs: list[int] = []
+    encode_all = Scanner.encode_all
+
+    def counted(self: Scanner, pairs: Any, *rest: Any) -> Any:
+        runs.append(len(pairs))
+        return encode_all(self, pairs, *rest)
+
+    bad = [Record(Pair("\u200b"), f"bad {i}") for i in range(2)]
+    records = [bad[0], *RECORDS[:5], bad[1], *RECORDS[5:9]]
+    with Scanner(options) as scanner:
+        [*_, expected] = scan(scanner, RECORDS[:9])
+        monkeypatch.setattr(Scanner, "encode_all", counted)
+        skipped: list[InputError] = []
+        [*_, last] = scan(scanner, records, on_bad=skipped.append)
+    assert [error.what.partition(":")[0] for error in skipped] == ["bad 0", "bad 1"]
+    assert last.sums.told is not None and expected.sums.told is not None
+    assert_equal_sums(last.sums.told, expected.sums.told, 0)
+    assert (last.seen.read, last.seen.skipped) == (11, 2)
+    assert runs[:3] == [4, 4, 3]
