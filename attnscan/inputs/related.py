@@ -81,7 +81,10 @@ class Relatedness:
         table = _distinct(np.where(words < len(self.embedding), words, NO_WORD))
         if table.shape[1] < 2 or self.threshold > 1:
             return []
-        ids, places = (each.to(self.embedding.device) for each in torch.from_numpy(table).unique(return_inverse=True))
+        unique, inverse = np.unique(table, return_inverse=True)
+        ids, places = (
+            torch.from_numpy(each).to(self.embedding.device) for each in (unique, inverse.reshape(table.shape))
+        )
         known, frequent = (each[places] for each in (ids != NO_WORD, self._is_frequent[ids.clip(0)]))
         directions = self._directions(ids.clip(0))[places]
         near = directions @ directions.transpose(1, 2) >= self.threshold - _ROUNDING
