@@ -40,7 +40,7 @@ def table(what: str, costs: dict[int, list[Cost]]) -> str:
 def of_model(layers: int, heads: int, inputs: list[EncodedInput]) -> Cost:
     """One scan with a random model of that shape, made beforehand."""
     with random_model(layers, heads) as scanner:
-        return cost(partial(scan, scanner, inputs))
+        return cost(partial(scan, scanner.exact(), inputs))
 
 
 def tables(runs: int, tokens: list[int], pairs: list[int]) -> list[str]:

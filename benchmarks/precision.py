@@ -1,54 +1,65 @@
-"""What half precision does to scores: each number format against float32, on the pairs that come along.
+"""What half precision does to results: each number format against float32, on your pairs or those that come along.
 
-    python benchmarks/precision.py [--model NAME] [--device cpu|cuda]
+    python benchmarks/precision.py [--model NAME ...] [--pairs FILE] [--device cpu|cuda]
 
-The whole model runs in the format; the softmax and everything behind it is float32 or better, as always.
+The model runs in the format; logits, the softmax and everything behind it are float32 or better, as always. Differences
+of scores are given as they are and in standard errors of the score; what changes of the answers is counted: labels, and
+how many heads of all patterns' five best, over every key and over words alone, are others.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import replace
 
 import numpy as np
-import torch
 
-from attnscan.inputs.batch import batches
-from attnscan.inputs.pairs import shipped_pairs
-from attnscan.results.scores import Scores
-from attnscan.results.terms import THRESHOLD
-from attnscan.scan.options import ScanOptions
-from attnscan.scan.scanner import Scanner
+import attnscan
+from attnscan.inputs.pairs import read_pairs, shipped_pairs
+from attnscan.results.ranking import Ranking
+
+LEAST_ERROR = 1e-6  # a smaller one is of scores that do not vary
+FIVE = 5
 
 
-def scores_in(dtype: torch.dtype, model: str, device: str) -> Scores:
-    """Every head's scores with the model in that format; on a CPU `--dtype` refuses it, for it is slow there."""
-    with Scanner(ScanOptions(model=model, device=device, predictive="off")) as scanner:
-        scanner.loaded.model.to(dtype)
-        scanner.loaded = replace(scanner.loaded, dtype=dtype)
-        inputs = [scanner.encode(record.pair) for record in shipped_pairs()]
-        sums = [scanner.score(batch) for batch in batches(inputs, scanner.loaded.room(None))]
-    return sum(sums[1:], start=sums[0]).finish()
+def ranked(model: str, dtype: str, device: str, pairs: list[tuple[str, ...]]) -> Ranking:
+    """Every head's scores and labels in a format, but for `predictive`, which is float32 on a CPU whatever is asked."""
+    return attnscan.rank_heads(pairs, model=model, dtype=dtype, device=device, predictive="off")
+
+
+def line(model: str, found: Ranking, expected: Ranking) -> str:
+    """How one ranking differs from another."""
+    tables = [each.scores.table(out) for out in (False, True) for each in (found, expected)]
+    off, errors, others, places = [], [], 0, 0
+    for mine, theirs in zip(tables[::2], tables[1::2], strict=True):
+        off.append(np.abs(mine.score - theirs.score))
+        errors.append(off[-1] / np.maximum(theirs.se, LEAST_ERROR))
+        for pattern in range(mine.score.shape[-1]):
+            best = set(theirs.ranked(pattern)[:FIVE].tolist())
+            others += len(best - set(mine.ranked(pattern)[:FIVE].tolist()))
+            places += len(best)
+    changed, labels = (found.label != expected.label).sum(), expected.label.size
+    return (
+        f"{model:>16} {found.signature.dtype:>9} {np.nanmax(off):9.4f} {np.nanmean(off):8.5f} {np.nanmax(errors):8.2f} "
+        f"{np.nanmean(errors):7.3f} {changed:>4} of {labels} {others:>4} of {places}"
+    )
 
 
 def main() -> None:
-    """Print a line for each format."""
+    """Print a line for each model and format."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", default="bundled")
+    parser.add_argument("--model", nargs="+", default=["bundled"])
     parser.add_argument("--device", default="cpu")
+    parser.add_argument("--pairs", help="a file of them; without it, those that come along")
     asked = parser.parse_args()
-    expected = scores_in(torch.float32, asked.model, asked.device)
-    labels = expected.ranked_labels(expected.every_key, 0, THRESHOLD)
-    print(f"{'format':>9} {'largest difference':>19} {'mean':>9} {'standard errors':>16} {'labels changed':>15}")
-    for dtype in (torch.bfloat16, torch.float16):
-        found = scores_in(dtype, asked.model, asked.device)
-        off = np.abs(found.every_key.score - expected.every_key.score)
-        changed = (found.ranked_labels(found.every_key, 0, THRESHOLD) != labels).sum()
-        in_errors = np.nanmax(off / np.maximum(expected.every_key.se, 1e-6))
-        name = str(dtype).removeprefix("torch.")
-        print(
-            f"{name:>9} {np.nanmax(off):19.2e} {np.nanmean(off):9.1e} {in_errors:16.2f} {changed:>10} of {labels.size}"
-        )
+    records = read_pairs([asked.pairs]) if asked.pairs else shipped_pairs()
+    pairs = [record.pair.sentences for record in records]
+    print(f"{len(pairs)} pairs; differences of scores, and the same in standard errors")
+    names = ["model", "format", "largest", "mean", "largest", "mean", "labels", "top-fives"]
+    print("{:>16} {:>9} {:>9} {:>8} {:>8} {:>7} {:>9} {:>9}".format(*names))
+    for model in asked.model:
+        expected = ranked(model, "float32", asked.device, pairs)
+        for dtype in ("bfloat16",) if asked.device == "cpu" else ("bfloat16", "float16"):
+            print(line(model.rstrip("/").rsplit("/", 1)[-1], ranked(model, dtype, asked.device, pairs), expected))
 
 
 if __name__ == "__main__":

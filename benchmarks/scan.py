@@ -4,10 +4,14 @@
 
 A model of BERT base's shape (random weights: time does not depend on them), every pattern but `predictive`,
 8,192 tokens in batches as attnscan makes them for that shape. The sdpa forward runs the whole encoder over the same
-batches, on as many cores as torch takes, and computes nothing from it; the loop is what a user writes today: one pair
-at a time, `output_attentions=True`, numpy. A scan of what heads carry is held against one of weights, one that sums for
-profiles against one that does not, and one that labels heads, by weight and by what they carry, likewise. Rivals run in
-turn in one process; the ratios are medians over neighbouring runs.
+batches, on as many cores as torch takes, and computes nothing from it; beside it stands the same with a core to each
+batch, as attnscan itself runs them, which is the best that a user could do. The loop is what a user writes today: one
+pair at a time, `output_attentions=True`, numpy. Bare matrix products are as many operations as the scan's model takes,
+and nothing else, a core to each: 1 divided by that ratio is the share of the machine's speed that the scan reaches. A
+scan in bfloat16 is held against the forward in float32, where the processor multiplies in it. A scan of what heads
+carry is held against one of weights, one that sums for profiles against one that does not, and one that labels heads,
+by weight and by what they carry, likewise. Rivals run in turn in one process; the ratios are medians over neighbouring
+runs.
 """
 
 from __future__ import annotations
@@ -15,19 +19,22 @@ from __future__ import annotations
 import argparse
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
 
 import numpy as np
 import torch
 from sidebyside import Row, cost, in_turn, machine, row, show
+from torch.utils.flop_counter import FlopCounterMode
 from transformers import AutoTokenizer, BertConfig, BertModel
 
 from attnscan.inputs.batch import EncodedInput, batches, collate
 from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.pairs import read_pairs
-from attnscan.model.sources import bundled
-from attnscan.model.threads import side_by_side
+from attnscan.model.loading import LoadedModel, multiplies_bfloat16
+from attnscan.model.sources import Dtype, bundled
+from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.scan.local import summed
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -36,6 +43,7 @@ from attnscan.scoring.targets import Targets
 
 TOKENS = 8192
 BOUNDS = {"32 tokens": 0.95, "128 tokens": 0.95, "512 tokens": 1.05}
+BFLOAT16_BOUNDS = {"32 tokens": 0.55, "128 tokens": 0.55, "512 tokens": 0.62}
 NORM_BOUND = 1.15
 PROFILE_BOUND = 1.25
 
@@ -65,7 +73,10 @@ def inputs_of(length: int, count: int) -> list[EncodedInput]:
 
 @contextmanager
 def random_model(layers: int, heads: int = 12) -> Iterator[Scanner]:
-    """A random BERT with heads of 64 dimensions, ready to be scanned."""
+    """A random BERT with heads of 64 dimensions, ready to be scanned, in bfloat16 where the processor multiplies in it.
+
+    Its `exact()` is one of float32.
+    """
     torch.manual_seed(0)
     width = 64 * heads
     config = BertConfig(
@@ -74,7 +85,8 @@ def random_model(layers: int, heads: int = 12) -> Iterator[Scanner]:
     with tempfile.TemporaryDirectory() as directory:
         BertModel(config, add_pooling_layer=False).save_pretrained(directory)
         AutoTokenizer.from_pretrained(bundled().location).save_pretrained(directory)
-        scanner = Scanner(ScanOptions(model=directory, device="cpu", predictive="off"))
+        dtype: Dtype = "bfloat16" if multiplies_bfloat16() else "float32"
+        scanner = Scanner(ScanOptions(model=directory, device="cpu", dtype=dtype, predictive="off"))
     with scanner:
         yield scanner
 
@@ -96,6 +108,45 @@ def plain(scanner: Scanner, inputs: list[EncodedInput]) -> None:
             scanner.loaded.model(**collate(batch).model_inputs)
 
 
+def plain_side_by_side(scanner: Scanner, inputs: list[EncodedInput]) -> None:
+    """The same, a core to each batch."""
+    pieces = list(batches(inputs, scanner.loaded.room(None)))
+
+    def work(loaded: LoadedModel, batch: list[EncodedInput]) -> None:
+        with torch.inference_mode():
+            loaded.model(**collate(batch).model_inputs)
+
+    most = most_workers(scanner.loaded, None, max(len(one.tokens) for one in inputs))
+    crew = replicas(scanner.loaded, min(len(pieces), most))
+    with closing(side_by_side(crew, pieces, work)) as done:
+        for _ in done:
+            pass
+
+
+def operations(scanner: Scanner, inputs: list[EncodedInput]) -> int:
+    """How many floating-point operations the model takes in a scan: those of its products, up to the last weights."""
+    with FlopCounterMode(display=False) as counter:
+        for batch in batches(inputs, scanner.loaded.room(None)):
+            scanner.run(scanner.collate(batch).model_inputs, lambda _: None)
+    return int(counter.get_total_flops())
+
+
+def products(count: int) -> None:
+    """Nothing but products of a batch with a feed-forward's weights, of that many operations in all, a core to each."""
+    threads = torch.get_num_threads()
+    left, right = torch.ones(1024, 768), torch.ones(768, 3072)
+
+    def work(_: int) -> None:
+        torch.set_num_threads(1)
+        with torch.inference_mode():
+            for _ in range(round(count / threads / (2 * 1024 * 768 * 3072))):
+                torch.mm(left, right)
+
+    with ThreadPoolExecutor(threads) as pool:
+        list(pool.map(work, range(threads)))
+    torch.set_num_threads(threads)
+
+
 def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
     """What a user writes today."""
     for one in inputs:
@@ -112,19 +163,24 @@ def loop(eager: BertModel, inputs: list[EncodedInput]) -> None:
 
 
 def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[Row]:
-    """Five lines for each kind of work: against the plain forward and the loop; by --norm, with profiles and with
-    labels against none of that.
+    """The lines for each kind of work: against plain forwards, bare products and the loop; in bfloat16; by --norm, with
+    profiles and with labels against none of that.
     """
     found = []
-    with random_model(layers) as scanner:
+    with random_model(layers) as fast:
+        scanner = fast.exact()
         eager = BertModel(scanner.loaded.model.config, add_pooling_layer=False).eval()
         eager.set_attn_implementation("eager")
         eager.load_state_dict(scanner.loaded.model.state_dict())
         for name, inputs in works.items():
+            count = operations(scanner, inputs)
             costs = in_turn(
                 {
                     "scan": partial(cost, partial(scan, scanner, inputs)),
                     "plain": partial(cost, partial(plain, scanner, inputs)),
+                    "side by side": partial(cost, partial(plain_side_by_side, scanner, inputs)),
+                    "products": partial(cost, partial(products, count)),
+                    "bfloat16": partial(cost, partial(scan, fast, inputs)),
                     "loop": partial(cost, partial(loop, eager, inputs)),
                     "norm": partial(cost, partial(scan, scanner.with_options(norm=True), inputs)),
                     "profile": partial(cost, partial(scan, scanner.with_options(profile=True), inputs)),
@@ -136,6 +192,12 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
             found.append(
                 row(what, "a forward without attention (sdpa)", costs["scan"], costs["plain"], BOUNDS.get(name))
             )
+            found.append(row(what, "the same, a core to each batch", costs["scan"], costs["side by side"], None))
+            found.append(row(what, "bare matrix products, as many operations", costs["scan"], costs["products"], None))
+            if fast.loaded.fast is not None:
+                bound = BFLOAT16_BOUNDS.get(name)
+                rival = "a forward in float32 (sdpa)"
+                found.append(row(f"{what}, --dtype bfloat16", rival, costs["bfloat16"], costs["plain"], bound))
             found.append(row(f"{what}, --norm", "one by weight", costs["norm"], costs["scan"], NORM_BOUND))
             found.append(row(f"{what}, with profiles", "one without", costs["profile"], costs["scan"], PROFILE_BOUND))
             found.append(row(f"{what}, with labels", "one without", costs["labels"], costs["scan"], None))
@@ -149,7 +211,7 @@ def works_of(lengths: list[int]) -> dict[str, list[EncodedInput]]:
 
 
 def main() -> None:
-    """Print five lines for each length."""
+    """Print the lines for each length."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=5, help="counted runs of each, after one that is not")
     parser.add_argument("--layers", type=int, default=12)

@@ -227,7 +227,9 @@ class ScanChoices:
     )
     truncate: Annotated[bool, typer.Option("--truncate", help="Cut an input that is too long for the model.")] = False
     device: DeviceOption = "auto"
-    dtype: Annotated[Dtype, typer.Option("--dtype", help="Number format of the model; float32 on a CPU.")] = "auto"
+    dtype: Annotated[
+        Dtype, typer.Option("--dtype", help="Number format of the model; on a CPU float32, or bfloat16 for scores.")
+    ] = "auto"
     predictive: Annotated[
         Predictive,
         typer.Option("--predictive", help="How to ask which words predict a word: as best the model allows."),

@@ -18,7 +18,7 @@ from attnscan.scan.options import ScanOptions
 if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput
     from attnscan.inputs.pairs import Record
-    from attnscan.model.sources import Source
+    from attnscan.model.sources import Dtype, Source
     from attnscan.results.classification import Classification
     from attnscan.results.profile import Profile
     from attnscan.results.signature import Signature
@@ -162,15 +162,17 @@ def profile_of(result: Classification) -> Profile:
     return result.profile
 
 
-def tell(*signatures: Signature, bad: int = 0, length: int | None = None) -> None:
+def tell(*signatures: Signature, bad: int = 0, length: int | None = None, dtype: Dtype = "auto") -> None:
     """Tell how inputs were read: without a tap, cut, or not at all. Of two models on the same pairs, the first counts.
 
-    `bad` records were skipped; `length` is that of an input that is alone, as the model read it.
+    `bad` records were skipped; `length` is that of an input that is alone, as the model read it; `dtype` was asked for.
     """
     for signature in signatures:
         if signature.read_by == "output_attentions":
             say(f"{signature.model}: {WITHOUT_TAP}" if len(signatures) > 1 else WITHOUT_TAP)
     first = signatures[0]
+    if dtype not in ("auto", first.dtype):
+        say(f"computed in {first.dtype}: on a CPU, {dtype} is for scores alone")
     if bad:
         say(f"{counted(bad, 'bad record')} {'was' if bad == 1 else 'were'} skipped")
     if first.pairs_truncated and length is not None:

@@ -36,6 +36,7 @@ _MPS_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device
 _COPIES = 12  # of a layer's weights that scoring holds at once, generously
 _MANY_HEADS = 32  # where a config does not say
 _IN_CACHE = 12 << 20  # bytes of a batch's widest activations that a CPU's last cache holds beside the weights
+_BFLOAT16 = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")  # what makes it the faster one, x86's and Arm's
 _FEWEST_ON_CPU, _MOST_ON_CPU = 256, 4096  # tokens in a batch, however wide or narrow the model
 
 
@@ -57,6 +58,8 @@ class LoadedModel:
     """The number format of its weights."""
     revision: str | None
     """The hub's commit; None if it does not come from there."""
+    fast: Any | None = None
+    """`model` again in bfloat16, where heads are to be scored in it on a CPU; None elsewhere."""
     given: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
@@ -79,10 +82,20 @@ class LoadedModel:
         """What model this is, whatever its name and place; taken when it is first asked for."""
         return fingerprint(self.whole, self.tokenizer)
 
+    @property
+    def scored(self) -> Any:
+        """The model by which heads are scored: `fast` if there is one, else `model`."""
+        return self.model if self.fast is None else self.fast
+
+    @property
+    def scored_in(self) -> torch.dtype:
+        """Its number format."""
+        return self.dtype if self.fast is None else torch.bfloat16
+
     def replica(self) -> LoadedModel:
         """The same weights in modules of their own, so that both models can run at once, whatever they remember."""
-        model, masked_lm = replicated(self.model, self.masked_lm)
-        return replace(self, model=model, masked_lm=masked_lm)
+        model, masked_lm, fast = replicated(self.model, self.masked_lm, self.fast)
+        return replace(self, model=model, masked_lm=masked_lm, fast=fast)
 
     @property
     def embedding(self) -> Tensor:
@@ -148,13 +161,15 @@ def replicated(*models: Any) -> tuple[Any, ...]:
 def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> LoadedModel:
     """Load a model and its tokenizer. Weights are read as safetensors, and no code of the model's is run.
 
-    Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device, or
-    too little memory.
+    On a CPU the model is one of float32 whatever `dtype` says, with a copy in bfloat16 beside it if it says so.
+    Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device, is no
+    faster by that number format, or has too little memory.
     """
     place = _device(device)
-    number = torch.float32 if dtype == "auto" else getattr(torch, dtype)  # whatever the checkpoint is stored in
-    if number != torch.float32 and place.type == "cpu":
-        raise DeviceError(f"--dtype {dtype} needs a GPU: on a CPU attnscan computes in float32", "leave --dtype out")
+    asked = torch.float32 if dtype == "auto" else getattr(torch, dtype)  # whatever the checkpoint is stored in
+    number = torch.float32 if place.type == "cpu" else asked
+    if number != asked:
+        _check_faster(asked)
     if source.sha256:
         _check_sha256(source)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -164,10 +179,7 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
             check_reads_sentences(tokenizer)
         with _said(source):
             whole, missing = _load_weights(source, number)
-            with attention_of(whole, "eager") as takes_eager:
-                pass
-            if not takes_eager:  # Falcon under sdpa gives wrong weights when asked for them
-                whole, missing = _load_weights(source, number, "eager")
+            again, _ = (whole, []) if asked == number else _load_weights(source, asked)
     whole = whole.to(place).eval()
     encoder = encoder_of(whole, source.name)
     if lacking := [name for name in missing if _is_encoders(name, whole)]:
@@ -182,6 +194,7 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
         tokenizer=tokenizer,
         device=place,
         dtype=number,
+        fast=None if again is whole else encoder_of(again.eval(), source.name),
         revision=source.revision or getattr(whole.config, "_commit_hash", None),
     )
 
@@ -237,7 +250,16 @@ def _tokenizer_directory(location: str) -> Path | None:
         return None
 
 
-def _load_weights(source: Source, dtype: torch.dtype, attention: str | None = None) -> tuple[Any, list[str]]:
+def _load_weights(source: Source, dtype: torch.dtype) -> tuple[Any, list[str]]:
+    """What `_load_weights_for` gives, with an attention that can be exchanged."""
+    whole, missing = _load_weights_for(source, dtype)
+    with attention_of(whole, "eager") as takes_eager:
+        pass
+    # Falcon under sdpa gives wrong weights when asked for them
+    return (whole, missing) if takes_eager else _load_weights_for(source, dtype, "eager")
+
+
+def _load_weights_for(source: Source, dtype: torch.dtype, attention: str | None = None) -> tuple[Any, list[str]]:
     """The model with its masked-LM head where the family has one, and the weights that the checkpoint lacks.
 
     A head that the checkpoint lacks is filled with random numbers; so is a pooler, which is never run here.
@@ -300,6 +322,26 @@ def _device(name: Device) -> torch.device:
         built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
         raise DeviceError(f"--device {name}: this machine offers none{built}", "use --device auto, or leave it out")
     return torch.device(name)
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this processor has instructions that multiply in bfloat16, which take half as long as in float32."""
+    able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return any(able.get(each) for each in _BFLOAT16)
+
+
+def _check_faster(dtype: torch.dtype) -> None:
+    """Raises: DeviceError unless a CPU, and this one, is faster in that format than in float32."""
+    name = str(dtype).removeprefix("torch.")
+    if dtype != torch.bfloat16:
+        raise DeviceError(
+            f"--dtype {name} needs a GPU: on a CPU attnscan computes in float32 or bfloat16", "leave --dtype out"
+        )
+    if not multiplies_bfloat16():
+        raise DeviceError(
+            "--dtype bfloat16 would be slower here: this processor has no instructions that multiply in it",
+            "leave --dtype out, or use a processor with AVX512-BF16, AMX or Arm's BF16",
+        )
 
 
 def _check_sha256(source: Source) -> None:

@@ -102,6 +102,8 @@ class Tap(AttentionFunction):
         # Of padding, which no block reaches, the output is 0.
         empty = query.new_empty if min(run.lengths) == query.shape[2] else query.new_zeros
         output = empty((*query.shape[:-1], value.shape[-1]))
+        # On a CPU logits are products in float32 even of half precision: what has to be copied for them is small.
+        raised = query.device.type == "cpu" and query.dtype.itemsize < torch.float32.itemsize
         # Scaling by a power of two moves no bit, and queries are fewer than logits.
         scaled_first = math.frexp(scaling)[0] == 0.5
         # Layers are counted by calls: ALBERT calls one shared module for each, and neither
@@ -110,8 +112,8 @@ class Tap(AttentionFunction):
         for inputs, heads, length in _blocks(run.lengths, query):
             part = (inputs, heads, slice(length))
             # The order of operations is that of eager attention, so that the two agree to the last bits.
-            factor = query[part] * scaling if scaled_first else query[part]
-            logits = torch.matmul(factor, key[part].transpose(2, 3)).float()
+            left, right = (query[part].float(), key[part].float()) if raised else (query[part], key[part])
+            logits = torch.matmul(left * scaling if scaled_first else left, right.transpose(2, 3)).float()
             if not scaled_first:
                 logits *= scaling
             mask.add_to(logits, inputs, heads)

@@ -87,6 +87,7 @@ def dependencies(
 
     Raises: InputError; ModelError if the model cannot be asked.
     """
+    scanner = scanner.exact()
     encoded = encoded or scanner.encode(pair)
     help_of_words = scanner.help(encoded, report)
     if help_of_words is None:

@@ -29,7 +29,8 @@ class ScanOptions:
     device: Device = "auto"
     """Where to run the model: `auto`, `cpu`, `cuda` or `mps`."""
     dtype: Dtype = "auto"
-    """The model's number format: `auto`, `float32`, `float16` or `bfloat16`; on a CPU it is float32."""
+    """The model's number format: `auto`, `float32`, `float16` or `bfloat16`. On a CPU it is float32, or for scores
+    alone bfloat16 where the processor multiplies in it."""
     unit: Unit = "token"
     """Score tokens, or words with their pieces merged."""
     norm: bool = False

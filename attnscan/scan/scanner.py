@@ -67,25 +67,32 @@ class Scanner:
                 f"{self.why_no_measure}",
                 "leave the option out",
             )
-        self._tap = Tap(self.loaded.model)
+        self._tap = Tap(self.loaded.scored)
+        self._exact_tap = self._tap if self.loaded.fast is None else Tap(self.loaded.model)
+        self._taps = ExitStack()
 
     def __enter__(self) -> Scanner:
-        self._tap.__enter__()
-        if self.options.norm:
-            try:
+        with ExitStack() as taps:
+            for tap in {self._tap, self._exact_tap}:
+                taps.enter_context(tap)
+            if self.options.norm:
                 _ = self.projections  # refused before a pair is read
-            except BaseException:
-                self._tap.__exit__(None, None, None)
-                raise
+            self._taps = taps.pop_all()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._tap.__exit__(kind, error, at)
+        self._taps.__exit__(kind, error, at)
 
     def with_options(self, **changes: Any) -> Scanner:
         """The same model under the same tap, read by other options; closing is left to this one."""
         other = copy(self)
         other.options = replace(self.options, **changes)
+        return other
+
+    def exact(self) -> Scanner:
+        """The same model in the number format of its weights, which on a CPU is float32 whatever scores are made in."""
+        other = copy(self)
+        other.loaded, other._tap = replace(self.loaded, fast=None), self._exact_tap
         return other
 
     @contextmanager
@@ -100,7 +107,7 @@ class Scanner:
             crew = []
             for loaded in replicas(self.loaded, most)[1:]:
                 other = self.with_options()
-                other.loaded, other._tap = loaded, taps.enter_context(Tap(loaded.model))
+                other.loaded, other._tap = loaded, taps.enter_context(Tap(loaded.scored))
                 crew.append(other)
             yield [self, *(crew if crew and crew[0]._shows_layers() else [])]
 
@@ -259,7 +266,7 @@ class Scanner:
             model=self.loaded.source.name,
             revision=self.loaded.revision,
             transformers=str(transformers.__version__),
-            dtype=str(self.loaded.dtype).removeprefix("torch."),
+            dtype=str(self.loaded.scored_in).removeprefix("torch."),
             device=self.device,
             read_by=self.read_by,
             predictive=self.measure or "off",

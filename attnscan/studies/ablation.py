@@ -49,6 +49,7 @@ def ablate(
     ModelError if the model lacks a head for a measure; CaptureError if its heads cannot be switched off;
     SelectionError if a head that is named is not there.
     """
+    scanner = scanner.exact()
     check_switchable(scanner)
     asked = requested_sets(scanner, read, request, on_bad, on_step)
     records: dict[int, Record] = {}

@@ -46,7 +46,7 @@ def compare(
     Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
     """
     relation, alike = _one_relation(one, other)
-    one, other = one.with_relation(relation), other.with_relation(relation)
+    one, other = one.exact().with_relation(relation), other.exact().with_relation(relation)
     grids = one.grid(), other.grid()
     if match == "place":
         if grids[0] != grids[1]:

@@ -54,6 +54,7 @@ def explain(
 
     Raises: InputError if there is no pair, or one cannot be read.
     """
+    scanner = scanner.exact()
     explainer, found = _Explainer(scanner, heads, pattern), _Found()
     stream = Stream(scanner, records, on_bad, on_batch)
     with closing(stream.worked(explainer.look, scanner.crew)) as looks:
@@ -77,6 +78,7 @@ def explain_input(
 
     Raises: InputError if it cannot be read.
     """
+    scanner = scanner.exact()
     explainer = _Explainer(scanner, heads, pattern, on_step)
     encoded = encoded or scanner.encode(record.pair)
     found = explainer.look(scanner, [encoded], keep=True)

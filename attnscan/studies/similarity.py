@@ -33,6 +33,7 @@ def similar(
 
     Raises: InputError if there is no pair.
     """
+    scanner = scanner.exact()
     scores: ScoreSums | None = None
     labels: LabelSums | None = None
     apart: RatioSums | None = None

@@ -185,11 +185,46 @@ class TestDevice:
         assert f"--device {device}" in line
         assert "--device auto" in line
 
-    @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
     @pytest.mark.parametrize("device", ["auto", "cpu"])
-    def test_a_cpu_computes_in_float32_only(self, tmp_path: Path, device: Device, dtype: Dtype) -> None:
-        line = refusal(lambda: load(Source("none", str(tmp_path / "none")), device, dtype), DeviceError)
-        assert f"--dtype {dtype} needs a GPU" in line
+    @pytest.mark.parametrize("able", [{}, {"avx512_bf16": True}])
+    def test_a_cpu_does_not_compute_in_float16(
+        self, tmp_path: Path, device: Device, able: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+        line = refusal(lambda: load(Source("none", str(tmp_path / "none")), device, "float16"), DeviceError)
+        assert "--dtype float16 needs a GPU" in line
+
+    @pytest.mark.parametrize("able", [{}, {"avx512_f": True, "avx512_bf16": False, "architecture": "x86_64"}])
+    def test_bfloat16_is_refused_where_it_would_be_slower(
+        self, tmp_path: Path, able: dict[str, bool | str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+        line = refusal(lambda: load(Source("none", str(tmp_path / "none")), "cpu", "bfloat16"), DeviceError)
+        assert "--dtype bfloat16 would be slower here" in line
+
+    def test_a_torch_that_cannot_tell_is_taken_for_one_that_cannot(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.delattr(torch.cpu, "get_capabilities")
+        with pytest.raises(DeviceError, match="would be slower"):
+            load(Source("none", str(tmp_path / "none")), "cpu", "bfloat16")
+
+    @pytest.mark.parametrize("able", [{"amx_bf16": True}, {"architecture": "aarch64", "bf16": True}])
+    def test_bfloat16_is_a_second_model_beside_that_of_float32(
+        self, tmp_path: Path, able: dict[str, bool | str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+        model = load(
+            Source("tiny", str(save(tmp_path / "bert", BertForMaskedLM(BertConfig(**SMALL))))), "cpu", "bfloat16"
+        )
+        assert {each.dtype for each in model.whole.parameters()} == {torch.float32} == {model.dtype}
+        assert {each.dtype for each in model.scored.parameters()} == {torch.bfloat16} == {model.scored_in}
+        for name, weights in model.scored.state_dict().items():
+            assert torch.equal(weights, model.model.state_dict()[name].to(weights.dtype))
+        replica = model.replica()
+        assert replica.scored is not model.scored
+        own = {each.data_ptr() for each in (*model.whole.parameters(), *model.scored.parameters())}
+        assert {each.data_ptr() for each in (*replica.whole.parameters(), *replica.scored.parameters())} == own
 
     @pytest.mark.parametrize("device", ["auto", "cpu"])
     @pytest.mark.parametrize("dtype", ["auto", "float32"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import weakref
 from typing import Any
 
@@ -140,8 +141,13 @@ def test_a_model_that_changes_in_its_first_run_is_read_in_its_second() -> None:
         _captured(tiny_model("big_bird", {**settings, "block_size": 16}), long)
 
 
-@pytest.mark.parametrize("number", [torch.bfloat16, torch.float16])
-@pytest.mark.parametrize("family", ["bert", "modernbert", "llama", "deberta-v2", "t5"])
+@pytest.mark.parametrize(
+    ("family", "number"),
+    [
+        *((family, torch.bfloat16) for family in FAMILIES),
+        *((family, torch.float16) for family in ("bert", "modernbert", "llama", "deberta-v2", "t5")),
+    ],
+)
 def test_a_model_in_half_precision_is_read_in_whole(family: str, number: torch.dtype) -> None:
     """Its softmax is in float32: rows sum to 1 as halves would not, and weights differ by what the model rounds."""
     inputs = tiny_inputs()
@@ -155,6 +161,17 @@ def test_a_model_in_half_precision_is_read_in_whole(family: str, number: torch.d
         torch.testing.assert_close(weights[real], reference[real], atol=4 * rounding, rtol=8 * rounding)
         if tap.works:
             torch.testing.assert_close(weights[real].sum(-1), torch.ones(int(real.sum())), atol=1e-6, rtol=0)
+
+
+def test_on_a_cpu_logits_of_half_precision_are_those_of_its_queries_and_keys_to_float32() -> None:
+    """A product that is itself rounded to bfloat16 keeps three digits of each logit."""
+    collected, _ = _captured(tiny_model("bert", TAPPED["bert"]).bfloat16(), tiny_inputs())
+    for block in itertools.chain.from_iterable(collected.blocks.values()):
+        assert block.query is not None and block.key is not None and block.logits is not None
+        exact = block.query.double() @ block.key.double().mT * block.scaling
+        seen = block.visible[block.inputs, : exact.shape[-1], : exact.shape[-1]][:, None].expand_as(exact)
+        torch.testing.assert_close(block.logits[seen].double(), exact[seen], atol=1e-7, rtol=1e-6)
+        assert (exact - exact.bfloat16()).abs().max() > 1e-6  # a control
 
 
 @pytest.mark.parametrize("number", [torch.bfloat16, torch.float16])

@@ -84,7 +84,7 @@ def ablate(
 
         request = AblationRequest(tuple(names), heads, singly, top, by, draws, tuple(measure or ()))
         result = ablation.ablate(scanner, lambda: passes.read(labelled=True), request, passes.on_bad, step)
-    tell(result.signature, bad=passes.bad)
+    tell(result.signature, bad=passes.bad, dtype=options.dtype)
     from attnscan.views.terminal.ablation import ablation_view
 
     around = Around(

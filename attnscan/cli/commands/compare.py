@@ -76,7 +76,7 @@ def compare(
 
         some = None if heads is None else heads_named(heads, scanner.grid())
         result = comparison.compare(scanner, other, passes.read, match, passes.on_bad, step)
-    tell(*result.signatures, bad=passes.bad)
+    tell(*result.signatures, bad=passes.bad, dtype=ours.dtype)
     names = names or list(result.patterns)
     from attnscan.views.terminal.comparison import comparison_view
 

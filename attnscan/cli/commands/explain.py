@@ -118,7 +118,7 @@ def _by_input(
         encoded = scanner.encode(record.pair)
         query = None if token is None else token_named(token, encoded.tokens)
         explanations = explain_input(scanner, record, heads_named(heads, scanner.grid()), pattern, encoded, step)
-    tell(explanations.signature, length=len(encoded.tokens))
+    tell(explanations.signature, length=len(encoded.tokens), dtype=options.dtype)
     tell_unknown(scanner, encoded)
     return explanations, query
 
@@ -133,5 +133,5 @@ def _by_pairs(files: PairFiles, options: ScanOptions, *, heads: str, pattern: st
         explanations = explain(
             scanner, records, chosen, pattern, passes.on_bad, partial(step, "explaining heads by pairs")
         )
-    tell(explanations.signature, bad=passes.bad)
+    tell(explanations.signature, bad=passes.bad, dtype=options.dtype)
     return explanations

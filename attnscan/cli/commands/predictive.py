@@ -39,7 +39,7 @@ def predictive(
 
         encoded = scanner.encode(pair)
         result = dependencies(scanner, pair, asking(step), encoded)
-    tell(result.signature, length=scanner.loaded.limit)
+    tell(result.signature, length=scanner.loaded.limit, dtype=options.dtype)
     tell_unknown(scanner, encoded)
     from attnscan.views.terminal.dependencies import dependencies_view
 

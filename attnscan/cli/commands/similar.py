@@ -57,7 +57,7 @@ def similar(
         result = similarity.similar(
             scanner, passes.read(), queries, within, passes.on_bad, partial(step, "comparing heads by pairs")
         )
-    tell(result.signature, bad=passes.bad)
+    tell(result.signature, bad=passes.bad, dtype=options.dtype)
     from attnscan.views.terminal.similarity import similarity_view
 
     one = None if chosen is None else result.heads.index(chosen[0])
