@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attnscan.results.signature import hashed
 
@@ -21,6 +22,7 @@ _NOT_OF_THE_MODEL = {"_name_or_path", "_commit_hash", "transformers_version", "d
     "output_attentions",
     "output_hidden_states",
 }
+_KNOWN = {"torch", "transformers"}
 _DIGITS = 16  # of the hash that results carry
 
 
@@ -43,13 +45,36 @@ def fingerprint(model: Any, tokenizer: Any) -> Fingerprint:
     return Fingerprint(_of_weights(model), _of_config(model.config), _of_tokenizer(tokenizer))
 
 
+def computing(model: Any) -> str | None:
+    """A hash of all that decides what a model computes, taken of what is in memory now; None if that cannot be told.
+
+    Its code is that of the installed torch and transformers, or it cannot be told: a class or hook of anyone else may
+    do anything, and another thing tomorrow.
+    """
+    if not all(map(_is_known, model.modules())):
+        return None
+    buffers = (f"{name} {hashed(_content(each))}" for name, each in model.named_buffers())
+    parts = type(model).__qualname__, _of_weights(model), _of_config(model.config), *buffers
+    return hashed(*(part.encode() for part in parts))
+
+
+def _is_known(module: torch.nn.Module) -> bool:
+    """Whether a module runs as it was written in torch or transformers, without anything at random."""
+    hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+    code = [type(module), module.forward, *hooks]
+    return not module.training and all(str(getattr(each, "__module__", "")).split(".")[0] in _KNOWN for each in code)
+
+
+def _content(values: Tensor) -> memoryview:
+    return values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+
 def _of_weights(model: Any) -> str:
     """A pooler is left out: it never runs, and is filled with random numbers where the checkpoint has none."""
     parts = []
     for name, weights in sorted(model.state_dict().items()):
         if "pooler" not in name:
-            content = weights.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy()
-            parts += [f"{name} {weights.dtype} {list(weights.shape)}".encode(), hashed(content.data).encode()]
+            parts += [f"{name} {weights.dtype} {list(weights.shape)}".encode(), hashed(_content(weights)).encode()]
     return hashed(*parts)
 
 

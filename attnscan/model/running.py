@@ -133,12 +133,32 @@ def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
     return taken
 
 
+_BEHIND_ATTENTION = "feed_forward_chunk"
+"""What transformers calls a layer's part behind its attention, wherever it can be run in chunks."""
+
+
+def last_feed_forward(encoder: Any) -> Any | None:
+    """The last of a model's layers that have such a part."""
+    return next((each for each in reversed(list(encoder.modules())) if hasattr(each, _BEHIND_ATTENTION)), None)
+
+
 @contextmanager
-def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor]) -> Iterator[None]:
+def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor], *, early: bool = False) -> Iterator[None]:
     """Let a task head work on some places alone, as one sequence of them, in place of every position.
 
+    With `early`, so does all that comes behind the last layer's attention, which can be wrong: a layer that has a part
+    for that (`last_feed_forward`) need not be the last that looks at other positions.
     Shape: `places` are rows and columns of the batch, each [place].
     """
+    if early:
+        layer = last_feed_forward(encoder)
+        work = getattr(layer, _BEHIND_ATTENTION)
+        vars(layer)[_BEHIND_ATTENTION] = lambda states: work(states[places][None])
+        try:
+            yield
+        finally:
+            del vars(layer)[_BEHIND_ATTENTION]
+        return
 
     def keep(_module: Any, _arguments: Any, output: Any) -> Any:
         output.last_hidden_state = output.last_hidden_state[places][None]

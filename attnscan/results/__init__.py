@@ -22,5 +22,6 @@ checkpoint.py      what a checkpoint is, and what can be scored in it
 heads.py           how heads and tokens are named
 tables.py          tables to CSV, JSON, Parquet, Markdown; only this module rounds
 workbook.py        tables to Excel workbooks
+cache.py           numbers that are kept from run to run
 files.py           a file is written whole or not at all
 """

@@ -28,6 +28,7 @@ from attnscan.results.dependencies import Help
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
+from attnscan.scan.answers import Answers, worth_keeping
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.seen import Seen
 from attnscan.scan.signing import signed
@@ -101,7 +102,9 @@ class Scanner:
 
         There is no replica where the model's attention comes for all layers together, which takes much memory.
         """
-        _ = self.relation, self.options.labelled and self.carrying  # made once, and shared by the copies
+        # Made once, and shared by the copies
+        _ = self.relation, self.options.labelled and self.carrying
+        _ = self.options.asks_every_pair and self.measure is not None and self.answers
         most = min(most, most_workers(self.loaded, self.options.batch_tokens, longest))
         with ExitStack() as taps:
             crew = []
@@ -182,14 +185,26 @@ class Scanner:
         if self.measure is None:
             return []
         questions = [Questions(encoded, self.options.predictive_words) for encoded in inputs]
-        found: dict[int, Help] = {}
-        for index, help_of_words in help_between_words(
-            self.loaded, questions, self.measure, batch_tokens=self.options.batch_tokens, report=report
-        ):
-            found[index] = help_of_words
+        answers = self.answers if worth_keeping(self.loaded, questions) else Answers(None)
+        found = {each.digest: known for each in questions if (known := answers.get(each, self.measure)) is not None}
+        rest = list({each.digest: each for each in questions if each.digest not in found}.values())
+        asked = help_between_words(
+            self.loaded, rest, self.measure, batch_tokens=self.options.batch_tokens, report=report
+        )
+        for index, answer in asked:
+            found[rest[index].digest] = answer
+            answers.put(rest[index], answer)
             if on_input is not None:
-                on_input(len(found), len(inputs))
-        return [found[index] for index in range(len(inputs))]
+                on_input(sum(each.digest in found for each in questions), len(inputs))
+        if rest:
+            answers.cache.prune()
+        return [found[each.digest] for each in questions]
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What the model, as it was when this was first asked for, is known to say of predictive words."""
+        assert self.measure is not None
+        return Answers.of(self.loaded, self.measure)
 
     def score(
         self,

@@ -82,10 +82,11 @@ class Questions:
         """The answers, put together. Shape: `matrix` is [query, key], NaN where nothing was asked."""
         return Help(matrix, measure, self.count, len(self.chosen), len(self.words))
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """A hash of all that is asked, and of what a model is given for it; no text is in it."""
-        about = [self.encoded.model_inputs, [self.tokens[unit] for unit in self.chosen], sorted(self.queries)]
+        sizes = [len(self.encoded.units), len(self.words)]
+        about = [self.encoded.model_inputs, self.chosen, self.encoded.unit, sorted(self.queries), sizes]
         return hashed(json.dumps(about, sort_keys=True).encode())
 
 

@@ -14,13 +14,13 @@ from families import TAPPED, UNTAPPED
 from numpy.testing import assert_allclose
 from one_run import classify, dependencies
 from toy import VOCABULARY as WORD_PIECES
-from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModelForMaskedLM, BertConfig
+from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig, BertModel
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.pairs import Pair
-from attnscan.model.loading import LoadedModel, load
+from attnscan.model.loading import LoadedModel, encoder_of, load
 from attnscan.model.sources import Source, choose
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import HelpMeasure
@@ -394,7 +394,8 @@ def test_inputs_of_like_length_fill_up_a_batch_and_others_do_not() -> None:
     assert shapes == [(36 + 28, 10), (36, 10), (6, 5)]
 
 
-def test_what_says_nothing_of_padding_is_not_filled_up() -> None:
+def test_what_says_nothing_of_padding_is_not_filled_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(predictive, "may_end_early", lambda *_: False)  # which would run the model, too
     loaded = load(choose("bundled"))
     encoded = [
         encode_pair(loaded.tokenizer, Pair(text), "token", 512, False) for text in [("a " * n).strip() for n in (10, 9)]
@@ -417,3 +418,102 @@ def test_batches_are_shared_out_evenly(workers: int, room: int, sizes: list[int]
     inputs = [Questions(encode_pair(loaded.tokenizer, Pair("a b c d e f g h"), "token", 512, False), 32)]
     batches = predictive._batches(inputs, [0], predictive._room(inputs, room, workers))
     assert [len(batch) for batch in batches] == sizes
+
+
+# The short way: what is not hidden goes no further than the last layer's attention
+
+
+def _answers(family: str, measure: HelpMeasure) -> tuple[bool, list[torch.Tensor]]:
+    """Whether a family lets the short way be taken, and what it answers by the long way and by what was settled on."""
+    torch.manual_seed(0)
+    config = AutoConfig.for_model(family, **{**TAPPED, **UNTAPPED}[family])
+    whole = (AutoModelForMaskedLM if measure == "cpmi" else AutoModel).from_config(config).eval()
+    with torch.no_grad():
+        for parameter in whole.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    tokenizer: Any = type("Tokenizer", (), {"mask_token_id": 4, "pad_token_id": 0})()
+    encoder = encoder_of(whole, family)
+    loaded = LoadedModel(Source(family, ""), encoder, whole, tokenizer, torch.device("cpu"), torch.float32, None)
+    inputs = [
+        Questions(
+            EncodedInput(
+                tokens=tuple("abcdefgh"[:length]),
+                sentence=(-1, *[0] * (length - 2), -1),
+                unit=(0, 1, 1, *range(2, length - 1)),
+                punctuation=(False,) * length,
+                model_inputs={"input_ids": [2, *range(10, 8 + length), 3], "attention_mask": [1] * length},
+            ),
+            32,
+        )
+        for length in (8, 7)
+    ]
+    batch = [(index, units) for index in (0, 1) for units in inputs[index].hidden()]
+    early = predictive.may_end_early(loaded, inputs[0], measure)
+    ways = [predictive._Asker(inputs, measure, early=way).answers(loaded, batch) for way in (False, early)]
+    assert not any("feed_forward_chunk" in vars(module) or module._forward_hooks for module in whole.modules())
+    return early, ways
+
+
+@pytest.mark.parametrize("family", sorted({**TAPPED, **UNTAPPED}))
+def test_the_short_way_gives_the_same_answers_in_every_family_that_takes_it(family: str) -> None:
+    takes: set[bool] = set()
+    for measure in ("distance", "cpmi") if family in MASKED_LMS else ("distance",):
+        early, (plain, settled) = _answers(family, measure)  # type: ignore[arg-type]
+        assert_allclose(settled, plain, rtol=1e-4, atol=1e-4 * float(plain.abs().max()))
+        takes.add(early)
+    assert takes == {family in SHORT}
+
+
+SHORT = {
+    *("bert", "bert-generation", "roberta", "roberta-prelayernorm", "xlm-roberta", "xlm-roberta-xl", "camembert"),
+    *("electra", "ernie", "esm", "layoutlm", "markuplm", "data2vec-text", "roc_bert", "splinter", "tapas", "lilt"),
+    *("big_bird", "convbert", "megatron-bert", "nystromformer", "rembert", "roformer"),
+}
+"""Those whose layers have a part for what comes behind their attention, and the last of them comes last."""
+
+
+@pytest.mark.parametrize("name", ["bundled", "models/minilm-l6-mlm"])
+def test_the_short_way_is_taken_where_much_is_asked(shared: Path, name: str) -> None:
+    loaded = load(choose(name if name == "bundled" else str(shared / name)))
+    measure: HelpMeasure = "distance" if loaded.masked_lm is None else "cpmi"
+    encoded = encode_pair(loaded.tokenizer, ARTICLE, "token", loaded.limit, False)
+    positions: list[int] = []
+    with loaded.model.encoder.layer[-1].output.register_forward_hook(
+        lambda _module, _arguments, output: positions.append(output.shape[0] * output.shape[1])
+    ):
+        found = _help(loaded, encoded, measure, most_words=32, batch_tokens=100_000)
+    assert positions[-1] == 2 * found.sequences - 13  # two words each, but for the 13 that are hidden alone
+
+
+def test_a_layer_that_is_not_the_last_is_not_taken_for_it() -> None:
+    """Its answers would differ, and so the long way is taken."""
+    torch.manual_seed(0)
+    model = BertModel(_small_bert()).eval()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(0.3 * torch.randn_like(parameter))
+    model.encoder.layer = torch.nn.ModuleList([model.encoder.layer[1], _OtherLayer(model.encoder.layer[0])])
+    tokenizer: Any = type("Tokenizer", (), {"mask_token_id": 4})()
+    loaded = LoadedModel(Source("two", ""), model, None, tokenizer, torch.device("cpu"), torch.float32, None)
+    encoded = EncodedInput(
+        tokens=tuple("abcde"),
+        sentence=(-1, 0, 0, 0, -1),
+        unit=tuple(range(5)),
+        punctuation=(False,) * 5,
+        model_inputs={"input_ids": [2, 5, 6, 7, 3], "attention_mask": [1] * 5},
+    )
+    questions = Questions(encoded, 32)
+    assert not predictive.may_end_early(loaded, questions, "distance")
+    model.encoder.layer = model.encoder.layer[:1]
+    assert predictive.may_end_early(loaded, questions, "distance")  # a control
+
+
+class _OtherLayer(torch.nn.Module):
+    """One that mixes positions, and has no part of its own behind its attention."""
+
+    def __init__(self, layer: torch.nn.Module) -> None:
+        super().__init__()
+        self.mixing = torch.nn.Linear(layer.output.dense.out_features, layer.output.dense.out_features)
+
+    def forward(self, states: torch.Tensor, *_: Any, **__: Any) -> torch.Tensor:
+        return self.mixing(states).cumsum(1)

@@ -1,0 +1,340 @@
+"""What a model has said of predictive words is not asked again, unless something that decides it has changed."""
+
+from __future__ import annotations
+
+import copy
+import types
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from shipped_answers import questions_of
+from tiny_checkpoints import SMALL, loaded, save
+from transformers import BertConfig, BertForMaskedLM
+from typer.testing import CliRunner
+
+from attnscan.cli.app import app
+from attnscan.inputs.pairs import Pair, shipped_pairs
+from attnscan.model.loading import LoadedModel
+from attnscan.results.dependencies import Help
+from attnscan.scan import answers
+from attnscan.scan.answers import Answers, packed, shipped, worth_keeping
+from attnscan.scan.local import scan
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.scoring import predictive
+from attnscan.scoring.questions import Questions
+
+PAIR, OTHER = Pair("the cat sat on the mat", "a cat"), Pair("the mat sat")
+OPTIONS = ScanOptions()
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A cache of the test's own, switched on."""
+    monkeypatch.setenv("ATTNSCAN_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "predictive"
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many sequences each batch has asked for."""
+    sizes: list[int] = []
+    work = predictive._Asker.answers
+
+    def counted(self: Any, model: LoadedModel, batch: Any) -> Any:
+        sizes.append(len(batch))
+        return work(self, model, batch)
+
+    monkeypatch.setattr(predictive._Asker, "answers", counted)
+    return sizes
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> LoadedModel:
+    """A masked LM with random weights."""
+    torch.manual_seed(0)
+    return loaded(save(tmp_path / "model", BertForMaskedLM(BertConfig(**SMALL, initializer_range=0.5))))
+
+
+def _help(model: LoadedModel, pair: Pair = PAIR, **options: Any) -> Help:
+    with Scanner(replace(OPTIONS, **options), model) as scanner:
+        found = scanner.help(scanner.encode(pair))
+    assert found is not None
+    return found
+
+
+def _same(one: Help, other: Help) -> bool:
+    return bool(np.array_equal(one.matrix, other.matrix, equal_nan=True)) and replace(one, matrix=other.matrix) == other
+
+
+@pytest.mark.parametrize("measure", ["cpmi", "distance"])
+def test_what_was_asked_once_is_not_asked_again(model: LoadedModel, asked: list[int], measure: Any) -> None:
+    first = _help(model, predictive=measure)
+    assert sum(asked) == first.sequences
+    asked.clear()
+    assert _same(_help(model, predictive=measure), first)
+    assert not asked
+
+
+def test_an_input_that_is_there_twice_is_asked_once(model: LoadedModel, asked: list[int]) -> None:
+    done: list[tuple[int, int]] = []
+    with Scanner(OPTIONS, model) as scanner:
+        inputs = [scanner.encode(pair) for pair in (PAIR, OTHER, PAIR)]
+        one, other, again = scanner.helps(inputs, on_input=lambda *counts: done.append(counts))
+    assert sum(asked) == one.sequences + other.sequences and _same(one, again)
+    assert done == [(2, 3), (3, 3)]
+
+
+def test_a_model_that_has_changed_in_memory_is_asked_anew(model: LoadedModel, asked: list[int]) -> None:
+    """By whatever way; and as it was before, it is known again."""
+    weight = model.model.encoder.layer[0].output.dense.weight
+    before = _help(model)
+    changes: list[Callable[[], object]] = [
+        lambda: weight.data.mul_(1.5),
+        lambda: weight.data.copy_(weight.flip(0)),  # the same numbers elsewhere
+        lambda: model.model.embeddings.position_ids.copy_(model.model.embeddings.position_ids.flip(1)),
+    ]
+    original = weight.detach().clone()
+    for change in changes:
+        asked.clear()
+        change()
+        assert not _same(_help(model), before) and asked
+    model.model.embeddings.position_ids.copy_(model.model.embeddings.position_ids.flip(1))
+    weight.data.copy_(original)
+    asked.clear()
+    assert _same(_help(model), before) and not asked
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"predictive": "distance"},
+        {"predictive_words": 4},
+        {"unit": "word"},
+        {"pair": Pair("the cat sat on the mat")},
+        {"pair": Pair("the cat sat on the mats", "a cat")},
+        {"pair": Pair("the cat", "sat on the mat a cat")},
+    ],
+    ids=str,
+)
+def test_another_question_is_asked(model: LoadedModel, asked: list[int], changed: dict[str, Any]) -> None:
+    pair = Pair("the cat sat on the mats", "cats") if "unit" in changed else PAIR
+    _help(model, pair)
+    asked.clear()
+    found = _help(model, **{"pair": pair, **changed})
+    assert sum(asked) == found.sequences
+
+
+def test_a_bound_on_words_that_cuts_nothing_changes_nothing(model: LoadedModel, asked: list[int]) -> None:
+    _help(model)
+    asked.clear()
+    _help(model, predictive_words=40)
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda patch: patch.setattr(torch, "__version__", "99.0"),
+        lambda patch: patch.setattr("transformers.__version__", "99.0"),
+        lambda patch: patch.setattr(answers, "VERSION", 99),
+        lambda patch: patch.setattr(torch, "get_float32_matmul_precision", lambda: "medium"),
+    ],
+    ids=["torch", "transformers", "meaning", "precision"],
+)
+def test_what_computes_is_part_of_the_question(
+    model: LoadedModel, asked: list[int], monkeypatch: pytest.MonkeyPatch, change: Callable[[Any], None]
+) -> None:
+    _help(model)
+    asked.clear()
+    change(monkeypatch)
+    _help(model)
+    assert asked
+
+
+class _Louder(torch.nn.Linear):
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return 2 * super().forward(input)
+
+
+def _own_class(model: LoadedModel) -> None:
+    model.model.encoder.layer[0].output.dense.__class__ = _Louder
+
+
+def _own_forward(model: LoadedModel) -> None:
+    dense = model.model.encoder.layer[0].output.dense
+    dense.forward = lambda states: 2 * torch.nn.functional.linear(states, dense.weight, dense.bias)
+
+
+def _hook(model: LoadedModel) -> None:
+    model.model.encoder.layer[0].register_forward_hook(lambda *_: None)
+
+
+def _dropout(model: LoadedModel) -> None:
+    model.model.encoder.layer[0].train()
+
+
+@pytest.mark.parametrize("change", [_own_class, _own_forward, _hook, _dropout])
+def test_what_others_have_written_is_asked_each_time(
+    model: LoadedModel, asked: list[int], place: Path, change: Callable[[LoadedModel], None]
+) -> None:
+    _help(model)
+    kept = sorted(place.iterdir())
+    change(model)
+    for _ in range(2):
+        asked.clear()
+        _help(model)
+        assert asked
+    assert sorted(place.iterdir()) == kept
+
+
+def test_a_file_that_is_damaged_is_asked_for_and_mended(model: LoadedModel, asked: list[int], place: Path) -> None:
+    first = _help(model)
+    (file,) = place.iterdir()
+    file.write_bytes(file.read_bytes()[:-8] + b"\0" * 8)
+    asked.clear()
+    assert _same(_help(model), first) and asked
+    asked.clear()
+    assert _same(_help(model), first) and not asked
+
+
+def test_it_is_bounded(model: LoadedModel, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Answers.of.__func__  # type: ignore[attr-defined]
+
+    def small(cls: type[Answers], *given: Any) -> Answers:
+        own = made(cls, *given)
+        return replace(own, cache=replace(own.cache, most_bytes=600))
+
+    monkeypatch.setattr(Answers, "of", classmethod(small))
+    for words in range(2, 9):
+        _help(model, predictive_words=words)
+        assert sum(file.stat().st_size for file in place.iterdir()) <= 600
+    assert list(place.iterdir())
+
+
+def test_no_text_is_kept(model: LoadedModel, place: Path) -> None:
+    _help(model)
+    (file,) = place.iterdir()
+    assert b"cat" not in file.read_bytes() + file.name.encode()
+    ids = np.array([5, 6, 7, 8, 5, 9], dtype="<i8")
+    assert ids.tobytes() not in file.read_bytes()
+
+
+def test_off_keeps_and_looks_up_nothing(
+    model: LoadedModel, asked: list[int], place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ATTNSCAN_CACHE", "off")
+    for _ in range(2):
+        asked.clear()
+        _help(model)
+        assert asked
+    assert not place.exists()
+
+
+def test_a_gpu_is_asked_a_little_rather_than_hashed(model: LoadedModel) -> None:
+    with Scanner(OPTIONS, model) as scanner:
+        few, many = [Questions(scanner.encode(PAIR), 32)], [Questions(scanner.encode(PAIR), 32)] * 1000
+    assert worth_keeping(model, few)
+    on_gpu: Any = types.SimpleNamespace(device=torch.device("cuda"))
+    assert not worth_keeping(on_gpu, few) and worth_keeping(on_gpu, many)
+
+
+# What is shipped
+
+
+def test_shipped_answers_are_what_the_model_says() -> None:
+    """Another processor may round the last bits otherwise. Should the numbers' meaning change, so must VERSION."""
+    with Scanner(ScanOptions(model="bundled")) as scanner:
+        questions = questions_of(scanner)
+        keys = [scanner.answers.shipped_key(each) for each in questions]
+        assert set(keys) == set(shipped())
+        shortest = sorted(range(len(keys)), key=lambda index: questions[index].length)[:6]
+        assert scanner.measure is not None
+        found = predictive.help_between_words(
+            scanner.loaded, [questions[index] for index in shortest], scanner.measure, batch_tokens=None
+        )
+        for place_of, said in found:
+            each = questions[shortest[place_of]]
+            known = scanner.answers.get(each, scanner.measure)
+            assert known is not None
+            assert_allclose(known.matrix, said.matrix, rtol=1e-3, atol=1e-4)
+            assert replace(known, matrix=said.matrix) == said
+            assert np.nanmax(said.matrix) > 0.1  # a control
+
+
+def test_the_default_run_asks_nothing_and_writes_nothing(asked: list[int], place: Path) -> None:
+    with Scanner(ScanOptions(model="bundled", related=False)) as scanner:
+        *_, state = scan(scanner, shipped_pairs())
+        ranking = state.finish(scanner)
+    assert ranking.signature.predictive == "distance"
+    p = ranking.scores.patterns.index("predictive")
+    assert int(ranking.scores.every_key.pairs[0, 0, p]) == 16
+    assert not asked and not place.exists()
+
+
+def test_off_asks_the_model_what_is_shipped(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ATTNSCAN_CACHE", "off")
+    shortest = min((record.pair for record in shipped_pairs()), key=lambda pair: len(" ".join(pair.sentences)))
+    with Scanner(ScanOptions(model="bundled")) as scanner:
+        scanner.help(scanner.encode(shortest))
+    assert asked
+
+
+@pytest.mark.loads_anew
+def test_no_other_model_number_format_or_precision_is_told_what_is_shipped(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Scanner(ScanOptions(model="bundled")) as scanner:
+        measure = scanner.measure
+        assert measure is not None
+        question = questions_of(scanner)[0]
+        answers_now = scanner.answers
+        assert answers_now.get(question, measure) is not None
+        assert replace(answers_now, exact=False).get(question, measure) is None
+        doubled = replace(scanner.loaded, model=copy.deepcopy(scanner.loaded.model).double())
+        assert Answers.of(doubled, measure).get(question, measure) is None
+        assert Answers.of(scanner.loaded, "cpmi").get(question, "cpmi") is None
+        with monkeypatch.context() as patch:
+            patch.setattr(answers, "VERSION", 99)
+            assert Answers.of(scanner.loaded, measure).get(question, measure) is None
+        assert Answers.of(scanner.loaded, measure).get(question, measure) is not None  # a control
+        scanner.loaded.model.encoder.layer[0].output.dense.weight.data[0, 0] += 1e-3
+        assert Answers.of(scanner.loaded, measure).get(question, measure) is None
+
+
+def test_what_is_packed_is_read_back(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    known = {"a1" * 32: np.array([1.0, 2.5]), "b2" * 32: np.array([]), "c3" * 32: np.array([-4.0])}
+    (tmp_path / "answers.npz").write_bytes(packed(known))
+    monkeypatch.setattr(answers.resources, "files", lambda _: tmp_path)
+    monkeypatch.setattr(answers, "SHIPPED", "answers.npz")
+    found = shipped.__wrapped__()
+    assert {key: numbers.tolist() for key, numbers in found.items()} == {
+        key: numbers.tolist() for key, numbers in known.items()
+    }
+
+
+# The command line
+
+
+@pytest.mark.parametrize("command", [["predictive"], ["classify"]], ids=str)
+def test_a_second_run_of_a_command_says_the_same_and_asks_nothing(command: list[str], asked: list[int]) -> None:
+    arguments = [*command, "I like tea.", "--model", "bundled", "--csv"]
+    first = CliRunner().invoke(app, arguments)
+    assert (first.exit_code, bool(asked)) == (0, True)
+    asked.clear()
+    second = CliRunner().invoke(app, arguments)
+    assert (second.exit_code, second.stdout, second.stderr) == (0, first.stdout, first.stderr)
+    assert not asked
+
+
+@pytest.mark.parametrize("bad", ["/dev/null/cache", "/proc/attnscan"])
+def test_a_place_that_cannot_be_written_is_no_trouble(bad: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = ["predictive", "I like tea.", "--model", "bundled", "--csv"]
+    good = CliRunner().invoke(app, arguments)
+    monkeypatch.setenv("ATTNSCAN_CACHE", bad)
+    done = CliRunner().invoke(app, arguments)
+    assert (done.exit_code, done.stdout, done.stderr) == (0, good.stdout, good.stderr)
