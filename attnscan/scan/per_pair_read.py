@@ -122,19 +122,24 @@ def _columns(rows: pa.RecordBatch, shape: tuple[int, int, int], patterns: Sequen
     numbers = {pattern: i for i, pattern in enumerate(patterns)}
     pattern = _coded(rows.column("pattern"), lambda name: numbers.get(name, -1))
     file = _coded(rows.column("file"), hash)
-    pair, layer, head = (rows.column(name).to_numpy().astype(np.int64) for name in ("pair", "layer", "head"))
+    pair, layer, head = (_numbers(rows.column(name)).astype(np.int64) for name in ("pair", "layer", "head"))
     place = np.ravel_multi_index((layer, head, pattern), shape)
     measured = [f"{prefix}{name}" for prefix in PREFIXES for name in _MEASURED]
     columns = {"file": file, "pair": pair, "place": place}
-    return columns | {name: rows.column(name).to_numpy().astype(float) for name in measured}
+    return columns | {name: _numbers(rows.column(name)).astype(float) for name in measured}
 
 
 def _coded(names: Any, code: Callable[[str], int]) -> NDArray[np.int64]:
     """A column of names as numbers, each name asked for once."""
     names = names if hasattr(names, "dictionary") else names.dictionary_encode()
     codes = np.array([code(name) for name in names.dictionary.to_pylist()], dtype=np.int64)
-    of_rows: NDArray[np.int64] = codes[names.indices.to_numpy()]
+    of_rows: NDArray[np.int64] = codes[_numbers(names.indices)]
     return of_rows
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    """A column without gaps as it lies in memory: Arrow's own `to_numpy` imports pandas."""
+    return np.from_dlpack(column)
 
 
 def _of_pairs(rows: _Columns, shape: tuple[int, int, int]) -> dict[str, FloatArray]:
