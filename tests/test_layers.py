@@ -143,6 +143,7 @@ def test_every_command_is_a_module_of_its_name() -> None:
         f"attnscan.{name}"
         for name in (
             "errors",
+            "cli.imports",
             "cli.messages",
             "cli.usage",
             "inputs.patience",
@@ -164,11 +165,11 @@ def test_packages_hold_a_list_of_their_files_and_no_code() -> None:
             assert name == "attnscan.cli.commands" or files == {w for w in listed.split() if w.endswith(".py")}, name
 
 
-def _loads_without_torch(names: set[str]) -> list[str]:
-    """Of some modules those that cannot be imported where torch and transformers cannot, each with the reason."""
+def _loads_without(libraries: set[str], names: set[str]) -> list[str]:
+    """Of some modules those that cannot be imported where some libraries cannot, each with the reason."""
     script = (
         "import importlib, sys\n"
-        "sys.modules |= {'torch': None, 'transformers': None}\n"
+        f"sys.modules |= dict.fromkeys({sorted(libraries)!r})\n"
         f"for name in {sorted(names)!r}:\n"
         "    try:\n        importlib.import_module(name)\n"
         "    except ImportError as error:\n        print(name, error)\n"
@@ -181,8 +182,13 @@ def _loads_without_torch(names: set[str]) -> list[str]:
 def test_torch_free() -> None:
     names = {name for name in SOURCES if name in NO_TORCH or any(name.startswith(f"{room}.") for room in NO_TORCH)}
     assert len(names) > 70
-    assert _loads_without_torch(names) == []
-    assert len(_loads_without_torch({"attnscan.scoring.scorer"})) == 1  # a control
+    assert _loads_without({"torch", "transformers"}, names) == []
+    assert len(_loads_without({"torch", "transformers"}, {"attnscan.scoring.scorer"})) == 1  # a control
+
+
+def test_transformers_is_imported_by_no_module_of_ours_but_by_a_model_that_is_loaded() -> None:
+    of_ray = {name for name in SOURCES if name.startswith("attnscan.scan.cluster.")}
+    assert _loads_without({"transformers"}, set(SOURCES) - of_ray - {"attnscan.__main__"}) == []
 
 
 @pytest.mark.parametrize(
@@ -191,8 +197,13 @@ def test_torch_free() -> None:
         ["--help"],
         ["--version"],
         ["patterns"],
+        ["patterns", "identical"],
         ["classify", "--help"],
         ["classify", ""],
+        ["classify", "a", "--pattern", "nextword"],
+        ["classify", "a", "--model", "./nowhere"],
+        ["show", "two", "a"],
+        ["heads", "--pairs", "nowhere.csv"],
         ["plot", "--help"],
         ["ablate", "--help"],
     ],

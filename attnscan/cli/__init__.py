@@ -11,6 +11,7 @@ messages.py     standard error: lines, errors, Ctrl-C
 bars.py         what runs now, on a terminal
 destination.py  format and place of a result
 around.py       what was asked, above a screen, and what to try next, below it
+imports.py      large libraries imported
 session.py      pairs read, a model opened, and what the user is told of them
 one_by_one.py   several inputs for classify, each written before the next
 scanning.py     scans of many pairs, with a state, a bar and Ctrl-C

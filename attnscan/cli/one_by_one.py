@@ -46,6 +46,15 @@ class Lines(Passes):
         return None
 
 
+def check_streamed(destination: Destination) -> None:
+    """Raises: typer.BadParameter for a format that cannot be written by and by."""
+    if destination.format not in STREAMED:
+        known = f"{', '.join(STREAMED[:-1])} or {STREAMED[-1]}"
+        raise typer.BadParameter(
+            f"several inputs are written as they are done, not as {destination.format}: use {known}"
+        )
+
+
 def classify_each(
     passes: Passes,
     options: ScanOptions,
@@ -56,14 +65,8 @@ def classify_each(
     """Score inputs one by one, and write each when it is done; Ctrl-C leaves what is.
 
     `frame` makes the rows of one result, `view` its screen, given its number and the width.
-    Raises: typer.BadParameter for a format that cannot be written by and by; InputError for an input that cannot be
-    read, with its place, or if there is none.
+    Raises: InputError for an input that cannot be read, with its place, or if there is none.
     """
-    if destination.format not in STREAMED:
-        known = f"{', '.join(STREAMED[:-1])} or {STREAMED[-1]}"
-        raise typer.BadParameter(
-            f"several inputs are written as they are done, not as {destination.format}: use {known}"
-        )
     records, signature, cut = passes.read(), None, 0
     about, digest = dict[str, Any](), ""  # a hash of all inputs, as of a scan's
     with (

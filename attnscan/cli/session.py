@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from attnscan.cli.bars import working
+from attnscan.cli.imports import importing
 from attnscan.cli.messages import WITHOUT_TAP, say
 from attnscan.cli.options import OneInput, PairFiles
 from attnscan.errors import InputError, PairsError, WeightsError
@@ -46,6 +47,8 @@ class Passes:
         if once and count > 1:
             name = "standard input" if once[0] == "-" else once[0]
             raise PairsError(f"{name} can be read only once, and this takes {count} passes", remedy)
+        if files.paths and os.path.isfile(files.paths[0]):  # noqa: PTH113
+            next(self.read(), None)  # what is wrong with the first is said before torch and a model are loaded
 
     def read(self, *, labelled: bool = False) -> Iterator[Record]:
         """Begin a pass over all pairs; `labelled`, with what a column `label` says."""
@@ -120,7 +123,7 @@ def chosen(options: ScanOptions) -> Source:
 def opened(options: ScanOptions, source: Source | None = None) -> Scanner:
     """The model that was asked for, or a `source` that was chosen before, made ready. Use it in a `with`."""
     source = source or chosen(options)
-    with working(f"loading {source.name}"):
+    with working(f"loading {source.name}"), importing():
         from attnscan.scan.scanner import Scanner
 
         return Scanner(options, source)
@@ -134,8 +137,8 @@ def classified(given: OneInput, options: ScanOptions, *, keep: bool) -> Classifi
 
         saved = read_weights(given.weights)  # before torch: a bad file is answered at once
         with working(f"scoring {given.weights.name}"):
-            from attnscan.scan.one_input import classify_weights
-
+            with importing():
+                from attnscan.scan.one_input import classify_weights
             return classify_weights(saved, given.weights.name, options, keep=keep)
     from attnscan.inputs.pairs import Pair
 

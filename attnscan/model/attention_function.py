@@ -9,8 +9,6 @@ from types import TracebackType
 from typing import Any, Self
 
 from torch import Tensor
-from transformers import AttentionInterface, AttentionMaskInterface
-from transformers.masking_utils import eager_mask
 
 from attnscan.model.running import quiet_transformers, refused
 
@@ -42,11 +40,16 @@ class AttentionFunction:
         # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
         self._quiet = quiet_transformers()  # no advice, from tokenizers either, which may run in a thread beside
         self._quiet.__enter__()
+        from transformers import AttentionInterface, AttentionMaskInterface  # whoever has a model has paid for it
+        from transformers.masking_utils import eager_mask
+
         AttentionInterface.register(self.name, self._attend)
         AttentionMaskInterface.register(self.name, eager_mask)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        from transformers import AttentionInterface, AttentionMaskInterface
+
         AttentionInterface._global_mapping.pop(self.name)  # `register` has no public opposite
         AttentionMaskInterface._global_mapping.pop(self.name)
         self._quiet.__exit__(None, None, None)

@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from attnscan.errors import CaptureError
 from attnscan.model.attention_function import AttentionFunction, attention_of, is_modified
@@ -69,6 +68,8 @@ class OutputTap(AttentionFunction):
         attention_mask: Tensor | None,
         **rest: Any,
     ) -> tuple[Tensor, None]:
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward  # what runs has paid for it
+
         assert self._on_output is not None  # the model is under this implementation during a run alone
         if is_modified(rest) or query is self._query:
             raise Untappable

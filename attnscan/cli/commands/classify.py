@@ -12,7 +12,7 @@ from attnscan.cli import completion
 from attnscan.cli.apart import FileRole
 from attnscan.cli.around import Around, about_input, options_of
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.one_by_one import Lines, classify_each
+from attnscan.cli.one_by_one import Lines, check_streamed, classify_each
 from attnscan.cli.options import OneInput, PairFiles, Patterns, ScanChoices, Threshold, Where, WithoutDelimiters
 from attnscan.cli.scanning import parts_of, say_parts
 from attnscan.cli.session import Passes, classified
@@ -103,6 +103,7 @@ def classify(
         return classification_view(result, names, width, top, without_delimiters, nth)
 
     if several:
+        check_streamed(destination)
         parts = parts_of(files, where.output, where.signature)
         passes = Lines(files) if given.a == STDIN else Passes(files)
         try:

@@ -1,0 +1,104 @@
+"""What commands leave unimported, each in a process of its own; and what becomes of what they import."""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import run
+
+from attnscan.cli.imports import importing
+
+WEIGHTS = ("--weights", "w.npz")
+COMMANDS: list[tuple[set[str], tuple[str, ...]]] = [
+    ({"torch", "transformers", "pandas", "scipy"}, ("models",)),
+    ({"torch", "transformers", "matplotlib"}, ("models", "--csv")),
+    ({"torch", "transformers", "pandas", "matplotlib"}, ("heads", "--from", "every.parquet")),
+    ({"torch", "transformers", "matplotlib"}, ("heads", "--from", "every.parquet", "--csv")),
+    ({"torch", "transformers", "numpy"}, ("heads", "--pairs", "pairs.csv", "--columns", "c,d", "--model", "bundled")),
+    ({"torch", "transformers"}, ("similar", "--pairs", "w.npz", "--model", "bundled")),
+    ({"torch", "transformers"}, ("classify", "--weights", "pairs.csv")),
+    ({"transformers", "pandas", "matplotlib"}, ("classify", *WEIGHTS)),
+    ({"transformers", "pandas", "scipy", "matplotlib"}, ("show", "0-1", *WEIGHTS)),
+    ({"transformers", "pandas", "matplotlib"}, ("profile", *WEIGHTS)),
+    ({"transformers", "matplotlib"}, ("report", *WEIGHTS, "-o", "page.html")),
+    ({"transformers", "pandas", "scipy"}, ("plot", *WEIGHTS, "-o", "map.svg")),
+]
+"""What must not be imported, by which command; those that fail, fail because of their files."""
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with pairs, with what a scan of them wrote, and with saved weights."""
+    place = tmp_path_factory.mktemp("saved")
+    (place / "pairs.csv").write_text("sentence_a,sentence_b\na cat,a dog\nthe cat sat,it sat\n")
+    scan = ("heads", "-p", "next-word", "--model", "bundled", "--pairs", str(place / "pairs.csv"))
+    run(*scan, "--per-pair", str(place / "every.parquet"))
+    np.savez(
+        place / "w.npz",
+        attention=np.full((1, 2, 5, 5), 0.2),
+        tokens=np.array(["[CLS]", "the", "cat", "sat", "[SEP]"]),
+        segments=np.zeros(5, int),
+    )
+    return place
+
+
+def _run(place: Path, told: str, arguments: Sequence[str], **environment: str) -> str:
+    """What a script tells at the end of a command in a process of its own."""
+    script = (
+        "import atexit, gc, json, os, sys\n"
+        f"atexit.register(lambda: open('told.json', 'w').write(json.dumps({told})))\n"
+        "from attnscan.cli.app import main\n"
+        f"sys.argv = ['attnscan', *{list(arguments)!r}]\n"
+        "main()\n"
+    )
+    (place / "told.json").unlink(missing_ok=True)
+    command = [sys.executable, "-c", script]
+    subprocess.run(command, cwd=place, env={**os.environ, **environment}, capture_output=True, check=False)
+    return (place / "told.json").read_text()
+
+
+@pytest.mark.parametrize(("unneeded", "arguments"), COMMANDS, ids=lambda value: " ".join(sorted(value)))
+def test_commands_import_no_more_than_they_need(files: Path, unneeded: set[str], arguments: tuple[str, ...]) -> None:
+    assert set(json.loads(_run(files, "list(sys.modules)", arguments))) & unneeded == set()
+
+
+def test_a_command_that_runs_a_model_imports_both(files: Path) -> None:
+    """A control; and that what was imported is searched no more, while what comes after it is."""
+    told = "[[*sys.modules], gc.get_freeze_count(), gc.isenabled()]"
+    modules, frozen, enabled = json.loads(_run(files, told, ("classify", "a cat", "--model", "bundled")))
+    assert {"torch", "transformers"} <= set(modules)
+    assert frozen > 100_000 and enabled
+
+
+def test_completion_imports_neither_torch_nor_numpy(files: Path) -> None:
+    asked = {"_ATTNSCAN_COMPLETE": "complete_bash", "COMP_WORDS": "attnscan classify --pattern n", "COMP_CWORD": "3"}
+    assert {"torch", "transformers", "numpy"}.isdisjoint(json.loads(_run(files, "list(sys.modules)", (), **asked)))
+
+
+def test_what_saved_weights_are_scored_and_shown_by_needs_no_transformers(files: Path) -> None:
+    """The Python functions as well."""
+    script = (
+        "import sys, attnscan\n"
+        "result = attnscan.score_weights('w.npz')\n"
+        "assert attnscan.page(result).html and result.to_frame().shape[0] == 2 and result._repr_html_()\n"
+        "assert 'transformers' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", script], cwd=files, check=True)
+
+
+def test_the_search_goes_on_after_imports_and_after_their_failure() -> None:
+    with importing():
+        assert not gc.isenabled()
+    assert gc.isenabled()
+    frozen = gc.get_freeze_count()
+    with pytest.raises(ImportError), importing():
+        raise ImportError
+    assert gc.isenabled() and gc.get_freeze_count() == frozen  # in a process of several commands, once
