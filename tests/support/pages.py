@@ -113,7 +113,35 @@ class Elements(HTMLParser):
         high, low = self.bytes_of(name).reshape(2, -1).astype(np.int64)
         return high << 8 | low
 
+    def numbers(self, reading: str, head: Sequence[int]) -> NDArray[np.float64]:
+        """A head's numbers by a reading as the page's scripts make them. Shape: [query, key]."""
+        steps, special = self.facts["weightSteps"], self.facts["special"]
+        name, length = "{}-{}".format(*head), len(special)
+        rows = self.steps_of(f"weights-{name}").reshape(length, length + 1).tolist()
+        if reading.startswith("carried"):
+            held = self.steps_of(f"carried-{name}").reshape(length + 1, length + 1).tolist()
+            rows = [_carried_row(row, rest, held[0], special, steps) for row, rest in zip(rows, held[1:], strict=True)]
+        among_words = reading.endswith("words")
+        found = [
+            [
+                (not among_words) * step / steps if of else step / steps * (1 if among_words else whole / 65535)
+                for step, of in zip(shares, special, strict=True)
+            ]
+            for whole, *shares in rows
+        ]
+        return np.array(found)
+
     def carried(self, kind: str) -> list[tuple[int, int]]:
         """The heads whose weights or neurons are there, in the page's order."""
         names = [name.split("-")[1:] for name in self.text if name.startswith(f"{kind}-") and name[-1].isdigit()]
         return [(int(layer), int(head)) for layer, head in names]
+
+
+def _carried_row(weights: list[int], rest: list[int], norms: list[int], special: list[bool], steps: int) -> list[int]:
+    """A row of what is carried from rounded weights and norms and what these are off; the first of each is no key's."""
+    products = [0 if of else weight * norm for weight, norm, of in zip(weights[1:], norms[1:], special, strict=True)]
+    whole = sum(products) or 1
+    signed = [-(each + 1) // 2 if each % 2 else each // 2 for each in rest[1:]]
+    shares = [(2 * product * steps + whole) // (2 * whole) for product in products]
+    made = zip(rest[1:], shares, signed, special, strict=True)
+    return [rest[0], *(held if of else share + off for held, share, off, of in made)]

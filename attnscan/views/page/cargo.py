@@ -3,9 +3,12 @@
 Weights become whole steps, of the finest step that lets every head fit. If not even the coarsest does, the heads
 that follow a pattern most are on the page. Queries and keys take what room is left, in the same order of heads.
 
+Each row is held as its sum over words, the shares of words among themselves, and the weights on special tokens: so
+weights among words are as exact as all others, also where a head leaves next to nothing to words.
+
 What a head carries is weight times norm, as a share of its row. Of rounded weights that can be far off: where a large
 weight meets a small norm, small weights decide, and 0.0003 in steps of 0.001 is nothing (0.3 was seen, at 120 tokens).
-So the page holds the norms, and how many steps the share is from what rounded weights make of it. Both sides count in
+So the page holds the norms, and how many steps the share is from what rounded shares make of it. Both sides count in
 whole numbers and agree; what is left is small and takes a quarter of the room that the shares themselves would.
 """
 
@@ -34,6 +37,8 @@ _Packed = TypeVar("_Packed")
 _WEIGHTS_SHARE = 2 / 3  # of the room, where queries and keys want some, too
 _BESIDE = 160  # characters of a page that a head's cargo needs around it
 _NORM_STEPS = 65535  # a head's largest norm; weight x norm x weight steps stay far below 2^53, where a browser is exact
+_SUM_STEPS = 65535  # a row's sum over words
+_LEAST_LEFT = 1e-6  # a row with less than this on words has no shares among them, as in scores
 _SIDE = 32
 _THUMBNAIL_BYTES = 500_000  # of all heads together, before compression
 
@@ -57,22 +62,23 @@ class Weights:
     """One head's weights, and what it carries."""
 
     packed: str
-    """uint16 [query, key], all high bytes before all low ones."""
+    """uint16 [query, 1 + key], all high bytes before all low ones: the row's sum over words (65535 is 1), then for each
+    word its share of that sum, and for each special token its weight, in steps."""
     carried: str
-    """uint16 [1 + query, key], likewise: the keys' norms, and how many steps each share of what is carried is from what
-    rounded weights and norms make of it (0, -1, 1, -2, … as 0, 1, 2, 3, …); empty if that cannot be had."""
+    """uint16 [1 + query, 1 + key], likewise: nothing and the keys' norms, then rows as above of what is carried, but
+    for each word how many steps its share is from what rounded shares and norms make of it (0, -1, 1, -2, … as 0, 1,
+    2, 3, …); empty if that cannot be had."""
 
 
 @dataclass(frozen=True)
 class Cargo:
     """Everything numeric of the attention that a page holds. Texts are base64 of deflated bytes."""
 
-    side: int = 0
-    """Thumbnails are squares of that many cells."""
-    thumbnails: str = ""
-    """uint8 [layer, head, query, key]: 255 × the square root of the largest weight in each cell."""
-    carried_thumbnails: str = ""
-    """The same of what heads carry; empty if that cannot be had."""
+    thumbnails: Mapping[str, str] = field(default_factory=dict)
+    """By reading, uint8 [layer, head, query, key]: 255 × the square root of the largest weight in each cell. Among
+    words, of words alone."""
+    sides: Mapping[str, int] = field(default_factory=dict)
+    """By reading, of how many cells the sides of its thumbnails are."""
     weight_steps: int = WEIGHT_STEPS[0]
     """Weights, and shares of what is carried, are whole steps of 1 / weight_steps: off by half a step at most."""
     weights: Mapping[Head, Weights] = field(default_factory=dict)
@@ -84,7 +90,7 @@ class Cargo:
     @property
     def weight_error(self) -> float:
         """How far a weight, or a share of what is carried, is from the model's, at most."""
-        return 0.5 / self.weight_steps
+        return 0.5 / self.weight_steps + 0.5 / _SUM_STEPS
 
     @property
     def logit_error(self) -> float:
@@ -93,12 +99,20 @@ class Cargo:
 
 
 def of_every_head(attention: Attention) -> Cargo:
-    """What a page of any size holds: thumbnails, also of what heads carry if norms are there, and masks."""
-    readings = [attention.weights] if attention.norms is None else [attention.weights, attention.carried.weights]
-    side = _side(attention, _THUMBNAIL_BYTES // len(readings))
-    thumbnails = [_thumbnails(each, side) for each in readings]
+    """What a page of any size holds: thumbnails of each reading, and masks."""
+    words = _words(attention)
+    readings = {"weight": attention.weights} | (
+        {} if attention.norms is None else {"carried": attention.carried.weights}
+    )
+    side = _side(attention, _THUMBNAIL_BYTES // (2 * len(readings)))
+    thumbnails, sides = {}, {}
+    for name, weights in readings.items():
+        among = {"weight": "words", "carried": "carried-words"}[name]
+        thumbnails[name], sides[name] = _thumbnails(weights, side)
+        shares = (_among_words(each, words)[..., words, :][..., words] for each in weights)
+        thumbnails[among], sides[among] = _thumbnails(np.stack(list(shares)), side)
     masks, mask_of_layer = _masks(attention.visible)
-    return Cargo(side, thumbnails[0], "".join(thumbnails[1:]), masks=masks, mask_of_layer=mask_of_layer)
+    return Cargo(thumbnails, sides, masks=masks, mask_of_layer=mask_of_layer)
 
 
 def load(cargo: Cargo, attention: Attention, order: Sequence[Head], room: float, *, neurons: bool) -> Cargo:
@@ -127,20 +141,33 @@ def strongest_first(scores: Scores) -> list[Head]:
 
 
 def _side(attention: Attention, room: int) -> int:
-    """How many cells wide thumbnails are, so that those of all heads take about `room` bytes."""
+    """How many cells wide thumbnails are at most, so that those of all heads take about `room` bytes."""
     layers, heads = attention.grid
-    return min(max(1, min(_SIDE, int((room / (layers * heads)) ** 0.5))), len(attention.tokens))
+    return max(1, min(_SIDE, int((room / (layers * heads)) ** 0.5)))
 
 
-def _thumbnails(weights: NDArray[np.float32], side: int) -> str:
-    """Every head, made small by taking the largest weight of each cell."""
+def _words(attention: Attention) -> NDArray[np.bool_]:
+    return np.array([sentence >= 0 for sentence in attention.sentence], dtype=bool)
+
+
+def _among_words(weights: NDArray[np.float32], words: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Each row's weights on words as shares of their sum, and nothing elsewhere."""
+    on_words = np.where(words, weights, 0)
+    sums = on_words.sum(-1, keepdims=True)
+    shares: NDArray[np.float32] = np.where(sums < _LEAST_LEFT, 0, on_words / np.maximum(sums, _LEAST_LEFT))
+    return shares
+
+
+def _thumbnails(weights: NDArray[np.float32], side: int) -> tuple[str, int]:
+    """Every head, made small by taking the largest weight of each cell; and how many cells wide."""
     layers, heads, length, _ = weights.shape
+    side = min(side, length)
     edges = np.linspace(0, length, side, endpoint=False).astype(int)
     small = np.empty((layers, heads, side, side), dtype=np.uint8)
-    for layer, each in enumerate(weights):  # layer by layer, for the memory
+    for layer, each in enumerate(weights if side else ()):  # layer by layer, for the memory
         pooled = np.maximum.reduceat(np.maximum.reduceat(each, edges, axis=1), edges, axis=2)
         small[layer] = np.rint(255 * np.sqrt(pooled))
-    return compressed(small)
+    return compressed(small), side
 
 
 def _masks(visible: NDArray[np.bool_]) -> tuple[list[str], list[int]]:
@@ -178,18 +205,29 @@ def _size(weights: Weights) -> int:
 
 
 def _packed_weights(attention: Attention, head: Head, steps: int) -> Weights:
-    whole = np.rint(attention.weights[head] * steps).astype(np.uint16)
-    packed = compressed(_planes(whole))
+    words = _words(attention)
+    split = _split(attention.weights[head], words, steps)
+    packed = compressed(_planes(split.astype(np.uint16)))
     if attention.norms is None:
         return Weights(packed, "")
     norms = attention.norms[head].astype(np.float64)
     norms = np.rint(norms / max(norms.max(), np.finfo(np.float32).tiny) * _NORM_STEPS).astype(np.int64)
-    off = np.rint(attention.carried.weights[head] * steps).astype(np.int64) - _carried_steps(whole, norms, steps)
-    rows = np.vstack([norms, np.where(off < 0, -2 * off - 1, 2 * off)])
-    return Weights(packed, compressed(_planes(rows.astype(np.uint16))))
+    rows = _split(attention.carried.weights[head], words, steps)
+    shares = rows[:, 1:]  # a view
+    off = shares - _carried_steps(np.where(words, split[:, 1:], 0), norms, steps)
+    shares[:] = np.where(words, np.where(off < 0, -2 * off - 1, 2 * off), shares)
+    return Weights(packed, compressed(_planes(np.vstack([np.append(0, norms), rows]).astype(np.uint16))))
 
 
-def _carried_steps(weights: NDArray[np.uint16], norms: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
+def _split(weights: NDArray[np.float32], words: NDArray[np.bool_], steps: int) -> NDArray[np.int64]:
+    """Each row's sum over words, then its shares among words and its weights on special tokens, in whole steps."""
+    sums = np.where(words, weights, 0).sum(-1, keepdims=True) * _SUM_STEPS
+    shares = np.where(words, _among_words(weights, words), weights) * steps
+    split: NDArray[np.int64] = np.rint(np.hstack([np.minimum(sums, _SUM_STEPS), shares])).astype(np.int64)
+    return split
+
+
+def _carried_steps(weights: NDArray[np.int64], norms: NDArray[np.int64], steps: int) -> NDArray[np.int64]:
     """What rounded weights and norms make of the shares, to the nearest step, a half upwards: as the page does it."""
     carried = weights * norms
     whole = np.maximum(carried.sum(-1, keepdims=True), 1)

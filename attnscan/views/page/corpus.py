@@ -44,7 +44,6 @@ def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str])
     }
     facts = {
         "tokens": [],
-        "side": 0,
         "rightToLeft": False,
         "best": head_name(_best(subject)),
     }

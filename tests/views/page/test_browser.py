@@ -159,6 +159,17 @@ def carried_by_hand(attention: Attention, layer: int, head: int, query: int) -> 
     return [product / (sum(products) or 1) for product in products]
 
 
+def numbers_of(attention: Attention, layer: int, head: int, reading: str) -> np.ndarray:
+    """A head's numbers by a reading, from the unrounded ones: among words, each row's as shares of its words'."""
+    found = attention.weights[layer, head].astype(float)
+    if reading.startswith("carried"):
+        found = np.array([carried_by_hand(attention, layer, head, query) for query in range(len(found))])
+    if reading.endswith("words"):
+        found = found * (np.array(attention.sentence) >= 0)
+        found /= found.sum(-1, keepdims=True)
+    return found
+
+
 def settle(page: Page) -> None:
     """Wait until all that the page should show is painted."""
     page.locator("html[data-settled='yes']").wait_for(state="attached")  # no script: the policy forbids to evaluate one
@@ -212,9 +223,7 @@ class TestModelView:
         result, attention = article
         shown = opened(article_page)
         labels = {reading: labels_of(result, reading) for reading in READINGS}
-        carried = np.array(
-            [[carried_by_hand(attention, *place, query) for query in range(19)] for place in np.ndindex(6, 12)]
-        )
+        words = np.flatnonzero(np.array(attention.sentence) >= 0)
         assert not (labels["weight"] == labels["carried"]).all()
         for reading in ("carried", "words", "weight", "carried-words", "carried"):
             shown.click(f"#by button[value='{reading}']")
@@ -224,11 +233,12 @@ class TestModelView:
             delimiter = int((labels[reading] == "delimiter").sum())
             told = "–" if reading.endswith("words") else str(delimiter)
             expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(told)
-            true = carried if reading.startswith("carried") else attention.weights.reshape(72, 19, 19)
+            kept = words if reading.endswith("words") else np.arange(19)
             for flat in (2, 21, 35, 71):
+                true = numbers_of(attention, *divmod(flat, 12), reading)[np.ix_(kept, kept)]
                 pixels = shown.locator(f"#thumbnails button[value='{flat // 12}-{flat % 12}'] canvas").evaluate(PIXELS)
-                alphas = np.array(pixels[3::4]).reshape(19, 19)
-                assert np.abs(alphas - 255 * np.sqrt(true[flat])).max() <= 0.51
+                alphas = np.array(pixels[3::4]).reshape(len(kept), len(kept))
+                assert np.abs(alphas - 255 * np.sqrt(true)).max() <= 0.51
                 color = COLORS.get(labels[reading].ravel()[flat], "#64748b")
                 strongest = int(alphas.argmax())
                 found = pixels[4 * strongest : 4 * strongest + 3]
@@ -353,6 +363,29 @@ class TestHeadView:
         shown = opened(article_page, "#view=head&delimiters=left-out")  # as older pages say it
         expect(shown.locator("#queries button:visible")).to_have_count(16)
         expect(shown.locator("#by button[value='words']")).to_have_attribute("aria-checked", "true")
+
+    @pytest.mark.parametrize("reading", ["words", "carried-words"])
+    def test_without_delimiters_numbers_and_lines_are_renormalised_as_scores_are(
+        self, opened: Open, article_page: Path, article: tuple, reading: str
+    ) -> None:
+        attention = article[1]
+        shown = opened(article_page, f"#view=head&heads=5-11&token=q5&by={reading}&from=0.2")
+        true = numbers_of(attention, 5, 11, reading)
+        words = np.array(attention.sentence) >= 0
+        values = [float(text or "nan") for text in texts(shown.locator("#keys .value"))]
+        np.testing.assert_allclose(np.array(values)[words], true[5][words], atol=0.0005 + 0.00005)
+        assert (
+            np.abs(
+                true[5] - numbers_of(attention, 5, 11, reading.replace("words", "weight").removesuffix("-weight"))[5]
+            )[words].max()
+            > 0.02
+        )  # a control
+        shown.keyboard.press("Escape")
+        shown.mouse.move(640, 890)
+        settle(shown)
+        count = int((true[words] >= 0.2).sum())
+        label = str(shown.locator("#lines").get_attribute("aria-label"))
+        assert label.startswith(f"{count} lines of ") and count > 5
 
     def test_numbers_and_lines_are_what_the_head_carries(
         self, opened: Open, article_page: Path, article: tuple

@@ -111,44 +111,64 @@ function once(key, make) {
   return unpacked.get(key);
 }
 
-const inSteps = (steps) => Float32Array.from(steps, (step) => step / facts.weightSteps);
+const SUM_STEPS = 65535;
 
-/** A head's weights, [query × key] in one array; null if the page does not hold them. */
-function weightsOf(head) {
-  if (!holds("weights", head)) return Promise.resolve(null);
-  return once(`weights-${head.name}`, async () => inSteps(joined(await bytesOf(`weights-${head.name}`))));
+/**
+ * A head's numbers by a reading, [query × key] in one array; null if the page does not hold them. A row is held as its
+ * sum over words, the shares of words among themselves, and the weights on special tokens.
+ */
+function numbersOf(head, by) {
+  const kind = ofCarried(by) ? "carried" : "weights";
+  if (!holds(kind, head)) return Promise.resolve(null);
+  return once(`${by}-${head.name}`, async () => {
+    const rows = await rowsOf(kind, head);
+    const numbers = new Float32Array(LENGTH * LENGTH);
+    for (let query = 0, at = 0; query < LENGTH; query++) {
+      const start = query * (LENGTH + 1);
+      const whole = rows[start] / SUM_STEPS / facts.weightSteps;
+      for (let key = 0; key < LENGTH; key++, at++) {
+        if (amongWords(by)) numbers[at] = facts.special[key] ? 0 : rows[start + 1 + key] / facts.weightSteps;
+        else numbers[at] = rows[start + 1 + key] * (facts.special[key] ? 1 / facts.weightSteps : whole);
+      }
+    }
+    return numbers;
+  });
 }
 
-/** What a head carries, likewise: each weight times its key's norm, as a share of its row. */
-function carriedOf(head) {
-  if (!holds("carried", head)) return Promise.resolve(null);
-  return once(`carried-${head.name}`, async () => {
-    const [weights, packed] = await Promise.all(["weights", "carried"].map((kind) => bytesOf(`${kind}-${head.name}`)));
-    return inSteps(carriedSteps(joined(weights), joined(packed)));
+const weightsOf = (head) => numbersOf(head, "weight");
+
+/** A head's rows in steps: of weights as they are held, of what is carried made from these. */
+function rowsOf(kind, head) {
+  return once(`rows-${kind}-${head.name}`, async () => {
+    const held = joined(await bytesOf(`${kind}-${head.name}`));
+    return kind === "weights" ? held : carriedRows(await rowsOf("weights", head), held);
   });
 }
 
 /**
- * Undo what the page was made with: norms come first, then how far each share is from what rounded weights and norms
+ * Undo what the page was made with: norms come first, then how far each share is from what rounded shares and norms
  * make of it. All numbers are whole and below 2^53, so that every browser finds the same ones.
  */
-function carriedSteps(weights, packed) {
-  const carried = new Uint16Array(weights.length);
-  for (let start = 0; start < weights.length; start += LENGTH) {
+function carriedRows(weights, held) {
+  const across = LENGTH + 1;
+  const norms = held.subarray(0, across);
+  const rows = held.slice(across);
+  for (let start = 0; start < rows.length; start += across) {
     let whole = 0;
-    for (let key = 0; key < LENGTH; key++) whole += weights[start + key] * packed[key];
+    for (let key = 1; key < across; key++) if (!facts.special[key - 1]) whole += weights[start + key] * norms[key];
     whole = Math.max(whole, 1); // a row that carries nothing stays zero
-    for (let key = 0; key < LENGTH; key++) {
-      const share = 2 * weights[start + key] * packed[key] * facts.weightSteps;
-      const off = packed[LENGTH + start + key];
-      carried[start + key] = Math.floor((share + whole) / (2 * whole)) + (off % 2 ? -(off + 1) / 2 : off / 2);
+    for (let key = 1; key < across; key++) {
+      if (facts.special[key - 1]) continue;
+      const share = 2 * weights[start + key] * norms[key] * facts.weightSteps;
+      const off = rows[start + key];
+      rows[start + key] = Math.floor((share + whole) / (2 * whole)) + (off % 2 ? -(off + 1) / 2 : off / 2);
     }
   }
-  return carried;
+  return rows;
 }
 
 /** The numbers of the reading that is shown. */
-const shownOf = (head) => (ofCarried(state.by) ? carriedOf(head) : weightsOf(head));
+const shownOf = (head) => numbersOf(head, state.by);
 
 /** A head's queries and keys, each [token × neuron] in one array; null if the page does not hold them. */
 function neuronsOf(head) {
@@ -171,6 +191,6 @@ function maskOf(layer) {
 
 /** Every head made small, in the reading that is shown. */
 function thumbnails() {
-  const id = ofCarried(state.by) ? "carried-thumbnail-bytes" : "thumbnail-bytes";
+  const id = `thumbnails-of-${state.by}`;
   return once(id, () => bytesOf(id));
 }

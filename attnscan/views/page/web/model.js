@@ -26,7 +26,7 @@ const modelView = {
     );
   },
 
-  unpack: () => thumbnails(),
+
 
   /** How many heads stand in a row. */
   columns() {
@@ -123,13 +123,14 @@ const modelView = {
   },
 
   paintThumbnail(head, bytes) {
-    const side = facts.side;
+    const side = facts.sides[state.by];
     const shade = pattern[labelOf(head)].color;
     const canvas = this.cells[head.index].querySelector("canvas");
-    const now = `${shade} ${ofCarried(state.by) ? "carried" : "weight"}`;
+    const now = `${shade} ${state.by}`;
     if (canvas.dataset.painted === now) return; // it is there already
     canvas.dataset.painted = now;
     canvas.width = canvas.height = side;
+    if (!side) return; // an input without words
     const context = canvas.getContext("2d");
     const image = context.createImageData(side, side);
     const [red, green, blue] = channels(shade);
