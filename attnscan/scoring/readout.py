@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Scored
@@ -81,13 +80,12 @@ class Readout:
         shape, most = (len(self._words), self._length, self._length), _DENSE * self._length**2
         used = {p: matrix if matrix.dtype == torch.bool else matrix != 0 for p, matrix in matrices.items()}
         sparse = {p: torch.ones(shape[0], dtype=torch.bool, device=self._words.device) for p in used}
-        cells = _places(used.values(), shape, self._words.device)
-        if max(map(len, cells)) > most:
+        padded = _places(used.values(), shape, self._words.device)
+        if padded.shape[1] > most:
             sparse = {p: cells.count_nonzero((1, 2)) <= most for p, cells in used.items()}
-            cells = _places([each & sparse[p][:, None, None] for p, each in used.items()], shape, self._words.device)
+            padded = _places([each & sparse[p][:, None, None] for p, each in used.items()], shape, self._words.device)
             for p in (p for p in used if not bool(sparse[p].all())):
                 self._dense[p] = matrices[p] * ~sparse[p][:, None, None]
-        padded = pad_sequence(cells, batch_first=True, padding_value=-1)
         self._cells = padded.clip(0)  # padding points to the first cell, and weighs nothing
         self._queries = self._cells // self._length
         self._on_words = self._words[:, 0, 0].gather(1, self._cells % self._length)[:, None]
@@ -199,12 +197,20 @@ class Readout:
         return measured
 
 
-def _places(used: Iterable[Tensor], shape: tuple[int, int, int], device: torch.device) -> list[Tensor]:
-    """The cells of each input that any of some targets uses, by their place in its matrix. Shape: [cell] each."""
+def _places(used: Iterable[Tensor], shape: tuple[int, int, int], device: torch.device) -> Tensor:
+    """The cells of each input that any of some targets uses, by their place in its matrix, then -1.
+
+    Shape: [batch, the most cells of an input].
+    """
     union = torch.zeros(shape, dtype=torch.bool, device=device)
     for cells in used:
         union |= cells
-    return [row.nonzero()[:, 0] for row in union.flatten(1)]
+    rows, places = union.flatten(1).nonzero().T
+    counts = torch.bincount(rows, minlength=shape[0])
+    columns = torch.arange(len(rows), device=device) - (counts.cumsum(0) - counts)[rows]
+    padded = places.new_full((shape[0], int(counts.max())), -1)
+    padded[rows, columns] = places
+    return padded
 
 
 def exact(device: torch.device) -> torch.dtype:

@@ -154,8 +154,8 @@ class Scorer:
 
         Shape: each [pair, layer, head, pattern]; [query, ...] if every query is measured by itself.
         """
-        weight, whole, itself = self._columns.split(self._weight.cpu().numpy().astype(np.float64))
-        n, chance = np.split(self._counted.cpu().numpy().astype(np.float64), 2, axis=-1)
+        weight, whole, itself = self._columns.split(self._weight.cpu().numpy().astype(np.float64, copy=False))
+        n, chance = np.split(self._counted.cpu().numpy().astype(np.float64, copy=False), 2, axis=-1)
         sums = {"weight": weight, "whole": whole, "itself": itself, "n": n, "chance": chance}
         return {f"{kind}.{name}": values[k] for k, kind in enumerate(KINDS) for name, values in sums.items()}
 

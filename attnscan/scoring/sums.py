@@ -155,10 +155,14 @@ class HeadProducts:
         """The products of some pairs. Shape: each [pair, layer, head, pattern]."""
         pairs, layers, heads, patterns = total.shape
         flat = (pairs, layers * heads, patterns)
+        total, n = total.reshape(flat), n.reshape(flat)
+        if (n == n[:, :1]).all():  # how many queries count seldom hangs on the head, and one column stands for all
+            n = n[:, :1]
         # Laid out anew, since BLAS takes no matrix whose numbers stand apart
-        total, n = (np.ascontiguousarray(np.moveaxis(values.reshape(flat), -1, 0)) for values in (total, n))
+        total, n = (np.ascontiguousarray(np.moveaxis(values, -1, 0)) for values in (total, n))
         across = total.transpose(0, 2, 1), n.transpose(0, 2, 1)
-        return cls(across[0] @ total, across[0] @ n, across[1] @ n)
+        products = across[0] @ total, across[0] @ n, across[1] @ n
+        return cls(*(np.broadcast_to(each, products[0].shape) for each in products))
 
     def __add__(self, other: HeadProducts) -> HeadProducts:
         return HeadProducts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

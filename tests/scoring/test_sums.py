@@ -154,3 +154,20 @@ def test_intervals_hold_the_truth_as_often_as_they_say(pairs: int) -> None:
     assert 0.925 < covered.mean() < 0.97
     normal = np.abs(sums.ratio - 0.4) <= 1.96 * sums.se * np.sqrt((pairs - 1) / pairs)
     assert normal.mean() < 0.94  # a control: what was claimed before
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_products_are_of_every_two_heads_whether_their_counts_are_alike_or_not(alike: bool) -> None:
+    """Held against a loop; where counts are alike, one column of them stands for all."""
+    rng = np.random.default_rng(0)
+    total = rng.random((5, 2, 3, 2))
+    n = np.broadcast_to(rng.integers(0, 9, (5, 1, 1, 2)), total.shape).astype(float)
+    if not alike:
+        n[3, 1, 2, 0] += 1
+    found, (s, c) = HeadProducts.of(total, n), (values.reshape(5, 6, 2) for values in (total, n))
+    for p in range(2):
+        for one in range(6):
+            for other in range(6):
+                assert found.totals[p, one, other] == pytest.approx((s[:, one, p] * s[:, other, p]).sum())
+                assert found.total_n[p, one, other] == pytest.approx((s[:, one, p] * c[:, other, p]).sum())
+                assert found.counts[p, one, other] == (c[:, one, p] * c[:, other, p]).sum()
