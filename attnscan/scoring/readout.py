@@ -208,7 +208,7 @@ def _places(used: Iterable[Tensor], shape: tuple[int, int, int], device: torch.d
     rows, places = union.flatten(1).nonzero().T
     counts = torch.bincount(rows, minlength=shape[0])
     columns = torch.arange(len(rows), device=device) - (counts.cumsum(0) - counts)[rows]
-    padded = places.new_full((shape[0], int(counts.max())), -1)
+    padded: Tensor = places.new_full((shape[0], int(counts.max())), -1)
     padded[rows, columns] = places
     return padded
 
