@@ -35,7 +35,7 @@ class Attention:
     scaling: tuple[float, ...] = ()
     """What each layer multiplies q·k with before the softmax, usually 1/√d; empty where there are no queries."""
     unit: tuple[int, ...] = ()
-    """Which scored unit each token belongs to; empty for saved weights."""
+    """Which scored unit each token belongs to; empty where nobody has said."""
     norms: NDArray[np.float32] | None = None
     """How long each key's value is behind each head's slice of the output projection, ‖f(x_j)‖: what there is to take.
 
@@ -62,6 +62,32 @@ class Attention:
         carried /= whole
         return replace(self, weights=carried)
 
+    def in_words(self, words: Sequence[str]) -> Attention:
+        """The same by scored units, whose texts are given: to a word goes the sum of its pieces', from it their mean.
+
+        Queries, keys and norms are of tokens, and left out.
+        """
+        if len(words) == len(self.tokens):
+            return self
+        into = np.equal.outer(np.array(self.unit), np.arange(len(words)))  # [token, unit]
+        mean = (into / into.sum(0)).T
+        first = into.argmax(0)
+        weights = mean @ self.weights @ into
+        whole = weights.sum(-1, keepdims=True)
+        whole[whole == 0] = 1
+        return replace(
+            self,
+            tokens=tuple(words),
+            sentence=tuple(self.sentence[i] for i in first),
+            segments=tuple(self.segments[i] for i in first),
+            weights=np.asarray(weights / whole, dtype=np.float32),
+            visible=self.visible[:, first][:, :, first],
+            query=None,
+            key=None,
+            unit=tuple(range(len(words))),
+            norms=None,
+        )
+
     def products(self, layer: int, head: int, query: int) -> NDArray[np.float32]:
         """What each neuron adds to the logit of each key, q·k scaled; a row's sum is that key's logit.
 
@@ -77,10 +103,10 @@ class Attention:
         return np.asarray(chosen.mean(axis=0, dtype=np.float64), dtype=np.float32)
 
     @classmethod
-    def of(cls, saved: SavedWeights, sentence: tuple[int, ...]) -> Attention:
+    def of(cls, saved: SavedWeights, sentence: tuple[int, ...], unit: tuple[int, ...] = ()) -> Attention:
         """The attention that a file of saved weights holds, which has no queries and keys."""
         visible: NDArray[np.bool_] = np.asarray(saved.attention.any(axis=1))
-        return cls(saved.tokens, sentence, saved.segments, saved.attention, visible, None, None)
+        return cls(saved.tokens, sentence, saved.segments, saved.attention, visible, None, None, unit=unit)
 
     def saved(self) -> SavedWeights:
         """What a file of weights keeps of it."""

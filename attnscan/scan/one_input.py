@@ -133,7 +133,7 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
         pairs_read=1,
     )
     result = _classification(encoded, scorers, signature, options, "there is no model to ask")
-    return replace(result, attention=Attention.of(saved, encoded.sentence) if keep else None)
+    return replace(result, attention=Attention.of(saved, encoded.sentence, encoded.unit) if keep else None)
 
 
 class _Scorers:

@@ -34,7 +34,7 @@ def heads_sheet(attention: Attention, heads: Sequence[Head], width: float, vecto
     layout = best_layout(_squares(tokens, len(heads), width), len(heads), width, attention.grid[1])
     top = _round_up(max(float(tokens.weights(attention, head).max()) for head in heads))
     lines = wrapped(layout.labels.note, width - 2 * MARGIN) if layout.labels.note else []
-    below = MARGIN + layout.height
+    below = MARGIN + layout.height + LINE * bool(layout.labels.step)
     cells = len(heads) * len(tokens.names) ** 2
     sheet = Sheet(width, below + LINE * (1.1 + len(lines)) + MARGIN, cells=cells, vector=vector)
     for i, (head, box) in enumerate(zip(heads, layout.places, strict=True)):
@@ -46,6 +46,8 @@ def heads_sheet(attention: Attention, heads: Sequence[Head], width: float, vecto
             sheet.line([box.x + at * box.width] * 2, [box.y, box.y + box.height])
         sheet.frame(box)
         _beside(sheet, box, layout.labels, len(tokens.names), rows=i % layout.columns == 0)
+    if layout.labels.step:
+        _axes(sheet, layout)
     sheet.scale(MARGIN, below + LINE / 2, top, "weight")
     for i, line in enumerate(lines):
         sheet.text(MARGIN, below + (1.6 + i) * LINE, line, color=FAINT)
@@ -70,8 +72,8 @@ def lines_sheet(attention: Attention, heads: Sequence[Head], width: float) -> Sh
     lines = wrapped(f"Weights below {_LEAST_LINE}{most} are not drawn. {layout.labels.note}", width - 2 * MARGIN)
     below = MARGIN + layout.height
     sheet = Sheet(width, below + LINE * (1.1 + len(lines)) + MARGIN)
-    for head, box, places in zip(heads, layout.places, drawn, strict=True):
-        _lines(sheet, box, layout.labels, tokens.weights(attention, head), places, top)
+    for i, (head, box, places) in enumerate(zip(heads, layout.places, drawn, strict=True)):
+        _lines(sheet, box, layout.labels, tokens.weights(attention, head), places, top, titled=i < layout.columns)
         sheet.text(box.x + box.width / 2, box.y - 0.65 * LINE, head_name(head), align="center")
     _lines_key(sheet, below + LINE / 2, top)
     for i, line in enumerate(lines):
@@ -115,7 +117,7 @@ def _squares(tokens: _Tokens, count: int, width: float) -> Iterator[Layout]:
         if side(0) < _SMALLEST_PANEL:
             return
         labels = Labels.of(tokens.names, tokens.special, max(side(longest), 0.01) / length)
-        below = labels.room + LINE + 0.06 if labels.step else 0.05
+        below = labels.room + 0.06 if labels.step else 0.05
         left = MARGIN + LINE + labels.room + 0.04 if labels.step else MARGIN
         yield Layout(count, columns, left, (side(labels.room), side(labels.room)), below, labels)
 
@@ -145,17 +147,23 @@ def _beside(sheet: Sheet, box: Box, labels: Labels, count: int, *, rows: bool) -
             sheet.text(box.x - 0.04, box.y + (i + 0.5) * pitch, labels.texts[i], align="right", color=color)
         at = box.x + (i + 0.5) * pitch, box.y + box.height + 0.04
         sheet.text(*at, labels.texts[i], align="right", color=color, upward=True)
-    if rows:
-        at = box.x - labels.room - 0.04 - LINE / 2, box.y + box.height / 2
-        sheet.text(*at, "query", align="center", color=FAINT, upward=True)
-    at = box.x + box.width / 2, box.y + box.height + labels.room + 0.04 + LINE / 2
-    sheet.text(*at, "key", align="center", color=FAINT)
+
+
+def _axes(sheet: Sheet, layout: Layout) -> None:
+    """What rows and columns of heat maps are, once for all of them."""
+    first, last = layout.places[0], layout.places[-1]
+    x = layout.left - layout.labels.room - 0.04 - LINE / 2
+    sheet.text(x, (first.y + last.y + last.height) / 2, "query", align="center", color=FAINT, upward=True)
+    right = max(box.x + box.width for box in layout.places)
+    y = MARGIN + layout.height + LINE / 2
+    sheet.text((first.x + right) / 2, y, "key", align="center", color=FAINT)
 
 
 def _lines(
-    sheet: Sheet, box: Box, labels: Labels, weights: NDArray[np.float32], places: list[tuple[int, int]], top: float
-) -> None:
-    """The two columns of tokens of a head, and the lines between them."""
+    sheet: Sheet, box: Box, labels: Labels, weights: NDArray[np.float32], places: list[tuple[int, int]], top: float,
+    *, titled: bool,
+) -> None:  # fmt: skip
+    """The two columns of tokens of a head, and the lines between them; `titled` says what the columns are."""
     pitch = box.height / len(weights)
     room = max(labels.room, width_of("query")) + 0.05
     left, right = box.x + room, box.x + box.width - room
@@ -166,8 +174,9 @@ def _lines(
         y, color = box.y + (i + 0.5) * pitch, FAINT if labels.faint[i] else INK
         sheet.text(left - 0.03, y, labels.texts[i], align="right", color=color)
         sheet.text(right + 0.03, y, labels.texts[i], color=color)
-    sheet.text(left - 0.03, box.y - 0.65 * LINE, "query", align="right", color=FAINT)
-    sheet.text(right + 0.03, box.y - 0.65 * LINE, "key", color=FAINT)
+    if titled:
+        sheet.text(left - 0.03, box.y - 0.65 * LINE, "query", align="right", color=FAINT)
+        sheet.text(right + 0.03, box.y - 0.65 * LINE, "key", color=FAINT)
 
 
 def _lines_key(sheet: Sheet, y: float, top: float) -> None:

@@ -84,6 +84,8 @@ def picture(
                 sheet = map_sheet(result.mapped.labels, look.width)
             case Classification() if kind == "head":
                 attention, chosen = result.shown_attention, heads_named(heads, result.scores.grid)
+                if result.signature.unit == "word":
+                    attention = attention.in_words(result.units)
                 if lines:
                     sheet = lines_sheet(attention, chosen, look.width)
                 else:

@@ -30,7 +30,35 @@ def test_heads_and_tokens_are_text(article: Classification, attention: Attention
     sides = 4 if lines else 3  # side by side, two heat maps share their queries
     assert all(found[token] == sides * count for token, count in Counter(attention.tokens).items())
     assert {"1-8", "0-2"} <= {text.removeprefix("head ") for text in found}
-    assert {"query", "key"} <= set(found)
+    titles = 2 if lines else 1  # lines have them over each pair of columns
+    assert (found["query"], found["key"]) == (titles, titles)
+
+
+@pytest.mark.parametrize("lines", [False, True])
+def test_axes_are_named_once_however_many_heads_there_are(article: Classification, lines: bool) -> None:
+    found = Counter(texts(picture(article, "head", Look(width=6.5), heads=[(1, head) for head in range(6)], lines=lines)))
+    assert found["1-5"] + found["head 1-5"] == 1
+    assert found["query"] == found["key"]
+    assert 1 <= found["query"] <= (3 if lines else 1)
+
+
+def test_words_are_drawn_where_words_are_scored() -> None:
+    """Of a word in two pieces: to it goes what goes to both, and from it the mean of what they give."""
+    result, attention = random_weights(1, 2, 4)
+    merged = replace(attention, tokens=("[CLS]", "straw", "##berries", "[SEP]"), unit=(0, 1, 1, 2))
+    words = replace(
+        result,
+        units=("[CLS]", "strawberries", "[SEP]"),
+        attention=merged,
+        signature=replace(result.signature, unit="word"),
+    )
+    found = Counter(texts(picture(words, "head", heads=[(0, 1)])))
+    assert found["strawberries"] == 2 and not {"straw", "##berries"} & set(found)
+    own = merged.weights[0, 1]
+    expected = [
+        [sum(sum(own[i, j] for j in k) for i in q) / len(q) for k in ([0], [1, 2], [3])] for q in ([0], [1, 2], [3])
+    ]
+    np.testing.assert_allclose(merged.in_words(words.units).weights[0, 1], expected, rtol=1e-6)
 
 
 def test_a_heat_map_draws_the_weights(article: Classification, attention: Attention) -> None:
