@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from pathlib import PurePath
 
 from attnscan.results.terms import counted
 
@@ -46,6 +47,18 @@ class Signature:
     """Whether this is of what heads carry, weight times the norm of the transformed value, and not of their weights."""
     fingerprint: str | None = None
     """A hash of the model's weights, config and tokenizer; None where it was not taken, as it is for one input."""
+
+    @property
+    def title(self) -> str:
+        """The model's name for people: not the place where it lies, and of `bundled` what that is.
+
+        >>> Signature("/data/runs/my-bert", *[""] * 11).title
+        'my-bert'
+        """
+        if self.model == "bundled":
+            return "all-MiniLM-L6-v2"
+        path = PurePath(self.model)
+        return path.name if path.name and (path.is_absolute() or self.model[0] in ".~") else self.model
 
     @property
     def counts(self) -> str:

@@ -101,7 +101,7 @@ def _title(signature: Signature, grid: tuple[int, int], *more: str) -> Markup:
     carried = ["by what heads carry"] if signature.norm else []
     details = ", ".join((f"{signature.device} {signature.dtype}", *carried, *more))
     return Markup('<p style="{}"><b>{}</b> {} × {} = {} heads <span style="{}">{}</span></p>').format(
-        _LINE, plain(signature.model), layers, heads, layers * heads, _FAINT, details
+        _LINE, plain(signature.title), layers, heads, layers * heads, _FAINT, details
     )
 
 

@@ -109,7 +109,7 @@ class Subject:
         labels = self.usual.labels
         there = [reading.name for reading in self.readings]
         return {
-            "title": plain(self.signature.model),
+            "title": plain(self.signature.title),
             "signature": {name: plain(str(value)) for name, value in asdict(self.signature).items()},
             "grid": labels.scores.grid,
             "usual": self.usual.title,

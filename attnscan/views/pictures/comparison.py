@@ -27,8 +27,11 @@ def comparison_sheet(found: Comparison, patterns: Sequence[str], width: float) -
     pitch = side + 2.6 * LINE
     rows = -(-len(patterns) // _COLUMNS)
     inner = width - 2 * MARGIN
-    names = zip(("A across", "B upwards"), found.signatures, strict=True)
-    notes = [shortened(f"{name}: {signature.model}", inner) for name, signature in names]
+    titles = [signature.title for signature in found.signatures]
+    if titles[0] == titles[1]:  # two checkpoints of a run may differ by their directories alone
+        titles = [signature.model for signature in found.signatures]
+    axes = zip(("A across", "B upwards"), titles, strict=True)
+    notes = [shortened(f"{axis}: {title}", inner) for axis, title in axes]
     pale = f"pale: the difference does not survive a false discovery rate of {100 * FALSE_DISCOVERIES:g} %"
     notes += wrapped(pale, inner)
     sheet = Sheet(width, MARGIN + rows * pitch + (len(notes) + 1.2) * LINE)

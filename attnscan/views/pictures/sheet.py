@@ -186,7 +186,7 @@ class Sheet:
 
     def to_bytes(self, format: Picture, signature: Signature, kind: str) -> bytes:
         """The picture as a file's content: the same bytes for the same input."""
-        title = plain(f"attnscan plot --kind {kind}: {signature.model}")
+        title = plain(f"attnscan plot --kind {kind}: {signature.title}")
         about = json.dumps(asdict(signature))
         file = io.BytesIO()
         metadata: dict[str, dict[str, str | None]] = {

@@ -36,7 +36,9 @@ def test_heads_and_tokens_are_text(article: Classification, attention: Attention
 
 @pytest.mark.parametrize("lines", [False, True])
 def test_axes_are_named_once_however_many_heads_there_are(article: Classification, lines: bool) -> None:
-    found = Counter(texts(picture(article, "head", Look(width=6.5), heads=[(1, head) for head in range(6)], lines=lines)))
+    found = Counter(
+        texts(picture(article, "head", Look(width=6.5), heads=[(1, head) for head in range(6)], lines=lines))
+    )
     assert found["1-5"] + found["head 1-5"] == 1
     assert found["query"] == found["key"]
     assert 1 <= found["query"] <= (3 if lines else 1)
