@@ -39,6 +39,12 @@ _LINE = "margin:0.2em 0"
 _LEFT = "text-align:left;padding:0 1em 0 0"
 _NUMBER = "text-align:right;padding:0 1em 0 0"
 _FRAME = "width:100%;height:680px;border:0"
+# The page says how tall it is, and its frame follows, to a screen or so, beyond which long lists scroll. It never shrinks:
+# parts of the page take what height there is. Where a notebook runs no scripts, the whole page scrolls.
+_FOLLOW = (
+    "window.addEventListener('message',e=>{if(e.source===this.contentWindow)"
+    "this.style.height=Math.max(this.offsetHeight,Math.min(1200,Number(e.data.attnscan)||0))+'px'})"
+)
 _PAGE_SIZE = 1_000_000  # bytes: a notebook keeps what it shows
 _FAINT = "opacity:0.65"
 
@@ -110,16 +116,16 @@ def _whole(parts: Iterable[Markup]) -> str:
 
 
 def _views(result: Classification) -> Markup:
-    """The page of `report` in a frame of its own, which may run its scripts and reach nothing else."""
+    """The page of `report` in a frame of its own, which may run its scripts, save its table, and reach nothing else."""
     if result.attention is None:
         return Markup("")
     from attnscan.views.page.frame import PageOptions
     from attnscan.views.page.page import page
 
     made = page(result, PageOptions(size=_PAGE_SIZE))
-    return Markup('<iframe sandbox="allow-scripts" style="{}" title="Every head" srcdoc="{}"></iframe>').format(
-        _FRAME, made.html
-    )
+    allowed = 'sandbox="allow-scripts allow-downloads" title="Every head"'
+    frame = f'<iframe {allowed} style="{{}}" onload="{{}}" srcdoc="{{}}"></iframe>'
+    return Markup(frame).format(_FRAME, _FOLLOW, made.html)
 
 
 def _tokens(result: Classification) -> Markup:

@@ -137,6 +137,23 @@ def test_a_notebook_shows_the_same_views(opened: Open, tmp_path: Path, article: 
     assert drawn(frame.locator("canvas").first) > 0
 
 
+def test_a_notebook_cuts_nothing_off_and_saves_the_table(opened: Open, tmp_path: Path, article: tuple) -> None:
+    result, attention = article
+    path, kept = tmp_path / "cell.html", replace(result, attention=attention)
+    path.write_text(f"<!doctype html><html data-settled='yes'><body>{classification_html(kept)}", encoding="utf-8")
+    shown = opened(path)
+    frame = shown.frame_locator("iframe")
+    inner = next(each for each in shown.frames if each != shown.main_frame)
+    for view in ("Head", "Neuron", "Model"):
+        frame.get_by_role("tab", name=view).click()
+        inner.wait_for_function("() => document.documentElement.scrollHeight <= window.innerHeight")
+    assert 680 < shown.locator("iframe").evaluate("frame => frame.offsetHeight") <= 1200
+    frame.get_by_role("tab", name="Table").click()
+    with shown.expect_download() as download:
+        frame.get_by_role("button", name="Save CSV").click()
+    assert Path(download.value.path()).read_bytes().count(b"\n") == 73
+
+
 READINGS = ("weight", "words", "carried", "carried-words")
 
 
