@@ -24,6 +24,12 @@ PairSums = Mapping[str, FloatArray]
 _over_pairs = partial(np.sum, axis=0)
 
 
+def _dot(one: FloatArray, other: FloatArray) -> FloatArray:
+    """The sum over pairs of two arrays' products."""
+    dot: FloatArray = np.einsum("i...,i...->...", one, other)
+    return dot
+
+
 def _root(variance: FloatArray) -> FloatArray:
     error: FloatArray = np.sqrt(variance.clip(0))
     return error
@@ -57,8 +63,12 @@ class RatioSums:
 
         Shape: each [pair, ...]; anything that `add` makes sums of, in place of adding over the first axis.
         """
-        terms = (total, total**2, total * n, n, n**2, (n > 0).astype(float), *more)
-        return cls(*(add(values) for values in terms))
+        if add is _over_pairs:  # without an array of every pair's products
+            squares, products, n_squares = (_dot(*both) for both in ((total, total), (total, n), (n, n)))
+            pairs = (n > 0).sum(0, dtype=np.float64)
+        else:
+            squares, products, n_squares, pairs = map(add, (total**2, total * n, n**2, (n > 0).astype(float)))
+        return cls(add(total), squares, products, add(n), n_squares, pairs, *map(add, more))
 
     def __add__(self, other: Self) -> Self:
         return type(self)(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
@@ -116,8 +126,7 @@ class RatioProducts:
     @classmethod
     def of(cls, total: FloatArray, n: FloatArray, other_total: FloatArray, other_n: FloatArray) -> RatioProducts:
         """The products of some pairs. Shape: each [pair, ...]."""
-        terms = (total * other_total, total * other_n, n * other_total, n * other_n)
-        return cls(*(_over_pairs(values) for values in terms))
+        return cls(_dot(total, other_total), _dot(total, other_n), _dot(n, other_total), _dot(n, other_n))
 
     def __add__(self, other: RatioProducts) -> RatioProducts:
         return RatioProducts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))

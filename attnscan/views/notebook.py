@@ -39,8 +39,8 @@ _LINE = "margin:0.2em 0"
 _LEFT = "text-align:left;padding:0 1em 0 0"
 _NUMBER = "text-align:right;padding:0 1em 0 0"
 _FRAME = "width:100%;height:680px;border:0"
-# The page says how tall it is, and its frame follows, to a screen or so, beyond which long lists scroll. It never shrinks:
-# parts of the page take what height there is. Where a notebook runs no scripts, the whole page scrolls.
+# The page says how tall it is, and its frame follows, to a screen or so, beyond which long lists scroll. It never
+# shrinks: parts of the page take what height there is. Where a notebook runs no scripts, it scrolls.
 _FOLLOW = (
     "window.addEventListener('message',e=>{if(e.source===this.contentWindow)"
     "this.style.height=Math.max(this.offsetHeight,Math.min(1200,Number(e.data.attnscan)||0))+'px'})"
