@@ -16,8 +16,13 @@ COLORS = {
     "delimiter": "#8a8a8a",
     "bag-of-words": "#d55e00",
 }
-MIXED_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#56567f", "#1a1a1a"
+MIXED_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#56567f", "#111111"
 """On paper: of `mixed`, of a user's own pattern, and of text."""
+HEAD_COLORS = (
+    *("#1f6fb2", "#e4572e", "#2ca25f", "#8e5bc0", "#d9a400", "#17a2b8", "#d6438a", "#7f8c1f"),
+    *("#7a5230", "#f28ab2", "#5560c9", "#b0413e", "#8cc7a1", "#64748b", "#c9a27a", "#a3b8e0"),
+)
+"""Where several heads stand beside each other: then a colour is a head, and not a pattern."""
 ITSELF_COLOR, PUNCTUATION_COLOR, PREDICTIVE_SHADE = "#1a1a1a", "#6a3d9a", "#6b4a0d"
 """Of parts of profiles that are no patterns, and of `predictive` beside `bag-of-words`, from which its own colour does
 not differ to readers without red cones; no letter tells them apart there."""
@@ -60,14 +65,31 @@ def on_white(color: str, opacity: float) -> str:
 
 
 def readable_on(color: str) -> str:
-    """White or ink, whichever stands out more against a colour (contrast of WCAG 2).
+    """White or ink, whichever stands out more against a colour.
 
     >>> readable_on("#ffffff"), readable_on("#000000")
-    ('#1a1a1a', '#ffffff')
+    ('#111111', '#ffffff')
     """
-    weighted = zip((0.2126, 0.7152, 0.0722), _channels(color), strict=True)
-    luminance = sum(share * (value / 255) ** 2.2 for share, value in weighted)
-    return INK if (luminance + 0.05) / 0.06 >= 1.05 / (luminance + 0.05) else "#ffffff"
+    return max(INK, "#ffffff", key=lambda text: contrast(text, color))
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast of WCAG 2, from 1 to 21; text needs 4.5.
+
+    >>> contrast("#ffffff", "#000000")
+    21.0
+    """
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(color: str) -> float:
+    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in _shares(color)]
+    return sum(share * value for share, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
+
+
+def _shares(color: str) -> list[float]:
+    return [value / 255 for value in _channels(color)]
 
 
 def _channels(color: str) -> list[int]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
-from attnscan.views.palette import RAMP
+from attnscan.views.palette import COLORS, HEAD_COLORS, INK, MIXED_COLOR, OTHER_COLOR, RAMP, contrast, readable_on
 
 
 def test_the_ramp_darkens_in_equal_steps() -> None:
@@ -13,3 +14,9 @@ def test_the_ramp_darkens_in_equal_steps() -> None:
     linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
     lightness = 116 * np.cbrt(linear @ [0.2126, 0.7152, 0.0722]) - 16
     assert np.abs(np.diff(lightness) - np.diff(lightness).mean()).max() < 0.5
+
+
+@pytest.mark.parametrize("color", [*COLORS.values(), *HEAD_COLORS, MIXED_COLOR, OTHER_COLOR, *RAMP])
+def test_text_on_every_colour_stands_out(color: str) -> None:
+    assert contrast(readable_on(color), color) >= 4.5
+    assert contrast("#ffffff", "#e69f00") < 4.5 < contrast(INK, "#e69f00")  # a control

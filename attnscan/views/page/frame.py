@@ -26,7 +26,7 @@ from attnscan.results.tables import DECIMALS
 from attnscan.safe_text import plain
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.page.table import Reading, Table
-from attnscan.views.palette import COLORS, letter
+from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on
 from attnscan.views.summary import why_unsure
 
 SIZE = 2_000_000
@@ -35,7 +35,7 @@ NOTES = 600
 """Characters of what is said of what did not fit."""
 
 _WEB = Path(__file__).parent / "web"
-_OF_ONE_INPUT = ("dom", "data", "state", "heads", "model", "lines", "head", "neuron", "table", "main")
+_OF_ONE_INPUT = ("dom", "data", "state", "heads", "model", "lines", "matrix", "head", "neuron", "table", "main")
 _OF_PAIRS = ("dom", "data", "state", "heads", "model", "corpus", "table", "main")
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _CHOICES = {
@@ -98,6 +98,7 @@ class Subject:
                 "id": plain(name),
                 "letter": letter(name),
                 "color": COLORS.get(name, _NEUTRAL),
+                "ink": readable_on(COLORS.get(name, _NEUTRAL)),
                 "counts": counts.get(name, ""),
                 "whyNone": plain(self.not_measured.get(name, "")),
             }
@@ -127,6 +128,7 @@ class Subject:
         return {
             "grid": self.usual.labels.scores.grid,
             "patterns": self.patterns,
+            "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
             "columns": table.columns,
             "readings": [reading.name for reading in self.readings],
             "titles": {reading.name: reading.title for reading in self.readings},

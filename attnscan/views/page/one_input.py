@@ -120,8 +120,8 @@ def _sentences(attention: Attention) -> list[tuple[str, list[tuple[str, bool]]]]
 
 def _why_no_weights(options: PageOptions) -> str:
     if options.heads is not None:
-        return "this page was made with other heads (--heads)"
-    return "the heads that follow a pattern most are there, as many as fit; --size or --heads brings others"
+        return "the page was made with other heads"
+    return "the page holds the heads that follow a pattern most, as many as fit"
 
 
 def _why_not_carried(result: Classification, attention: Attention) -> str:

@@ -51,6 +51,34 @@ COPY = (
     " copy.drawImage(canvas, 0, 0); const { data } = copy.getImageData(0, 0, canvas.width, canvas.height); "
 )
 PIXELS = COPY + "return [...data]; }"
+CONTRASTS = """() => {
+    const pixel = new OffscreenCanvas(1, 1).getContext('2d', { willReadFrequently: true });
+    const over = (layers) => { // what a browser makes of colours over each other
+        for (const layer of ['#ffffff', ...layers]) { pixel.fillStyle = layer; pixel.fillRect(0, 0, 1, 1); }
+        return [...pixel.getImageData(0, 0, 1, 1).data.slice(0, 3)];
+    };
+    const light = (rgb) => rgb.map((v) => v / 255).map((v) => (v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4))
+        .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = [];
+    while (walker.nextNode()) {
+        const text = walker.currentNode.textContent.trim();
+        const of = walker.currentNode.parentElement;
+        if (!text || of.closest("script, :disabled, select")) continue;
+        if (!of.checkVisibility({ visibilityProperty: true })) continue;
+        const grounds = [];
+        for (let up = of; up; up = up.parentElement) {
+            const style = getComputedStyle(up);
+            const tint = /^linear-gradient\\((color\\(srgb[^)]*\\)|rgba?\\([^)]*\\)) /.exec(style.backgroundImage);
+            grounds.unshift(style.backgroundColor, ...(tint && up.matches('.score') ? [tint[1]] : []));
+        }
+        const ground = over(grounds);
+        const ink = over([...grounds, getComputedStyle(of).color]);
+        const [low, high] = [light(ground), light(ink)].sort((a, b) => a - b);
+        found.push([(high + 0.05) / (low + 0.05), text]);
+    }
+    return found;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +215,17 @@ def numbers_of(attention: Attention, layer: int, head: int, reading: str) -> np.
     return found
 
 
+def told_of(attention: Attention, layer: int, head: int, query: int) -> str:
+    """What the page says of a query by weight."""
+
+    def named(index: int) -> str:
+        return attention.tokens[index] + (f" {index}" if attention.tokens.count(attention.tokens[index]) > 1 else "")
+
+    row = attention.weights[layer, head, query]
+    first, second = (f"{named(key)} ({row[key]:.2f})" for key in np.argsort(-row, kind="stable")[:2].tolist())
+    return f"{named(query)} looks most at {first}, then {second}."
+
+
 def settle(page: Page) -> None:
     """Wait until all that the page should show is painted."""
     page.locator("html[data-settled='yes']").wait_for(state="attached")  # no script: the policy forbids to evaluate one
@@ -306,7 +345,7 @@ class TestHeadView:
         shown.click("#queries button[value='5']")
         values = [float(text) for text in texts(shown.locator("#keys .value"))]
         np.testing.assert_allclose(values, attention.weights[1, 8, 5], atol=0.0005 + 0.00005)
-        expect(shown.locator("#reading")).to_have_text("How much store (5) looks at each token: head 1-8.")
+        expect(shown.locator("#reading")).to_have_text(told_of(attention, 1, 8, 5))
         shown.click("#keys button[value='0']")
         values = [float(text) for text in texts(shown.locator("#queries .value"))]
         np.testing.assert_allclose(values, attention.weights[1, 8, :, 0], atol=0.0005 + 0.00005)
@@ -319,11 +358,9 @@ class TestHeadView:
         result, attention = classify_and_keep(Pair("The king saw a queen."), options)
         shown = opened(saved("related", result, attention), "#view=head&heads=0-0&by=weight")
         shown.click("#queries button[value='2']")
-        expect(shown.locator("#reading")).to_have_text(
-            "How much king (2) looks at each token: head 0-0. Related: queen (5)."
-        )
+        expect(shown.locator("#reading")).to_have_text(told_of(attention, 0, 0, 2) + " Related: queen (5).")
         shown.click("#keys button[value='3']")
-        expect(shown.locator("#reading")).to_have_text("How much each token looks at saw (3): head 0-0.")
+        expect(shown.locator("#reading")).to_contain_text("saw is looked at most by ")
 
     def test_pointing_at_a_line_tells_its_weight(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#view=head&heads=0-2&from=0.5&by=weight")
@@ -333,7 +370,7 @@ class TestHeadView:
         weight = article[1].weights[0, 2, 9, 8]
         expect(shown.locator("#reading")).to_have_text(f"the (9) → at (8) {weight:.3f} in head 0-2")
 
-    def test_several_heads_show_their_mean_and_a_colour_each(
+    def test_several_heads_show_a_box_each_in_a_colour_of_their_own(
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
         shown = opened(article_page, "#view=head&heads=1-8&by=weight")
@@ -342,13 +379,116 @@ class TestHeadView:
         expect(shown.locator("#facts h3")).to_have_count(2)
         assert shown.input_value("#heads") == "1-8, 0-2" and drawn(shown.locator("#lines")) > one
         shown.hover("#queries button[value='5']")
-        values = [float(text) for text in texts(shown.locator("#keys .value"))]
-        np.testing.assert_allclose(values, article[1].mean_weights([(1, 8), (0, 2)])[5], atol=0.0005 + 0.00005)
+        boxes = shown.locator("#keys .value").evaluate_all(
+            "all => all.map(each => each.style.getPropertyValue('--boxes'))"
+        )
+        shares = [[float(each) / 100 for each in re.findall(r"([\d.]+)%", box)] for box in boxes]
+        np.testing.assert_allclose(np.array(shares), article[1].weights[[1, 0], [8, 2], 5].T, atol=0.0005 + 0.00005)
+        shades = shown.locator("#picker [aria-pressed='true']").evaluate_all(
+            "all => all.map(each => each.style.getPropertyValue('--color'))"
+        )
+        assert set(re.findall(r"#\w{6}", " ".join(boxes))) == set(shades)
+        assert len(set(shades)) == 2 and not set(shades) & set(COLORS.values())
         shown.fill("#heads", "2-9, 9-9")  # there is no 9-9
         shown.press("#heads", "Enter")
         label = article[0].label[2, 9]
         unsure = "?" if article[0].labels.unsure[2, 9] else ""
         expect(shown.locator("#facts h3")).to_have_text([f"Head 2-9{label}{unsure}"])
+
+    @pytest.mark.parametrize("reading", READINGS)
+    def test_a_matrix_beside_the_lines_holds_the_same_numbers(
+        self, opened: Open, article_page: Path, article: tuple, reading: str
+    ) -> None:
+        attention = article[1]
+        shown = opened(article_page, f"#view=head&heads=1-8&by={reading}", viewport={"width": 1440, "height": 900})
+        stage, matrix = (shown.locator(name).bounding_box() for name in ("#stage", "#matrices canvas"))
+        assert stage and matrix and stage["x"] + stage["width"] <= matrix["x"] and matrix["y"] < stage["y"] + 100
+        words = reading.endswith("words")
+        kept = np.flatnonzero((np.array(attention.sentence) >= 0) | (not words))
+        true = numbers_of(attention, 1, 8, reading)[np.ix_(kept, kept)]
+        alphas = np.array(shown.locator("#matrices canvas").evaluate(PIXELS)[3::4]).reshape(true.shape)
+        assert np.abs(alphas - 255 * np.sqrt(true)).max() <= 255 * 0.0001**0.5
+        assert np.abs(alphas[true > 0.01] - 255 * np.sqrt(true[true > 0.01])).max() <= 0.7
+        shown.focus("#matrices canvas")
+        for key in ("Shift+Tab", "Tab", "ArrowDown", "ArrowDown", "ArrowRight"):
+            shown.keyboard.press(key)
+        query, key = kept[2], kept[1]
+        told = str(shown.locator("#reading").text_content())
+        start = f"{attention.tokens[query]} ({query}) → {attention.tokens[key]} ({key}) "
+        assert told.startswith(start) and told.endswith(" in head 1-8")
+        assert float(told.removeprefix(start).split()[0]) == pytest.approx(true[2, 1], abs=0.0006)
+
+    def test_several_heads_have_a_matrix_each(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page, "#view=head&heads=1-8,0-2,2-9&off=0-2")
+        expect(shown.locator("#matrices figcaption")).to_have_text(["Head 1-8", "Head 2-9"])
+
+    def test_heads_are_switched_off_and_on_by_a_click_and_left_alone_by_two(
+        self, opened: Open, article_page: Path
+    ) -> None:
+        shown = opened(article_page, "#view=head&by=weight&token=q5&heads=1-8")
+        expect(shown.locator("#switches")).to_be_hidden()
+        shown.click("#several")
+        shown.click("#picker button[value='0-2']")
+        shown.click("#picker button[value='2-9']")
+        switch = shown.locator("#switches button")
+        before = drawn(shown.locator("#lines"))
+        switch.nth(1).click()
+        expect(switch.nth(1)).to_have_attribute("aria-pressed", "false")
+        expect(shown.locator("#reading")).not_to_contain_text("0-2")
+        assert drawn(shown.locator("#lines")) < before and "off=0-2" in shown.url
+        switch.nth(2).dblclick()
+        settle(shown)
+        assert switch.evaluate_all("all => all.map(each => each.ariaPressed)") == ["false", "false", "true"]
+        switch.nth(2).dblclick()
+        settle(shown)
+        assert switch.evaluate_all("all => all.map(each => each.ariaPressed)") == ["true"] * 3
+        switch.nth(0).focus()
+        shown.keyboard.press("Shift+Enter")
+        settle(shown)
+        assert switch.evaluate_all("all => all.map(each => each.ariaPressed)") == ["true", "false", "false"]
+        shown.click("#picker .layer >> nth=3")
+        expect(switch).to_have_count(12)
+        shown.click("#several")
+        assert shown.input_value("#heads") == "3-0"
+
+    def test_a_screen_reader_gets_the_weights(self, opened: Open, article_page: Path, article: tuple) -> None:
+        attention = article[1]
+        shown = opened(article_page, "#view=head&heads=1-8&by=weight")
+        shown.focus("#queries button[value='4']")
+        shown.keyboard.press("ArrowDown")
+        expect(shown.locator("#reading[aria-live='polite']")).to_have_text(told_of(attention, 1, 8, 5))
+        keys = shown.get_by_role("listbox", name="Tokens that are looked at: keys")
+        told = keys.get_by_role("option").evaluate_all("all => all.map(each => each.ariaLabel)")
+        assert [text.rpartition(", ")[0] for text in told] == [f"{of} {i}" for i, of in enumerate(attention.tokens)]
+        values = [float(text.rpartition(", ")[2]) for text in told]
+        np.testing.assert_allclose(values, attention.weights[1, 8, 5], atol=0.0005 + 0.0001)
+
+    @pytest.mark.parametrize("width", [360, 390])
+    def test_everything_of_the_head_view_by_touch(
+        self, opened: Open, article_page: Path, article: tuple, width: int
+    ) -> None:
+        settings = {"viewport": {"width": width, "height": 780}, "has_touch": True, "is_mobile": True}
+        shown = opened(article_page, "#view=head&heads=1-8&by=weight", **settings)
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        places = "all => all.map(each => JSON.stringify(each.getBoundingClientRect()))"
+        names = shown.locator("#stage bdi")
+        names.first.scroll_into_view_if_needed()
+        shown.locator("#queries button[value='5']").scroll_into_view_if_needed()
+        before = names.evaluate_all(places)
+        for query in (5, 6):
+            shown.tap(f"#queries button[value='{query}']")
+            settle(shown)
+            expect(shown.locator("#reading")).to_have_text(told_of(article[1], 1, 8, query))
+            assert names.evaluate_all(places) == before
+        shown.tap("#queries button[value='6']")  # again: it is let go
+        settle(shown)
+        assert "token" not in shown.url and set(texts(shown.locator(".value"))) == {""}
+        shown.tap("#several")
+        shown.tap("#picker button[value='0-2']")
+        expect(shown.locator("#switches button")).to_have_count(2)
+        shown.tap("#switches button[value='0-2']")
+        expect(shown.locator("#switches button[value='0-2']")).to_have_attribute("aria-pressed", "false")
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
 
     @pytest.mark.parametrize(("pairs", "query", "key"), [("aa", 0, 0), ("ab", 0, 1), ("ba", 1, 0), ("bb", 1, 1)])
     def test_only_lines_between_these_sentences(
@@ -416,12 +556,12 @@ class TestHeadView:
         values = [float(text) for text in texts(shown.locator("#keys .value"))]
         np.testing.assert_allclose(values, true[5], atol=0.0005 + 0.00005)
         assert np.abs(true[5] - attention.weights[1, 9, 5]).max() > 0.1  # a control
-        expect(shown.locator("#reading")).to_have_text("How much is carried to store (5) from each token: head 1-9.")
+        expect(shown.locator("#reading")).to_contain_text("store 5 takes most from ")
         assert drawn(shown.locator("#lines")) != before
         shown.click("#keys button[value='4']")
         values = [float(text) for text in texts(shown.locator("#queries .value"))]
         np.testing.assert_allclose(values, true[:, 4], atol=0.0005 + 0.00005)
-        expect(shown.locator("#reading")).to_have_text("How much is carried to each token from the (4): head 1-9.")
+        expect(shown.locator("#reading")).to_contain_text("the 4 gives most to ")
         shown.keyboard.press("Escape")
         shown.mouse.move(640, 890)
         settle(shown)
@@ -557,6 +697,48 @@ class TestNeuronView:
         shown.select_option("#key-order", "weight")
         order = np.argsort(-article[1].weights[1, 8, 15], kind="stable")
         assert texts(shown.locator("#key-names button"))[:3] == [article[1].tokens[key] for key in order[:3]]
+
+    def test_hover_changes_the_query_and_a_click_holds_it(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        shown = opened(article_page, "#view=neuron&heads=1-8&token=q4")
+        shown.hover("#asked button[value='9']")
+        expect(shown.locator("#story")).to_contain_text("the query the (9) looks most at store (10)")
+        weights = [float(text) for text in texts(shown.locator("#softmax span"))]
+        np.testing.assert_allclose(weights, article[1].weights[1, 8, 9], atol=0.0005 + 0.0001)
+        shown.mouse.move(5, 5)
+        expect(shown.locator("#story")).to_contain_text("the query the (4) looks most at")
+        assert "token=q4" in shown.url
+        shown.click("#asked button[value='9']")
+        shown.mouse.move(5, 5)
+        assert "token=q9" in shown.url
+        expect(shown.locator("#story")).to_contain_text("the query the (9)")
+
+    @pytest.mark.parametrize("width", [1280, 360])
+    def test_the_query_stays_in_sight_and_nothing_shines_through(
+        self, opened: Open, saved: Callable[..., Path], width: int
+    ) -> None:
+        touch = {"has_touch": True, "is_mobile": True} if width < 500 else {}
+        path = saved("long", *made_up(1, 2, 126))
+        shown = opened(path, "#view=neuron&token=q4", viewport={"width": width, "height": 780}, **touch)
+        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        shown.locator("#key-names button >> nth=100").scroll_into_view_if_needed()
+        for name in ("#query-name", "#query-strip", "#asked"):
+            expect(shown.locator(name)).to_be_in_viewport(ratio=0.9)
+        foreign = """(top) => {
+            const { left, right, top: up, bottom } = top.getBoundingClientRect(), found = [];
+            for (let x = left + 1; x < right - 1; x += 7) for (let y = up + 1; y < bottom - 1; y += 5) {
+                const there = document.elementFromPoint(x, y);
+                if (!top.contains(there)) found.push(there.outerHTML.slice(0, 80));
+            }
+            return [found, getComputedStyle(top).backgroundColor];
+        }"""
+        assert shown.locator("#sheet .top").evaluate(foreign) == [[], "rgb(255, 255, 255)"]
+        if touch:
+            shown.tap("#strip button[value='k']")
+            expect(shown.locator("#key-strip")).to_be_visible()
+            shown.tap("#asked button[value='3']")
+            expect(shown.locator("#query-name")).to_have_text("word2")
 
     def test_it_says_why_there_are_none(self, opened: Open, saved: Callable[..., Path], article: tuple) -> None:
         result, attention = article
@@ -785,7 +967,7 @@ class TestEveryView:
             shown.keyboard.press("ArrowRight")
             expect(shown.locator(f"#by button[value='{reading}']")).to_have_attribute("aria-checked", "true")
             expect(shown.locator(f"#by button[value='{reading}']")).to_be_focused()
-        expect(shown.locator("#model-hint")).to_contain_text("dark where what the head carries comes from")
+        expect(shown.locator("#model-hint")).to_contain_text("the more colour, the more the head carries from there")
         shown.click("#tab-head")
         expect(shown.locator("#by button[value='carried-words']")).to_have_attribute("aria-checked", "true")
         shown.click("#tab-neuron")
@@ -839,6 +1021,17 @@ class TestEveryView:
         shown.click("#tab-table")
         expect(shown.locator("#scores tbody tr")).to_have_count(72)
 
+    @pytest.mark.parametrize("theme", ["light", "dark"])
+    @pytest.mark.parametrize(
+        "fragment",
+        ["", "view=head&token=q5&by=weight", "view=head&heads=1-8,0-2,2-9&token=q5", "view=neuron", "view=table"],
+    )
+    def test_all_text_stands_out(self, opened: Open, article_page: Path, fragment: str, theme: str) -> None:
+        shown = opened(article_page, f"#{fragment}&theme={theme}")
+        found = shown.evaluate(CONTRASTS)
+        assert len(found) > 100
+        assert [each for each in found if each[0] < 4.5] == []
+
     def test_dark_and_light(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page, color_scheme="dark")
         ground = "getComputedStyle(document.body).backgroundColor"
@@ -857,6 +1050,22 @@ class TestEveryView:
         shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         assert shown.locator(f"#{view}").is_visible() and not shown.locator("#tabs").is_visible()
         assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+    def test_on_paper_lines_and_tokens_stay_together(self, opened: Open, saved: Callable[..., Path]) -> None:
+        shown = opened(saved("long", *made_up(1, 2, 126)), "#view=head&by=weight&from=0.01&layout=horizontal")
+        shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        settle(shown)
+        whole = shown.locator("#lines").evaluate(PIXELS)
+        shown.emulate_media(media="print")
+        rows = shown.locator("#paper .row")
+        expect(rows).to_have_count(126)
+        expect(shown.locator("#stage")).to_be_hidden()
+        assert rows.nth(77).text_content() == "word76" * 2
+        assert rows.nth(77).evaluate("row => getComputedStyle(row).breakInside") == "avoid"
+        parts = [part for of in rows.locator("canvas").all() for part in of.evaluate(PIXELS)]
+        assert parts == whole and any(whole)
+        boxes = [rows.nth(row).locator("canvas").bounding_box() for row in (10, 11)]
+        assert boxes[0] and boxes[1] and boxes[0]["y"] + boxes[0]["height"] == boxes[1]["y"]  # no gap between them
 
     @pytest.mark.parametrize("view", VIEWS)
     def test_no_view_is_wider_than_a_narrow_window(self, opened: Open, article_page: Path, view: str) -> None:
@@ -887,7 +1096,15 @@ class TestEveryView:
         shown = opened(saved("two", *article, PageOptions(heads=((1, 8), (0, 2)))), "#view=head")
         assert shown.input_value("#heads") == "1-8" and shown.locator("#head-notice").is_hidden()
         shown.click("#picker button[value='3-3']")
-        expect(shown.locator("#head-notice")).to_contain_text("Not on this page: the weights of 3-3")
+        expect(shown.locator("#head-notice")).to_contain_text(
+            "The weights of 3-3 are not on this page, only the thumbnail"
+        )
+        expect(shown.locator("#head-notice")).to_contain_text("attnscan report … --heads 3-3")
+        side = int(shown.locator("#matrices canvas").evaluate("canvas => canvas.width"))
+        small = np.array(shown.locator("#matrices canvas").evaluate(PIXELS)[3::4])
+        words = np.flatnonzero(np.array(article[1].sentence) >= 0)
+        true = numbers_of(article[1], 3, 3, "carried-words")[np.ix_(words, words)]
+        assert side == 16 and np.abs(small - 255 * np.sqrt(true).ravel()).max() <= 0.51
         shown.click("#tab-neuron")
         expect(shown.locator("#neuron-notice")).to_contain_text("--heads")
         shown.click("#tab-table")

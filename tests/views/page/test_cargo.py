@@ -153,7 +153,7 @@ class TestCargo:
     def test_named_heads_are_carried_whatever_they_take(self, small: tuple) -> None:
         elements = Elements(page(small[0], PageOptions(heads=((2, 3), (0, 1)), size=None)).html)
         assert elements.carried("weights") == elements.carried("neurons") == [(2, 3), (0, 1)]
-        assert elements.facts["best"] == "2-3" and "--heads" in elements.facts["whyNoWeights"]
+        assert elements.facts["best"] == "2-3" and "other heads" in elements.facts["whyNoWeights"]
 
     def test_why_there_are_no_neurons(self, small: tuple) -> None:
         result, attention = small

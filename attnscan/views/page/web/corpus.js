@@ -5,12 +5,12 @@ const headView = {
 
   paint() {
     const chosen = chosenHeads();
-    find("cards").replaceChildren(...chosen.map((head, position) => this.card(head, position, chosen.length)));
+    find("cards").replaceChildren(...chosen.map((head) => this.card(head)));
   },
 
-  card(head, position, count) {
+  card(head) {
     const mark = make("i", { class: "swatch" });
-    mark.style.setProperty("--color", lineColor(head, position, count));
+    mark.style.setProperty("--color", colorsOf(head).color);
     const sure = isUnsure(head) ? make("b", { title: facts.whyUnsure }, "?") : "";
     const title = make("h2", {}, mark, `Head ${head.name} `, make("span", {}, labelOf(head), sure));
     const about = [sureness(head), alsoCalled(head)];

@@ -108,6 +108,13 @@ function named(index) {
   return [make("bdi", {}, facts.tokens[index]), ` (${index})`];
 }
 
+/** A token by its text, and by its place where others have the same text. */
+function called(index) {
+  const text = facts.tokens[index];
+  const alike = facts.tokens.indexOf(text) !== facts.tokens.lastIndexOf(text);
+  return [make("bdi", {}, text), ...(alike ? [make("small", {}, ` ${index}`)] : [])];
+}
+
 /** Which other tokens count as related to one, as words to put into a sentence; nothing if none does. */
 function relatedTo(index) {
   const others = facts.related.filter((pair) => pair.includes(index)).map(([a, b]) => (a === index ? b : a));

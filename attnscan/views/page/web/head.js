@@ -23,12 +23,12 @@ const headView = {
               title: `${token} · token ${index}`,
             },
             make("bdi", {}, token),
-            make("span", { class: "value" }),
+            make("span", { class: "value", "aria-hidden": "true" }),
           ),
         ),
       );
       list.addEventListener("click", (event) => this.hold(event, side));
-      list.addEventListener("pointerover", (event) => this.hover(event, side));
+      list.addEventListener("pointerover", (event) => event.pointerType !== "touch" && this.hover(event, side));
       list.addEventListener("pointerleave", () => this.hover(null));
       list.addEventListener("focusin", (event) => event.target.matches(":focus-visible") && this.hover(event, side));
       list.addEventListener("focusout", () => this.hover(null));
@@ -39,8 +39,11 @@ const headView = {
       );
     }
     find("heads").addEventListener("change", (event) => {
-      const names = event.target.value.split(/[\s,]+/).filter((name) => headNamed.has(name));
-      change({ heads: [...new Set(names)].join(",") || state.heads });
+      const asked = event.target.value.split(/[\s,]+/);
+      const names = heads.filter((head) => asked.includes(`layer:${head.layer}`)).map((head) => head.name);
+      names.unshift(...asked.filter((name) => headNamed.has(name)));
+      const several = names.length > 1 ? "yes" : "";
+      change(names.length ? { heads: [...new Set(names)].join(","), several, off: "" } : {});
       event.target.value = state.heads.replaceAll(",", ", ");
     });
     find("pairs").addEventListener("change", (event) => change({ pairs: event.target.value }));
@@ -70,22 +73,28 @@ const headView = {
   },
 
   async paint() {
-    const heads = chosenHeads();
-    const [names, by] = [state.heads, state.by];
+    const heads = shownHeads();
+    const [names, by] = [state.heads + state.off, state.by];
     this.paintControls();
+    this.paintSwitches();
     const weights = await Promise.all(heads.map(shownOf));
-    if (names !== state.heads || by !== state.by || state.view !== "head") return; // another one was chosen meanwhile
+    if (names !== state.heads + state.off || by !== state.by || state.view !== "head") return; // another one was chosen meanwhile
     this.heads = heads;
     this.weights = weights;
     const missing = heads.filter((_, position) => !weights[position]).map((head) => head.name);
+    const small = missing.length ? await thumbnails() : null;
     notice(
       "head-notice",
-      missing.length ? `Not on this page: the weights of ${missing.join(", ")}; ${facts.whyNoWeights}.` : "",
+      missing.length
+        ? `The weights of ${missing.join(", ")} are not on this page, only the thumbnail: ${facts.whyNoWeights}. To get them: attnscan report … --heads ${missing.join(",")}`
+        : "",
     );
-    find("stage").hidden = missing.length === heads.length;
+    find("stage").hidden = heads.length > 0 && missing.length === heads.length;
     this.queries = this.paintTokens(find("queries"), "q", state.pairs[0]);
     this.keys = this.paintTokens(find("keys"), "k", state.pairs[1]);
+    paintMatrices(find("matrices"), heads, weights, small, this.queries, this.keys, (cell) => this.say(cell && this.cellLine(cell)));
     this.draw();
+    if (printing) this.paintPaper();
   },
 
   paintControls() {
@@ -94,7 +103,7 @@ const headView = {
     find("threshold").value = state.from;
     find("threshold-value").textContent = Number(state.from).toFixed(2);
     this.paintLayout(state.layout);
-    find("stage").className = state.layout;
+    find("panes").className = find("stage").className = this.layout();
     find("stage").dataset.size = LENGTH > 160 ? "small" : LENGTH > 64 ? "medium" : "large";
   },
 
@@ -126,13 +135,19 @@ const headView = {
     if (!this.weights) return;
     const active = this.active();
     const [queryList, keyList, canvas] = [find("queries"), find("keys"), find("lines")];
-    this.paintValues(queryList, "q", active, (index) => this.mean(index, active.index));
-    this.paintValues(keyList, "k", active, (index) => this.mean(active.index, index));
-    setVariable(find("stage"), "--color", lineColor(this.heads[0], 0, this.heads.length));
+    const several = chosenHeads().length > 1;
+    const { color, ink } = several ? { color: "var(--text)", ink: "var(--ground)" } : colorsOf(chosenHeads()[0]);
+    find("stage").classList.toggle("several", several);
+    setVariable(find("stage"), "--color", color);
+    setVariable(find("stage"), "--ink", ink);
+    const box = Math.max(3, Math.min(9, Math.floor(this.breadth(find("stage").clientWidth) / 2 / this.heads.length)));
+    setVariable(find("stage"), "--value", several ? `${box * this.heads.length}px` : "2.8em");
+    this.paintValues(queryList, "q", active, several && box);
+    this.paintValues(keyList, "k", active, several && box);
     const queries = active?.side === "q" ? [active.index] : this.queries;
     const keys = active?.side === "k" ? [active.index] : this.keys;
     const lines = linesOf(this.heads, this.weights, queries, keys, Number(state.from));
-    const horizontal = state.layout === "horizontal";
+    const horizontal = this.layout() === "horizontal";
     const [width, height] = horizontal
       ? [Math.max(queryList.scrollWidth, keyList.scrollWidth), 220]
       : [this.breadth(find("stage").clientWidth), Math.max(queryList.offsetHeight, keyList.offsetHeight)];
@@ -151,37 +166,101 @@ const headView = {
     this.say();
   },
 
-  /** How wide the lines are, in CSS pixels, on a stage of some width. */
-  breadth: (width) => (width > 700 ? 340 : width > 460 ? 220 : 120),
+  layout: () => (printing ? "vertical" : state.layout),
 
-  /** The mean of the chosen heads, of weights or of what they carry. */
-  mean(query, key) {
-    const there = this.weights.filter((weights) => weights);
-    return there.reduce((sum, weights) => sum + weights[query * LENGTH + key], 0) / there.length;
+  /** On paper, each row of tokens has its own part of the lines, so that no page's end comes between them. */
+  paintPaper() {
+    const lines = find("lines");
+    const [queries, keys] = ["queries", "keys"].map((id) => [...find(id).children].filter((token) => !token.hidden));
+    const height = (queries[0] ?? keys[0])?.offsetHeight ?? 0;
+    const scale = lines.width / Number.parseFloat(lines.style.width);
+    const rows = Array.from({ length: Math.max(queries.length, keys.length) }, (_, row) => {
+      const part = make("canvas", { width: lines.width, height: Math.round(height * scale) });
+      part.getContext("2d").drawImage(lines, 0, -row * height * scale);
+      part.style.width = lines.style.width;
+      part.style.height = `${height}px`;
+      const [from, to] = [queries, keys].map((tokens) => make("div", {}, tokens[row]?.cloneNode(true) ?? ""));
+      return make("div", { class: "row" }, from, part, to);
+    });
+    for (const name of ["--color", "--ink", "--value"]) setVariable(find("paper"), name, find("stage").style.getPropertyValue(name));
+    find("paper").className = `tokens ${chosenHeads().length > 1 ? "several" : ""}`;
+    setVariable(find("paper"), "--row", `${height}px`);
+    find("paper").replaceChildren(...rows);
   },
 
-  /** Write weights beside the tokens that the active one looks at, or that look at it. */
-  paintValues(list, side, active, weight) {
+  /** How wide the lines are, in CSS pixels, on a stage of some width. */
+  breadth: (width) => (width > 700 ? 340 : width > 460 ? 220 : 84),
+
+  /** What the heads that are on have between the active token and another one, one number a head. */
+  between(active, index) {
+    const [query, key] = active.side === "q" ? [active.index, index] : [index, active.index];
+    return this.weights.map((weights) => weights?.[query * LENGTH + key] ?? 0);
+  },
+
+  /** Write beside the tokens what the active one has with each: a number, or of several heads a box each. */
+  paintValues(list, side, active, box) {
     const numbered = active && active.side !== side;
     for (const [index, token] of [...list.children].entries()) {
-      const value = numbered && !token.hidden ? weight(index) : null;
-      setText(token.lastChild, value === null ? "" : value.toFixed(DIGITS));
-      setVariable(token, "--share", value ?? 0);
-      token.classList.toggle("active", active?.side === side && active.index === index);
+      const isActive = active?.side === side && active.index === index;
+      const values = numbered && !token.hidden ? this.between(active, index) : [];
+      const full = isActive ? values.concat(this.heads.map(() => 1)) : values;
+      const texts = values.map((value) => value.toFixed(DIGITS));
+      setText(token.lastChild, box ? "" : texts.join(""));
+      setVariable(token.lastChild, "--boxes", box && full.length ? boxes(this.heads, full, box) : "none");
+      setVariable(token, "--share", box ? 0 : (values[0] ?? 0));
+      const told = box ? texts.map((text, position) => `${this.heads[position].name} ${text}`) : texts;
+      setAttribute(token, "aria-label", [`${facts.tokens[index]} ${index}`, ...told].join(", "));
+      token.classList.toggle("active", isActive);
     }
+  },
+
+  /** One button a head, to switch it off and on, where there are several. */
+  paintSwitches() {
+    const [chosen, on] = [chosenHeads(), shownHeads()];
+    const row = find("switches");
+    row.hidden = chosen.length < 2;
+    if ([...row.children].map((button) => button.value).join() !== state.heads)
+      row.replaceChildren(...chosen.map((head) => this.switchOf(head)));
+    for (const [position, button] of [...row.children].entries()) {
+      setAttribute(button, "aria-pressed", String(on.includes(chosen[position])));
+      setVariable(button, "--color", colorsOf(chosen[position]).color);
+      setText(button.lastChild, ` ${markOf(chosen[position])}`);
+    }
+    rove([...row.children], row.contains(document.activeElement) ? document.activeElement : null);
+  },
+
+  switchOf(head) {
+    const about = `Switch head ${head.name} off or on; double click: it alone`;
+    const button = make("button", { type: "button", value: head.name, title: about }, make("i", { class: "swatch" }), head.name, "");
+    button.addEventListener("click", (event) => (event.shiftKey ? this.alone(head) : this.flip(head)));
+    button.addEventListener("dblclick", () => this.alone(head));
+    return button;
+  },
+
+  flip(head) {
+    const off = new Set(state.off.split(",").filter(Boolean));
+    if (!off.delete(head.name)) off.add(head.name);
+    change({ off: [...off].join(",") });
+  },
+
+  /** Switch all others off, or all on if they are off already. */
+  alone(head) {
+    const others = chosenHeads().filter((each) => each !== head);
+    const already = shownHeads().length === 1 && shownHeads()[0] === head;
+    change({ off: already ? "" : others.map((each) => each.name).join(",") });
   },
 
   point(event) {
     const line = lineAt(this.drawn || [], event.offsetX, event.offsetY);
-    this.say(
-      line && [
-        ...named(line.query),
-        " → ",
-        ...named(line.key),
-        ` ${line.weight.toFixed(DIGITS)} in head ${line.head.name}`,
-      ],
-    );
+    this.say(line && this.cellLine(line));
   },
+
+  cellLine: ({ query, key, weight, head }) => [
+    ...named(query),
+    " → ",
+    ...named(key),
+    ` ${weight.toFixed(DIGITS)} in head ${head.name}`,
+  ],
 
   say(line = null) {
     find("reading").replaceChildren(...(line || this.usualLine()));
@@ -191,21 +270,40 @@ const headView = {
   usualLine() {
     const active = this.active();
     const carried = ofCarried(state.by);
+    if (find("stage").hidden) return [];
     if (!active) {
       const hidden = amongWords(state.by) ? ` Special tokens are hidden; by ${carried ? "carried" : "weight"}, they are there.` : "";
       return [
-        `Point at a token or a line to read ${carried ? "shares" : "weights"}; click a token to hold it.${hidden}`,
+        `Point at a token, a line or a square to read ${carried ? "shares" : "weights"}; click a token to hold it.${hidden}`,
       ];
     }
-    const token = named(active.index);
-    const asQuery = carried
-      ? ["How much is carried to ", ...token, " from each token"]
-      : ["How much ", ...token, " looks at each token"];
-    const asKey = carried
-      ? ["How much is carried to each token from ", ...token]
-      : ["How much each token looks at ", ...token];
-    const of = this.heads.length > 1 ? `mean of ${this.heads.length} heads` : `head ${this.heads[0].name}`;
-    return [...(active.side === "q" ? asQuery : asKey), `: ${of}.`, ...relatedTo(active.index)];
+    const told = this.heads.map((head, position) => [
+      ...(chosenHeads().length > 1 ? [make("b", {}, head.name), " "] : []),
+      ...this.strongest(active, position),
+    ]);
+    if (!told.length) return ["All heads are switched off."];
+    return [...told.flatMap((line, position) => [position ? ".\n" : "", ...line]), ".", ...relatedTo(active.index)];
+  },
+
+  /** What a token looks most at in a head, or is looked at most by; of what is carried: takes from, or gives to. */
+  strongest(active, position) {
+    const [of, others] = active.side === "q" ? [0, this.keys] : [1, this.queries];
+    const verb = ofCarried(state.by) ? ["takes most from", "gives most to"][of] : ["looks most at", "is looked at most by"][of];
+    const value = (index) => this.between(active, index)[position];
+    const top = [...others].sort((a, b) => value(b) - value(a) || a - b).slice(0, 2).filter((index) => value(index) >= 0.005);
+    const named = top.map((index) => [...called(index), ` (${value(index).toFixed(2)})`]);
+    if (!top.length) return [...called(active.index), ` ${verb} nothing`];
+    return [...called(active.index), ` ${verb} `, ...named[0], ...(named[1] ? [", then ", ...named[1]] : [])];
   },
 };
 views.head = headView;
+
+/** A box a head, the deeper the more, as a background. */
+function boxes(heads, values, size) {
+  const stops = values.map((value, place) => {
+    const { color } = colorsOf(heads[place]);
+    const [start, end] = [place * size, (place + 1) * size - 1];
+    return `color-mix(in srgb, ${color} ${(100 * value).toFixed(1)}%, transparent) ${start}px ${end}px, transparent ${end}px ${end + 1}px`;
+  });
+  return `linear-gradient(to right, ${stops.join(", ")})`;
+}

@@ -1,68 +1,102 @@
 // Beside the head and neuron views: a small map to choose heads from, and what is known of the chosen one.
 
-const OVERLAY = ["#3d8fd6", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#7b61c9", "#56b4e9", "#a6761d"];
+const slots = new Map(); // which colour each of several heads has, for as long as it is chosen
 
-/** The colour of a head's lines: its label's if it is alone, else one of its own. */
-function lineColor(head, position, count) {
-  return count > 1 ? OVERLAY[position % OVERLAY.length] : pattern[labelOf(head)].color;
+/** What a colour means: with one head its label, with several the head. As { color, ink }, ink for text on it. */
+function colorsOf(head) {
+  const chosen = chosenHeads();
+  if (chosen.length === 1) return pattern[labelOf(head)];
+  for (const name of slots.keys()) if (!chosen.includes(headNamed.get(name))) slots.delete(name);
+  for (const { name } of chosen) {
+    if (slots.has(name)) continue;
+    const taken = new Set(slots.values());
+    const free = facts.headColors.findIndex((_, slot) => !taken.has(slot));
+    slots.set(name, free < 0 ? slots.size % facts.headColors.length : free);
+  }
+  const [color, ink] = facts.headColors[slots.get(head.name)];
+  return { color, ink };
 }
 
 function buildPicker() {
-  const side = Math.max(7, Math.min(18, Math.floor(216 / HEADS) - 2));
   const picker = find("picker");
   picker.style.setProperty("--columns", HEADS);
-  picker.style.setProperty("--side", `${side}px`);
-  for (const head of heads) {
-    picker.append(
-      make("button", { type: "button", value: head.name, class: OF_PAIRS || holds("weights", head) ? "" : "absent" }),
-    );
+  for (const [index, head] of heads.entries()) {
+    if (index % HEADS === 0) {
+      const about = `All heads of layer ${head.layer}`;
+      const layer = { type: "button", class: "layer", value: head.layer, title: about, "aria-label": about };
+      picker.append(make("button", layer, String(head.layer)));
+    }
+    const absent = OF_PAIRS || holds("weights", head) ? "" : "absent";
+    picker.append(make("button", { type: "button", value: head.name, class: absent }));
   }
   const buttons = [...picker.children];
+  const act = (button, also) => {
+    if (!button.matches(".layer")) return choose(button.value, also || state.several);
+    const names = heads.filter((head) => head.layer === Number(button.value)).map((head) => head.name);
+    return change({ heads: names.join(","), several: "yes", off: "" });
+  };
   picker.addEventListener("click", (event) => {
     const button = event.target.closest("button");
-    if (button) choose(button.value, event.shiftKey || event.ctrlKey || event.metaKey);
+    if (button) act(button, event.shiftKey || event.ctrlKey || event.metaKey);
   });
   steer(
     picker,
     () => buttons,
-    () => HEADS,
-    (button, event) => choose(button.value, event.shiftKey),
+    () => HEADS + 1,
+    (button, event) => {
+      if (!button.matches(".layer") && (!state.several || event.shiftKey)) act(button, event.shiftKey);
+    },
+  );
+  find("several").addEventListener("click", () =>
+    change(state.several ? { several: "", off: "", heads: chosenHeads()[0].name } : { several: "yes" }),
   );
 }
 
 /** Show a head, or with `also` show it beside the others, or not any more. */
 function choose(name, also) {
   const names = state.heads.split(",");
-  if (!also || state.view === "neuron") return change({ heads: name });
+  if (!also || state.view === "neuron") return change({ heads: name, several: "", off: "" });
   const rest = names.filter((each) => each !== name);
-  return change({ heads: (rest.length < names.length && rest.length ? rest : [...rest, name]).join(",") });
+  const next = rest.length < names.length && rest.length ? rest : [...rest, name];
+  const off = state.off.split(",").filter((each) => each !== name);
+  return change({ heads: next.join(","), several: "yes", off: off.join(",") });
 }
 
 function paintPicker() {
   const chosen = chosenHeads();
-  const buttons = [...find("picker").children];
+  const several = chosen.length > 1 && state.view !== "neuron";
+  const picker = find("picker");
+  picker.classList.toggle("several", several);
+  const buttons = [...picker.querySelectorAll("button:not(.layer)")];
   for (const [index, button] of buttons.entries()) {
     const head = heads[index];
     const label = labelOf(head);
-    const position = chosen.indexOf(head);
-    setVariable(button, "--color", pattern[label].color);
+    const isChosen = chosen.includes(head);
+    const { color, ink } = several && isChosen ? colorsOf(head) : pattern[label];
+    setText(button, markOf(head));
+    setVariable(button, "--color", color);
+    setVariable(button, "--ink", ink);
     button.classList.toggle("mixed", label === "mixed");
-    setAttribute(button, "aria-pressed", String(position >= 0));
+    setAttribute(button, "aria-pressed", String(isChosen));
     const sure = isUnsure(head) ? ", not sure" : "";
     setAttribute(button, "aria-label", `head ${head.name}, ${label}${sure}`);
     setAttribute(button, "title", `${head.name} ${label}${sure}`);
   }
-  rove(buttons, buttons[chosen[0].index]);
-  find("picker-hint").textContent = state.view === "head" ? "Shift and click for several." : "";
-  find("facts").replaceChildren(...chosen.map((head, position) => factsOf(head, position, chosen.length)));
+  rove([...picker.children], picker.contains(document.activeElement) ? document.activeElement : buttons[chosen[0].index]);
+  find("several").hidden = state.view === "neuron";
+  setAttribute(find("several"), "aria-pressed", String(Boolean(state.several)));
+  find("picker-hint").textContent = several
+    ? "A colour is a head."
+    : state.several && state.view === "head" ? "Choose more heads, or a layer by its number." : "";
+  find("facts").replaceChildren(...chosen.map((head) => factsOf(head, chosen.length)));
 }
 
 /** A head's labels and scores, as a small table with bars. */
-function factsOf(head, position, count) {
+function factsOf(head, count) {
   const label = labelOf(head);
   const shown = make("span", isUnsure(head) ? { title: facts.whyUnsure } : {}, label, isUnsure(head) ? "?" : "");
   const title = make("h3", {}, make("i", { class: "swatch" }), `Head ${head.name}`, shown);
-  title.querySelector("i").style.setProperty("--color", lineColor(head, position, count));
+  title.querySelector("i").style.setProperty("--color", colorsOf(head).color);
   if (count > 1 || OF_PAIRS) return make("div", { class: "head-facts" }, title);
   const told = [sureness(head), scoresTable(head), alsoCalled(head), ...profileOf(head)];
   return make("div", { class: "head-facts" }, title, ...told);

@@ -5,11 +5,11 @@ function linesOf(heads, weights, queries, keys, from) {
   const lines = [];
   for (const [position, head] of heads.entries()) {
     if (!weights[position]) continue;
-    const shade = lineColor(head, position, heads.length);
+    const { color } = colorsOf(head);
     for (const query of queries) {
       for (const key of keys) {
         const weight = weights[position][query * LENGTH + key];
-        if (weight > 0 && weight >= from) lines.push({ query, key, weight, head, color: shade });
+        if (weight > 0 && weight >= from) lines.push({ query, key, weight, head, color });
       }
     }
   }

@@ -74,14 +74,15 @@ const modelView = {
   /** What the squares and their letters are of, and whether any head does what was asked for. */
   paintHint() {
     const title = facts.titles[state.by];
-    const dark = ofCarried(state.by) ? "what the head carries comes from" : "the weight is";
+    const dark = ofCarried(state.by) ? "the head carries from there" : "weight";
     const small = `Small letter: half or more ${ofCarried(state.by) ? "comes from" : "rests on"} delimiters. `;
     const wanted = state.only || (state.order === "place" ? "" : state.order);
     find("model-hint").textContent = [
       `${title[0].toUpperCase()}${title.slice(1)}, by letter and colour; each square is one head`,
       OF_PAIRS
         ? ", with the score of its label. Choose one to see what is known of it. "
-        : `: queries downwards, keys across, dark where ${dark}. Choose one to see its lines. `,
+        : `: queries downwards, keys across, the more colour, the more ${dark}. Choose one to see its lines. `,
+      OF_PAIRS || heads.every((head) => holds("weights", head)) ? "" : "Dashed: a thumbnail alone. ",
       heads.some(rests) ? small : "",
       heads.some((head) => isUnsure(head)) ? `?: ${facts.whyUnsure}. ` : "",
       wanted && !heads.some((head) => labelOf(head) === wanted) ? `No head does this: none is labelled ${wanted}.` : "",
@@ -111,6 +112,7 @@ const modelView = {
     if (OF_PAIRS) cell.querySelector(".face").textContent = markOf(head);
     cell.classList.toggle("rests", OF_PAIRS && rests(head));
     cell.style.setProperty("--color", pattern[label].color);
+    cell.classList.toggle("absent", !OF_PAIRS && !holds("weights", head));
     cell.classList.toggle("mixed", label === "mixed");
     cell.classList.toggle("dimmed", state.only !== "" && state.only !== label);
     const said = number ? `${id} ${number}` : label;
@@ -123,20 +125,11 @@ const modelView = {
   },
 
   paintThumbnail(head, bytes) {
-    const side = facts.sides[state.by];
-    const shade = pattern[labelOf(head)].color;
     const canvas = this.cells[head.index].querySelector("canvas");
-    const now = `${shade} ${state.by}`;
+    const now = `${pattern[labelOf(head)].color} ${state.by}`;
     if (canvas.dataset.painted === now) return; // it is there already
     canvas.dataset.painted = now;
-    canvas.width = canvas.height = side;
-    if (!side) return; // an input without words
-    const context = canvas.getContext("2d");
-    const image = context.createImageData(side, side);
-    const [red, green, blue] = channels(shade);
-    const start = head.index * side * side;
-    for (let i = 0; i < side * side; i++) image.data.set([red, green, blue, bytes[start + i]], 4 * i);
-    context.putImageData(image, 0, 0);
+    paintThumbnail(canvas, head, bytes);
   },
 
   paintLegend() {

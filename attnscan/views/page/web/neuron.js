@@ -5,6 +5,7 @@ const LOGIT_DIGITS = facts.neuron.error < 0.01 ? 2 : 1;
 
 const neuronView = {
   at: null, // { row, neuron } that is pointed at
+  peeked: null, // the query under the pointer
 
   build() {
     const asked = find("asked");
@@ -24,6 +25,12 @@ const neuronView = {
       ),
     );
     asked.dir = facts.rightToLeft ? "rtl" : "ltr";
+    asked.addEventListener("pointerover", (event) => {
+      const chip = event.target.closest("button");
+      if (chip && event.pointerType !== "touch") this.peek(Number(chip.value));
+    });
+    asked.addEventListener("pointerleave", () => this.peek(null));
+    this.paintChoice = segmented("strip", (strip) => change({ strip }));
     const ask = (button) => change({ token: `q${button.value}` });
     asked.addEventListener("click", (event) => event.target.closest("button") && ask(event.target.closest("button")));
     steer(
@@ -38,9 +45,11 @@ const neuronView = {
     );
     find("key-names").addEventListener("keydown", (event) => this.key(event));
     for (const id of ["key-strip", "product-strip"]) {
-      find(id).addEventListener("pointermove", (event) => {
-        this.point(Math.floor(event.offsetY / ROW), Math.floor(event.offsetX / this.cell));
-      });
+      for (const kind of ["pointermove", "pointerdown"]) {
+        find(id).addEventListener(kind, (event) =>
+          this.point(Math.floor(event.offsetY / ROW), Math.floor(event.offsetX / this.cell)),
+        );
+      }
     }
     for (const id of ["key-names", "logits", "softmax"]) {
       find(id).addEventListener("pointerover", (event) => {
@@ -62,9 +71,16 @@ const neuronView = {
     names[row].focus();
   },
 
-  /** The query: the token that is held, else the first word. */
+  /** Show another query for as long as the pointer is on it. */
+  peek(query) {
+    if (query === this.peeked) return;
+    this.peeked = query;
+    if (state.view === "neuron") this.paint();
+  },
+
+  /** The query: the token under the pointer, else the one that is held, else the first word. */
   query() {
-    return heldToken()?.index ?? Math.max(0, facts.special.indexOf(false));
+    return this.peeked ?? heldToken()?.index ?? Math.max(0, facts.special.indexOf(false));
   },
 
   async paint() {
@@ -76,6 +92,8 @@ const neuronView = {
     if (!neurons) return;
     const query = this.query();
     find("key-order").value = state.keys;
+    this.paintChoice(state.strip);
+    find("sheet").dataset.strip = state.strip;
     const chips = [...find("asked").children];
     for (const chip of chips) chip.setAttribute("aria-selected", String(Number(chip.value) === query));
     rove(chips, chips[query]);
@@ -104,8 +122,9 @@ const neuronView = {
 
   paintStrips() {
     const { rows, q, size, largest: most } = this.sheet;
-    const room = find("neurons").clientWidth - 370; // for the names and the two columns of numbers
-    this.cell = Math.max(1, Math.min(10, Math.floor(room / 2 / size)));
+    const narrow = window.matchMedia("(max-width: 560px)").matches; // then one strip is there, and no bars
+    const room = find("neurons").clientWidth - (narrow ? 196 : 370); // for the names and the two columns of numbers
+    this.cell = Math.max(1, Math.min(10, Math.floor(room / (narrow ? 1 : 2) / size)));
     const width = size * this.cell;
     paintStrip(sized(find("query-strip"), width, ROW), [q], most.q, this.cell);
     paintStrip(

@@ -9,11 +9,14 @@ const usual = {
   order: "place",
   only: "", // the one pattern whose heads stand out
   heads: facts.best,
+  several: "", // yes: a click on a head adds it, or takes it away
+  off: "", // of several heads, those that are switched off
   token: "", // q5 or k5: the query or key that is held
   pairs: "all",
   from: "0.02",
   layout: facts.rightToLeft ? "horizontal" : "vertical",
   keys: "place",
+  strip: "product", // of the neuron view in a narrow window: product or k
   sort: "",
   find: "",
   label: "",
@@ -25,10 +28,13 @@ const allowed = {
   order: (text) => text === "place" || scored.includes(text),
   only: (text) => text === "" || text in pattern,
   heads: (text) => text.split(",").every((name) => headNamed.has(name)),
+  several: (text) => ["", "yes"].includes(text),
+  off: (text) => text === "" || text.split(",").every((name) => headNamed.has(name)),
   token: (text) => text === "" || (/^[qk]\d+$/.test(text) && Number(text.slice(1)) < LENGTH),
   pairs: (text) => ["all", "aa", "ab", "ba", "bb"].includes(text),
   from: (text) => Number(text) >= 0 && Number(text) <= 1,
   layout: (text) => ["vertical", "horizontal"].includes(text),
+  strip: (text) => ["product", "k"].includes(text),
   keys: (text) => ["place", "weight"].includes(text),
   sort: (text) => text === "" || (/^[+-]/.test(text) && shownColumns.includes(text.slice(1))),
   find: () => true,
@@ -66,6 +72,9 @@ function change(changes) {
 }
 
 const chosenHeads = () => state.heads.split(",").map((name) => headNamed.get(name));
+
+/** The chosen heads that are not switched off. */
+const shownHeads = () => chosenHeads().filter((head) => !state.off.split(",").includes(head.name));
 
 /** The token that is held, as { side: "q" or "k", index }; null if none is. */
 function heldToken() {
