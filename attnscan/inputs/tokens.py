@@ -9,6 +9,7 @@ goes on (`straw@@`, as in BERTweet and PhoBERT) or one that ends a word (`berrie
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Literal
 
 CONTINUES = "##"
@@ -34,6 +35,7 @@ def bare(token: str) -> str:
     return token.lstrip("".join(WORD_STARTS)).removesuffix(WORD_END).casefold()
 
 
+@lru_cache(1 << 16)
 def is_punctuation(text: str) -> bool:
     """Whether `text` has neither letter nor digit.
 
