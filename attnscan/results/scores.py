@@ -140,18 +140,29 @@ class Race:
                 whole = names.index(pattern.part_of)
                 runner[..., whole][(above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)] = p
                 above[..., whole] = np.maximum(above[..., whole], above[..., p])
-        competing = [p for p, pattern in enumerate(scored) if pattern.part_of not in names]
-        order = np.argsort(-above[..., competing], axis=-1, kind="stable")
-        places = np.take(competing, order)
-        self.above: FloatArray = np.take_along_axis(above, places, axis=-1)
+        self._competing = np.array(
+            [p for p, pattern in enumerate(scored) if pattern.part_of not in names], dtype=np.int64
+        )
+        self._above, self._runner = above[..., self._competing], runner[..., self._competing]
+
+    @cached_property
+    def _order(self) -> IntArray:
+        """The places of those that compete, the best first."""
+        return np.argsort(-self._above, axis=-1, kind="stable")
+
+    @cached_property
+    def above(self) -> FloatArray:
         """How far above chance each place is, the best first; -inf for what does not compete. Shape: [..., place]."""
-        self._runner = np.take_along_axis(runner, places, axis=-1)
+        return np.take_along_axis(self._above, self._order, axis=-1)
 
     def winners(self, rank: int, threshold: float) -> IntArray:
         """The pattern of some rank by its place among all; -1 for `mixed`. Shape: [..., layer, head]."""
-        if rank >= self.above.shape[-1]:
-            return np.full(self.above.shape[:-1], -1)
-        return np.where(self.above[..., rank] >= threshold, self._runner[..., rank], -1)
+        if rank >= len(self._competing):
+            return np.full(self._above.shape[:-1], -1)
+        # Who is best is found without an order of all, which takes longer than all else.
+        place = (self._order[..., rank] if rank else self._above.argmax(-1))[..., None]
+        above, runner = (np.take_along_axis(each, place, -1)[..., 0] for each in (self._above, self._runner))
+        return np.where(above >= threshold, runner, -1)
 
     @property
     def best(self) -> FloatArray:
