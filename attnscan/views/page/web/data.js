@@ -88,7 +88,8 @@ function holds(kind, head) {
 
 async function bytesOf(id) {
   const packed = atob(document.getElementById(id).textContent);
-  const bytes = Uint8Array.from(packed, (character) => character.charCodeAt(0));
+  const bytes = new Uint8Array(packed.length);
+  for (let i = 0; i < bytes.length; i++) bytes[i] = packed.charCodeAt(i);
   const stream = new DecompressionStream("deflate");
   const writer = stream.writable.getWriter();
   for (const writing of [writer.write(bytes), writer.close()]) writing.catch(() => {}); // reading fails as well

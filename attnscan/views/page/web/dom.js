@@ -36,7 +36,7 @@ function sized(canvas, width, height) {
   canvas.height = Math.max(1, Math.round(height * scale));
   canvas.style.width = `${width}px`;
   canvas.style.height = `${height}px`;
-  const context = canvas.getContext("2d");
+  const context = canvas.getContext("2d", { willReadFrequently: true });
   context.setTransform(canvas.width / width, 0, 0, canvas.height / height, 0, 0);
   return context;
 }

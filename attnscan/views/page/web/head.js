@@ -72,6 +72,8 @@ const headView = {
     this.draw();
   },
 
+  unpack: () => Promise.all(shownHeads().map(shownOf)),
+
   async paint() {
     const heads = shownHeads();
     const [names, by] = [state.heads + state.off, state.by];

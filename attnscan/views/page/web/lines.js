@@ -20,11 +20,15 @@ function linesOf(heads, weights, queries, keys, from) {
 function anchors(list, canvas, horizontal) {
   const origin = canvas.getBoundingClientRect();
   const found = new Map();
-  for (const token of list.children) {
-    if (token.hidden) continue;
+  const tokens = [...list.children].filter((token) => !token.hidden);
+  const height = tokens[0]?.offsetHeight; // all rows are as high as the first one, below each other
+  for (const [row, token] of tokens.entries()) {
+    if (!horizontal) {
+      found.set(Number(token.value), (row + 0.5) * height + list.offsetTop - canvas.offsetTop);
+      continue;
+    }
     const box = token.getBoundingClientRect();
-    const middle = horizontal ? box.left + box.width / 2 - origin.left : box.top + box.height / 2 - origin.top;
-    found.set(Number(token.value), middle);
+    found.set(Number(token.value), box.left + box.width / 2 - origin.left);
   }
   return found;
 }

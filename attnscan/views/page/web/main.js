@@ -11,6 +11,8 @@ let turn = 0;
 async function show() {
   const mine = ++turn;
   document.documentElement.dataset.settled = "no";
+  await views[state.view].unpack?.(); // before anything moves: a long view is laid out once
+  if (mine !== turn) return;
   const beside = state.view === "head" || state.view === "neuron";
   document.documentElement.dataset.theme = theme();
   find("theme").textContent = theme() === "dark" ? "Light" : "Dark";

@@ -89,13 +89,15 @@ function paintThumbnail(canvas, head, small) {
 function paintSquares(canvas, head, numbers, queries, keys) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(keys.length, queries.length);
-  const shade = channels(colorsOf(head).color);
+  const [red, green, blue] = channels(colorsOf(head).color);
+  const { data } = image;
   let at = 0;
   for (const query of queries) {
     for (const key of keys) {
-      image.data.set(shade, at);
-      image.data[at + 3] = Math.round(255 * Math.sqrt(numbers[query * LENGTH + key]));
-      at += 4;
+      data[at++] = red;
+      data[at++] = green;
+      data[at++] = blue;
+      data[at++] = Math.round(255 * Math.sqrt(numbers[query * LENGTH + key]));
     }
   }
   context.putImageData(image, 0, 0);
