@@ -119,7 +119,8 @@ def test_a_notebook_shows_tokens_patterns_and_the_map(article: Classification) -
 
 def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(article: Classification) -> None:
     *_, frame = parsed(article._repr_html_()).iter("iframe")
-    assert frame.attrib["sandbox"] == "allow-scripts allow-downloads"  # and not allow-same-origin: it cannot reach the notebook
+    # not allow-same-origin: it cannot reach the notebook
+    assert frame.attrib["sandbox"] == "allow-scripts allow-downloads"
     page = frame.attrib["srcdoc"]
     assert page.startswith("<!doctype html>") and "Content-Security-Policy" in page and len(page) < 1_000_000
 
