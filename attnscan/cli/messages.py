@@ -13,7 +13,8 @@ from io import TextIOWrapper
 
 import typer
 
-from attnscan.errors import AttnscanError, out_of_memory
+from attnscan.errors import AttnscanError, MemoryFullError, out_of_memory
+from attnscan.inputs.patience import distrust
 from attnscan.model.surroundings import more_memory
 from attnscan.safe_text import plain
 from attnscan.views.pictures.look import LackingLetters
@@ -46,6 +47,8 @@ def reported() -> Iterator[None]:
         yield
     except AttnscanError as error:
         say(str(error))
+        if isinstance(error, MemoryFullError):
+            distrust("memory")
         raise typer.Exit(1) from None
     except BrokenPipeError:
         # The reader has what it wanted. Standard output must not be flushed once more at exit.
@@ -59,6 +62,7 @@ def reported() -> Iterator[None]:
         if not out_of_memory(error):
             raise
         say(f"memory ran out; {more_memory('free some, use fewer --batch-tokens or shorter inputs')}")
+        distrust("memory")
         raise typer.Exit(1) from None
 
 

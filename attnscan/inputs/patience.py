@@ -36,6 +36,11 @@ def within(seconds: float, work: Callable[[], Found], name: str) -> list[Found]:
     return found
 
 
+def distrust(name: str) -> None:
+    """Have `leave` end the process at once: libraries that lack memory, say, may crash on their own way out."""
+    _left_alone.append(name)
+
+
 def leave(code: object) -> None:
     """End the process at once if some work was left to itself: a library's own end might wait for it, as pyarrow's."""
     if not _left_alone:
