@@ -101,7 +101,7 @@ def threads() -> Iterator[Callable[[int], None]]:
 
 @pytest.fixture
 def hands(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
-    """By what they do, scoring or asking, the names of the threads that have done it."""
+    """By what they do, running, scoring or asking, the names of the threads that have done it."""
     from attnscan.scan.scanner import Scanner
     from attnscan.scoring import predictive
 
@@ -116,6 +116,7 @@ def hands(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
 
         monkeypatch.setattr(owner, name, watched)
 
+    watch("running", Scanner, "run")
     watch("scoring", Scanner, "score")
     watch("asking", predictive._Asker, "answers")
     return found

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -195,23 +194,16 @@ def test_no_pair_is_an_error(before: Path) -> None:
 
 @pytest.mark.parametrize("match", ["place", "nearest"])
 def test_many_workers_find_what_one_finds_to_the_last_bit(
-    before: Path, after: Path, match: Match, threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    before: Path, after: Path, match: Match, threads: Callable[[int], None], hands: dict[str, set[str]]
 ) -> None:
-    run, names = Scanner.run, set[str]()
-
-    def watched(*given: Any, **named: Any) -> None:
-        names.add(threading.current_thread().name)
-        run(*given, **named)
-
-    monkeypatch.setattr(Scanner, "run", watched)
     found = []
     for count in (1, 3):
         threads(count)
-        names.clear()
+        hands["running"].clear()
         with Scanner(_options(before, batch_tokens=30)) as one, Scanner(_options(after, batch_tokens=30)) as other:
             found.append(compare(one, other, _read(PAIRS), match))
     alone, together = found
-    assert len(names - {"MainThread"}) > 1
+    assert len(hands["running"] - {"MainThread"}) > 1
     for name in ("difference", "se", "matched", "divergence"):
         assert np.array_equal(getattr(alone, name), getattr(together, name), equal_nan=True), name
     assert alone.signatures == together.signatures
