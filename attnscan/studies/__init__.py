@@ -6,7 +6,7 @@ causes.py         what a change makes of the scores: sums, with errors
 neurons.py        a consumer of attention: which neurons make a pattern
 rotations.py      other bases of a head, which change no weight
 ablation.py       sets of heads switched off
-answers.py        questions put to a model with heads switched off
+switched_off.py   questions put to a model with heads switched off
 head_sets.py      which heads, chosen by names or by one half of the pairs
 controls.py       the other sets that a set of heads is compared with
 effects.py        what sets are worth beside their controls, with its error

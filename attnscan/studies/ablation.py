@@ -27,10 +27,10 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
 from attnscan.scan.stream import OnBad, Stream, tokens_of
 from attnscan.scoring.readout import exact
-from attnscan.studies.answers import Answerer, Piece
 from attnscan.studies.effects import se_beside_controls, sums_beside_controls
 from attnscan.studies.head_sets import AblationRequest, measured, requested_sets
 from attnscan.studies.losses import Loss, Question, measures_of
+from attnscan.studies.switched_off import Answerer, Piece
 
 
 def ablate(
