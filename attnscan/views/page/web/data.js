@@ -5,7 +5,7 @@ if (!("DecompressionStream" in window))
 
 const facts = JSON.parse(document.getElementById("data").textContent);
 const [LAYERS, HEADS] = facts.grid;
-const LENGTH = facts.tokens.length;
+let LENGTH = facts.tokens.length;
 const OF_PAIRS = LENGTH === 0; // a page of many pairs: labels, scores and profiles, and no tokens
 const pattern = Object.fromEntries(facts.patterns.map((each) => [each.id, each]));
 const scored = facts.patterns.map((each) => each.id).filter((id) => facts.columns.includes(id));
@@ -13,8 +13,14 @@ const column = Object.fromEntries(facts.columns.map((name, index) => [name, inde
 const NAMES = column.head + 1;
 const FIRST_SCORE = column.content_label + 1;
 
+/** Where packed texts are, by their ids: in the page itself. A live page asks for those of heads. */
+const cargo = {
+  has: (id) => document.getElementById(id) !== null,
+  text: (id) => document.getElementById(id).textContent,
+};
+
 /** What the page says of every head: the columns of the CSV by reading, its marks, and what chance would score. */
-const packed = JSON.parse(new TextDecoder().decode(await bytesOf("table-bytes")));
+let packed = await factsOfHeads("table-bytes");
 
 /** A column of the CSV in a reading; one that another reading has as well is held once, and its place stands here. */
 function columnOf(name, by) {
@@ -32,9 +38,7 @@ const heads = columnOf("layer").map((layer, index) => ({
   index,
 }));
 /** By reading, what every head's attention is made of: how much is unexplained, and its largest parts with shares. */
-const profiles = document.getElementById("profile-bytes")
-  ? JSON.parse(new TextDecoder().decode(await bytesOf("profile-bytes")))
-  : {};
+let profiles = cargo.has("profile-bytes") ? await factsOfHeads("profile-bytes") : {};
 const headNamed = new Map(heads.map((head) => [head.name, head]));
 
 const amongWords = (by) => by === "words" || by === "carried-words";
@@ -83,11 +87,19 @@ function markOf(head) {
 
 /** Whether the page has a head's `weights`, `carried` or `neurons`. */
 function holds(kind, head) {
-  return document.getElementById(`${kind}-${head.name}`) !== null;
+  return cargo.has(`${kind}-${head.name}`);
+}
+
+async function factsOfHeads(id) {
+  return JSON.parse(new TextDecoder().decode(await bytesOf(id)));
 }
 
 async function bytesOf(id) {
-  const packed = atob(document.getElementById(id).textContent);
+  return unpackedBytes(await cargo.text(id));
+}
+
+async function unpackedBytes(text) {
+  const packed = atob(text);
   const bytes = new Uint8Array(packed.length);
   for (let i = 0; i < bytes.length; i++) bytes[i] = packed.charCodeAt(i);
   const stream = new DecompressionStream("deflate");

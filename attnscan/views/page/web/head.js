@@ -11,22 +11,6 @@ const headView = {
       ["keys", "k"],
     ]) {
       const list = find(id);
-      list.append(
-        ...facts.tokens.map((token, index) =>
-          make(
-            "button",
-            {
-              type: "button",
-              role: "option",
-              value: index,
-              class: facts.special[index] ? "special" : "",
-              title: `${token} · token ${index}`,
-            },
-            make("bdi", {}, token),
-            make("span", { class: "value", "aria-hidden": "true" }),
-          ),
-        ),
-      );
       list.addEventListener("click", (event) => this.hold(event, side));
       list.addEventListener("pointerover", (event) => event.pointerType !== "touch" && this.hover(event, side));
       list.addEventListener("pointerleave", () => this.hover(null));
@@ -49,7 +33,6 @@ const headView = {
     find("pairs").addEventListener("change", (event) => change({ pairs: event.target.value }));
     find("threshold").addEventListener("input", (event) => change({ from: event.target.value }));
     this.paintLayout = segmented("layout", (layout) => change({ layout }));
-    find("pairs-field").hidden = new Set(facts.segments).size < 2;
     document.addEventListener(
       "keydown",
       (event) => event.key === "Escape" && state.view === "head" && change({ token: "" }),
@@ -57,7 +40,19 @@ const headView = {
     const canvas = find("lines");
     canvas.addEventListener("pointermove", (event) => this.point(event));
     canvas.addEventListener("pointerleave", () => this.say());
+  },
+
+  fill() {
+    for (const id of ["queries", "keys"]) find(id).replaceChildren(...facts.tokens.map((_, index) => this.token(index)));
+    find("pairs-field").hidden = new Set(facts.segments).size < 2;
     find("stage").dataset.direction = facts.rightToLeft ? "rtl" : "ltr";
+    this.hovered = this.weights = null;
+  },
+
+  token(index) {
+    const [text, special] = [facts.tokens[index], facts.special[index] ? "special" : ""];
+    const about = { type: "button", role: "option", value: index, class: special, title: `${text} · token ${index}` };
+    return make("button", about, make("bdi", {}, text), make("span", { class: "value", "aria-hidden": "true" }));
   },
 
   hold(event, side) {

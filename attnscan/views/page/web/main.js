@@ -30,6 +30,7 @@ async function show() {
   find("by-field").hidden = state.view === "neuron"; // a softmax is over all keys
   paintBy(state.by);
   if (beside) paintPicker();
+  for (const follow of onShow) follow();
   await views[state.view].paint();
   if (mine === turn) document.documentElement.dataset.settled = "yes";
 }
@@ -47,6 +48,7 @@ find("theme").addEventListener("click", () => change({ theme: theme() === "dark"
 
 buildPicker();
 for (const view of Object.values(views)) view.build();
+for (const view of Object.values(views)) view.fill?.();
 readAddress();
 await show();
 

@@ -26,7 +26,11 @@ const modelView = {
     );
   },
 
-
+  /** Everything is to be painted anew. */
+  fill() {
+    this.painted = null;
+    for (const canvas of find("thumbnails").querySelectorAll("canvas")) delete canvas.dataset.painted;
+  },
 
   /** How many heads stand in a row. */
   columns() {

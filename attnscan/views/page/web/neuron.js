@@ -9,22 +9,6 @@ const neuronView = {
 
   build() {
     const asked = find("asked");
-    asked.append(
-      ...facts.tokens.map((token, index) =>
-        make(
-          "button",
-          {
-            type: "button",
-            role: "option",
-            value: index,
-            class: facts.special[index] ? "special" : "",
-            title: `token ${index}`,
-          },
-          make("bdi", {}, token),
-        ),
-      ),
-    );
-    asked.dir = facts.rightToLeft ? "rtl" : "ltr";
     asked.addEventListener("pointerover", (event) => {
       const chip = event.target.closest("button");
       if (chip && event.pointerType !== "touch") this.peek(Number(chip.value));
@@ -57,6 +41,16 @@ const neuronView = {
         if (row) this.point(Number(row.dataset.row), this.at?.neuron ?? 0);
       });
     }
+  },
+
+  fill() {
+    const about = (index) => ({ class: facts.special[index] ? "special" : "", title: `token ${index}` });
+    const chips = facts.tokens.map((token, index) =>
+      make("button", { type: "button", role: "option", value: index, ...about(index) }, make("bdi", {}, token)),
+    );
+    find("asked").replaceChildren(...chips);
+    find("asked").dir = facts.rightToLeft ? "rtl" : "ltr";
+    this.peeked = null;
   },
 
   /** Up and down go over keys, left and right over neurons. */

@@ -1,7 +1,10 @@
 // What is shown, kept in the page's address, so that a view can be linked, found again and gone back to.
 
-/** By name, each once its own file has put it here. */
+/** By name, each once its own file has put it here. `build` is called once, `fill` whenever the input is another one. */
 const views = {};
+
+/** Called whenever what is shown has changed. */
+const onShow = [];
 
 const usual = {
   view: "model",
