@@ -106,6 +106,38 @@ class EncodedInput:
             result.append(sentence if sentence >= 0 else later[0] if later and not closes else (result or [0])[-1])
         return tuple(result)
 
+    def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:
+        """The same input with the mask token, of that number and text, at some tokens' places.
+
+        Raises: InputError if one of them is no word's.
+        """
+        for place in places:
+            if not 0 <= place < len(self.tokens):
+                raise InputError(
+                    f"there is no token {place} to hide: the input has {len(self.tokens)}", "hide words of the input"
+                )
+            if self.sentence[place] < 0:
+                token = f"{self.tokens[place]} ({place})"
+                raise InputError(f"the special token {token} cannot be hidden", "hide words of the input")
+        tokens = tuple(mask if place in places else token for place, token in enumerate(self.tokens))
+        changed = replace(
+            self,
+            tokens=tokens,
+            punctuation=tuple(each and place not in places for place, each in enumerate(self.punctuation)),
+            model_inputs={
+                **self.model_inputs,
+                "input_ids": [
+                    mask_id if place in places else id_ for place, id_ in enumerate(self.model_inputs["input_ids"])
+                ],
+            },
+            merged=(),
+        )
+        if not self.merged:
+            return changed
+        touched = {self.unit[place] for place in places}
+        texts = zip(changed.units, self.merged, strict=True)
+        return replace(changed, merged=tuple(new if unit in touched else old for unit, (new, old) in enumerate(texts)))
+
 
 @dataclass(frozen=True)
 class EncodedBatch:

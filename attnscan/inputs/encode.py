@@ -87,6 +87,13 @@ def _encoded(
     )
 
 
+def token_texts(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
+    """What some tokens say, by their numbers, written as those of inputs are; `#1` and the like of what is no token."""
+    known = asked(tokenizer.convert_ids_to_tokens, list(ids))
+    texts = iter(_decoded(tokenizer, [token for token in known if token is not None]))
+    return tuple(f"#{id_}" if token is None else next(texts) for id_, token in zip(ids, known, strict=True))
+
+
 def unknown_words(tokenizer: Any, encoded: EncodedInput) -> list[str]:
     """What the tokenizer does not know in an input that it encoded: as it was written, where it tells, else `[UNK]`."""
     unknown = getattr(tokenizer, "unk_token", None)  # by text: its number may be looked for without end

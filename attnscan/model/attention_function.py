@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self
 
 from torch import Tensor
 
+from attnscan.errors import CaptureError
 from attnscan.model.running import quiet_transformers, refused
 
 MODIFIERS = ("s_aux", "softcap", "position_bias")
 """What eager attention can add to the logits, and a function of ours does not."""
+
+OnOutput = Callable[[int, Tensor], None]
+"""Given a layer's number and its heads' outputs [batch, token, head, dimension], which it may change in place."""
 
 _names = (f"attnscan_tap_{number}" for number in itertools.count())
 
@@ -64,6 +68,15 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
         yield model.config._attn_implementation == name
     finally:
         model.set_attn_implementation(before)
+
+
+def not_switchable(model: Any) -> CaptureError:
+    """The error for a model whose heads' outputs are not to be had."""
+    return CaptureError(
+        f"heads of the architecture {type(model).__name__} cannot be switched off: "
+        "its attention does not pass through the tap",
+        "use a model such as BERT, RoBERTa, DistilBERT, ALBERT, ELECTRA or ModernBERT",
+    )
 
 
 def is_modified(arguments: Mapping[str, Any]) -> bool:

@@ -23,7 +23,8 @@ class AttentionKeeper:
         """Take one block."""
         if block.grid != self._grid or (block.query is None) != (self._neurons is None):
             self._grid = block.grid
-            self._weights = np.empty((*block.grid, *block.weights.shape[2:]), dtype=np.float32)
+            self.weights = np.empty((*block.grid, *block.weights.shape[2:]), dtype=np.float32)
+            """Shape: [layer, head, query, key]."""
             self._visible = np.empty((block.grid[0], *block.weights.shape[2:]), dtype=np.bool_)
             self._scaling = [0.0] * block.grid[0]
             self._norms = np.empty((*block.grid, block.weights.shape[-1]), dtype=np.float32)
@@ -31,7 +32,7 @@ class AttentionKeeper:
             if block.query is not None:
                 self._neurons = np.empty((2, *block.grid, *block.query.shape[2:]), dtype=np.float32)
         place, length = (block.layer, block.heads), block.weights.shape[-1]
-        self._weights[place] = block.weights[0].cpu().numpy()
+        self.weights[place] = block.weights[0].cpu().numpy()
         self._visible[block.layer] = block.visible[0, :length, :length].cpu().numpy()
         if self._projections is not None and block.value is not None:
             self._norms[place] = self._projections.norms(block.layer, block.heads, block.value)[0].cpu().numpy()
@@ -48,7 +49,7 @@ class AttentionKeeper:
             tokens=encoded.tokens,
             sentence=encoded.sentence,
             segments=encoded.segments,
-            weights=self._weights,
+            weights=self.weights,
             visible=self._visible,
             query=query,
             key=key,

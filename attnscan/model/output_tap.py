@@ -7,19 +7,20 @@ projection mixes the heads. A run in which nothing is changed costs a plain forw
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnscan.errors import CaptureError
-from attnscan.model.attention_function import AttentionFunction, attention_of, is_modified
+from attnscan.model.attention_function import (
+    AttentionFunction,
+    OnOutput,
+    attention_of,
+    is_modified,
+    not_switchable,
+)
 from attnscan.model.masks import Untappable
 from attnscan.model.running import accepted, failed
-
-OnOutput = Callable[[int, Tensor], None]
-"""Given a layer's number and its heads' outputs [batch, token, head, dimension], which it may change in place."""
 
 
 class OutputTap(AttentionFunction):
@@ -52,11 +53,7 @@ class OutputTap(AttentionFunction):
         finally:
             self._on_output = None
         if not took or self._layer != self.layers:
-            raise CaptureError(
-                f"heads of the architecture {type(self.model).__name__} cannot be switched off: "
-                "its attention does not pass through the tap",
-                "use a model such as BERT, RoBERTa, DistilBERT, ALBERT, ELECTRA or ModernBERT",
-            )
+            raise not_switchable(self.model)
         return output
 
     def _attend(

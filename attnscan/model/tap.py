@@ -22,7 +22,13 @@ import torch
 from torch import Tensor
 
 from attnscan.model.attention_block import AttentionBlock, Consumer
-from attnscan.model.attention_function import AttentionFunction, attention_of, is_modified
+from attnscan.model.attention_function import (
+    AttentionFunction,
+    OnOutput,
+    attention_of,
+    is_modified,
+    not_switchable,
+)
 from attnscan.model.masks import Mask, Untappable, same_or, visible_keys
 from attnscan.model.running import accepted, failed
 from attnscan.model.without_tap import shown_weights
@@ -44,26 +50,29 @@ class Tap(AttentionFunction):
         """Whether the model calls the tap in every layer; known after the first run."""
         self._run: _Run | None = None
 
-    def run(self, inputs: dict[str, Tensor], consume: Consumer) -> None:
-        """Run the model on one batch as far as its last layer's weights.
+    def run(self, inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None) -> None:
+        """Run the model on one batch as far as its last layer's weights; `on_output` may change what layers put out.
 
         Shape: `inputs` are the model's, each [batch, token].
-        Raises: CaptureError if the architecture shows no attention in any way, or fails on this input.
+        Raises: CaptureError if the architecture shows no attention in any way, or none of what its heads put out, or
+        fails on this input.
         """
         taken = accepted(self.model, inputs)
         with torch.inference_mode():
             if self.works:
-                self.works = self._run_tapped(taken, consume)
+                self.works = self._run_tapped(taken, consume, on_output)
+            if not self.works and on_output is not None:
+                raise not_switchable(self.model)
             if not self.works:
                 self._run_eager(taken, consume)
 
-    def _run_tapped(self, inputs: dict[str, Any], consume: Consumer) -> bool:
+    def _run_tapped(self, inputs: dict[str, Any], consume: Consumer, on_output: OnOutput | None) -> bool:
         on_cpu = inputs["input_ids"].device.type == "cpu"
         lengths = _lengths(inputs) if on_cpu else [inputs["input_ids"].shape[1]] * len(inputs["input_ids"])
         copies = -(-_LEAST_ROWS // inputs["input_ids"].numel()) if on_cpu else 1
         if copies > 1:
             inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
-        self._run = run = _Run(consume, lengths)
+        self._run = run = _Run(consume, lengths, on_output)
         try:
             with attention_of(self.model, self.name):
                 self.model(**inputs)  # even if it is not taken: Big Bird turns to full attention in its first run
@@ -124,8 +133,11 @@ class Tap(AttentionFunction):
                 output[part] = torch.matmul(weights.to(value.dtype), value[part])
         if last:
             raise _Finished
+        output = output.transpose(1, 2)
+        if run.on_output is not None:
+            run.on_output(run.layer, output)
         run.layer += 1
-        return output.transpose(1, 2), None
+        return output, None
 
     def _run_eager(self, inputs: dict[str, Any], consume: Consumer) -> None:
         """Run inputs without their padding, neighbours of one length together: ConvBERT's convolution reaches it."""
@@ -152,6 +164,7 @@ class _Run:
     consume: Consumer
     lengths: list[int]
     """Of each input, without the padding at its end."""
+    on_output: OnOutput | None = None
     layer: int = 0
     consumer_failed: bool = False
     masks: dict[int, Mask] = field(default_factory=dict)

@@ -188,11 +188,10 @@ class Classification:
         for pattern in (known.id for known in self.scores.scored if known.of_others and known.id in columns):
             columns[f"{pattern}_self"] = table.itself[..., self.scores.patterns.index(pattern)].ravel()
         unknown = np.full(self.scores.grid, np.nan)
-        if (stability := self.labels.stability) is not None:
-            columns["label_stays"] = stability.label.ravel()
-            columns["content_label_stays"] = stability.content_label.ravel()
-            carried = None if self.carried is None else self.carried.stability
-            columns["carried_label_stays"] = (unknown if carried is None else carried.label).ravel()
+        stability, carried = self.labels.stability, None if self.carried is None else self.carried.stability
+        columns["label_stays"] = (unknown if stability is None else stability.label).ravel()
+        columns["content_label_stays"] = (unknown if stability is None else stability.content_label).ravel()
+        columns["carried_label_stays"] = (unknown if carried is None else carried.label).ravel()
         columns["carried_label"] = (unknown if self.carried is None else self.carried_label).ravel()
         columns["output"] = (unknown if self.carried is None else self.carried.output).ravel()
         frame = pd.DataFrame(columns)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from attnscan.errors import InputError, ModelError, OptionError
 from attnscan.inputs.batch import EncodedInput, collate
@@ -16,13 +18,15 @@ from attnscan.inputs.pairs import Pair
 from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.carried import OutputProjections
+from attnscan.model.attention_function import OnOutput
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import same_or, visible_keys
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Carried, Classification
-from attnscan.results.dependencies import Dependencies, Help
+from attnscan.results.dependencies import Dependencies
+from attnscan.results.labels import Stability
 from attnscan.results.profile import Fit
+from attnscan.results.scores import Scores
 from attnscan.results.signature import Signature, hashed
 from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.options import ScanOptions
@@ -31,7 +35,6 @@ from attnscan.scan.signing import signed
 from attnscan.scoring.profile import Profiler
 from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import PairSums
 from attnscan.scoring.targets import Targets
 
 if TYPE_CHECKING:  # saved weights are scored without transformers, and these import it
@@ -55,29 +58,107 @@ def classify(
 
     Raises: InputError, ModelError if the model cannot read the input.
     """
-    encoded = encoded or scanner.encode(pair)
-    help_of_words = scanner.help(encoded, report)
-    batch = scanner.collate([encoded])
-    targets = Targets(batch, scanner.options.patterns, [] if help_of_words is None else [help_of_words])
-    carrying = scanner.carrying
-    projections = None if isinstance(carrying, str) else carrying
-    keeper = AttentionKeeper(projections) if keep else None
-    by_weight, carried = _Scorers(targets), None if projections is None else _CarriedScorers(targets, projections)
-    consumers = [consumer for consumer in (by_weight, carried, keeper) if consumer is not None]
+    reading = Reading(scanner, pair, encoded or scanner.encode(pair), report, keep=keep)
+    reading.run(reading.batch.model_inputs)
+    return reading.result()
 
-    def consume(block: AttentionBlock) -> None:
-        for consumer in consumers:
-            consumer(block)
 
-    scanner.with_options(norm=False).run(batch.model_inputs, consume)
-    signature = scanner.signature(_seen(pair, encoded))
-    why_no_measure = scanner.why_no_measure
-    result = _classification(encoded, by_weight, signature, scanner.options, why_no_measure, help_of_words, carried)
-    (related,) = batch.related_pairs
-    why_not_carried = [carrying] if isinstance(carrying, str) else []
-    notes = (*result.notes, *why_not_carried, *_named(related, encoded.units))
-    attention = None if keeper is None else keeper.attention(encoded)
-    return replace(result, related=related, notes=notes, attention=attention)
+class Reading:
+    """One input as a scanner's model reads it: takes the attention while the model runs, then says what heads do.
+
+    With `in_two`, what takes longest is put off until `finish`: how sure labels are, and profiles. Until then what
+    that needs is held beside the attention, which has to be kept, and takes about as much room.
+    """
+
+    def __init__(
+        self,
+        scanner: Scanner,
+        pair: Pair,
+        encoded: EncodedInput,
+        report: Report | None = None,
+        *,
+        keep: bool = False,
+        in_two: bool = False,
+    ) -> None:
+        """Raises: ModelError if the model cannot be asked for `predictive`."""
+        assert keep or not in_two
+        self._scanner, self._pair, self._encoded = scanner, pair, encoded
+        self._help = scanner.help(encoded, report)
+        self.batch = scanner.collate([encoded])
+        targets = Targets(self.batch, scanner.options.patterns, [] if self._help is None else [self._help])
+        self._projections = None if isinstance(scanner.carrying, str) else scanner.carrying
+        self._by_weight = _Scorers(targets)
+        self._carried = None if self._projections is None else _CarriedScorers(targets)
+        self._keeper = AttentionKeeper(self._projections) if keep else None
+        self._in_two, self._blocks = in_two, list[AttentionBlock]()
+
+    def run(self, model_inputs: dict[str, Tensor], on_output: OnOutput | None = None) -> None:
+        """Run the model on the batch's inputs, or on others that it reads in their place.
+
+        `on_output` may change what heads put out. Raises: CaptureError.
+        """
+        self._scanner.with_options(norm=False).run(model_inputs, self._take, on_output)
+
+    def _take(self, block: AttentionBlock) -> None:
+        for scorers, own in self._read(block):
+            scorers.whole(own)
+            if not self._in_two:
+                scorers.rest(own)
+        if self._carried is not None and self._projections is not None:
+            self._carried.take_outputs(block, self._projections.outputs(block)[0])
+        if self._keeper is not None:
+            self._keeper(block)
+        if self._in_two:
+            if block.layer == block.heads.start == 0:
+                self._blocks.clear()  # all blocks come once more
+            self._blocks.append(replace(block, weights=block.weights.new_empty(0), query=None, key=None))
+
+    def _read(self, block: AttentionBlock) -> Iterator[tuple[_Scorers, AttentionBlock]]:
+        """Who scores a block, by weight and by what is carried, and what of it."""
+        yield self._by_weight, block
+        if self._carried is not None and self._projections is not None:
+            yield self._carried, self._projections.carried(block)
+
+    def finish(self, between: Callable[[], None]) -> Classification:
+        """Do what was put off, and call `between` before each part of it; what that raises does no harm."""
+        for block in self._blocks:
+            between()
+            with torch.inference_mode():
+                for scorers, own in self._read(self._with_weights(block)):
+                    scorers.rest(own)
+        self._blocks.clear()
+        return self.result(between)
+
+    def _with_weights(self, block: AttentionBlock) -> AttentionBlock:
+        assert self._keeper is not None
+        weights = torch.from_numpy(self._keeper.weights[block.layer, block.heads])[None]
+        return replace(block, weights=weights.to(block.visible.device))
+
+    def result(self, between: Callable[[], None] = lambda: None) -> Classification:
+        """What every head does; not yet how sure that is, nor a profile, if that is put off.
+
+        Raises: CaptureError if the model's attention is not finite.
+        """
+        scanner, encoded = self._scanner, self._encoded
+        before = None if self._blocks else between
+        signature = scanner.signature(_seen(self._pair, encoded))
+        result = _classification(encoded, self._by_weight, signature, scanner.options, before)
+        unmeasured = scanner.why_no_measure if self._help is None else None
+        carried = None if self._carried is None else self._carried.found(encoded, scanner.options, before)
+        (related,) = self.batch.related_pairs
+        notes = (
+            *([] if self._help is None else [self._help.description]),
+            *([scanner.carrying] if isinstance(scanner.carrying, str) else []),
+            *_named(related, encoded.units),
+        )
+        return replace(
+            result,
+            not_measured=_not_measured(scanner.options, unmeasured),
+            notes=notes,
+            related=related,
+            carried=carried,
+            attention=None if self._keeper is None else self._keeper.attention(encoded),
+        )
 
 
 def dependencies(
@@ -119,7 +200,9 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
     visible = torch.zeros(0)
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
         visible = same_or(visible, visible_keys(weights, seen))
-        scorers(AttentionBlock(grid, layer, everything, everything, weights, visible, None, None, None, None))
+        block = AttentionBlock(grid, layer, everything, everything, weights, visible, None, None, None, None)
+        scorers.whole(block)
+        scorers.rest(block)
     signature = signed(
         options,
         model=name,
@@ -132,59 +215,63 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
         predictive="off",
         pairs_read=1,
     )
-    result = _classification(encoded, scorers, signature, options, "there is no model to ask")
-    return replace(result, attention=Attention.of(saved, encoded.sentence, encoded.unit) if keep else None)
+    result = _classification(encoded, scorers, signature, options)
+    return replace(
+        result,
+        not_measured=_not_measured(options, "there is no model to ask"),
+        attention=Attention.of(saved, encoded.sentence, encoded.unit) if keep else None,
+    )
 
 
 class _Scorers:
-    """A consumer of the attention of one input: its scores, and beside them each word's own."""
+    """Consumers of the attention of one input: its scores, and beside them each word's own and what profiles need."""
 
     def __init__(self, targets: Targets) -> None:
         self.whole, self._by_query = Scorer(targets), Scorer(targets, by_query=True)
         self.profiler = Profiler(targets.batch, targets.patterns, targets.helps)
 
-    def __call__(self, block: AttentionBlock) -> None:
-        """Take one block."""
-        for consumer in (self.whole, self._by_query, self.profiler):
-            consumer(block)
+    def rest(self, block: AttentionBlock) -> None:
+        """Take one block for all but the scores."""
+        self._by_query(block)
+        self.profiler(block)
 
     @property
     def fit(self) -> Callable[[], Fit] | None:
-        """What fits every head's profile; None if there are too many heads to be quick."""
+        """What fits every head's profile, once; None if there are too many heads to be quick."""
         sums = self.profiler.sums(blocks=1)
-        return sums.finish if sums.squares.size <= MOST_PROFILED else None
+        return cache(sums.finish) if sums.squares.size <= MOST_PROFILED else None
 
-    @property
-    def words(self) -> PairSums:
-        """What each word adds to the sums, as `Scorer.pair_sums` names it. Shape: each [word, layer, head, pattern]."""
-        return self._by_query.word_sums()
+    def stability(self, scores: Scores, options: ScanOptions) -> Stability | None:
+        """How sure labels by these scores are."""
+        return stability(scores, self._by_query.word_sums(), options.threshold, options.seed)
 
 
 class _CarriedScorers(_Scorers):
     """The same of what heads carry; and how much they put out."""
 
-    def __init__(self, targets: Targets, projections: OutputProjections) -> None:
-        super().__init__(targets)
-        self._projections = projections
-        self._outputs = torch.zeros(0)
+    _outputs = torch.zeros(0)
 
-    def __call__(self, block: AttentionBlock) -> None:
-        """Take one block."""
-        super().__call__(self._projections.carried(block))
-        outputs = self._projections.outputs(block)[0]
+    def take_outputs(self, block: AttentionBlock, outputs: Tensor) -> None:
+        """Take how long one block's outputs are. Shape: `outputs` [head, query]."""
         if self._outputs.shape[:2] != block.grid:
             self._outputs = outputs.new_empty(*block.grid, outputs.shape[-1])
         self._outputs[block.layer, block.heads] = outputs
 
-    def found(self, encoded: EncodedInput, options: ScanOptions) -> Carried:
-        """All of it, once every block has come; what a word puts out is the mean of what its pieces do."""
+    def found(self, encoded: EncodedInput, options: ScanOptions, before: Callable[[], None] | None) -> Carried:
+        """All of it, once every block has come; what a word puts out is the mean of what its pieces do.
+
+        `before` is called before what takes longest, which is left out without.
+        """
         unit, of_word = np.array(encoded.unit), np.array(encoded.sentence) >= 0
         lengths = self._outputs.cpu().numpy().astype(np.float64)
         together = (lengths * (of_word / np.bincount(unit)[unit])).sum(-1)
         with np.errstate(invalid="ignore"):
             output = together / together.sum(-1, keepdims=True)
         scores = self.whole.sums().finish()
-        return Carried(scores, output, stability(scores, self.words, options.threshold, options.seed), self.fit)
+        if before is None:
+            return Carried(scores, output)
+        before()
+        return Carried(scores, output, self.stability(scores, options), self.fit)
 
 
 def _classification(
@@ -192,25 +279,27 @@ def _classification(
     scorers: _Scorers,
     signature: Signature,
     options: ScanOptions,
-    why_no_measure: str,
-    help_of_words: Help | None = None,
-    carried: _CarriedScorers | None = None,
+    before: Callable[[], None] | None = lambda: None,
 ) -> Classification:
-    unmeasured = [pattern.id for pattern in options.patterns if pattern.target is None and help_of_words is None]
+    """What heads do by their weights; `before` as for `_CarriedScorers.found`."""
     by_weight = scorers.whole.sums().finish()
-    return Classification(
+    result = Classification(
         units=encoded.units,
         sentence=encoded.unit_sentence,
         by_weight=by_weight,
         signature=signature,
-        not_measured=dict.fromkeys(unmeasured, why_no_measure),
-        notes=() if help_of_words is None else (help_of_words.description,),
         threshold=options.threshold,
-        carried=None if carried is None else carried.found(encoded, options),
-        stability_by_weight=stability(by_weight, scorers.words, options.threshold, options.seed),
         parts=scorers.profiler.parts,
-        fit_by_weight=scorers.fit,
     )
+    if before is None:
+        return result
+    before()
+    return replace(result, stability_by_weight=scorers.stability(by_weight, options), fit_by_weight=scorers.fit)
+
+
+def _not_measured(options: ScanOptions, why: str | None) -> dict[str, str]:
+    """The patterns that only the model can tell, if there is a reason why it was not asked."""
+    return {} if why is None else {pattern.id: why for pattern in options.patterns if pattern.target is None}
 
 
 def _named(related: Sequence[tuple[int, int]], units: Sequence[str]) -> list[str]:

@@ -18,6 +18,7 @@ from attnscan.inputs.encode import encode_pairs
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relation
 from attnscan.model.attention_block import AttentionBlock, Consumer
+from attnscan.model.attention_function import OnOutput
 from attnscan.model.carried import OutputProjections
 from attnscan.model.loading import LoadedModel, load
 from attnscan.model.output_projections import output_projections
@@ -241,14 +242,14 @@ class Scanner:
         """Inputs as one batch, where the model is, with the words that are related in its embeddings."""
         return collate(inputs, self.loaded.pad_id, self.relation).to(self.loaded.device)
 
-    def run(self, model_inputs: dict[str, Tensor], consume: Consumer) -> None:
+    def run(self, model_inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None) -> None:
         """Run the model as far as its last layer's weights, shown to a consumer block by block.
 
-        By options with `norm`, it is shown what heads carry in their place.
+        By options with `norm`, it is shown what heads carry in their place. `on_output` may change what heads put out.
         Raises: CaptureError.
         """
         carried = self.projections.carried if self.options.norm else None
-        self._tap.run(model_inputs, consume if carried is None else lambda block: consume(carried(block)))
+        self._tap.run(model_inputs, consume if carried is None else lambda block: consume(carried(block)), on_output)
 
     @cached_property
     def projections(self) -> OutputProjections:

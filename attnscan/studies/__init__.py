@@ -1,6 +1,8 @@
 """What single scores do not tell: how heads work, what they are worth, which are alike.
 
 explanation.py    queries, keys and interventions to explanations
+trial.py          one input with something changed: at once, then in full
+predictions.py    what a model says of one input, before and after
 interventions.py  positions and segments changed
 causes.py         what a change makes of the scores: sums, with errors
 neurons.py        a consumer of attention: which neurons make a pattern

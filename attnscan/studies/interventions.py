@@ -53,9 +53,9 @@ class Positions:
 
         rows = len(order)
 
-        def note_rows(_: torch.nn.Module, __: tuple[Any, ...], named: dict[str, Any]) -> None:
+        def note_rows(_: torch.nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> None:
             nonlocal rows
-            rows = len(named["input_ids"])  # the tap runs small batches repeated
+            rows = len(given[0] if given else named["input_ids"])  # the tap runs small batches repeated
 
         def reorder(_: torch.nn.Module, __: tuple[Any, ...], given: Tensor) -> Tensor:
             places = order.repeat(rows // len(order), 1)[..., None]

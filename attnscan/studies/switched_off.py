@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from attnscan.model.output_tap import OnOutput, OutputTap
+from attnscan.model.attention_function import OnOutput
+from attnscan.model.output_tap import OutputTap
 from attnscan.model.running import check_finite, in_halves
 from attnscan.studies.losses import Loss, Question, replica
 

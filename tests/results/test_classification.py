@@ -68,7 +68,8 @@ def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:
     assert frame.columns.tolist() == [
         *("model", "layer", "head", "label", "runner_up", "content_label"),
         *PATTERNS,
-        *("entropy", "identical_self", "carried_label", "output"),
+        *("entropy", "identical_self", "label_stays", "content_label_stays", "carried_label_stays"),
+        *("carried_label", "output"),
     ]
     assert frame[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1]]
 
@@ -84,6 +85,7 @@ def test_a_frame_of_chosen_patterns_keeps_the_labels() -> None:
         "content_label",
         "next-word",
         "entropy",
+        *("label_stays", "content_label_stays", "carried_label_stays"),
         "carried_label",
         "output",
     ]

@@ -1,0 +1,60 @@
+"""What is changed in one input, or in the model that reads it, to see what heads make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from attnscan.errors import OptionError, nearest
+from attnscan.results.heads import Head, head_name
+
+Positions = Literal["kept", "shuffled"]
+Segments = Literal["kept", "swapped", "zeroed"]
+
+
+@dataclass(frozen=True)
+class Change:
+    """Some changes at once; without any, the input and the model are as they are."""
+
+    hidden: tuple[int, ...] = ()
+    """The places of tokens that are hidden behind the mask token, in ascending order."""
+    positions: Positions = "kept"
+    """Whether words stand where they are written, or at each other's positions, shuffled by the seed."""
+    segments: Segments = "kept"
+    """The segment ids that the model reads: its own, 0 and 1 exchanged, or all 0."""
+    off: tuple[Head, ...] = ()
+    """Heads that are switched off: they add nothing to what later layers read. In ascending order."""
+
+    def __post_init__(self) -> None:
+        """Raises: OptionError for a value that there is not."""
+        for name, values in (("positions", Positions), ("segments", Segments)):
+            value, known = getattr(self, name), get_args(values)
+            if value not in known:
+                either = f"give {', '.join(known[:-1])} or {known[-1]}"
+                raise OptionError(f"{name} cannot be {value!r:.60}", nearest(str(value)[:60], known, either))
+        if not _are_whole(self.hidden):
+            raise OptionError("hidden names something that is no place of a token", "give whole numbers from 0 on")
+        if not all(isinstance(head, tuple) and len(head) == 2 and _are_whole(head) for head in self.off):
+            raise OptionError("off names something that is no head", "give (layer, head), two whole numbers each")
+        object.__setattr__(self, "hidden", tuple(sorted(set(self.hidden))))
+        object.__setattr__(self, "off", tuple(sorted(set(self.off))))
+
+    @property
+    def of_model(self) -> bool:
+        """Whether anything but hidden words is changed: what the model says before and after may then differ."""
+        return bool(self.off) or (self.positions, self.segments) != ("kept", "kept")
+
+    def notes(self, tokens: tuple[str, ...], seed: int) -> tuple[str, ...]:
+        """A line for each change; `tokens` are those of the input as it was."""
+        hidden = ", ".join(f"{tokens[place]} ({place})" for place in self.hidden)
+        return (
+            *([f"hidden behind the mask token: {hidden}"] if self.hidden else []),
+            *([f"the words' positions are shuffled, by seed {seed}"] if self.positions == "shuffled" else []),
+            *([f"segments are {self.segments}"] if self.segments != "kept" else []),
+            *([f"heads switched off: {', '.join(map(head_name, self.off))}"] if self.off else []),
+        )
+
+
+def _are_whole(numbers: Iterable[object]) -> bool:
+    return all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in numbers)

@@ -1,0 +1,188 @@
+"""One input tried on a loaded model with something changed: words hidden, positions, segments, heads switched off.
+
+What is quick comes first: the attention, scores and labels. How sure labels are, profiles and what the model predicts
+are asked for second, of the same run's attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+from torch import Tensor
+
+from attnscan.errors import CaptureError, ModelError, OptionError
+from attnscan.inputs.encode import token_texts
+from attnscan.inputs.pairs import Pair
+from attnscan.model.attention_function import OnOutput
+from attnscan.model.output_tap import OutputTap
+from attnscan.model.running import check_finite, forward
+from attnscan.results.change import Change
+from attnscan.results.classification import Classification
+from attnscan.results.heads import heads_named
+from attnscan.results.prediction import Prediction
+from attnscan.results.signature import hashed
+from attnscan.scan.one_input import Reading
+from attnscan.scan.scanner import Scanner
+from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments
+from attnscan.studies.predictions import Says, ways_of
+
+_PROBE = Pair("the cat sat on the mat")  # what is tried before anything is asked for
+_NOTHING = Change()
+ModelInputs = dict[str, Tensor]
+
+
+class Trials:
+    """A loaded model, on which inputs are tried one at a time."""
+
+    def __init__(self, scanner: Scanner) -> None:
+        """Raises: ModelError if the model cannot be read."""
+        self._scanner = scanner
+        self._positions: dict[int, Positions] = {}
+        """By the id of a model: a task head may stand around modules of its own."""
+        self._probe = scanner.collate([scanner.encode(_PROBE)]).model_inputs
+        self._grid = scanner.grid()
+        self.available = {
+            "hidden": "" if scanner.loaded.tokenizer.mask_token_id is not None else "the model has no mask token",
+            "positions": self._why_no_positions(),
+            "segments": why_no_segments(scanner.loaded.model, self._probe) or "",
+            "off": self._why_no_switch(),
+        }
+        """Of each field of a `Change`, why there can be none; empty where there can."""
+        self._ways = ways_of(scanner.loaded)
+
+    def _why_no_positions(self) -> str:
+        try:
+            self._positions_of(self._scanner.loaded.scored)
+        except ModelError as error:
+            return error.what
+        return ""
+
+    def _why_no_switch(self) -> str:
+        if self._scanner.read_by != "tap":
+            return "the model's attention does not pass through the tap"
+        try:
+            with OutputTap(self._scanner.loaded.model, self._scanner.loaded.model) as tap:
+                tap.run(self._probe, lambda _layer, _output: None)
+        except CaptureError as error:
+            return error.what
+        return ""
+
+    def run(self, pair: Pair, change: Change = _NOTHING) -> Trial:
+        """Try one input.
+
+        Raises: InputError, ModelError if the model cannot read it; InputError for what cannot be hidden; OptionError
+        for a change that this model does not allow; SelectionError for heads that it has not got.
+        """
+        for name in ("hidden", "positions", "segments", "off"):
+            if getattr(change, name) != getattr(_NOTHING, name) and (why := self.available[name]):
+                raise OptionError(f"{name} cannot be changed: {why}", f"leave {name} as it is")
+        if change.off:
+            heads_named(change.off, self._grid)
+        return Trial(self, self._scanner, pair, change)
+
+    @property
+    def ways(self) -> tuple[Says, ...]:
+        """The ways in which the model says something."""
+        return tuple(self._ways)
+
+    @contextmanager
+    def changed(self, model: Any, inputs: ModelInputs, change: Change, order: Tensor) -> Iterator[ModelInputs]:
+        """What a model, with its positions changed inside, reads in place of some inputs."""
+        if change.segments != "kept":
+            inputs = with_segments(inputs, swapped=change.segments == "swapped")
+        if change.positions == "kept":
+            yield inputs
+            return
+        with self._positions_of(model).reordered(inputs, order) as reordered:
+            yield reordered
+
+    def _positions_of(self, model: Any) -> Positions:
+        if id(model) not in self._positions:
+            self._positions[id(model)] = Positions(model, self._probe)
+        return self._positions[id(model)]
+
+    def output(self, way: Says, inputs: ModelInputs, change: Change) -> Any:
+        """The model's output."""
+        if self.available["off"]:
+            return forward(way.whole, inputs)
+        with OutputTap(way.encoder, way.whole) as tap:
+            return tap.run(inputs, _switch_off(change) or (lambda _layer, _output: None))
+
+
+class Trial:
+    """One input tried: the result at once, and the rest when it is asked for."""
+
+    def __init__(self, trials: Trials, scanner: Scanner, pair: Pair, change: Change) -> None:
+        self._trials, self._change = trials, change
+        self._written = scanner.encode(pair)
+        self.tokens = self._written.tokens
+        """Of the input as it is, hidden ones by their own texts."""
+        tokenizer, seed = scanner.loaded.tokenizer, scanner.options.seed
+        encoded = self._written
+        if change.hidden:
+            mask = tokenizer.mask_token_id
+            encoded = encoded.hiding(change.hidden, mask, *token_texts(tokenizer, [mask]))
+        self._order = shuffled([self._written], len(encoded.tokens), seed).to(scanner.loaded.device)
+        self._notes = change.notes(self._written.tokens, seed)
+        self._reading: Reading | None = Reading(scanner, pair, encoded, keep=True, in_two=True)
+        self._inputs = self._reading.batch.model_inputs
+        with trials.changed(scanner.loaded.scored, self._inputs, change, self._order) as inputs:
+            self._reading.run(inputs, _switch_off(change))
+        self.result = self._told(self._reading.result())
+        """With its attention kept; without how sure labels are, and without a profile."""
+        self._predictions: list[Prediction] = []
+
+    def finished(self, between: Callable[[], None] = lambda: None) -> tuple[Classification, tuple[Prediction, ...]]:
+        """The same result with all that `classify` says, and what the model predicts.
+
+        `between` is called before each part of it that takes long. What it raises goes through, and the trial can be
+        finished later.
+        Raises: ModelError if the model fails.
+        """
+        if self._reading is not None:
+            for way in self._trials.ways[len(self._predictions) :]:
+                self._predictions.append(self._predicted(way, between))
+            result = self._told(self._reading.finish(between))
+            between()
+            _ = result.profile  # fitted now
+            self.result, self._reading = result, None
+        return self.result, tuple(self._predictions)
+
+    def _told(self, result: Classification) -> Classification:
+        """A result that says what was changed."""
+        if not self._notes:
+            return result
+        digest = hashed(result.signature.input_hash.encode(), *(note.encode() for note in self._notes))
+        signature = replace(result.signature, input_hash=digest)
+        return replace(result, notes=(*self._notes, *result.notes), signature=signature)
+
+    def _predicted(self, way: Says, between: Callable[[], None]) -> Prediction:
+        change = self._change
+        if (nothing := way.why_none(self._written, change)) is not None:
+            return nothing
+        between()
+        after = before = self._answer(way, Change(hidden=change.hidden))
+        if change.of_model:
+            between()
+            after = self._answer(way, change)
+        return way.prediction(self._written, change, before, after)
+
+    def _answer(self, way: Says, change: Change) -> Tensor:
+        with self._trials.changed(way.encoder, self._inputs, change, self._order) as inputs:
+            answer = way.answer(change, lambda: self._trials.output(way, inputs, change))
+        check_finite(answer, "the model's answers")
+        return answer
+
+
+def _switch_off(change: Change) -> OnOutput | None:
+    """What zeroes the outputs of the heads that are off, if any is."""
+    if not change.off:
+        return None
+
+    def edit(layer: int, output: Tensor) -> None:
+        output[:, :, [head for of, head in change.off if of == layer]] = 0
+
+    return edit

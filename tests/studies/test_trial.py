@@ -1,0 +1,455 @@
+"""Inputs with something changed equal runs made by hand, in families of every kind; and unchanged ones `classify`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from ablated import saved_with_tokenizer
+from families import TAPPED, UNTAPPED, Settings
+from numpy.testing import assert_allclose, assert_array_equal
+from tokenizers_of_kinds import byte_level, without_delimiters, wordpiece
+from toy_mlm import CARRIER, save_toy_mlm, sentence
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForMaskedLM,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    BertConfig,
+    BertForPreTraining,
+    BertForSequenceClassification,
+)
+
+from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
+from attnscan.inputs.pairs import Pair
+from attnscan.results.change import Change
+from attnscan.results.classification import Classification
+from attnscan.scan import one_input
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.studies.interventions import shuffled
+from attnscan.studies.trial import Trials
+
+PAIR = Pair("the cat sat on the mat .", "a dog ran to the store")
+OFF = ((0, 1), (1, 0), (1, 3))
+
+
+@dataclass(frozen=True)
+class Case:
+    """A family, and how its model is changed by hand."""
+
+    tokenizer: Callable[[], Any]
+    projection: str = ""
+    """How the names of the modules end that the heads' outputs go into; none where heads cannot be switched off."""
+    settings: Settings | None = None
+
+    first_position: int = 0
+    segments: bool = False
+
+
+_BERTS = "attention.output.dense"
+CASES = {
+    "bert": Case(wordpiece, _BERTS, segments=True),
+    "roberta": Case(byte_level, _BERTS, {"pad_token_id": 0}, first_position=1),
+    "distilbert": Case(wordpiece, "out_lin"),
+    "albert": Case(wordpiece, "attention.dense", segments=True),
+    "electra": Case(wordpiece, _BERTS, segments=True),
+    "modernbert": Case(wordpiece, "attn.Wo"),
+    "deberta-v2": Case(wordpiece),
+}
+
+
+@pytest.fixture(scope="module")
+def directories(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Random masked LMs of all families, with weights large enough to tell words apart."""
+    found = {}
+    for family, case in CASES.items():
+        found[family], tokenizer = tmp_path_factory.mktemp(family), case.tokenizer()
+        torch.manual_seed(0)
+        settings = {**TAPPED, **UNTAPPED}[family] | {"vocab_size": len(tokenizer)} | (case.settings or {})
+        model = AutoModelForMaskedLM.from_config(AutoConfig.for_model(family, **settings))
+        with torch.no_grad():
+            for weights in model.parameters():
+                if weights.ndim == 2:
+                    weights.normal_(std=0.3)
+        model.tie_weights()
+        if case.segments:
+            tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+        model.save_pretrained(found[family])
+        tokenizer.save_pretrained(found[family])
+    return found
+
+
+@dataclass
+class ByHand:
+    """A model as transformers runs it, with its inputs changed."""
+
+    model: Any
+    inputs: dict[str, torch.Tensor]
+
+    @classmethod
+    def of(cls, directory: Path | str, pair: Pair = PAIR, kind: Any = AutoModelForMaskedLM) -> ByHand:
+        model = kind.from_pretrained(directory, attn_implementation="eager").eval()
+        return cls(model, dict(AutoTokenizer.from_pretrained(directory)(pair.a, pair.b, return_tensors="pt")))
+
+    def run(self) -> Any:
+        with torch.no_grad():
+            return self.model(**self.inputs, output_attentions=True)
+
+    def weights(self) -> np.ndarray:
+        """Shape: [layer, head, query, key]."""
+        return torch.stack([layer[0] for layer in self.run().attentions]).numpy()
+
+    @contextmanager
+    def without(self, heads: tuple[tuple[int, int], ...], projection: str) -> Iterator[None]:
+        """The columns of these heads zeroed where they enter a layer's output projection; calls count layers."""
+        calls = 0
+
+        def zero(_: torch.nn.Module, given: tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:
+            nonlocal calls
+            states = given[0].clone()
+            size = states.shape[-1] // self.model.config.num_attention_heads
+            for layer, head in heads:
+                if layer == calls:
+                    states[..., head * size : (head + 1) * size] = 0
+            calls += 1
+            return (states, *given[1:])
+
+        modules = [module for name, module in self.model.named_modules() if name.endswith(projection)]
+        hooks = [module.register_forward_pre_hook(zero) for module in modules]
+        yield
+        for hook in hooks:
+            hook.remove()
+        assert calls == 3
+
+
+@contextmanager
+def trials_of(directory: Path | str, **options: Any) -> Iterator[Trials]:
+    with Scanner(ScanOptions(model=str(directory), predictive="off", **options)) as scanner:
+        yield Trials(scanner)
+
+
+def weights_of(result: Classification) -> np.ndarray:
+    assert result.attention is not None
+    return result.attention.weights
+
+
+def _same(one: Classification, other: Classification) -> None:
+    """To the last bit, all that is in them."""
+    for name in ("by_weight", "stability_by_weight"):
+        assert_array_equal(*(_flat(getattr(each, name)) for each in (one, other)), err_msg=name)
+    assert (one.carried is None) == (other.carried is None)
+    if one.carried is not None and other.carried is not None:
+        assert_array_equal(one.carried.output, other.carried.output)
+        assert_array_equal(*(_flat(each.carried.scores) for each in (one, other)))  # type: ignore[union-attr]
+        assert_array_equal(*(_flat(each.carried.stability) for each in (one, other)))  # type: ignore[union-attr]
+    for norm in (False, True) if one.carried else (False,):
+        profiles = [each.with_norm(norm).profile for each in (one, other)]
+        assert_array_equal(*(each.fit.share for each in profiles if each is not None))
+        frames = [each.with_norm(norm).to_frame() for each in (one, other)]
+        assert frames[0].equals(frames[1]) and frames[0].attrs == frames[1].attrs
+    for name in ("weights", "query", "key", "norms"):
+        ours, theirs = (getattr(each.attention, name) for each in (one, other))
+        assert (ours is None) == (theirs is None)
+        if ours is not None:
+            assert_array_equal(ours, theirs, err_msg=name)
+
+
+def _flat(table: Any) -> np.ndarray:
+    """All numbers of a frozen table, those in it too."""
+    values = [getattr(table, name) for name in table.__dataclass_fields__]
+    arrays = [_flat(each) if hasattr(each, "__dataclass_fields__") else each for each in values]
+    return np.concatenate([np.ravel(each) for each in arrays if isinstance(each, np.ndarray)])
+
+
+@pytest.mark.parametrize("family", ["bert", "modernbert", "deberta-v2"])
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_nothing_changed_equals_classify_to_the_last_bit(directories: dict[str, Path], family: str, unit: str) -> None:
+    _equals_classify(directories[family], unit)
+
+
+def test_so_it_does_with_the_bundled_model() -> None:
+    _equals_classify("bundled", "token")
+
+
+def test_so_it_does_with_a_trained_masked_lm(shared: Path) -> None:
+    _equals_classify(shared / "models" / "minilm-l6-mlm", "token")
+
+
+def _equals_classify(directory: Path | str, unit: Any) -> None:
+    pair = Pair("The strawberries sat on the mat, and the cat ran.", "A cat ran to the store!")
+    with Scanner(ScanOptions(model=str(directory), predictive="off", unit=unit)) as scanner:
+        expected = one_input.classify(scanner, pair, keep=True)
+        trial = Trials(scanner).run(pair)
+        first = trial.result
+        assert first.stability_by_weight is None and first.profile is None
+        assert first.carried is None or (first.carried.stability is None and first.carried.fit is None)
+        assert_array_equal(first.label, expected.label)
+        assert first.to_frame().columns.tolist() == expected.to_frame().columns.tolist()
+        assert first.to_frame()["label_stays"].isna().all() and not expected.to_frame()["label_stays"].isna().all()
+        result, _ = trial.finished()
+        _same(result, expected)
+        assert trial.finished()[0] is result
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_hidden_words_equal_a_run_on_masked_ids(directories: dict[str, Path], family: str) -> None:
+    hand = ByHand.of(directories[family])
+    tokenizer, ids, places = AutoTokenizer.from_pretrained(directories[family]), hand.inputs["input_ids"], (2, 6)
+    truths = ids[0, list(places)].tolist()
+    hand.inputs["input_ids"] = ids.clone()
+    hand.inputs["input_ids"][0, list(places)] = tokenizer.mask_token_id
+    with trials_of(directories[family]) as trials:
+        trial = trials.run(PAIR, Change(hidden=places))
+        result, (prediction,) = trial.finished()
+    assert_allclose(weights_of(result), hand.weights(), atol=1e-6)
+    assert [result.units[place] for place in places] == [tokenizer.mask_token] * 2
+    assert trial.tokens[2] != tokenizer.mask_token and len(trial.tokens) == len(result.units)
+    logits = hand.run().logits[0].double().numpy()
+    for word, place, truth in zip(prediction.words, places, truths, strict=True):
+        shares = np.exp(logits[place]) / np.exp(logits[place]).sum()
+        top = np.argsort(-shares)[:5]
+        assert (word.place, word.truth, word.before) == (place, trial.tokens[place], word.after)
+        assert_allclose([share for _, share in word.after.top], shares[top], atol=1e-5)
+        assert_allclose(word.after.truth, shares[truth], atol=1e-5)
+        decoded = [
+            tokenizer.decode([id_]) if family == "roberta" else tokenizer.convert_ids_to_tokens([id_])[0] for id_ in top
+        ]
+        told = [text for text, _ in word.after.top]
+        assert told == [text if whole == "\ufffd" else whole for text, whole in zip(told, decoded, strict=True)]
+
+
+@pytest.mark.parametrize("family", [family for family, case in CASES.items() if case.projection])
+def test_heads_off_equal_zeroed_columns_before_the_output_projection(directories: dict[str, Path], family: str) -> None:
+    hand = ByHand.of(directories[family])
+    hand.inputs["input_ids"][0, 3] = AutoTokenizer.from_pretrained(directories[family]).mask_token_id
+    intact, before = hand.weights(), hand.run().logits[0, 3].double().softmax(-1)
+    with trials_of(directories[family]) as trials:
+        result, (prediction,) = trials.run(PAIR, Change(hidden=(3,), off=OFF)).finished()
+        again = trials.run(PAIR, Change(hidden=(3,))).result
+    projection = CASES[family].projection
+    with hand.without(OFF, projection):
+        weights = hand.weights()
+    with hand.without(OFF, projection):
+        after = hand.run().logits[0, 3].double().softmax(-1)
+    assert_allclose(weights_of(result), weights, atol=1e-6)
+    assert_allclose(weights_of(again), intact, atol=1e-6)  # nothing is left behind
+    assert_allclose(weights[0], intact[0], atol=1e-6)
+    assert all(np.abs(weights[layer] - intact[layer]).max() > 1e-3 for layer in (1, 2))  # later layers see it
+    (word,) = prediction.words
+    assert_allclose([share for _, share in word.before.top], before.topk(5).values, atol=1e-5)
+    assert_allclose([share for _, share in word.after.top], after.topk(5).values, atol=1e-5)
+    assert word.before != word.after
+
+
+@pytest.mark.parametrize("family", [family for family in CASES if family != "deberta-v2"])
+def test_shuffled_positions_equal_position_ids_by_hand(directories: dict[str, Path], family: str) -> None:
+    hand = ByHand.of(directories[family])
+    plain = hand.weights()
+    with trials_of(directories[family], seed=3) as trials:
+        result, (prediction,) = trials.run(PAIR, Change(hidden=(4,), positions="shuffled")).finished()
+        again = trials.run(PAIR, Change(hidden=(4,), positions="shuffled")).result
+        encoded = trials._scanner.encode(PAIR)
+        order = shuffled([encoded], len(encoded.tokens), 3)  # of the words as they are: hiding one moves none
+    hand.inputs["input_ids"][0, 4] = AutoTokenizer.from_pretrained(directories[family]).mask_token_id
+    before = hand.run().logits[0, 4].double().softmax(-1)
+    hand.inputs["position_ids"] = order + CASES[family].first_position
+    assert_allclose(weights_of(result), hand.weights(), atol=1e-6)
+    assert_array_equal(weights_of(again), weights_of(result))
+    assert np.abs(weights_of(result) - plain).max() > 1e-3
+    (word,) = prediction.words
+    assert_allclose([share for _, share in word.before.top], before.topk(5).values, atol=1e-5)
+    after = hand.run().logits[0, 4].double().softmax(-1)
+    assert_allclose([share for _, share in word.after.top], after.topk(5).values, atol=1e-5)
+
+
+@pytest.mark.parametrize("segments", ["swapped", "zeroed"])
+@pytest.mark.parametrize("family", ["bert", "albert", "electra"])
+def test_other_segments_equal_other_ids_by_hand(directories: dict[str, Path], family: str, segments: Any) -> None:
+    hand = ByHand.of(directories[family])
+    plain, ids = hand.weights(), hand.inputs["token_type_ids"]
+    with trials_of(directories[family]) as trials:
+        result = trials.run(PAIR, Change(segments=segments)).result
+    hand.inputs["token_type_ids"] = 1 - ids if segments == "swapped" else 0 * ids
+    assert_allclose(weights_of(result), hand.weights(), atol=1e-6)
+    assert np.abs(weights_of(result) - plain).max() > 1e-3
+
+
+def test_all_changes_at_once(directories: dict[str, Path]) -> None:
+    hand, mask = ByHand.of(directories["bert"]), 4
+    change = Change(hidden=(2, 5), positions="shuffled", segments="swapped", off=OFF)
+    with trials_of(directories["bert"]) as trials:
+        result, (prediction,) = trials.run(PAIR, change).finished()
+        encoded = trials._scanner.encode(PAIR)
+    hand.inputs["input_ids"][0, [2, 5]] = mask
+    before = hand.run().logits[0, 5].double().softmax(-1)
+    hand.inputs["token_type_ids"] = 1 - hand.inputs["token_type_ids"]
+    hand.inputs["position_ids"] = shuffled([encoded], len(encoded.tokens), 0)
+    with hand.without(OFF, _BERTS):
+        output = hand.run()
+    assert_allclose(weights_of(result), torch.stack([layer[0] for layer in output.attentions]), atol=1e-6)
+    after = output.logits[0, 5].double().softmax(-1)
+    for found, expected in ((prediction.words[1].before, before), (prediction.words[1].after, after)):
+        assert_allclose([share for _, share in found.top], expected.topk(5).values, atol=1e-5)
+
+
+def test_a_result_says_what_was_changed(directories: dict[str, Path]) -> None:
+    with trials_of(directories["bert"]) as trials:
+        plain = trials.run(PAIR).result
+        changed = trials.run(PAIR, Change(hidden=(2,), off=((0, 1),)))
+        results = [changed.result, changed.finished()[0]]
+    for result in results:
+        assert result.notes == ("hidden behind the mask token: cat (2)", "heads switched off: 0-1", *plain.notes)
+        assert result.signature.input_hash == results[0].signature.input_hash != plain.signature.input_hash
+
+
+def test_the_head_that_carries_the_answer_is_missed_and_no_other(tmp_path: Path) -> None:
+    pair = Pair(sentence(6))
+    with trials_of(save_toy_mlm(tmp_path)) as trials:
+        other, carrier = (
+            trials.run(pair, Change(hidden=(3,), off=(head,))).finished()[1][0].words[0] for head in ((0, 1), CARRIER)
+        )
+    assert other.before.top[0][0] == other.truth == other.after.top[0][0]
+    assert carrier.before.truth == pytest.approx(other.after.truth) and carrier.before.truth > 0.8
+    assert carrier.after.truth < 0.1
+
+
+def _bert_with(kind: Any, **more: Any) -> Any:
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=20, **{k: v for k, v in TAPPED["bert"].items() if k != "vocab_size"}, **more)
+    model = kind(config)
+    with torch.no_grad():
+        for weights in model.parameters():
+            if weights.ndim == 2:
+                weights.normal_(std=0.3)
+    return model
+
+
+def test_a_classifier_says_its_classes_before_and_after(tmp_path: Path) -> None:
+    names = {0: "no", 1: "perhaps", 2: "yes"}
+    model = _bert_with(BertForSequenceClassification, id2label=names, label2id={v: k for k, v in names.items()})
+    directory = saved_with_tokenizer(tmp_path, model)
+    hand = ByHand.of(directory, kind=AutoModelForSequenceClassification)
+    before = hand.run().logits[0].double().softmax(-1)
+    with hand.without(OFF, _BERTS):
+        after = hand.run().logits[0].double().softmax(-1)
+    with trials_of(directory) as trials:
+        _, (prediction,) = trials.run(PAIR, Change(off=OFF)).finished()
+        encoded = trials._scanner.encode(PAIR)
+        _, (moved,) = trials.run(PAIR, Change(positions="shuffled")).finished()
+    assert prediction.kind == "classes"
+    assert [name for name, _, _ in prediction.classes] == ["no", "perhaps", "yes"]
+    assert_allclose([[b, a] for _, b, a in prediction.classes], torch.stack([before, after], -1), atol=1e-5)
+    hand.inputs["position_ids"] = shuffled([encoded], len(encoded.tokens), 0)
+    assert_allclose([a for _, _, a in moved.classes], hand.run().logits[0].double().softmax(-1), atol=1e-5)
+
+
+def test_a_pretrained_model_says_hidden_words_and_whether_b_follows(tmp_path: Path) -> None:
+    directory = saved_with_tokenizer(tmp_path, _bert_with(BertForPreTraining))
+    hand = ByHand.of(directory, kind=BertForPreTraining)
+    with torch.no_grad():
+        expected = hand.model(**hand.inputs).seq_relationship_logits[0].double().softmax(-1)
+    with trials_of(directory) as trials:
+        _, (words, follows) = trials.run(PAIR).finished()
+        _, (_, alone) = trials.run(Pair(PAIR.a)).finished()
+    assert (words.kind, words.words) == ("words", ()) and "hide a word" in words.why_none
+    assert follows.kind == "next-sentence" and not follows.why_none
+    assert_allclose([after for _, _, after in follows.classes], expected, atol=1e-5)
+    assert alone.classes == () and "second sentence" in alone.why_none
+
+
+def test_a_bare_encoder_says_how_far_its_vectors_turn(tmp_path: Path) -> None:
+    directory = saved_with_tokenizer(tmp_path, _bert_with(_bare))
+    hand = ByHand.of(directory, kind=AutoModel)
+    intact = hand.run().last_hidden_state[0].double()
+    with hand.without(OFF, _BERTS):
+        changed = hand.run().last_hidden_state[0].double()
+    with trials_of(directory) as trials:
+        _, (prediction,) = trials.run(PAIR, Change(off=OFF)).finished()
+        _, (nothing,) = trials.run(PAIR, Change(hidden=(2,))).finished()
+    assert prediction.kind == "vectors"
+    expected = 1 - (intact * changed).sum(-1) / intact.norm(dim=-1) / changed.norm(dim=-1)
+    assert_allclose(prediction.turned, expected, atol=1e-5)
+    assert max(prediction.turned) > 1e-3
+    assert nothing.turned == () and "switch heads off" in nothing.why_none
+
+
+def _bare(config: Any) -> Any:
+    return AutoModel.from_config(config)
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "said"),
+    [
+        (Change(hidden=(0,)), InputError, r"the special token \[CLS\] \(0\) cannot be hidden"),
+        (Change(hidden=(2, 99)), InputError, "there is no token 99 to hide: the input has 17"),
+        (Change(off=((3, 0),)), SelectionError, "this model has layers 0 to 2"),
+        (Change(off=((0, 4),)), SelectionError, "this model has heads 0 to 3"),
+    ],
+)
+def test_what_cannot_be_changed_is_refused_in_a_line(
+    directories: dict[str, Path], change: Change, error: type[AttnscanError], said: str
+) -> None:
+    with trials_of(directories["bert"]) as trials:
+        with pytest.raises(error, match=said):
+            trials.run(PAIR, change)
+        assert trials.run(PAIR).result.units[0] == "[CLS]"  # and the next input is read
+
+
+def test_what_a_model_does_not_allow_it_says_beforehand(directories: dict[str, Path], tmp_path: Path) -> None:
+    with trials_of(directories["deberta-v2"]) as trials:
+        assert "does not pass through the tap" in trials.available["off"]
+        assert trials.available["hidden"] == ""
+        with pytest.raises(OptionError, match=r"off cannot be changed: .* leave off as it is"):
+            trials.run(PAIR, Change(off=((0, 0),)))
+    with trials_of(directories["distilbert"]) as trials:
+        assert trials.available["segments"] == "the model reads no segment ids"
+        assert [name for name, why in trials.available.items() if not why] == ["hidden", "positions", "off"]
+        with pytest.raises(OptionError, match="segments cannot be changed"):
+            trials.run(PAIR, Change(segments="zeroed"))
+    torch.manual_seed(0)
+    tokenizer = without_delimiters()
+    model = AutoModel.from_config(AutoConfig.for_model("gpt2", **TAPPED["gpt2"] | {"vocab_size": len(tokenizer)}))
+    model.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    with trials_of(tmp_path) as trials:
+        assert trials.available["hidden"] == "the model has no mask token"
+        with pytest.raises(OptionError, match="hidden cannot be changed: the model has no mask token"):
+            trials.run(PAIR, Change(hidden=(1,)))
+
+
+def test_whoever_waits_can_break_in_anywhere_and_the_trial_is_finished_later(directories: dict[str, Path]) -> None:
+    change = Change(hidden=(2,), off=((0, 1),))
+    with trials_of(directories["bert"]) as trials:
+        calls: list[int] = []
+        expected, predictions = trials.run(PAIR, change).finished(lambda: calls.append(0))
+        assert len(calls) > 4
+        trial, found = trials.run(PAIR, change), None
+        for most in range(len(calls)):  # parts of it until something else is to be done
+            with suppress(StopIteration):
+                found = trial.finished(partial(next, iter(range(most))))
+                break
+            assert trials.run(Pair("a cat")).result.attention is not None
+        result, again = found or trial.finished()
+        _same(result, expected)
+        assert again == predictions
+
+
+def test_words_of_several_tokens_show_what_is_hidden_of_them(directories: dict[str, Path]) -> None:
+    with trials_of(directories["roberta"], unit="word") as trials:
+        pair = Pair("the cat buys strawberries")
+        plain = trials.run(pair)
+        place = next(i for i, unit in enumerate(plain._written.unit) if plain._written.unit.count(unit) > 1)
+        unit = plain._written.unit[place]
+        result = trials.run(pair, Change(hidden=(place,))).result
+    assert len(result.units) == len(plain.result.units)
+    assert "<mask>" in result.units[unit]
+    assert result.units[:unit] + result.units[unit + 1 :] == plain.result.units[:unit] + plain.result.units[unit + 1 :]
