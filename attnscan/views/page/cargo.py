@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.attention import Attention
-from attnscan.results.heads import Head
+from attnscan.results.heads import Head, head_name
 from attnscan.results.scores import Scores
 
 WEIGHT_STEPS = (10_000, 2000, 1000, 500, 250)
@@ -86,6 +86,17 @@ class Cargo:
     masks: Sequence[str] = ()
     """uint8 [query, key], 1 where the query sees the key; each different mask once, none if all see all."""
     mask_of_layer: Sequence[int] = ()
+
+    @property
+    def texts(self) -> dict[str, str]:
+        """What is packed, by the ids under which the scripts find it."""
+        found = {f"thumbnails-of-{name}": packed for name, packed in self.thumbnails.items()}
+        found |= {f"mask-{number}": packed for number, packed in enumerate(self.masks)}
+        for head, each in self.weights.items():
+            found[f"weights-{head_name(head)}"] = each.packed
+            if each.carried:
+                found[f"carried-{head_name(head)}"] = each.carried
+        return found | {f"neurons-{head_name(head)}": each.packed for head, each in self.neurons.items()}
 
     @property
     def weight_error(self) -> float:

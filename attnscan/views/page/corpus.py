@@ -9,7 +9,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import strongest_first
-from attnscan.views.page.frame import NOTES, Page, PageOptions, Subject, html_of, left_out_of
+from attnscan.views.page.frame import NOTES, Page, PageOptions, Subject, html_of, left_out_of, texts_of
 from attnscan.views.page.profiles import profiles_of_pairs
 from attnscan.views.page.table import Table, readings_of_pairs, tables
 from attnscan.views.summary import label_notes, ranked_by
@@ -39,7 +39,7 @@ def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str])
     frame = subject.frame(table, notes) | {
         "subtitle": result.signature.counts,
         "notes": [plain(line) for line in lines if line],
-        "profiles": profiles_of_pairs(result.profile),
+        "texts": texts_of(table, profiles_of_pairs(result.profile)),
         "why_not_carried": subject.why_not.get("carried", ""),
     }
     facts = {

@@ -120,7 +120,6 @@ class Subject:
             "threshold": f"{labels.threshold:g}",
             "left_out": left_out,
             "decimals": table.decimals if table.decimals < DECIMALS else "",
-            "table": table.packed,
         }
 
     def facts(self, table: Table) -> dict[str, Any]:
@@ -142,6 +141,11 @@ def html_of(frame: Mapping[str, Any], facts: Mapping[str, Any], *, of_pairs: boo
     """A page's text. Raises: jinja2.UndefinedError if the frame lacks something."""
     html: str = _template(of_pairs).render(frame, of_pairs=of_pairs, data=_json(facts))
     return html
+
+
+def texts_of(table: Table, profiles: str) -> dict[str, str]:
+    """What is packed of every head, by the ids under which the scripts find it."""
+    return {"table-bytes": table.packed} | ({"profile-bytes": profiles} if profiles else {})
 
 
 def left_out_of(table: Table, size: int | None, room: float) -> list[str]:

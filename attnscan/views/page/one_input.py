@@ -12,7 +12,7 @@ from attnscan.results.classification import Classification
 from attnscan.results.heads import Head, head_name
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
-from attnscan.views.page.frame import NOTES, Page, PageOptions, Subject, at_most, html_of, left_out_of
+from attnscan.views.page.frame import NOTES, Page, PageOptions, Subject, at_most, html_of, left_out_of, texts_of
 from attnscan.views.page.profiles import profiles
 from attnscan.views.page.table import Table, readings_of_input, tables
 
@@ -64,11 +64,7 @@ class InputPage:
             "notes": [plain(note) for note in self.result.notes],
             "weight_error": at_most(cargo.weight_error),
             "logit_error": at_most(cargo.logit_error) if cargo.neurons else "",
-            "profiles": profiles(self.result, carried=self.attention.norms is not None),
-            "thumbnails": cargo.thumbnails,
-            "masks": cargo.masks,
-            "weights": {head_name(head): each for head, each in cargo.weights.items()},
-            "neurons": {head_name(head): each.packed for head, each in cargo.neurons.items()},
+            "texts": texts_of(table, profiles(self.result, carried=self.attention.norms is not None)) | cargo.texts,
         }
         return html_of(frame, self.subject.facts(table) | self._facts(cargo))
 
