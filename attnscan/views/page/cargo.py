@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,11 @@ class Neurons:
     """What one step of a query, and of a key, is worth."""
     logit_error: float
     """How far a logit made from them is from the model's, at most."""
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What the scripts need to unpack it."""
+        return {"zero": self.zero, "worth": self.worth}
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,7 @@ def of_every_head(attention: Attention) -> Cargo:
 def load(cargo: Cargo, attention: Attention, order: Sequence[Head], room: float, *, neurons: bool) -> Cargo:
     """The same and what goes into `room` more characters, the first heads of `order` first."""
     neurons = neurons and attention.query is not None
-    weights_of, neurons_of = partial(_packed_weights, attention), partial(_packed_neurons, attention)
+    weights_of, neurons_of = partial(packed_weights, attention), partial(packed_neurons, attention)
     weights_room = room * _WEIGHTS_SHARE if neurons else room
     steps, weights = _finest(WEIGHT_STEPS, order, weights_room, weights_of, _size)
     room -= sum(_size(each) + _BESIDE for each in weights.values())
@@ -215,7 +220,8 @@ def _size(weights: Weights) -> int:
     return len(weights.packed) + (len(weights.carried) + _BESIDE if weights.carried else 0)
 
 
-def _packed_weights(attention: Attention, head: Head, steps: int) -> Weights:
+def packed_weights(attention: Attention, head: Head, steps: int) -> Weights:
+    """A head's weights, and what it carries, in so many steps."""
     words = _words(attention)
     split = _split(attention.weights[head], words, steps)
     packed = compressed(_planes(split.astype(np.uint16)))
@@ -246,7 +252,8 @@ def _carried_steps(weights: NDArray[np.int64], norms: NDArray[np.int64], steps: 
     return nearest
 
 
-def _packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
+def packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
+    """A head's queries and keys, in so many steps. Raises: AssertionError if they are not there."""
     assert attention.query is not None and attention.key is not None
     true = np.stack([attention.query[head], attention.key[head]]).astype(np.float64)
     worth = np.maximum(np.abs(true).max(axis=(1, 2), keepdims=True), np.finfo(np.float32).tiny) / steps

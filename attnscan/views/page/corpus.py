@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from attnscan.results.heads import head_name
 from attnscan.results.ranking import Ranking
@@ -15,8 +16,8 @@ from attnscan.views.page.table import Table, readings_of_pairs, tables
 from attnscan.views.summary import label_notes, ranked_by
 
 
-def corpus_page(result: Ranking, options: PageOptions) -> Page:
-    """Raises: OptionError if the ranking has no labels."""
+def corpus_page(result: Ranking, options: PageOptions, live: Mapping[str, Any] | None = None) -> Page:
+    """`live` is what its scripts know of a server. Raises: OptionError if the ranking has no labels."""
     readings = readings_of_pairs(result)
     names = {reading.name for reading in readings}
     why = dict.fromkeys(("weight", "words"), "this page was made by what heads carry alone (--norm)")
@@ -25,16 +26,16 @@ def corpus_page(result: Ranking, options: PageOptions) -> Page:
     subject = Subject(result.signature, readings, {name: why[name] for name in why if name not in names}, not_measured)
     room = float("inf")
     for table in tables(readings):
-        html = _html(result, subject, table, ())
+        html = _html(result, subject, table, (), live)
         if options.size is not None:
             room = options.size - len(html.encode()) - NOTES
         if room >= 0:
             break
     notes = tuple(left_out_of(table, options.size, room))
-    return Page(_html(result, subject, table, notes) if notes else html, notes)
+    return Page(_html(result, subject, table, notes, live) if notes else html, notes)
 
 
-def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str]) -> str:
+def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str], live: Mapping[str, Any] | None) -> str:
     lines = (*label_notes(result), ranked_by(result))
     frame = subject.frame(table, notes) | {
         "subtitle": result.signature.counts,
@@ -47,7 +48,7 @@ def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str])
         "rightToLeft": False,
         "best": head_name(_best(subject)),
     }
-    return html_of(frame, subject.facts(table) | facts, of_pairs=True)
+    return html_of(frame, subject.facts(table) | facts, kind="pairs", live=live)
 
 
 def _best(subject: Subject) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
@@ -35,8 +35,10 @@ NOTES = 600
 """Characters of what is said of what did not fit."""
 
 _WEB = Path(__file__).parent / "web"
-_OF_ONE_INPUT = ("dom", "data", "state", "heads", "model", "lines", "matrix", "head", "neuron", "table", "main")
-_OF_PAIRS = ("dom", "data", "state", "heads", "model", "corpus", "table", "main")
+Kind = Literal["input", "pairs"]
+"""What a page is of: one input, or many pairs."""
+_VIEWS = {"input": ("lines", "matrix", "head", "neuron"), "pairs": ("corpus",)}
+_LIVE = {"input": ("live", "beside"), "pairs": ("examples",)}
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _CHOICES = {
     "weight": ("weight", "Attention weights as they are"),
@@ -137,9 +139,17 @@ class Subject:
         }
 
 
-def html_of(frame: Mapping[str, Any], facts: Mapping[str, Any], *, of_pairs: bool = False) -> str:
-    """A page's text. Raises: jinja2.UndefinedError if the frame lacks something."""
-    html: str = _template(of_pairs).render(frame, of_pairs=of_pairs, data=_json(facts))
+def html_of(
+    frame: Mapping[str, Any], facts: Mapping[str, Any], *, kind: Kind, live: Mapping[str, Any] | None = None
+) -> str:
+    """A page's text; with `live`, what its scripts know of the server that they may ask.
+
+    Raises: jinja2.UndefinedError if the frame lacks something.
+    """
+    template = _template(kind, live is not None)
+    if live is not None:
+        facts = {**facts, "live": live}
+    html: str = template.render(frame, of_pairs=kind == "pairs", live=live, data=_json(facts))
     return html
 
 
@@ -190,10 +200,12 @@ def _hash(text: str) -> str:
 
 
 @cache
-def _template(of_pairs: bool) -> Any:
+def _template(kind: Kind, live: bool) -> Any:
     """The frame, with style and scripts in it."""
-    scripts = _OF_PAIRS if of_pairs else _OF_ONE_INPUT
-    style = (_WEB / "style.css").read_text(encoding="utf-8")
+    added = _LIVE[kind] if live else ()
+    scripts = ("dom", "data", "state", "heads", "model", *_VIEWS[kind], "table", *added, "main")
+    styles = ("style", "live") if live else ("style",)
+    style = "\n".join((_WEB / f"{name}.css").read_text(encoding="utf-8") for name in styles)
     script = "\n".join((_WEB / f"{name}.js").read_text(encoding="utf-8") for name in scripts)
     web = {"style": Markup(style), "script": Markup(script), "style_hash": _hash(style), "script_hash": _hash(script)}
     environment = Environment(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -48,33 +48,40 @@ class InputPage:
         empty, room = of_every_head(self.attention), float("inf")
         for table in tables(self.subject.readings):
             if self.options.size is not None:
-                room = self.options.size - len(self._html(empty, table, ()).encode()) - NOTES
+                room = self.options.size - len(self.html(empty, table, ()).encode()) - NOTES
             if room >= 0:
                 break
         cargo = load(empty, self.attention, self.order, room, neurons=self.options.neurons)
         notes = (*left_out_of(table, self.options.size, room), *self._left_out(cargo))
-        return Page(self._html(cargo, table, notes), notes)
+        return Page(self.html(cargo, table, notes), notes)
 
-    def _html(self, cargo: Cargo, table: Table, notes: Sequence[str]) -> str:
+    def html(self, cargo: Cargo, table: Table, notes: Sequence[str], live: Mapping[str, Any] | None = None) -> str:
+        """Its text with so much of the attention; `live` is what its scripts know of a server."""
         frame = self.subject.frame(table, notes) | {
             "subtitle": f"{len(self.attention.tokens)} tokens",
             "why_not_carried": _why_not_carried(self.result, self.attention),
             "direction": "rtl" if _reads_right_to_left(self.attention.tokens) else "ltr",
             "sentences": _sentences(self.attention),
-            "notes": [plain(note) for note in self.result.notes],
+            "notes": self.notes,
             "weight_error": at_most(cargo.weight_error),
             "logit_error": at_most(cargo.logit_error) if cargo.neurons else "",
             "texts": texts_of(table, profiles(self.result, carried=self.attention.norms is not None)) | cargo.texts,
         }
-        return html_of(frame, self.subject.facts(table) | self._facts(cargo))
+        facts = self.subject.facts(table) | self.facts_of_input(cargo)
+        return html_of(frame, facts, kind="input", live=live)
 
-    def _facts(self, cargo: Cargo) -> dict[str, Any]:
+    @property
+    def notes(self) -> list[str]:
+        """What else to know of the scores, a line each."""
+        return [plain(note) for note in self.result.notes]
+
+    def facts_of_input(self, cargo: Cargo) -> dict[str, Any]:
         """What the scripts read beside what they read on every page."""
         attention = self.attention
         units = [[attention.unit.index(unit) for unit in pair] for pair in self.result.related]  # each is one token
-        neurons = {head_name(head): {"zero": each.zero, "worth": each.worth} for head, each in cargo.neurons.items()}
+        neurons = {head_name(head): each.facts for head, each in cargo.neurons.items()}
         return {
-            "tokens": [_shown(token) for token in attention.tokens],
+            "tokens": [shown(token) for token in attention.tokens],
             "special": [sentence < 0 for sentence in attention.sentence],
             "segments": attention.segments,
             "related": units,
@@ -109,7 +116,7 @@ def _sentences(attention: Attention) -> list[tuple[str, list[tuple[str, bool]]]]
     """Each sentence's name and tokens, and which of these are special."""
     tokens = list(zip(attention.tokens, attention.sentence, attention.segments, strict=True))
     return [
-        ("AB"[segment], [(_shown(token), sentence < 0) for token, sentence, of in tokens if of == segment])
+        ("AB"[segment], [(shown(token), sentence < 0) for token, sentence, of in tokens if of == segment])
         for segment in sorted(set(attention.segments))
     ]
 
@@ -159,7 +166,8 @@ def _without_padding(attention: Attention) -> Attention:
     )
 
 
-def _shown(token: str) -> str:
+def shown(token: str) -> str:
+    """A token as the page writes it."""
     return plain(token.strip()) or "␣"
 
 

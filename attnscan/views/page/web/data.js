@@ -6,6 +6,7 @@ if (!("DecompressionStream" in window))
 const facts = JSON.parse(document.getElementById("data").textContent);
 const [LAYERS, HEADS] = facts.grid;
 let LENGTH = facts.tokens.length;
+let inputs = 0; // how many have taken the place of the first one: what was waited for may be of an earlier one
 const OF_PAIRS = LENGTH === 0; // a page of many pairs: labels, scores and profiles, and no tokens
 const pattern = Object.fromEntries(facts.patterns.map((each) => [each.id, each]));
 const scored = facts.patterns.map((each) => each.id).filter((id) => facts.columns.includes(id));
@@ -134,18 +135,23 @@ function numbersOf(head, by) {
   const kind = ofCarried(by) ? "carried" : "weights";
   if (!holds(kind, head)) return Promise.resolve(null);
   return once(`${by}-${head.name}`, async () => {
-    const rows = await rowsOf(kind, head);
-    const numbers = new Float32Array(LENGTH * LENGTH);
-    for (let query = 0, at = 0; query < LENGTH; query++) {
-      const start = query * (LENGTH + 1);
-      const whole = rows[start] / SUM_STEPS / facts.weightSteps;
-      for (let key = 0; key < LENGTH; key++, at++) {
-        if (amongWords(by)) numbers[at] = facts.special[key] ? 0 : rows[start + 1 + key] / facts.weightSteps;
-        else numbers[at] = rows[start + 1 + key] * (facts.special[key] ? 1 / facts.weightSteps : whole);
-      }
-    }
-    return numbers;
+    return numbersIn(await rowsOf(kind, head), by, facts);
   });
+}
+
+/** Rows in steps, of an input with such tokens, as numbers by a reading. */
+function numbersIn(rows, by, { special, weightSteps }) {
+  const length = special.length;
+  const numbers = new Float32Array(length * length);
+  for (let query = 0, at = 0; query < length; query++) {
+    const start = query * (length + 1);
+    const whole = rows[start] / SUM_STEPS / weightSteps;
+    for (let key = 0; key < length; key++, at++) {
+      if (amongWords(by)) numbers[at] = special[key] ? 0 : rows[start + 1 + key] / weightSteps;
+      else numbers[at] = rows[start + 1 + key] * (special[key] ? 1 / weightSteps : whole);
+    }
+  }
+  return numbers;
 }
 
 const weightsOf = (head) => numbersOf(head, "weight");
@@ -154,7 +160,7 @@ const weightsOf = (head) => numbersOf(head, "weight");
 function rowsOf(kind, head) {
   return once(`rows-${kind}-${head.name}`, async () => {
     const held = joined(await bytesOf(`${kind}-${head.name}`));
-    return kind === "weights" ? held : carriedRows(await rowsOf("weights", head), held);
+    return kind === "weights" ? held : carriedRows(await rowsOf("weights", head), held, facts);
   });
 }
 
@@ -162,17 +168,17 @@ function rowsOf(kind, head) {
  * Undo what the page was made with: norms come first, then how far each share is from what rounded shares and norms
  * make of it. All numbers are whole and below 2^53, so that every browser finds the same ones.
  */
-function carriedRows(weights, held) {
-  const across = LENGTH + 1;
+function carriedRows(weights, held, { special, weightSteps }) {
+  const across = special.length + 1;
   const norms = held.subarray(0, across);
   const rows = held.slice(across);
   for (let start = 0; start < rows.length; start += across) {
     let whole = 0;
-    for (let key = 1; key < across; key++) if (!facts.special[key - 1]) whole += weights[start + key] * norms[key];
+    for (let key = 1; key < across; key++) if (!special[key - 1]) whole += weights[start + key] * norms[key];
     whole = Math.max(whole, 1); // a row that carries nothing stays zero
     for (let key = 1; key < across; key++) {
-      if (facts.special[key - 1]) continue;
-      const share = 2 * weights[start + key] * norms[key] * facts.weightSteps;
+      if (special[key - 1]) continue;
+      const share = 2 * weights[start + key] * norms[key] * weightSteps;
       const off = rows[start + key];
       rows[start + key] = Math.floor((share + whole) / (2 * whole)) + (off % 2 ? -(off + 1) / 2 : off / 2);
     }

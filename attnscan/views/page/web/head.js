@@ -4,6 +4,7 @@ const DIGITS = facts.weightSteps >= 1000 ? 3 : 2;
 
 const headView = {
   hovered: null, // { side, index } while the pointer is on a token
+  companions: [], // called when it is painted: what a live page shows beside it
 
   build() {
     for (const [id, side] of [
@@ -71,11 +72,11 @@ const headView = {
 
   async paint() {
     const heads = shownHeads();
-    const [names, by] = [state.heads + state.off, state.by];
+    const [names, by, input] = [state.heads + state.off, state.by, inputs];
     this.paintControls();
     this.paintSwitches();
     const weights = await Promise.all(heads.map(shownOf));
-    if (names !== state.heads + state.off || by !== state.by || state.view !== "head") return; // another one was chosen meanwhile
+    if (names !== state.heads + state.off || by !== state.by || input !== inputs || state.view !== "head") return; // another one was chosen meanwhile
     this.heads = heads;
     this.weights = weights;
     const missing = heads.filter((_, position) => !weights[position]).map((head) => head.name);
@@ -92,6 +93,7 @@ const headView = {
     paintMatrices(find("matrices"), heads, weights, small, this.queries, this.keys, (cell) => this.say(cell && this.cellLine(cell)));
     this.draw();
     if (printing) this.paintPaper();
+    await Promise.all(this.companions.map((paint) => paint(this)));
   },
 
   paintControls() {
@@ -186,7 +188,7 @@ const headView = {
   },
 
   /** How wide the lines are, in CSS pixels, on a stage of some width. */
-  breadth: (width) => (width > 700 ? 340 : width > 460 ? 220 : 84),
+  breadth: (width) => (width > 700 ? 340 : width > 520 ? 220 : width > 340 ? 140 : 84),
 
   /** What the heads that are on have between the active token and another one, one number a head. */
   between(active, index) {

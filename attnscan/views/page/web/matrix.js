@@ -2,6 +2,7 @@
 
 const WIDEST_CELL = 20; // CSS pixels
 const LABELLED_CELL = 12; // from here on, rows and columns have names
+const NAMES_BESIDE = 72;
 
 /** Fill the pane with the heads' matrices; `read` is told of each cell that is pointed at, and of none with null. */
 function paintMatrices(pane, heads, weights, small, queries, keys, read) {
@@ -9,23 +10,27 @@ function paintMatrices(pane, heads, weights, small, queries, keys, read) {
   pane.hidden = !there.length || !queries.length || !keys.length;
   if (pane.hidden) return pane.replaceChildren();
   const room = Math.max(120, (there.length > 1 && pane.clientWidth > 500 ? pane.clientWidth / 2 : pane.clientWidth) - 20);
-  const names = 72;
-  let cell = Math.min(WIDEST_CELL, Math.floor((room - names) / keys.length));
-  const labelled = cell >= LABELLED_CELL;
-  if (!labelled) cell = Math.min(LABELLED_CELL, room / keys.length);
   pane.replaceChildren(
     ...there.map(({ head, numbers }) =>
-      numbers ? matrixOf(head, numbers, queries, keys, cell, labelled, read) : thumbnailOf(head, small, room - names),
+      numbers
+        ? matrixOf(`Head ${head.name}`, queries, keys, room, (query, key) => shadeOf(head, numbers[query * LENGTH + key]), (cell) =>
+            read(cell && { ...cell, weight: numbers[cell.query * LENGTH + cell.key], head }),
+          )
+        : thumbnailOf(head, small, room - NAMES_BESIDE),
     ),
   );
 }
 
-function matrixOf(head, numbers, queries, keys, cell, labelled, read) {
+/** Squares that `shade` gives colours as [red, green, blue, alpha]; `read` is told of the one that is pointed at. */
+function matrixOf(caption, queries, keys, room, shade, read, tokens = facts.tokens) {
+  let cell = Math.min(WIDEST_CELL, Math.floor((room - NAMES_BESIDE) / keys.length));
+  const labelled = cell >= LABELLED_CELL;
+  if (!labelled) cell = Math.min(LABELLED_CELL, room / keys.length);
   const canvas = make("canvas", { width: keys.length, height: queries.length, tabindex: "0", role: "img" });
-  canvas.setAttribute("aria-label", `Matrix of head ${head.name}; arrow keys read it cell by cell`);
+  canvas.setAttribute("aria-label", `Matrix: ${caption}; arrow keys read it cell by cell`);
   canvas.style.width = `${cell * keys.length}px`;
   canvas.style.height = `${cell * queries.length}px`;
-  paintSquares(canvas, head, numbers, queries, keys);
+  paintSquares(canvas, queries, keys, shade);
   const spot = make("i", { class: "spot", hidden: true });
   spot.style.width = spot.style.height = `${Math.max(cell, 4)}px`;
   const at = { row: 0, column: 0 };
@@ -34,8 +39,7 @@ function matrixOf(head, numbers, queries, keys, cell, labelled, read) {
     spot.hidden = false;
     spot.style.top = `${at.row * cell}px`;
     spot.style.left = `${at.column * cell}px`;
-    const [query, key] = [queries[at.row], keys[at.column]];
-    read({ query, key, weight: numbers[query * LENGTH + key], head });
+    read({ query: queries[at.row], key: keys[at.column] });
   };
   const leave = () => {
     spot.hidden = true;
@@ -54,9 +58,9 @@ function matrixOf(head, numbers, queries, keys, cell, labelled, read) {
     go(at.row + step[1], at.column + step[0]);
   });
   const squares = make("div", { class: "squares" }, canvas, spot);
-  const figure = make("figure", { class: labelled ? "matrix labelled" : "matrix" }, make("figcaption", {}, `Head ${head.name}`), squares);
+  const figure = make("figure", { class: labelled ? "matrix labelled" : "matrix" }, make("figcaption", {}, caption), squares);
   figure.style.setProperty("--cell", `${cell}px`);
-  if (labelled) figure.append(sideOf("across", keys), sideOf("down", queries));
+  if (labelled) figure.append(sideOf("across", keys, tokens), sideOf("down", queries, tokens));
   return figure;
 }
 
@@ -85,26 +89,24 @@ function paintThumbnail(canvas, head, small) {
   context.putImageData(image, 0, 0);
 }
 
-/** Each number by its square root, as thumbnails show it, so that small ones are seen. */
-function paintSquares(canvas, head, numbers, queries, keys) {
+function paintSquares(canvas, queries, keys, shade) {
   const context = canvas.getContext("2d");
   const image = context.createImageData(keys.length, queries.length);
-  const [red, green, blue] = channels(colorsOf(head).color);
-  const { data } = image;
   let at = 0;
   for (const query of queries) {
     for (const key of keys) {
-      data[at++] = red;
-      data[at++] = green;
-      data[at++] = blue;
-      data[at++] = Math.round(255 * Math.sqrt(numbers[query * LENGTH + key]));
+      image.data.set(shade(query, key), at);
+      at += 4;
     }
   }
   context.putImageData(image, 0, 0);
 }
 
-function sideOf(name, tokens) {
-  return make("div", { class: name, "aria-hidden": "true" }, ...tokens.map((index) => make("bdi", {}, facts.tokens[index])));
+/** A number in a head's colour, by its square root, as thumbnails show it, so that small ones are seen. */
+const shadeOf = (head, number) => [...channels(colorsOf(head).color), Math.round(255 * Math.sqrt(number))];
+
+function sideOf(name, places, tokens) {
+  return make("div", { class: name, "aria-hidden": "true" }, ...places.map((index) => make("bdi", {}, tokens[index])));
 }
 
 const clamped = (value, count) => Math.max(0, Math.min(count - 1, value));

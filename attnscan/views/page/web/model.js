@@ -42,8 +42,14 @@ const modelView = {
 
   ranked() {
     if (state.order === "place") return heads;
-    const score = (head) => (scoreOf(head, state.order) === "" ? -1 : Number(scoreOf(head, state.order)));
-    return [...heads].sort((a, b) => score(b) - score(a) || a.index - b.index);
+    const number = (head) => (this.valueOf(head, state.order) === "" ? -1 : Number(this.valueOf(head, state.order)));
+    return [...heads].sort((a, b) => number(b) - number(a) || a.index - b.index);
+  },
+
+  /** What heads are ordered by: a score, or what a live page knows beside these; empty where there is none. */
+  valueOf(head, id) {
+    if (id in orders) return orders[id](head);
+    return scored.includes(id) ? scoreOf(head, id) : "";
   },
 
   /** Paint what has changed since it was painted last: a view that is come back to is there already. */
@@ -55,9 +61,9 @@ const modelView = {
     }
     rove(this.inOrder, this.cells[chosenHeads()[0].index]);
     if (OF_PAIRS) return;
-    const by = state.by;
+    const [by, input] = [state.by, inputs];
     const bytes = await thumbnails();
-    if (by !== state.by) return; // another reading was chosen meanwhile
+    if (by !== state.by || input !== inputs) return; // another reading was chosen meanwhile
     for (const head of heads) this.paintThumbnail(head, bytes);
   },
 
@@ -109,7 +115,7 @@ const modelView = {
     const cell = this.cells[head.index];
     const label = labelOf(head);
     const id = state.order === "place" ? label : state.order;
-    const score = scored.includes(id) ? scoreOf(head, id) : "";
+    const score = this.valueOf(head, id);
     const number = score ? Number(score).toFixed(2) : "";
     const shown = state.order === "place" && !OF_PAIRS ? markOf(head) : number || "–";
     cell.querySelector(".caption > span").textContent = shown;

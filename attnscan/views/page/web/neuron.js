@@ -78,9 +78,9 @@ const neuronView = {
   },
 
   async paint() {
-    const head = chosenHeads()[0];
+    const [head, input] = [chosenHeads()[0], inputs];
     const [neurons, weights, mask] = await Promise.all([neuronsOf(head), weightsOf(head), maskOf(head.layer)]);
-    if (chosenHeads()[0] !== head || state.view !== "neuron") return; // another one was chosen meanwhile
+    if (chosenHeads()[0] !== head || input !== inputs || state.view !== "neuron") return; // another one was chosen meanwhile
     find("neurons").hidden = find("story").hidden = !neurons;
     notice("neuron-notice", neurons ? "" : `No neurons to show for head ${head.name}: ${facts.neuron.whyNone}.`);
     if (!neurons) return;

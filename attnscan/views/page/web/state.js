@@ -3,6 +3,9 @@
 /** By name, each once its own file has put it here. `build` is called once, `fill` whenever the input is another one. */
 const views = {};
 
+/** What the model view may order heads by beside their scores, by name: numbers, large ones first. */
+const orders = {};
+
 /** Called whenever what is shown has changed. */
 const onShow = [];
 
@@ -28,7 +31,7 @@ const usual = {
 const allowed = {
   view: (text) => Object.hasOwn(views, text),
   by: (text) => facts.readings.includes(text),
-  order: (text) => text === "place" || scored.includes(text),
+  order: (text) => text === "place" || scored.includes(text) || text in orders,
   only: (text) => text === "" || text in pattern,
   heads: (text) => text.split(",").every((name) => headNamed.has(name)),
   several: (text) => ["", "yes"].includes(text),

@@ -21,9 +21,9 @@ const headings = {
   carried_label_stays: "carries stays",
 };
 
-/** Whether any head has something in a column. */
+/** Whether any head has something in a column, or may have it with another answer. */
 function isMeasured(name) {
-  return columnOf(name, facts.readings[0]).some(Boolean);
+  return Boolean(facts.live?.question && facts.readings.includes("carried")) || columnOf(name, facts.readings[0]).some(Boolean);
 }
 
 const tableView = {

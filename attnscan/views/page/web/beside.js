@@ -1,0 +1,138 @@
+// What a live page shows beside an answer: what the model predicts, the answer it is compared with, and earlier ones.
+
+const MOST_REMEMBERED = 50;
+const MOST_CHANGED = 5;
+
+orders.change = (head) => asker.beside?.changed?.[head.layer][head.head] ?? "";
+
+/** What the model says of hidden words, of classes or in its vectors: as it is, and with what was changed. */
+function paintPredictions() {
+  const predictions = asker.predictions ?? [];
+  const now = JSON.stringify([predictions, asker.beside?.id, asker.id]);
+  if (find("predictions").dataset.of === now || asker.predictions === null) return;
+  find("predictions").dataset.of = now;
+  const changed = state.without || state.positions !== "kept" || state.segments !== "kept";
+  const tables = predictions.flatMap((each) => (each.whyNone ? [make("p", {}, each.whyNone)] : saidOf(each, changed)));
+  find("predictions").replaceChildren(...tables, ...changes());
+}
+
+function saidOf(prediction, changed) {
+  if (prediction.kind === "words") return prediction.words.map((each) => wordTable(each, changed));
+  if (prediction.kind === "vectors") return changed ? [turnedTable(prediction.turned)] : [];
+  const title = prediction.kind === "classes" ? "The class" : "Does B follow A?";
+  return [sharesTable(title, prediction.classes.map(({ name, before, after }) => [name, before, after]), changed)];
+}
+
+/** The likeliest words in a hidden place, and the one that stands there. */
+function wordTable({ place, truth, truthBefore, truthAfter, before, after }, changed) {
+  const [was, is] = [new Map(before), new Map(after)];
+  const names = [...new Set([...is.keys(), ...(changed ? was.keys() : [])])].filter((name) => name !== truth);
+  const rows = names.map((name) => [name, was.get(name), is.get(name)]);
+  rows.push([truth, truthBefore, truthAfter]);
+  rows.sort((a, b) => (b[2] ?? 0) - (a[2] ?? 0));
+  return sharesTable(["In place of ", make("b", {}, make("bdi", {}, truth)), ` (${place})`], rows, changed, truth);
+}
+
+function sharesTable(title, rows, changed, truth) {
+  const head = changed ? [make("thead", {}, make("tr", {}, ...["", "before", "now"].map((name) => make("th", { scope: "col" }, name))))] : [];
+  const lines = rows.map(([name, before, after]) => {
+    const cells = (changed ? [before, after] : [after]).map((share) => shareCell(share));
+    return make("tr", { class: name === truth ? "truth" : "" }, make("th", { scope: "row" }, make("bdi", {}, name)), ...cells);
+  });
+  return make("table", {}, make("caption", {}, ...[title].flat()), ...head, make("tbody", {}, ...lines));
+}
+
+function shareCell(share) {
+  const cell = make("td", { class: "shift" }, share === undefined ? "" : share.toFixed(3));
+  cell.style.setProperty("--share", share ?? 0);
+  return cell;
+}
+
+/** Which tokens' vectors the change has turned most. */
+function turnedTable(turned) {
+  const most = turned.map((by, place) => [place, by]).sort((a, b) => b[1] - a[1]).slice(0, MOST_CHANGED);
+  const rows = most.map(([place, by]) => make("tr", {}, make("th", { scope: "row" }, ...named(place)), make("td", {}, by.toFixed(3))));
+  return make("table", {}, make("caption", {}, "Vectors turned by the change (1 − cosine)"), make("tbody", {}, ...rows));
+}
+
+/** Which heads are furthest from the answer beside, each a way to it. */
+function changes() {
+  const { beside } = asker;
+  if (!beside) return [];
+  if (!beside.changed) return [make("p", {}, beside.why)];
+  const most = [...heads].sort((a, b) => orders.change(b) - orders.change(a)).slice(0, MOST_CHANGED);
+  const links = most.map((head) => {
+    const link = make("a", { href: `#${head.name}` }, `${head.name} ${orders.change(head).toFixed(2)}`);
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      change({ view: "head", heads: head.name, several: "", off: "" });
+    });
+    return [" ", link];
+  });
+  const about = "Half the sum of what weights differ by, a row, on average";
+  return [make("p", { title: about }, "Furthest from what is beside:", ...links.flat())];
+}
+
+/** The same head of the answer beside, and what the two differ by. */
+async function paintOthers(view) {
+  const [pane, { beside }, input] = [find("others"), asker, inputs];
+  if (!beside || !view.heads) return pane.replaceChildren();
+  const both = await Promise.all(view.heads.map(async (head) => [head, await numbersBeside(beside, head)]));
+  if (input !== inputs || beside !== asker.beside) return;
+  const place = new Map(beside.aligned);
+  const [queries, keys] = [view.queries, view.keys].map((places) => places.filter((each) => place.has(each)));
+  const figures = both.flatMap(([head, numbers], position) => {
+    const own = view.weights[position];
+    if (!own || !numbers || !queries.length || !keys.length) return [];
+    const there = (query, key) => numbers[place.get(query) * beside.facts.tokens.length + place.get(key)];
+    const apart = (query, key) => own[query * LENGTH + key] - there(query, key);
+    const read = (cell) => view.say(cell && differenceLine(cell, head, there(cell.query, cell.key), apart(cell.query, cell.key)));
+    const room = Math.max(120, pane.clientWidth > 700 ? pane.clientWidth / 2 - 20 : pane.clientWidth);
+    return [
+      matrixOf(`Head ${head.name}, beside`, queries, keys, room, (query, key) => shadeOf(head, there(query, key)), read),
+      matrixOf(`Head ${head.name}, difference`, queries, keys, room, (query, key) => differenceShade(apart(query, key)), read),
+    ];
+  });
+  pane.replaceChildren(...figures);
+}
+
+/** A head's numbers in the answer beside, by the reading that is shown; null if it has no such head. */
+async function numbersBeside(beside, head) {
+  beside.numbers ??= new Map();
+  if (!beside.numbers.has(head.name)) beside.numbers.set(head.name, fetch(`numbers/${beside.id}/${head.name}`).then((found) => (found.ok ? found.json() : null)));
+  const found = await beside.numbers.get(head.name);
+  const carried = found?.texts[`carried-${head.name}`];
+  if (!found || (ofCarried(state.by) && !carried)) return null;
+  const weights = joined(await unpackedBytes(found.texts[`weights-${head.name}`]));
+  const rows = ofCarried(state.by) ? carriedRows(weights, joined(await unpackedBytes(carried)), beside.facts) : weights;
+  return numbersIn(rows, state.by, beside.facts);
+}
+
+const differenceShade = (number) => [...channels(color(number < 0 ? "--below" : "--above")), Math.round(255 * Math.sqrt(Math.abs(number)))];
+
+const differenceLine = ({ query, key }, head, there, apart) => [
+  ...named(query),
+  " → ",
+  ...named(key),
+  ` ${(there + apart).toFixed(DIGITS)}, beside ${there.toFixed(DIGITS)}: ${signed(apart, DIGITS)} in head ${head.name}`,
+];
+
+/** Keep what was asked, so that it can be come back to, linked and opened elsewhere. */
+function remember() {
+  const told = JSON.parse(asker.shown);
+  const list = find("past").querySelector("ol");
+  const changes = [
+    told.hidden.length ? `hidden: ${told.hidden.map((place) => asker.words[place]).join(", ")}` : "",
+    told.positions === "kept" ? "" : "positions shuffled",
+    told.segments === "kept" ? "" : `segments ${told.segments}`,
+    told.off.length ? `${told.off.length > 3 ? `${told.off.length} heads` : told.off.join(", ")} off` : "",
+  ].filter(Boolean);
+  const text = [told.a, told.b].filter(Boolean).join(" | ");
+  const link = make("a", { href: address(), title: text, "data-asked": asker.shown }, text, changes.length ? make("small", {}, ` ${changes.join("; ")}`) : "");
+  for (const old of [...list.children]) if (old.firstChild.dataset.asked === asker.shown) old.remove();
+  list.prepend(make("li", {}, link));
+  while (list.children.length > MOST_REMEMBERED) list.lastChild.remove();
+}
+
+headView.companions.push(paintOthers);
+find("order").append(make("option", { value: "change" }, "by change"));

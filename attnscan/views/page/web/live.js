@@ -1,0 +1,328 @@
+// A page whose model is still there: what is typed or changed is asked anew, and the answer takes the page's place.
+
+const BOXES = { a: "sentence-a", b: "sentence-b" };
+const first = facts.live.question;
+Object.assign(usual, {
+  a: first.a,
+  b: first.b ?? "",
+  hidden: first.hidden.join(","), // places of tokens behind the mask
+  positions: first.positions,
+  segments: first.segments,
+  without: first.off.join(","), // heads that are switched off in the model
+  beside: "", // what the answer stands beside: unchanged, model, or a question as JSON
+});
+Object.assign(allowed, {
+  a: (text) => text.trim() !== "",
+  b: () => true,
+  hidden: (text) => /^(\d+(,\d+)*)?$/.test(text),
+  positions: (text) => ["kept", "shuffled"].includes(text),
+  segments: (text) => ["kept", "swapped", "zeroed"].includes(text),
+  without: (text) => text === "" || text.split(",").every((name) => headNamed.has(name)),
+  beside: (text) => ["", "unchanged", "model"].includes(text) || isQuestion(text),
+});
+
+const listed = (text) => (text ? text.split(",") : []);
+
+/** What the state asks of the server. */
+const questionOf = (said) => ({
+  a: said.a,
+  b: said.b.trim() ? said.b : null,
+  hidden: listed(said.hidden).map(Number),
+  positions: said.positions,
+  segments: said.segments,
+  off: listed(said.without),
+  model: facts.live.model,
+});
+const untouched = { hidden: [], positions: "kept", segments: "kept", off: [] };
+
+const asker = {
+  client: crypto.randomUUID(),
+  turn: 0,
+  id: facts.live.id, // of the answer that is shown
+  shown: JSON.stringify(first), // the question that it answers
+  words: facts.live.words, // its tokens, hidden ones by their own text
+  texts: Object.fromEntries([...document.querySelectorAll('script[type="text/plain"]')].map((each) => [each.id, each.textContent])),
+  busy: false,
+  refused: "",
+  beside: null, // the answer that it stands beside
+  besideOf: "", // and what was asked for that
+  others: null, // the last of these, and its question
+  predictions: [],
+  carry: null, // hidden words, to be found again after an edit
+
+  wanted: () => JSON.stringify(questionOf(state)),
+
+  /** Ask until what is shown is what is wanted: one question at a time, and those in between are left out. */
+  async follow() {
+    if (this.busy) return;
+    this.busy = true;
+    try {
+      for (let last = ""; last !== this.wish() || (state.beside && !this.others && !this.refused); ) {
+        last = this.wish();
+        await this.answer(this.wanted());
+      }
+    } finally {
+      this.busy = false;
+    }
+    paintLive();
+  },
+
+  wish() {
+    return this.wanted() + state.beside;
+  },
+
+  async answer(wanted) {
+    const other = await this.other(JSON.parse(wanted));
+    if (other?.error) return this.refuse(other.error);
+    if (wanted === this.shown && state.beside === this.besideOf && !this.refused) return;
+    const started = performance.now();
+    const answer = await this.post("answer", { ...JSON.parse(wanted), beside: other?.id ?? null, client: this.client });
+    if (answer.error) return this.refuse(answer.error);
+    if (answer.gone) this.others = null; // the server has dropped it: it is asked for again
+    if (answer.gone || answer.stale || this.wanted() !== wanted) return;
+    this.took = performance.now() - started;
+    this.beside = other && { ...other, aligned: answer.aligned, changed: answer.changed, why: answer.whyNotBeside };
+    this.besideOf = state.beside;
+    await this.adopt(answer, wanted);
+    this.rest(answer.id, wanted);
+  },
+
+  /** The answer that the one that is wanted is to stand beside, if any. */
+  async other(question) {
+    const asked = {
+      "": null,
+      unchanged: { ...question, ...untouched },
+      model: { ...question, model: 1 - question.model },
+    };
+    const wanted = state.beside in asked ? asked[state.beside] : JSON.parse(state.beside);
+    if (!wanted) return null;
+    const [text, known] = [JSON.stringify(wanted), this.others];
+    if (known?.text !== text) {
+      const answer = await this.post("answer", { ...wanted, beside: null, client: `${this.client}-beside` });
+      if (answer.error || answer.stale) return answer;
+      this.others = { text, answer };
+    }
+    return this.others.answer;
+  },
+
+  /** What the server says; its own words where it refuses. */
+  async post(path, body) {
+    const turn = ++this.turn;
+    try {
+      const headers = { "Content-Type": "application/json" };
+      const response = await fetch(path, { method: "POST", headers, body: JSON.stringify({ ...body, turn }) });
+      if (response.status === 503) {
+        await new Promise((resolve) => setTimeout(resolve, 300));
+        return this.post(path, body);
+      }
+      return await response.json();
+    } catch {
+      return { error: "the server does not answer: start attnscan serve again, and open the address that it prints" };
+    }
+  },
+
+  refuse(why) {
+    this.refused = why;
+    paintLive();
+  },
+
+  /** Take an answer in place of what is shown, all at once. */
+  async adopt(answer, wanted) {
+    const table = await unpackedFacts(answer.texts["table-bytes"]);
+    if (this.wanted() !== wanted) return;
+    Object.assign(this, { id: answer.id, shown: wanted, words: answer.words, texts: answer.texts, refused: "", predictions: null });
+    Object.assign(facts, answer.facts);
+    for (const each of answer.patterns) pattern[each.id].whyNone = each.whyNone;
+    LENGTH = facts.tokens.length;
+    packed = table;
+    profiles = {};
+    unpacked.clear();
+    inputs += 1;
+    if (state.token && !allowed.token(state.token)) state = { ...state, token: "" };
+    const focus = document.activeElement?.closest("#queries, #keys, #asked")?.id;
+    const place = document.activeElement?.value;
+    for (const view of Object.values(views)) view.fill?.();
+    await show();
+    if (focus) [...find(focus).children].find((each) => each.value === place)?.focus();
+    this.hideAgain();
+  },
+
+  /** How sure labels are, profiles and predictions: they come when there is time for them. */
+  async rest(id, wanted) {
+    const response = await fetch(`rest/${id}`).catch(() => null);
+    if (!response?.ok || this.id !== id) return;
+    const found = await response.json();
+    const [table, more] = await Promise.all(["table-bytes", "profile-bytes"].map((each) => found.texts[each] && unpackedFacts(found.texts[each])));
+    if (this.shown !== wanted || this.id !== id) return;
+    Object.assign(this.texts, found.texts);
+    [packed, profiles, this.predictions] = [table, more ?? {}, found.predictions];
+    views.model.painted = null;
+    await show();
+    remember();
+  },
+
+  /** After an edit, hide again what was hidden, as far as it is still there. */
+  hideAgain() {
+    const { words, hidden } = this.carry ?? { hidden: [] };
+    this.carry = null;
+    if (!hidden.length) return;
+    const apart = this.words.length - words.length;
+    let before = 0;
+    while (before < words.length && words[before] === this.words[before]) before++;
+    const again = hidden.map((place) => (place < before ? place : place + apart)).filter((place) => this.words[place] === words[hidden.find((old) => old === place || old + apart === place)]);
+    if (again.length) change({ hidden: again.join(",") });
+  },
+
+  /** One head's numbers, asked for once; where the server has dropped the answer, it makes it again. */
+  numbers(head) {
+    const [id, wanted] = [this.id, this.shown];
+    return once(`numbers-${head}`, async () => {
+      let response = await fetch(`numbers/${id}/${head}`);
+      if (response.status === 410) {
+        await this.post("answer", { ...JSON.parse(wanted), beside: null, client: `${this.client}-again` });
+        response = await fetch(`numbers/${id}/${head}`);
+      }
+      const found = await response.json();
+      if (id !== this.id) return found.texts;
+      if (found.neuron) facts.neuron.of[head] = found.neuron;
+      return found.texts;
+    });
+  },
+};
+
+const unpackedFacts = async (text) => JSON.parse(new TextDecoder().decode(await unpackedBytes(text)));
+
+Object.assign(cargo, {
+  has(id) {
+    const [kind] = id.split("-");
+    if (kind === "weights") return true;
+    if (kind === "carried") return facts.readings.includes("carried");
+    if (kind === "neurons") return facts.neuron.size > 0;
+    return id in asker.texts;
+  },
+  async text(id) {
+    const [kind, ...head] = id.split("-");
+    if (!["weights", "carried", "neurons"].includes(kind)) return asker.texts[id];
+    return (await asker.numbers(head.join("-")))[id];
+  },
+});
+
+function isQuestion(text) {
+  try {
+    const asked = JSON.parse(text);
+    return typeof asked.a === "string" && Array.isArray(asked.hidden) && Array.isArray(asked.off);
+  } catch {
+    return false;
+  }
+}
+
+/** Change the text; words that are hidden stay so. */
+function edit(changes) {
+  if (state.hidden) asker.carry = { words: asker.words, hidden: listed(state.hidden).map(Number) };
+  change({ ...changes, hidden: "" });
+}
+
+function flipWord(place) {
+  const hidden = new Set(listed(state.hidden).map(Number));
+  if (!hidden.delete(place)) hidden.add(place);
+  change({ hidden: [...hidden].sort((a, b) => a - b).join(",") });
+}
+
+/** Switch the chosen heads off in the model, or on if all of them are off. */
+function switchHeads() {
+  const off = new Set(listed(state.without));
+  const names = chosenHeads().map((head) => head.name);
+  const on = names.every((name) => off.has(name));
+  for (const name of names) on ? off.delete(name) : off.add(name);
+  change({ without: heads.map((head) => head.name).filter((name) => off.has(name)).join(",") });
+}
+
+/** Heads as they are written: names, and whole layers. */
+function headsIn(text) {
+  const asked = text.split(/[\s,]+/);
+  return heads.filter((head) => asked.includes(head.name) || asked.includes(`layer:${head.layer}`)).map((head) => head.name);
+}
+
+function buildLive() {
+  find("ask").addEventListener("submit", (event) => event.preventDefault());
+  for (const [name, id] of Object.entries(BOXES)) {
+    find(id).addEventListener("input", (event) => edit({ [name]: event.target.value }));
+    find(id).addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
+  }
+  for (const name of ["positions", "segments"]) find(name).addEventListener("change", (event) => change({ [name]: event.target.value }));
+  find("without").addEventListener("change", (event) => change({ without: headsIn(event.target.value).join(",") }));
+  find("which")?.addEventListener("change", (event) => location.assign(`?model=${event.target.value}${address()}`));
+  find("with").addEventListener("change", (event) =>
+    change({ beside: event.target.value === "pin" ? JSON.stringify(questionOf(state)) : event.target.value }),
+  );
+  find("words").addEventListener("click", (event) => {
+    const chip = event.target.closest("button:enabled");
+    if (chip) flipWord(Number(chip.value));
+  });
+  steer(
+    find("words"),
+    () => [...find("words").querySelectorAll("button:enabled")],
+    () => 1,
+  );
+  find("switch-off").addEventListener("click", switchHeads);
+  const { hidden: whyNot, positions, segments, off } = facts.live.available[facts.live.model];
+  for (const [id, why] of Object.entries({ positions, segments, without: off, "switch-off": off })) {
+    find(id).disabled = Boolean(why);
+    if (why) find(id).title = `Not here: ${why}`;
+  }
+  find("hide").hidden = Boolean(whyNot);
+  if (whyNot) find("hide").title = whyNot;
+}
+
+/** The boxes and buttons as the state has them. */
+function paintLive() {
+  document.documentElement.dataset.asking = asker.wanted() === asker.shown || asker.refused ? "no" : "yes";
+  for (const [name, id] of Object.entries(BOXES)) if (find(id) !== document.activeElement || find(id).value.trim() !== state[name].trim()) find(id).value = state[name];
+  for (const name of ["positions", "segments"]) find(name).value = state[name];
+  find("segments").closest("label").hidden = !state.b.trim();
+  find("without").value = state.without.replaceAll(",", ", ");
+  find("with").value = ["", "unchanged", "model"].includes(state.beside) ? state.beside : "pin";
+  notice("refused", asker.refused);
+  find("offline").href = `page/${asker.id}`;
+  paintWords();
+  paintSwitch();
+  paintPredictions();
+}
+
+function paintWords() {
+  const hidden = new Set(listed(state.hidden).map(Number));
+  const now = JSON.stringify([asker.words, facts.special]);
+  if (find("words").dataset.of !== now) {
+    find("words").dataset.of = now;
+    find("words").dir = facts.rightToLeft ? "rtl" : "ltr";
+    find("words").replaceChildren(
+      ...asker.words.map((word, place) =>
+        make("button", { type: "button", value: place, disabled: facts.special[place] && !hidden.has(place) }, make("bdi", {}, word)),
+      ),
+    );
+  }
+  const chips = [...find("words").children];
+  for (const chip of chips) setAttribute(chip, "aria-pressed", String(hidden.has(Number(chip.value))));
+  rove(chips.filter((chip) => !chip.disabled), chips.includes(document.activeElement) ? document.activeElement : null);
+}
+
+function paintSwitch() {
+  const off = new Set(listed(state.without));
+  const chosen = chosenHeads().map((head) => head.name);
+  const on = chosen.every((name) => off.has(name));
+  const many = chosen.length > 1 ? `these ${chosen.length} heads` : `head ${chosen[0]}`;
+  setText(find("switch-off"), `Switch ${many} ${on ? "on again" : "off"}`);
+  for (const head of heads) {
+    for (const button of [views.model.cells[head.index], ...document.querySelectorAll(`#picker [value="${head.name}"]`)]) {
+      button.classList.toggle("out", off.has(head.name));
+    }
+  }
+}
+
+buildLive();
+onShow.push(() => {
+  paintLive();
+  asker.follow();
+});
+// What came with the page is an answer as well: what takes longer is asked for at once.
+asker.rest(asker.id, asker.shown);
