@@ -96,7 +96,7 @@ def test_a_scan_is_the_same_to_the_last_bit(
     options = ScanOptions(model=toy, predictive="distance", predictive_pairs=3, batch_tokens=60, unit=unit)
     threads(1)
     states, frame = _scanned(options)
-    assert len(states) > 2 and hands == dict.fromkeys(("running", "scoring", "asking"), {"MainThread"})
+    assert len(states) > 2 and hands == {kind: {"MainThread"} for kind in ("running", "scoring", "asking")}
     threads(4)
     others, other = _scanned(options)
     assert all(len(names) > 2 for names in hands.values())

@@ -38,7 +38,7 @@ _WEB = Path(__file__).parent / "web"
 Kind = Literal["input", "pairs"]
 """What a page is of: one input, or many pairs."""
 _VIEWS = {"input": ("lines", "matrix", "head", "neuron"), "pairs": ("corpus",)}
-_LIVE = {"input": ("live", "beside"), "pairs": ("examples",)}
+_LIVE = {"input": ("server", "live", "beside"), "pairs": ("server", "examples")}
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _CHOICES = {
     "weight": ("weight", "Attention weights as they are"),

@@ -20,9 +20,13 @@ from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page import page as page_module
 from attnscan.views.page.frame import PageOptions
+from attnscan.views.page.live import LiveFacts, live_corpus_page, live_page
 from attnscan.views.page.page import page
 
 WEB = Path(page_module.__file__).parent / "web"
+ANYTHING = dict.fromkeys(("hidden", "positions", "segments", "off"), "")
+QUESTION = {"a": "a", "b": None, "hidden": [], "positions": "kept", "segments": "kept", "off": [], "model": 0}
+LIVE = LiveFacts(QUESTION, "0" * 16, ("one", "other"), (ANYTHING, ANYTHING), corpus="12 pairs")
 
 
 class TestSafety:
@@ -65,12 +69,16 @@ class TestSafety:
     @pytest.mark.parametrize("path", sorted(WEB.glob("*.js")), ids=lambda path: path.name)
     def test_scripts_set_text_as_text(self, path: Path) -> None:
         as_html = r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function"
-        assert not re.search(as_html + r"|fetch\(|XMLHttp|https?:|</script|<!--", path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(as_html + r"|XMLHttp|https?:|</script|<!--", text)
+        assert ("fetch(" in text) == (path.name == "server.js")  # which no page has that is a file
 
     def test_every_file_of_the_folder_is_in_a_page(self, small: tuple, ranking: Ranking) -> None:
-        html = page(small[0]).html + page(ranking).html
+        offline = page(small[0]).html + page(ranking).html
+        alive = live_page(small[0], LIVE, ()) + live_corpus_page(ranking)
+        assert "fetch(" not in offline
         for path in WEB.iterdir():
-            assert path.name == "frame.html.j2" or path.read_text(encoding="utf-8").strip() in html
+            assert path.suffix == ".j2" or path.read_text(encoding="utf-8").strip() in offline + alive
 
 
 def test_a_result_without_attention_has_no_page(small: tuple) -> None:

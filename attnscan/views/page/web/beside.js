@@ -99,10 +99,11 @@ async function paintOthers(view) {
 /** A head's numbers in the answer beside, by the reading that is shown; null if it has no such head. */
 async function numbersBeside(beside, head) {
   beside.numbers ??= new Map();
-  if (!beside.numbers.has(head.name)) beside.numbers.set(head.name, fetch(`numbers/${beside.id}/${head.name}`).then((found) => (found.ok ? found.json() : null)));
-  const found = await beside.numbers.get(head.name);
-  const carried = found?.texts[`carried-${head.name}`];
-  if (!found || (ofCarried(state.by) && !carried)) return null;
+  if (!beside.numbers.has(head.name)) beside.numbers.set(head.name, request(`numbers/${beside.id}/${head.name}`));
+  const { status, found } = await beside.numbers.get(head.name);
+  if (status !== 200) return null;
+  const carried = found.texts[`carried-${head.name}`];
+  if (ofCarried(state.by) && !carried) return null;
   const weights = joined(await unpackedBytes(found.texts[`weights-${head.name}`]));
   const rows = ofCarried(state.by) ? carriedRows(weights, joined(await unpackedBytes(carried)), beside.facts) : weights;
   return numbersIn(rows, state.by, beside.facts);

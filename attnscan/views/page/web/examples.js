@@ -3,7 +3,7 @@
 const byHead = new Map();
 
 async function examplesOf(head) {
-  if (!byHead.has(head.name)) byHead.set(head.name, fetch(`pairs/${head.name}`).then((found) => (found.ok ? found.json() : null)).catch(() => null));
+  if (!byHead.has(head.name)) byHead.set(head.name, request(`pairs/${head.name}`));
   return byHead.get(head.name);
 }
 
@@ -11,8 +11,8 @@ async function paintExamples() {
   if (state.view !== "head") return;
   for (const [position, head] of chosenHeads().entries()) {
     const card = find("cards").children[position];
-    const found = await examplesOf(head);
-    if (!found || !card?.isConnected || card.querySelector(".examples")) continue;
+    const { status, found } = await examplesOf(head);
+    if (status !== 200 || !card?.isConnected || card.querySelector(".examples")) continue;
     const rows = found.pairs.map(({ a, b, where, score }) => {
       const asked = new URLSearchParams({ view: "head", heads: head.name, a, ...(b === null ? { b: "" } : { b }) });
       const link = make("a", { href: `./#${asked}` }, [a, b].filter(Boolean).join(" | "));

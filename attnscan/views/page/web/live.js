@@ -76,7 +76,7 @@ const asker = {
     if (other?.error) return this.refuse(other.error);
     if (wanted === this.shown && state.beside === this.besideOf && !this.refused) return;
     const started = performance.now();
-    const answer = await this.post("answer", { ...JSON.parse(wanted), beside: other?.id ?? null, client: this.client });
+    const answer = await this.post({ ...JSON.parse(wanted), beside: other?.id ?? null, client: this.client });
     if (answer.error) return this.refuse(answer.error);
     if (answer.gone) this.others = null; // the server has dropped it: it is asked for again
     if (answer.gone || answer.stale || this.wanted() !== wanted) return;
@@ -98,27 +98,17 @@ const asker = {
     if (!wanted) return null;
     const [text, known] = [JSON.stringify(wanted), this.others];
     if (known?.text !== text) {
-      const answer = await this.post("answer", { ...wanted, beside: null, client: `${this.client}-beside` });
+      const answer = await this.post({ ...wanted, beside: null, client: `${this.client}-beside` });
       if (answer.error || answer.stale) return answer;
       this.others = { text, answer };
     }
     return this.others.answer;
   },
 
-  /** What the server says; its own words where it refuses. */
-  async post(path, body) {
-    const turn = ++this.turn;
-    try {
-      const headers = { "Content-Type": "application/json" };
-      const response = await fetch(path, { method: "POST", headers, body: JSON.stringify({ ...body, turn }) });
-      if (response.status === 503) {
-        await new Promise((resolve) => setTimeout(resolve, 300));
-        return this.post(path, body);
-      }
-      return await response.json();
-    } catch {
-      return { error: "the server does not answer: start attnscan serve again, and open the address that it prints" };
-    }
+  /** The answer to a question; the server's own words where it refuses. */
+  async post(body) {
+    const { found } = await request("answer", { ...body, turn: ++this.turn });
+    return found ?? { error: "the server does not answer: start attnscan serve again, and open the address that it prints" };
   },
 
   refuse(why) {
@@ -149,9 +139,8 @@ const asker = {
 
   /** How sure labels are, profiles and predictions: they come when there is time for them. */
   async rest(id, wanted) {
-    const response = await fetch(`rest/${id}`).catch(() => null);
-    if (!response?.ok || this.id !== id) return;
-    const found = await response.json();
+    const { status, found } = await request(`rest/${id}`);
+    if (status !== 200 || this.id !== id) return;
     const [table, more] = await Promise.all(["table-bytes", "profile-bytes"].map((each) => found.texts[each] && unpackedFacts(found.texts[each])));
     if (this.shown !== wanted || this.id !== id) return;
     Object.assign(this.texts, found.texts);
@@ -177,12 +166,12 @@ const asker = {
   numbers(head) {
     const [id, wanted] = [this.id, this.shown];
     return once(`numbers-${head}`, async () => {
-      let response = await fetch(`numbers/${id}/${head}`);
-      if (response.status === 410) {
-        await this.post("answer", { ...JSON.parse(wanted), beside: null, client: `${this.client}-again` });
-        response = await fetch(`numbers/${id}/${head}`);
+      let { status, found } = await request(`numbers/${id}/${head}`);
+      if (status === 410) {
+        await this.post({ ...JSON.parse(wanted), beside: null, client: `${this.client}-again` });
+        ({ status, found } = await request(`numbers/${id}/${head}`));
       }
-      const found = await response.json();
+      if (status !== 200) throw new Error(found?.error ?? "no answer");
       if (id !== this.id) return found.texts;
       if (found.neuron) facts.neuron.of[head] = found.neuron;
       return found.texts;

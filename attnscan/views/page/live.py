@@ -1,0 +1,137 @@
+"""The page of one input, alive: the same page, and beside it the answers that a server sends to its scripts.
+
+An answer carries what every head needs to be shown at all: labels, scores, thumbnails. A head's own weights, queries
+and keys are sent when it is opened; how sure labels are, profiles and what the model predicts come after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnscan.results.classification import Classification
+from attnscan.results.heads import Head, head_name
+from attnscan.results.ranking import Ranking
+from attnscan.safe_text import plain
+from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, of_every_head, packed_neurons, packed_weights
+from attnscan.views.page.corpus import corpus_page
+from attnscan.views.page.frame import PageOptions, texts_of
+from attnscan.views.page.one_input import InputPage, shown
+from attnscan.views.page.profiles import profiles
+from attnscan.views.page.table import tables
+
+if TYPE_CHECKING:
+    from attnscan.results.prediction import Prediction
+
+
+@dataclass(frozen=True)
+class LiveFacts:
+    """What a live page knows of its server."""
+
+    question: Mapping[str, Any]
+    """What the page opens on, as it is asked over HTTP."""
+    id: str
+    """Of the answer to it."""
+    models: tuple[str, ...]
+    """What the models are called that can be asked."""
+    available: tuple[Mapping[str, str], ...]
+    """By model, of each kind of change: why it cannot be made there; empty if it can."""
+    model: int = 0
+    """Which of the models the page is of."""
+    corpus: str = ""
+    """What is said of the pairs that can be browsed; empty if there are none."""
+
+
+def live_page(result: Classification, live: LiveFacts, words: Sequence[str]) -> str:
+    """The page, opened on a first answer; `words` are the input's tokens before any was hidden.
+
+    Raises: OptionError if its attention was not kept.
+    """
+    page = InputPage.of(result, PageOptions())
+    known = asdict(live) | {
+        "models": [plain(name) for name in live.models],
+        "available": [{kind: plain(why) for kind, why in each.items()} for each in live.available],
+        "corpus": plain(live.corpus),
+        "words": [shown(word) for word in words],
+    }
+    return page.html(of_every_head(page.attention), next(tables(page.subject.readings)), (), live=known)
+
+
+def answer_of(result: Classification, id: str, words: Sequence[str]) -> dict[str, Any]:
+    """What the scripts take in place of the page's first input, as JSON; `words` as for `live_page`."""
+    page = InputPage.of(result, PageOptions())
+    cargo, table = of_every_head(page.attention), next(tables(page.subject.readings))
+    return {
+        "id": id,
+        "words": [shown(word) for word in words],
+        "facts": page.facts_of_input(cargo),
+        "patterns": page.subject.patterns,
+        "texts": texts_of(table, "") | cargo.texts,
+        "notes": page.notes,
+    }
+
+
+def numbers_of(result: Classification, head: Head) -> dict[str, Any]:
+    """One head's weights, what it carries, its queries and keys, in the finest steps, as JSON."""
+    page = InputPage.of(result, PageOptions())
+    name, weights = head_name(head), packed_weights(page.attention, head, WEIGHT_STEPS[0])
+    texts, neuron = {f"weights-{name}": weights.packed}, None
+    if weights.carried:
+        texts[f"carried-{name}"] = weights.carried
+    if page.attention.query is not None:
+        neurons = packed_neurons(page.attention, head, NEURON_STEPS[0])
+        texts[f"neurons-{name}"], neuron = neurons.packed, neurons.facts
+    return {"texts": texts, "neuron": neuron}
+
+
+def rest_of(result: Classification, predictions: Sequence[Prediction]) -> dict[str, Any]:
+    """What takes longer: how sure labels are, profiles, and what the model predicts, as JSON."""
+    page = InputPage.of(result, PageOptions())
+    table = next(tables(page.subject.readings))
+    return {
+        "texts": texts_of(table, profiles(result, carried=page.attention.norms is not None)),
+        "predictions": [prediction.as_json() for prediction in predictions],
+    }
+
+
+def beside_of(result: Classification, other: Classification) -> dict[str, Any]:
+    """Which tokens of two answers belong together, and how far each head's rows are apart on these.
+
+    Tokens belong together if they are the same, or stand in its place between others that are. A head's number is the
+    mean over rows of the total variation distance: half the sum of what the weights differ by.
+    """
+    here, there = (InputPage.of(each, PageOptions()).attention for each in (result, other))
+    together = aligned(here.tokens, there.tokens)
+    if here.grid != there.grid:
+        why = "the models have other numbers of layers or heads"
+        return {"aligned": together, "changed": None, "whyNotBeside": why}
+    rows, theirs = (np.array([pair[side] for pair in together], dtype=int) for side in (0, 1))
+    apart = np.zeros(here.grid)
+    for layer, (own, others) in enumerate(zip(here.weights, there.weights, strict=True)):
+        difference = np.abs(own[:, rows][:, :, rows] - others[:, theirs][:, :, theirs]).sum(-1) / 2
+        apart[layer] = difference.mean(-1) if len(rows) else 0
+    return {"aligned": together, "changed": np.round(apart, 5).tolist(), "whyNotBeside": ""}
+
+
+def aligned(here: Sequence[str], there: Sequence[str]) -> list[tuple[int, int]]:
+    """The places in two texts of tokens that belong together.
+
+    >>> aligned(["the", "cat", "sat", "down"], ["the", "dog", "sat"])
+    [(0, 0), (1, 1), (2, 2)]
+    >>> aligned(["a", "b"], ["a", "x", "y"])
+    [(0, 0)]
+    """
+    found: list[tuple[int, int]] = []
+    for kind, start, stop, other, end in SequenceMatcher(None, here, there, autojunk=False).get_opcodes():
+        if kind == "equal" or (kind == "replace" and stop - start == end - other):
+            found += zip(range(start, stop), range(other, end), strict=True)
+    return found
+
+
+def live_corpus_page(ranking: Ranking) -> str:
+    """The page of many pairs, from which a click leads to the pairs. Raises: OptionError if it has no labels."""
+    return corpus_page(ranking, PageOptions(size=None), live={}).html
