@@ -65,5 +65,5 @@ $(VENV)/demo.stamp: $(VENV)/python.stamp pyproject.toml requirements.lock
 	touch $@
 
 $(VENV)/dev.stamp: $(VENV)/demo.stamp
-	$(INSTALL) --editable '.[bundled,parquet,plot,dev,docs]'
+	$(INSTALL) --editable '.[bundled,parquet,plot,serve,dev,docs]'
 	touch $@

@@ -28,6 +28,7 @@ LAYERS = (
     ("views", "scan"),
     "studies",
     "api",
+    "server",
     "cli",
 )
 """From the ground up: a room imports only what lies below it."""
@@ -115,6 +116,18 @@ def test_views_look_at_results_alone() -> None:
     for name in (name for name in SOURCES if _room(name) == "views"):
         for other in ARROWS[name] - below:
             assert _room(other) in ("views", "results", "errors", "safe_text"), f"{name} -> {other}"
+
+
+def test_one_command_alone_knows_the_server() -> None:
+    """So that all others run where nothing of its extra is installed."""
+    users = {name for name in SOURCES if any(_room(other) == "server" for other in ARROWS[name])}
+    assert {name for name in users if _room(name) != "server"} == {"attnscan.cli.commands.serve"}
+
+
+@pytest.mark.parametrize("library", ["starlette", "uvicorn"])
+def test_who_meets_the_libraries_of_the_server(library: str) -> None:
+    users = {name for name in SOURCES if any(other.split(".")[0] == library for other in _imports(name))}
+    assert users and {_room(name) for name in users} == {"server"}
 
 
 def test_no_circles() -> None:

@@ -32,6 +32,9 @@ COMMANDS = {
     "report": "Write one offline page to look at every head. Of one input, the page has thumbnails, lines, neurons and"
     " scores; of --pairs, labels, how sure they are, scores and profiles with errors. Without either it reads the 102"
     " pairs that ship with attnscan.",
+    "serve": "Keep the model loaded, and open the page of one input with a box to type in: heads answer at once. It"
+    " serves this machine alone, at an address that nobody can guess. --pairs adds a page of many pairs. Ctrl-C ends"
+    " it.",
     "plot": "Draw what heads do, for a paper or a slide. Give one input or --pairs; without either it reads the 102"
     " pairs that ship with attnscan.",
     "ablate": "Switch heads off, and measure what the model loses. Beside it stands the loss"

@@ -34,6 +34,12 @@ _REASONS = {
         "--pattern": "the page shows all patterns",
         "--top": "--heads names the heads that the page carries",
     },
+    "serve": {
+        "--heads": "the page shows all heads",
+        "--without-delimiters": "the page shows scores with and without them, and switches by itself",
+        "--pattern": "the page shows all patterns",
+        "--top": "the page shows all heads, and sorts them",
+    },
     "plot": {
         "--pattern": "--kind scores and --kind layers draw all patterns side by side",
         "--top": "--heads names the heads that are drawn",

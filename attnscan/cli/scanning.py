@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import typer
 
@@ -22,12 +22,29 @@ from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.own_patterns import is_own
 
 if TYPE_CHECKING:
-    from attnscan.inputs.pairs import Record
+    from attnscan.inputs.pairs import Place, Record
     from attnscan.results.ranking import Ranking
-    from attnscan.scan.per_pair import PerPairWriter
+    from attnscan.results.scores import FloatArray
+    from attnscan.results.signature import Signature
     from attnscan.scan.scanner import Scanner
 
 _SAVE_EVERY = 5.0  # seconds between two states of a scan
+
+
+class EachPair(Protocol):
+    """What is given each pair's own sums: `PerPairWriter`, or whatever else does the same with them."""
+
+    def hold(self, places: Sequence[Place], sums: Mapping[str, FloatArray], /) -> None:
+        """Take some pairs, which do not count before `write_held`."""
+
+    def write_held(self) -> None:
+        """Let them count."""
+
+    def write(self, places: Sequence[Place], sums: Mapping[str, FloatArray], /) -> None:
+        """Take what was measured of some of them later."""
+
+    def finish(self, signature: Signature, grid: tuple[int, int], *, whole: bool = True) -> None:
+        """All have come."""
 
 
 def check_cluster(
@@ -94,21 +111,22 @@ def ranked_here(
         opened(options, source) as scanner,
     ):
         hint = "; the same command goes on from there" if state_file else "; --state FILE would keep what is done"
-        result, interrupted = _scanned(scanner, records, passes, state_file, writer, hint if has_state else "")
+        result, interrupted = scanned(scanner, records, passes, writer, state_file, hint if has_state else "")
     tell(result.signature, bad=passes.bad)
     if isinstance(passes, OnePair):
         tell_unknown(scanner, scanner.encode(passes.pair))
     return result, interrupted
 
 
-def _scanned(
+def scanned(
     scanner: Scanner,
     records: Iterator[Record],
     passes: Passes,
-    state_file: Path | None,
-    writer: PerPairWriter | None,
-    hint: str,
+    writer: EachPair | None = None,
+    state_file: Path | None = None,
+    hint: str = "",
 ) -> tuple[Ranking, bool]:
+    """The heads of a model that is loaded, ranked over the records of a pass, or over those up to Ctrl-C."""
     from attnscan.scan.local import ScanState, scan
     from attnscan.scan.state import load_state, save_state
     from attnscan.scan.stream import unseen

@@ -78,9 +78,9 @@ def test_every_option_that_names_a_file_or_a_model_has_a_role() -> None:
     assert named == {
         FileRole.READ: {"pairs", "weights", "from_file"},
         FileRole.WRITTEN: {"output", "save_weights", "state", "per_pair", "signature"},
-        FileRole.MODEL: {"model", "model_a", "model_b", "checkpoint"},
+        FileRole.MODEL: {"model", "model_a", "model_b", "checkpoint", "against"},
     }
-    assert set(COMMANDS) - set(WRITERS) == {"patterns"}
+    assert set(COMMANDS) - set(WRITERS) == {"patterns", "serve"}
 
 
 @pytest.mark.parametrize("command", WRITERS)

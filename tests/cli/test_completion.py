@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
+from hostile.runs import served_for_a_moment
 from typer.testing import CliRunner
 
 from attnscan.cli.app import COMMANDS, app
@@ -93,7 +94,8 @@ def test_the_examples_work(example: str, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr("attnscan.inputs.pairs.shipped_pairs", lambda: iter(few))
     program, *arguments = shlex.split(example.partition(" > ")[0].partition(" | ")[0])
     assert program == "attnscan"
-    done = CliRunner().invoke(app, arguments)
+    with served_for_a_moment():
+        done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 0, done.output
     written = [Path(name) for name in arguments if name.startswith(("page.", "heads.", "head.", "divergence."))]
     assert done.stdout or (all(path.stat().st_size for path in written) and written)

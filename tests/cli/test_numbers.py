@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 import pytest
 import typer
+from hostile.runs import served_for_a_moment
 from typer.testing import CliRunner
 
 import attnscan
@@ -24,6 +25,7 @@ COMMAND_LINES = {
     "show": ["0-0", *ONE],
     "predictive": ONE,
     "report": [*ONE, "-o", "page.html"],
+    "serve": ONE,
     "plot": [*ONE, "-o", "map.svg"],
     "explain": ["0-0", *ONE],
     "heads": MANY,
@@ -51,10 +53,11 @@ OPTIONS = [(command, *found) for command in COMMANDS if command != "patterns" fo
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (tmp_path / "pairs.txt").write_text("the cat sat on the mat\nhe ran to a store\na dog ran\n")
     monkeypatch.chdir(tmp_path)
-    return tmp_path
+    with served_for_a_moment():
+        yield tmp_path
 
 
 def _ran(command: str, option: str, value: str) -> int:
@@ -73,7 +76,7 @@ def test_the_walk_finds_them() -> None:
     found = {(command, option) for command, option, _ in OPTIONS}
     assert found >= {("heads", "--seed"), ("report", "--size"), ("plot", "--width"), ("classify", "--batch-tokens")}
     assert found >= {("similar", "--within"), ("heads", "--worker-cpus"), ("ablate", "--draws"), ("show", "--top")}
-    assert {command for command, _ in found} == set(COMMAND_LINES)
+    assert found >= {("serve", "--port")} and {command for command, _ in found} == set(COMMAND_LINES)
 
 
 @pytest.mark.parametrize(("command", "option", "kind"), OPTIONS)

@@ -21,7 +21,7 @@ from attnscan.cli.app import COMMANDS, app
 from attnscan.results.workbook import entries
 
 UNSIGNED = {"patterns", "models"}  # tables that come of no input
-NO_TABLE = {"report", "plot"}
+NO_TABLE = {"report", "plot", "serve"}
 SIGNED = sorted(set(COMMANDS) - UNSIGNED - NO_TABLE)
 OTHERS = {
     "classify --pairs": ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off"],

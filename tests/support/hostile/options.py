@@ -16,7 +16,7 @@ from typing import Any, get_args
 import numpy as np
 import typer
 
-from hostile.runs import check, run
+from hostile.runs import check, run, served_for_a_moment
 
 NUMBERS = (
     "0",
@@ -84,6 +84,7 @@ def lines() -> dict[str, list[str]]:
         "show": ["0-0", *one],
         "predictive": one,
         "report": [*one, *off, "-o", "page.html"],
+        "serve": one,
         "plot": [*one, *off, "-o", "map.svg"],
         "explain": ["0-0", *one, *off],
         "heads": [*many, *off],
@@ -98,11 +99,11 @@ def lines() -> dict[str, list[str]]:
 
 def lines_of_pairs() -> dict[tuple[str, str], list[str]]:
     """The same for options that commands of one input take for many pairs."""
-    many = ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off", "-o"]
-    places = {"plot": "map.svg", "report": "page.html"}
+    many = ["--pairs", "pairs.csv", "--model", "model", "--predictive", "off"]
+    places = {"plot": ["-o", "map.svg"], "report": ["-o", "page.html"], "serve": []}
     options = ("--pairs", "--columns", "--skip-bad", "--on-long", "--predictive-pairs")
-    found = {(command, option): [*many, place] for command, place in places.items() for option in options}
-    return found | {("heads", "--id"): [*many, "heads.csv", "--per-pair", "every.parquet"]}
+    found = {(command, option): [*many, *place] for command, place in places.items() for option in options}
+    return found | {("heads", "--id"): [*many, "-o", "heads.csv", "--per-pair", "every.parquet"]}
 
 
 def options() -> Iterator[tuple[str, str, tuple[str, ...]]]:
@@ -124,7 +125,7 @@ def _values(option: Any) -> tuple[str, ...]:
     kinds = {annotation := option.type_descriptor.annotation, *get_args(annotation)}
     if kinds & {int, float}:
         return (*NUMBERS, "", "x", "١")
-    if Path in kinds or option.name in ("pairs", "model"):
+    if Path in kinds or option.name in ("pairs", "model", "against"):
         return PLACES
     return (*TEXTS, *NUMBERS)
 
@@ -155,7 +156,7 @@ def _without(line: list[str], option: str) -> list[str]:
 
 def _ran(directory: Path, command: str, given: list[str]) -> bool:
     before = set(directory.iterdir())
-    with chdir(directory), warnings.catch_warnings(record=True) as warned:
+    with chdir(directory), served_for_a_moment(), warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         result = run(command, *given)
     for path in set(directory.iterdir()) - before:

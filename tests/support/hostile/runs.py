@@ -49,6 +49,17 @@ def loaded_once() -> Iterator[None]:
         yield
 
 
+@contextmanager
+def served_for_a_moment() -> Iterator[None]:
+    """Ctrl-C ends every server as soon as it has begun; that this process is not to end at once is no matter here."""
+    with (
+        mock.patch("attnscan.cli.commands.serve.wait_for", side_effect=KeyboardInterrupt),
+        mock.patch("attnscan.cli.commands.serve.distrust"),
+        mock.patch("webbrowser.open", return_value=False),
+    ):
+        yield
+
+
 def run(*arguments: object) -> Result:
     """A run of the command line."""
     return CliRunner().invoke(app, [str(each) for each in arguments])

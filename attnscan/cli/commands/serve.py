@@ -1,0 +1,140 @@
+"""The command `attnscan serve`."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+import webbrowser
+from contextlib import ExitStack, suppress
+from importlib import import_module
+from secrets import token_urlsafe
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from attnscan.cli import completion
+from attnscan.cli.apart import FileRole
+from attnscan.cli.bars import working
+from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.destination import write_stdout
+from attnscan.cli.messages import say
+from attnscan.cli.options import Model, PairFiles, ScanChoices, SentenceA, SentenceB, Threshold, check_is_sentence
+from attnscan.cli.scanning import scanned
+from attnscan.cli.session import Passes, chosen, opened, tell
+from attnscan.errors import OutputError, needs
+from attnscan.inputs.patience import distrust
+from attnscan.inputs.places.names import shown
+from attnscan.results.terms import THRESHOLD, counted
+
+if TYPE_CHECKING:
+    from socket import socket
+    from threading import Event
+
+    from attnscan.scan.scanner import Scanner
+    from attnscan.server.corpus import Corpus
+    from attnscan.server.session import Session
+
+EXAMPLES = (
+    "attnscan serve --open",
+    'attnscan serve "The cat sat on the mat." --against bundled',
+)
+_FIRST = "I went to the store.", "At the store, I bought fresh strawberries."
+
+
+@flattened
+def serve(
+    *,
+    a: SentenceA = None,
+    b: SentenceB = None,
+    model: Model = None,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            metavar="NAME",
+            autocompletion=completion.models,
+            help="Load a second model, to be asked the same.",
+        ),
+        FileRole.MODEL,
+    ] = None,
+    port: Annotated[
+        int | None,
+        typer.Option("--port", metavar="N", min=1, max=65_535, help="Serve at this port. [default: a free one]"),
+    ] = None,
+    open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
+    threshold: Threshold = THRESHOLD,
+    files: PairFiles,
+    scan: Annotated[ScanChoices, Without("model")] = ScanChoices(predictive="off"),
+) -> None:
+    check_is_sentence(a, "the page shows all heads")
+    if (options_of_files := files.chosen()) and not files.pairs:
+        raise typer.BadParameter(f"{options_of_files[0]} is for --pairs")
+    for package in ("starlette", "uvicorn"):
+        with needs(f"attnscan serve needs {package}", "serve"):
+            import_module(package)
+    if sys.stdout is None:  # the shell's `>&-`
+        raise OutputError("standard output is closed", "leave it open: the address is told there")
+    from attnscan.inputs.pairs import Pair
+
+    pair = Pair(*_FIRST) if a is None else Pair(a, b)
+    wanted = [scan.options(model=name, threshold=threshold) for name in (model, *([against] if against else []))]
+    passes = Passes(files) if files.pairs else None
+    from attnscan.server.serving import listening
+
+    with ExitStack() as stack:
+        own = stack.enter_context(listening(port))
+        sources = [chosen(options) for options in wanted]  # all, before the first is loaded
+        scanners = [stack.enter_context(opened(*each)) for each in zip(wanted, sources, strict=True)]
+        corpus = None if passes is None else _scanned(scanners[0], files, passes)
+        from attnscan.server.question import Question
+        from attnscan.server.session import Loaded, Session
+
+        session = Session([Loaded.of(scanner) for scanner in scanners], Question(pair), corpus)
+        with working("answering the first question"):
+            signatures = session.signatures()
+        tell(*signatures, length=scanners[0].loaded.limit, dtype=scan.dtype)
+        _serve(session, own, open_browser=open_browser)
+
+
+def _serve(session: Session, own: socket, *, open_browser: bool) -> None:
+    """Say where, and serve until Ctrl-C, which is how a server ends."""
+    from attnscan.server.app import app_of
+    from attnscan.server.serving import served
+
+    port, token = own.getsockname()[1], token_urlsafe(24)
+    with suppress(KeyboardInterrupt), served(app_of(session, token, port, _say_bug), own) as ended:
+        write_stdout((url := f"http://127.0.0.1:{port}/{token}/\n").encode())
+        say(f"open this address to ask {' and '.join(each.title for each in session.models)}; Ctrl-C ends it")
+        if open_browser and not webbrowser.open(url.strip()):
+            say("no browser was found: open the address by hand")
+        wait_for(ended)
+    session.worker.close()
+    distrust("the server")  # the process ends at once, whatever a model or a browser is at
+
+
+def wait_for(ended: Event) -> None:
+    """Wait for a server's end, which Ctrl-C comes before. Raises: OutputError if it ends by itself."""
+    while not ended.wait(1):  # without a time, Windows hears no Ctrl-C meanwhile
+        pass
+    raise OutputError("the server has ended by itself", "start it again")
+
+
+def _say_bug(error: Exception) -> None:
+    """A bug of ours, for a report: the lines of its traceback, with what a terminal would obey made visible."""
+    for line in "".join(traceback.format_exception(error)).splitlines():
+        say(line)
+
+
+def _scanned(scanner: Scanner, files: PairFiles, passes: Passes) -> Corpus:
+    """The ranking of the files' pairs, and the first of them."""
+    from attnscan.server.corpus import PairKeeper
+
+    keeper = PairKeeper()
+    other = scanner.with_options(on_long=files.on_long, labelled=True, profile=True, predictive_part=False)
+    ranking, interrupted = scanned(other, keeper.read(passes.read()), passes, keeper)
+    if interrupted:
+        raise typer.Exit(130)
+    tell(ranking.signature, bad=passes.bad)
+    first, *others = map(shown, files.paths)
+    name = f"{first} and {counted(len(others), 'other file')}" if others else first
+    return keeper.corpus(f"{ranking.signature.counts} of {name}", ranking)

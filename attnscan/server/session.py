@@ -1,0 +1,185 @@
+"""Models that stay loaded, what they are asked, and the answers that are held for what a page asks second."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from typing import Any
+
+from attnscan.api.one_input import page
+from attnscan.errors import OptionError
+from attnscan.results.classification import Classification
+from attnscan.results.heads import Head
+from attnscan.results.signature import Signature
+from attnscan.scan.scanner import Scanner
+from attnscan.scan.seen import Seen
+from attnscan.server.corpus import Corpus
+from attnscan.server.question import Question
+from attnscan.server.worker import Worker
+from attnscan.studies.trial import Trial, Trials
+from attnscan.views.page.live import LiveFacts, answer_of, beside_of, live_corpus_page, live_page, numbers_of, rest_of
+
+MOST_BYTES = 256 << 20  # of attention that is held
+_LEAST_HELD = 2
+
+
+class Gone(Exception):
+    """An answer that is no longer held, or never was."""
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A model that is asked."""
+
+    title: str
+    trials: Trials
+
+    @classmethod
+    def of(cls, scanner: Scanner) -> Loaded:
+        """Made ready to be changed. Raises: as `Trials` does."""
+        return cls(scanner.signature(Seen()).title, Trials(scanner))
+
+
+@dataclass(frozen=True)
+class _Held:
+    question: Question
+    trial: Trial
+    size: int
+
+    @property
+    def result(self) -> Classification:
+        """Of the trial."""
+        return self.trial.result
+
+
+class Session:
+    """What a server answers from; every method may be called by any thread."""
+
+    def __init__(
+        self,
+        models: Sequence[Loaded],
+        first: Question,
+        corpus: Corpus | None = None,
+        most_bytes: int = MOST_BYTES,
+        worker: Worker | None = None,
+    ) -> None:
+        self.models, self.first, self.corpus = tuple(models), first, corpus
+        self.worker = worker or Worker()
+        self._most_bytes = most_bytes
+        self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def signatures(self) -> list[Signature]:
+        """Of the first question, which is asked of each model. Raises: AttnscanError if one cannot be asked."""
+        questions = [replace(self.first, model=model) for model in range(len(self.models))]
+        work = [lambda question=question: self._answered(question).result.signature for question in questions]
+        return [self.worker.submit(each, "", 0, is_answer=True).result() for each in work]
+
+    def answer(self, question: Question) -> Future[bytes]:
+        """Answer a question, as JSON. Raises, by the future: AttnscanError; Gone if it has nothing to be laid beside.
+
+        Raises: Stale, Full.
+        """
+
+        def work() -> bytes:
+            held = self._answered(question)
+            found = answer_of(held.result, question.id, held.trial.tokens) | {"question": question.as_json()}
+            if question.beside is not None:
+                found |= beside_of(held.result, self._get(question.beside).result)
+            return encoded(found)
+
+        return self.worker.submit(work, question.client, question.turn, is_answer=True)
+
+    def page_of_first(self, model: int) -> Future[bytes]:
+        """The page that everything begins with, of one of the models. Raises: Full."""
+
+        def work() -> bytes:
+            question = replace(self.first, model=model)
+            live = LiveFacts(
+                question=question.as_json(),
+                id=question.id,
+                model=model,
+                models=tuple(each.title for each in self.models),
+                available=tuple(each.trials.available for each in self.models),
+                corpus="" if self.corpus is None else self.corpus.title,
+            )
+            held = self._answered(question)
+            return live_page(held.result, live, held.trial.tokens).encode()
+
+        return self.worker.submit(work, "", 0, is_answer=True)
+
+    def numbers(self, name: str, head: Head) -> bytes:
+        """One head's weights, queries and keys, as JSON. Raises: Gone; OptionError for a head that is not there."""
+        result = self._get(name).result
+        layers, heads = result.scores.grid
+        if not (head[0] < layers and head[1] < heads):
+            raise OptionError(f"there is no head {head[0]}-{head[1]}", f"this model has {layers} × {heads}")
+        return encoded(numbers_of(result, head))
+
+    def rest(self, name: str) -> Future[bytes]:
+        """What takes longer: how sure labels are, profiles, predictions. It gives way to answers.
+
+        Raises: Gone, Stale, Full.
+        """
+        held = self._get(name)
+        asked = held.question
+
+        def work() -> bytes:
+            return encoded(rest_of(*held.trial.finished(self.worker.check_nobody_waits)))
+
+        return self.worker.submit(work, asked.client, asked.turn, is_answer=False)
+
+    def page(self, name: str) -> Future[bytes]:
+        """The offline page of an answer, which nothing makes stale. Raises: Gone, Full."""
+        held = self._get(name)
+        return self.worker.submit(lambda: page(held.trial.finished()[0]).html.encode(), "", 0, is_answer=False)
+
+    def corpus_page(self) -> bytes:
+        """The page of the files of pairs. Raises: Gone if none were named."""
+        return live_corpus_page(self._known_corpus().ranking).encode()
+
+    def pairs(self, head: Head) -> bytes:
+        """Pairs that a head follows its pattern on most and least, as JSON. Raises: Gone; OptionError as `numbers`."""
+        return encoded(self._known_corpus().pairs_of(head))
+
+    def _known_corpus(self) -> Corpus:
+        if self.corpus is None:
+            raise Gone
+        return self.corpus
+
+    def _get(self, name: str) -> _Held:
+        with self._lock:
+            if name not in self._held:
+                raise Gone
+            self._held.move_to_end(name)
+            return self._held[name]
+
+    def _answered(self, question: Question) -> _Held:
+        """The answer, by the model if it is not held. To be called by the worker alone."""
+        with self._lock:
+            held = self._held.pop(question.id, None)
+        if held is None:
+            trial = self.models[question.model].trials.run(question.pair, question.change)
+            held = _Held(question, trial, _size(trial.result))
+        held = replace(held, question=question)  # whose turn it is now
+        with self._lock:
+            self._held[question.id] = held
+            while len(self._held) > _LEAST_HELD and sum(each.size for each in self._held.values()) > self._most_bytes:
+                self._held.popitem(last=False)
+        return held
+
+
+def encoded(found: dict[str, Any]) -> bytes:
+    """JSON as it is sent: ASCII, so that no half of a pair of characters can stand in its way."""
+    return json.dumps(found, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def _size(result: Classification) -> int:
+    """Bytes of what an answer holds on to: its attention, and what the trial needs to finish, about as much again."""
+    attention = result.kept_attention()
+    arrays = (attention.weights, attention.visible, attention.query, attention.key, attention.norms)
+    return 2 * sum(array.nbytes for array in arrays if array is not None)

@@ -1,0 +1,235 @@
+"""The command: what it says and where, what it refuses, and how Ctrl-C ends it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from unittest import mock
+from urllib.parse import urlsplit
+
+import pytest
+from hostile.runs import served_for_a_moment
+from typer.testing import CliRunner, Result
+
+from attnscan.cli.app import app
+from attnscan.cli.commands import serve as command
+
+URL = re.compile(r"http://127\.0\.0\.1:(\d+)/[A-Za-z0-9_-]{32}/")
+BUNDLED = ("--model", "bundled")
+WAIT = 120
+
+
+@contextmanager
+def started(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A real process, once it says its address."""
+    ready = {"start_new_session": True}
+    line = [sys.executable, "-m", "attnscan", "serve", *arguments, *BUNDLED]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **ready) as process:
+        assert process.stdout is not None
+        try:
+            yield process, process.stdout.readline().strip()
+        finally:
+            process.kill()
+
+
+def _asked(url: str, path: str = "", body: dict[str, Any] | None = None) -> tuple[int, bytes]:
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=WAIT)
+    kind = {} if body is None else {"Content-Type": "application/json"}
+    given = None if body is None else json.dumps(body)
+    connection.request("GET" if body is None else "POST", parts.path + path, given, kind)
+    response = connection.getresponse()
+    found = response.status, response.read()
+    connection.close()
+    return found
+
+
+def test_a_real_one_answers_and_ctrl_c_ends_it_whatever_a_model_and_a_browser_are_at() -> None:
+    with started("the cat sat") as (process, url):
+        assert URL.fullmatch(url)
+        status, page = _asked(url)
+        assert status == 200 and b"<html" in page
+        status, answer = _asked(url, "answer", {"a": "the dog sat", "client": "me", "turn": 1})
+        assert status == 200 and json.loads(answer)["id"]
+        idle = socket.create_connection(("127.0.0.1", urlsplit(url).port), timeout=WAIT)
+        long = {"a": "cat " * 500, "client": "me", "turn": 2}
+        asking = threading.Thread(target=lambda: _gives_up(url, long))
+        asking.start()
+        process.send_signal(signal.SIGINT)
+        rest, said = process.communicate(timeout=WAIT)
+        asking.join()
+        idle.close()
+        assert process.returncode == 0 and rest == ""
+        (line,) = said.splitlines()
+        assert line == "attnscan: open this address to ask all-MiniLM-L6-v2; Ctrl-C ends it"
+
+
+def _gives_up(url: str, body: dict[str, Any]) -> None:
+    with suppress(OSError, http.client.HTTPException):  # the server has gone
+        _asked(url, "answer", body)
+
+
+def test_ctrl_c_before_it_serves_is_an_interrupt_as_anywhere() -> None:
+    script = (
+        "import signal, sys\n"
+        "from attnscan.cli import app, session\n"
+        "from attnscan.model import sources\n"
+        "sources.choose = lambda *_: signal.raise_signal(signal.SIGINT)\n"
+        "sys.argv = ['attnscan', 'serve', '--model', 'bundled']\n"
+        "app.main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "attnscan: interrupted\n")
+
+
+def _ran(*arguments: str) -> Result:
+    with served_for_a_moment():
+        return CliRunner().invoke(app, ["serve", *arguments])
+
+
+def test_stdout_is_the_address_alone() -> None:
+    done = _ran(*BUNDLED)
+    assert done.exit_code == 0 and URL.fullmatch(done.stdout.strip())
+    assert done.stderr == "attnscan: open this address to ask all-MiniLM-L6-v2; Ctrl-C ends it\n"
+
+
+def test_tokens_and_ports_are_drawn_anew() -> None:
+    assert len({_ran(*BUNDLED).stdout for _ in range(2)}) == 2
+
+
+def test_a_port_may_be_named_and_is_refused_if_it_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = _ran("--port", str(port), *BUNDLED)
+        assert (done.exit_code, done.stdout) == (1, "")
+        assert done.stderr == (
+            f"attnscan: port {port} is taken, and nothing can be served there; "
+            "name another by --port, or leave it out and have a free one\n"
+        )
+    done = _ran("--port", str(port), *BUNDLED)
+    assert (match := URL.match(done.stdout)) and match[1] == str(port)
+
+
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
+def test_without_the_extra_it_says_what_to_install(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, package, None)
+    done = _ran(*BUNDLED)
+    remedy = "which is not installed; run: pip install 'attnscan[serve]'"
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == f"attnscan: attnscan serve needs {package}, {remedy}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["2-0"], 2, "'2-0' names heads and is no sentence: the page shows all heads"),
+        (["a", "b", "c"], 2, "'c' is one argument too many"),
+        (["--skip-bad"], 2, "--skip-bad is for --pairs"),
+        (["--port", "0"], 2, "--port takes a whole number from 1 to 65535"),
+        (["--port", "65536"], 2, "--port takes a whole number from 1 to 65535"),
+        (["--heads", "2-0"], 2, "attnscan serve has no --heads: the page shows all heads"),
+        ([""], 1, "sentence A is empty; give it at least one word, in quotes"),
+        (["cat " * 600], 1, "the input is 602 tokens long and the model reads at most 512"),
+        (["--pairs", "no-such.csv"], 1, "there is no file no-such.csv; check the path"),
+        (["--against", "./nowhere"], 1, "there is no directory ./nowhere"),
+    ],
+)
+def test_what_it_refuses_it_says_in_a_line(arguments: list[str], code: int, said: str) -> None:
+    done = _ran(*arguments, *BUNDLED)
+    assert (done.exit_code, done.stdout) == (code, "") and said in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_an_input_that_is_too_long_may_be_cut() -> None:
+    done = _ran("cat " * 600, "--truncate", *BUNDLED)
+    assert done.exit_code == 0 and "the input was cut to the 512 tokens that the model reads" in done.stderr
+
+
+def test_a_browser_may_be_opened_and_need_not_be_there() -> None:
+    with mock.patch.object(command, "wait_for", side_effect=KeyboardInterrupt), mock.patch.object(command, "distrust"):
+        for found in (True, False):
+            with mock.patch("webbrowser.open", return_value=found) as opened:
+                done = CliRunner().invoke(app, ["serve", "--open", *BUNDLED])
+            opened.assert_called_once_with(done.stdout.strip())
+            assert ("no browser was found: open the address by hand" in done.stderr) is not found
+
+
+@contextmanager
+def _served(*arguments: str) -> Iterator[str]:
+    """In this process: the address, while it is served."""
+    urls: list[str] = []
+    begun, enough = threading.Event(), threading.Event()
+
+    def wait(_: threading.Event) -> None:
+        begun.set()
+        assert enough.wait(WAIT)
+        raise KeyboardInterrupt
+
+    with (
+        mock.patch.object(command, "wait_for", wait),
+        mock.patch.object(command, "distrust"),
+        mock.patch.object(command, "write_stdout", lambda line: urls.append(line.decode().strip())),
+    ):
+        done: list[Result] = []
+        thread = threading.Thread(target=lambda: done.append(CliRunner().invoke(app, ["serve", *arguments])))
+        thread.start()
+        try:
+            while not begun.wait(0.1):
+                assert thread.is_alive(), done[0].output
+            yield urls[0]
+        finally:
+            enough.set()
+            thread.join(WAIT)
+    assert done[0].exit_code == 0
+
+
+def test_pairs_come_with_their_page_and_each_head_with_its_pairs(tmp_path: Path) -> None:
+    (tmp_path / "pairs.txt").write_text("\n".join(f"the cat number {i} sat on a mat" for i in range(8)))
+    with _served("--pairs", str(tmp_path / "pairs.txt"), *BUNDLED) as url:
+        status, page = _asked(url, "corpus")
+        assert status == 200 and b"<html" in page
+        status, found = _asked(url, "pairs/0-2")
+        pairs = json.loads(found)["pairs"]
+        assert status == 200 and len(pairs) == 8 and pairs[0]["where"].startswith(str(tmp_path))
+        assert b"8 pairs of" in _asked(url)[1]
+
+
+def test_two_models_are_asked_the_same() -> None:
+    with _served("the cat sat", "--against", "bundled", *BUNDLED) as url:
+        for model in (0, 1):
+            status, _ = _asked(url, "answer", {"a": "a dog", "model": model, "client": "me", "turn": 1})
+            assert (status, _asked(url, f"?model={model}")[0]) == (200, 200)
+
+
+def test_a_bug_of_ours_is_told_on_the_terminal_as_text(capsys: pytest.CaptureFixture[str]) -> None:
+    command._say_bug(ValueError("\x1b[31mred\nand more"))
+    said = capsys.readouterr().err
+    assert said.splitlines() == ["attnscan: ValueError: \\x1b[31mred", "attnscan: and more"]
+
+
+def test_a_server_that_ends_by_itself_is_told() -> None:
+    ended = threading.Event()
+    ended.set()
+    with pytest.raises(Exception, match="the server has ended by itself; start it again"):
+        command.wait_for(ended)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="by the shell")
+def test_a_closed_standard_output_is_one_line() -> None:
+    done = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m attnscan serve --model bundled >&-"], capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (
+        1,
+        "attnscan: standard output is closed; leave it open: the address is told there\n",
+    )

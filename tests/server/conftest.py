@@ -1,0 +1,44 @@
+"""Stand-ins for models, and sessions over them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from live import PORT, TOKEN, StandIn, session_of
+
+import attnscan
+from attnscan.results.classification import Classification
+from attnscan.server.app import app_of
+from attnscan.server.guard import App
+from attnscan.server.session import Session
+
+
+@pytest.fixture(scope="module")
+def result() -> Classification:
+    """What every stand-in says."""
+    return attnscan.classify("the cat sat", "a cat", model="bundled", predictive="off")
+
+
+@pytest.fixture
+def model(result: Classification) -> StandIn:
+    return StandIn(result)
+
+
+@pytest.fixture
+def session(model: StandIn) -> Iterator[Session]:
+    with session_of(model) as session:
+        yield session
+
+
+@pytest.fixture
+def bugs() -> Iterator[list[Exception]]:
+    """What the server was told of; a test that expects some takes them out."""
+    found: list[Exception] = []
+    yield found
+    assert not found
+
+
+@pytest.fixture
+def app(session: Session, bugs: list[Exception]) -> App:
+    return app_of(session, TOKEN, PORT, bugs.append)

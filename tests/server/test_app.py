@@ -1,0 +1,284 @@
+"""The server over real sockets: many clients at once, slow ones, those that lie, and those that leave."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from live import TOKEN, StandIn, body_of, fetched, listened, session_of
+
+from attnscan.errors import OutputError
+from attnscan.server import guard, serving
+from attnscan.server.serving import listening
+from attnscan.server.session import Session
+from attnscan.server.worker import MOST_WAITING
+
+WAIT = 60
+
+
+@pytest.fixture
+def port(session: Session, bugs: list[Exception]) -> Iterator[int]:
+    with listened(session, bugs) as port:
+        yield port
+
+
+def _sent(port: int, data: bytes, *, ends: bool = False) -> socket.socket:
+    client = socket.create_connection(("127.0.0.1", port), timeout=WAIT)
+    client.sendall(data)
+    if ends:
+        client.shutdown(socket.SHUT_WR)
+    return client
+
+
+def _until_closed(client: socket.socket) -> bytes:
+    found = b""
+    with client:
+        while piece := client.recv(1 << 16):
+            found += piece
+    return found
+
+
+def _request(port: int, body: bytes, length: int | str, *lines: str) -> bytes:
+    head = (
+        f"POST /{TOKEN}/answer HTTP/1.1",
+        f"Host: 127.0.0.1:{port}",
+        "Content-Type: application/json",
+        f"Content-Length: {length}",
+        *lines,
+    )
+    return "\r\n".join([*head, "", ""]).encode() + body
+
+
+def test_pages_and_answers(port: int) -> None:
+    page = fetched(port, "")
+    assert page.status == 200 and b"<html" in page.body and "server" not in page.headers
+    answer = fetched(port, "answer", body_of(), Origin=f"http://127.0.0.1:{port}")
+    assert answer.status == 200
+    name = answer.json["id"]
+    for path in (f"numbers/{name}/0-2", f"rest/{name}", f"page/{name}"):
+        assert fetched(port, path).status == 200
+    assert fetched(port, "?model=0").status == 200
+    for path in ("corpus", "?model=1", "?model=-1", "?model=x", "?model="):
+        assert fetched(port, path).status == 404
+
+
+def test_it_is_nowhere_but_on_this_machine() -> None:
+    with listening(None) as own:
+        assert own.getsockname()[0] == "127.0.0.1"
+
+
+def test_a_port_that_is_taken_is_told() -> None:
+    with listening(None) as own, pytest.raises(OutputError, match=r"port \d+ is taken, and .*; name another by --port"):
+        listening(own.getsockname()[1])
+
+
+def test_a_hundred_clients_at_once(port: int, model: StandIn) -> None:
+    """Of what comes while the model is busy, so much waits as may; all else is told to come again, and then can."""
+    model.let.clear()
+    with ThreadPoolExecutor(101) as pool:
+        first = pool.submit(fetched, port, "answer", body_of(client="first"))
+        assert model.begun.wait(WAIT)
+        enough = threading.Event()
+        refused: list[int] = []
+
+        def ask(number: int) -> int:
+            answer = fetched(port, "answer", body_of(a=f"cat {number}", client=f"c{number}"))
+            if answer.status == 503:
+                assert answer.headers["retry-after"] == "1"
+                refused.append(number)
+                if len(refused) == 100 - MOST_WAITING:
+                    enough.set()
+            return answer.status
+
+        others = [pool.submit(ask, number) for number in range(100)]
+        assert enough.wait(WAIT)
+        model.let.set()
+        assert Counter(other.result(WAIT) for other in others) == {503: 100 - MOST_WAITING, 200: MOST_WAITING}
+        assert first.result(WAIT).status == 200
+    assert [fetched(port, "answer", body_of(a=f"cat {n}", client=f"c{n}")).status for n in refused[:20]] == [200] * 20
+
+
+def test_a_later_question_of_the_same_client_drops_the_one_before(port: int, model: StandIn) -> None:
+    model.let.clear()
+    with ThreadPoolExecutor(3) as pool:
+        running = pool.submit(fetched, port, "answer", body_of(a="a dog", client="another"))
+        assert model.begun.wait(WAIT)
+        asked_first = pool.submit(fetched, port, "answer", body_of(a="the c", turn=1))
+        while not _waiting(port):
+            pass
+        later = pool.submit(fetched, port, "answer", body_of(a="the cat", turn=2))
+        stale = asked_first.result(WAIT)
+        assert (stale.status, stale.json) == (409, {"stale": True})
+        model.let.set()
+        assert (running.result(WAIT).status, later.result(WAIT).status) == (200, 200)
+    assert [pair.a for pair, _ in model.asked] == ["a dog", "the cat"]
+
+
+@pytest.fixture(autouse=True)
+def _sessions(session: Session, port: int) -> Iterator[None]:
+    _SESSIONS[port] = session
+    yield
+    del _SESSIONS[port]
+
+
+_SESSIONS: dict[int, Session] = {}
+
+
+def _waiting(port: int) -> int:
+    return len(_SESSIONS[port].worker._waiting)
+
+
+def test_what_a_client_that_has_gone_asked_for_is_not_done(port: int, model: StandIn) -> None:
+    model.let.clear()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(fetched, port, "answer", body_of(client="another"))
+        assert model.begun.wait(WAIT)
+        body = body_of(a="nobody wants this")
+        client = _sent(port, _request(port, body, len(body)))
+        while not _waiting(port):
+            pass
+        future = _SESSIONS[port].worker._waiting[0].future
+        client.close()
+        while not future.cancelled():
+            pass
+        model.let.set()
+        assert running.result(WAIT).status == 200
+    assert fetched(port, "answer", body_of(client="you")).status == 200
+    assert "nobody wants this" not in [pair.a for pair, _ in model.asked]
+
+
+def test_one_that_goes_while_it_is_answered_costs_nothing_more(port: int, model: StandIn) -> None:
+    model.let.clear()
+    body = body_of(a="nobody waits")
+    client = _sent(port, _request(port, body, len(body)))
+    assert model.begun.wait(WAIT)
+    client.close()
+    model.let.set()
+    assert fetched(port, "answer", body_of(client="you")).status == 200
+
+
+def test_a_body_that_never_comes_to_its_end_is_given_up(
+    session: Session, bugs: list[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guard, "SECONDS", 0.2)
+    with listened(session, bugs) as port:
+        for length in (2000, guard.MOST_BODY):
+            found = _until_closed(_sent(port, _request(port, body_of(), length)))
+            assert found.startswith(b"HTTP/1.1 408 ") and b"did not come to its end" in found
+        found = _until_closed(_sent(port, _request(port, body_of(), 2000), ends=True))
+        assert found == b"" or found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 408 "))
+        assert fetched(port, "answer", body_of()).status == 200
+
+
+def test_connections_that_ask_nothing_are_closed(
+    session: Session, bugs: list[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "SECONDS", 0.2)
+    with listened(session, bugs) as port:
+        for begun in (b"", b"GET /", f"GET /{TOKEN}/ HTTP/1.1\r\nHost: x\r\nX-Slow: ".encode()):
+            assert _until_closed(_sent(port, begun)) == b""
+        assert fetched(port, "").status == 200
+
+
+def test_one_that_is_answered_for_long_is_not_closed(
+    session: Session, model: StandIn, bugs: list[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(serving, "SECONDS", 0.05)
+    looks = threading.Semaphore(0)
+    whole = serving._Protocol._look
+    monkeypatch.setattr(serving._Protocol, "_look", lambda *given: (whole(*given), looks.release()))
+    model.let.clear()
+    with listened(session, bugs) as port, ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(fetched, port, "answer", body_of())
+        assert model.begun.wait(WAIT)
+        for _ in range(4):
+            assert looks.acquire(timeout=WAIT)
+        model.let.set()
+        assert answer.result(WAIT).status == 200
+
+
+@pytest.mark.parametrize(
+    ("length", "body", "statuses"),
+    [
+        (5, body_of(), (b"400",)),
+        (0, body_of(), (b"400",)),
+        (10**12, b"", (b"413",)),
+        ("-5", body_of(), (b"400", b"413")),
+        ("x", body_of(), (b"400", b"413")),
+        ("2\r\nContent-Length: 3", b"{}", (b"400",)),
+        ("2\r\nTransfer-Encoding: chunked", b"0\r\n\r\n", (b"400",)),
+    ],
+)
+def test_lengths_that_lie(port: int, length: int | str, body: bytes, statuses: tuple[bytes, ...]) -> None:
+    found = _until_closed(_sent(port, _request(port, body, length, "Connection: close")))
+    assert found.split(b" ", 2)[1] in statuses
+    assert fetched(port, "answer", body_of(client="you")).status == 200
+
+
+def test_a_body_in_endless_pieces_is_cut_off(port: int) -> None:
+    head = _request(port, b"", 0).replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    client = _sent(port, head)
+    piece = b"4000\r\n" + b" " * 0x4000 + b"\r\n"
+    try:
+        for _ in range(1000):
+            client.sendall(piece)
+    except OSError:
+        pass  # it is closed
+    else:
+        pytest.fail("16 MB were taken")
+    client.close()
+    assert fetched(port, "answer", body_of()).status == 200
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"\r\n" * 3 + b"x\r\n\r\n",
+        b"GET /" + b"x" * 40_000 + b" HTTP/1.1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: a\r\n" + b"x: y\r\n" * 20_000 + b"\r\n",
+    ],
+    ids=lambda sent: repr(sent[:20]),
+)
+def test_what_is_no_http_is_refused_in_silence(port: int, sent: bytes, capfd: pytest.CaptureFixture[str]) -> None:
+    client = _sent(port, b"")
+    try:
+        client.sendall(sent)
+        answer = _until_closed(client)
+    except ConnectionError:  # closed before all was read
+        answer = b""
+    assert answer == b"" or answer.split(b" ", 2)[1] in (b"400", b"403", b"431")
+    assert fetched(port, "").status == 200
+    assert capfd.readouterr() == ("", "")
+
+
+def test_an_upgrade_to_another_protocol_is_none(port: int) -> None:
+    lines = ("Upgrade: websocket", "Connection: Upgrade", "Sec-WebSocket-Version: 13", "Sec-WebSocket-Key: x")
+    assert fetched(port, "", **dict(line.split(": ") for line in lines)).status == 200
+
+
+def test_nobody_can_say_that_they_come_from_elsewhere(port: int) -> None:
+    assert fetched(port, "", **{"X-Forwarded-Host": "evil.example", "Forwarded": "host=evil.example"}).status == 200
+    assert fetched(port, "", Host="evil.example", **{"X-Forwarded-Host": f"127.0.0.1:{port}"}).status == 403
+
+
+def test_texts_stay_texts(port: int) -> None:
+    hostile = "</script><script>alert(1)</script>\u2028\u202e\x1b[31m{{7*7}}<img src=x onerror=alert(1)>"
+    answer = fetched(port, "answer", body_of(a=hostile))
+    assert answer.status == 200 and answer.body.isascii() and b"\x1b" not in answer.body
+    assert answer.headers["content-type"] == "application/json" and json.loads(answer.body)["question"]["a"] == hostile
+
+
+def test_two_models(model: StandIn, bugs: list[Exception]) -> None:
+    with session_of(model, other := StandIn(model.result)) as session, listened(session, bugs) as port:
+        assert fetched(port, "answer", body_of(model=1)).status == 200
+        assert (len(model.asked), len(other.asked)) == (0, 1)
+        assert fetched(port, "?model=1").status == 200
+        assert fetched(port, "answer", body_of(model=2, turn=2)).status == 400

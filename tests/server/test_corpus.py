@@ -1,0 +1,108 @@
+"""The pairs behind a ranking: which are kept, and which are shown of a head."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import attnscan
+from attnscan.errors import OptionError
+from attnscan.inputs.pairs import Pair, Place, Record, read_pairs
+from attnscan.results.ranking import Ranking
+from attnscan.results.scores import MIXED
+from attnscan.scan.local import ScanState, scan
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.server import corpus as corpora
+from attnscan.server.corpus import Corpus, PairKeeper
+
+SENTENCES = [f"the cat number {i} sat on the mat, and the cat sat on a dog" for i in range(20)]
+OPTIONS = ScanOptions(model="bundled", predictive="off", labelled=True, profile=True, predictive_part=False)
+
+
+@pytest.fixture(scope="module")
+def scanned(tmp_path_factory: pytest.TempPathFactory) -> tuple[PairKeeper, Ranking]:
+    path: Path = tmp_path_factory.mktemp("pairs") / "pairs.txt"
+    path.write_text("\n".join(SENTENCES))
+    keeper, state = PairKeeper(), ScanState()
+    with Scanner(OPTIONS) as scanner:
+        for state in scan(scanner, keeper.read(read_pairs([str(path)])), on_pairs=keeper.hold):  # noqa: B007
+            keeper.write_held()
+        return keeper, state.finish(scanner)
+
+
+@pytest.fixture
+def corpus(scanned: tuple[PairKeeper, Ranking]) -> Corpus:
+    keeper, ranking = scanned
+    return keeper.corpus("20 pairs", ranking)
+
+
+def test_a_head_shows_where_it_follows_its_label_most_and_least(corpus: Corpus) -> None:
+    labels = corpus.ranking.mapped.content_label
+    head = next((int(layer), int(number)) for layer, number in np.argwhere(labels == "next-word"))
+    found = corpus.pairs_of(head)
+    assert found["pattern"] == "next-word" and len(found["pairs"]) == 12
+    scores = [pair["score"] for pair in found["pairs"]]
+    assert scores == sorted(scores, reverse=True)
+    for pair in (found["pairs"][0], found["pairs"][-1]):
+        alone = attnscan.classify(pair["a"], pair["b"], model="bundled", predictive="off")
+        p = alone.scores.patterns.index("next-word")
+        assert alone.by_weight.words_only.score[(*head, p)] == pytest.approx(pair["score"], abs=1e-3)
+        line = int(pair["where"].rpartition(":")[2])
+        assert pair["a"] == SENTENCES[line - 1]
+
+
+def test_a_mixed_head_shows_what_it_comes_nearest_to(corpus: Corpus) -> None:
+    labels = corpus.ranking.mapped
+    head = tuple(int(i) for i in np.argwhere(labels.content_label == MIXED)[0])
+    above = labels.scores.words_only.above_chance[head]
+    found = corpus.pairs_of((head[0], head[1]))
+    assert found["pattern"] == labels.scores.patterns[int(np.nanargmax(above))]
+
+
+def test_a_pattern_that_no_pair_was_scored_for_has_no_pairs(scanned: tuple[PairKeeper, Ranking]) -> None:
+    corpus = Corpus("none", scanned[1], [])
+    assert corpus.pairs_of((0, 2))["pairs"] == []
+
+
+@pytest.mark.parametrize("head", [(6, 0), (0, 12)])
+def test_heads_that_are_not_there(corpus: Corpus, head: tuple[int, int]) -> None:
+    with pytest.raises(OptionError, match="this model has 6 × 12"):
+        corpus.pairs_of(head)
+
+
+def _record(text: str, row: int) -> Record:
+    return Record(Pair(text), f"pairs:{row}", place=Place("pairs", row))
+
+
+def test_the_first_pairs_are_kept_and_all_pass() -> None:
+    keeper = PairKeeper(most=3)
+    passed = list(keeper.read(_record(f"cat {i}", i) for i in range(10)))
+    assert len(passed) == 10 and [place.row for place in keeper._records] == [0, 1, 2]
+
+
+def test_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(corpora, "_MOST_TEXT", 10_000)
+    keeper = PairKeeper()
+    texts = ["x" * 8_001, "x" * 8_000, "x" * 2_001, "x" * 1_999, "x", "x"]
+    assert len(list(keeper.read(map(_record, texts, range(6))))) == 6
+    assert [place.row for place in keeper._records] == [1, 3, 4]
+
+
+def test_what_is_measured_later_is_added() -> None:
+    keeper = PairKeeper()
+    (record,) = keeper.read([_record("cat", 1)])
+
+    def sums(weight: list[float], n: list[float]) -> dict[str, np.ndarray]:
+        return {
+            "words_only.weight": np.array(weight).reshape(1, 1, 1, 2),
+            "words_only.n": np.array(n).reshape(1, 1, 1, 2),
+        }
+
+    keeper.hold([record.place, Place("pairs", 99)][:1], sums([1, 0], [2, 0]))
+    keeper.write([record.place], sums([0, 3], [0, 4]))
+    assert keeper._scores[record.place].ravel().tolist() == [0.5, 0.75]
+    keeper.hold([Place("pairs", 99)], sums([1, 0], [2, 0]))
+    assert list(keeper._scores) == [record.place]

@@ -1,0 +1,129 @@
+"""What a page may ask, and what is no question at all."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from live import body_of
+
+from attnscan.errors import InputError, OptionError
+from attnscan.inputs.pairs import Pair
+from attnscan.results.change import Change
+from attnscan.server.question import Malformed, Question, head_of, is_id, question_of
+
+
+def test_a_question_with_everything() -> None:
+    asked = question_of(
+        body_of(
+            b="a dog",
+            hidden=[4, 2],
+            positions="shuffled",
+            segments="swapped",
+            off=["2-0", "0-11"],
+            model=1,
+            beside="0123456789abcdef",
+            turn=7,
+        ),
+        models=2,
+    )
+    change = Change(hidden=(2, 4), positions="shuffled", segments="swapped", off=((0, 11), (2, 0)))
+    assert asked == Question(Pair("the cat", "a dog"), change, 1, "0123456789abcdef", "me", 7)
+    again = json.dumps(asked.as_json() | {"client": "you", "turn": 1}).encode()
+    assert question_of(again, models=2).id == asked.id
+
+
+def test_a_question_with_nothing_but_a_sentence() -> None:
+    assert question_of(body_of(), models=1) == Question(Pair("the cat"), client="me", turn=1)
+
+
+@pytest.mark.parametrize("other", [{"a": "the dog"}, {"b": "x"}, {"off": ["0-1"]}, {"hidden": [1]}, {"model": 1}])
+def test_what_is_answered_otherwise_has_another_id(other: dict[str, Any]) -> None:
+    plain = question_of(body_of(), models=2)
+    assert question_of(body_of(**other), models=2).id != plain.id
+    assert question_of(body_of(turn=2, client="you", beside="0" * 16), models=2).id == plain.id
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"\xff",
+        b"[]",
+        b"null",
+        b"{",
+        b'{"a": 1}',
+        b'{"a": "x", "a": "y", "client": "me", "turn": 1}',
+        b'{"a": "x", "client": "me", "turn": NaN}',
+        b'{"a": "x", "client": "me", "turn": ' + b"9" * 5000 + b"}",
+        b"[" * 60_000,
+        b'{"a":' * 10_000,
+        *(
+            body_of(**fields)
+            for fields in (
+                {"b": 1},
+                {"b": ["x"]},
+                {"path": "/etc/passwd"},
+                {"model": "bert-base-uncased"},
+                {"model": 1},
+                {"model": -1},
+                {"model": True},
+                {"model": 0.0},
+                {"hidden": 3},
+                {"hidden": ["3"]},
+                {"hidden": [-1]},
+                {"hidden": [65_536]},
+                {"hidden": [1.0]},
+                {"hidden": [0] * 4097},
+                {"off": "2-0"},
+                {"off": [[2, 0]]},
+                {"off": ["2-0,3-1"]},
+                {"off": ["٢-0"]},
+                {"off": ["all"]},
+                {"positions": 1},
+                {"segments": ["kept"]},
+                {"beside": "../../page"},
+                {"beside": "0" * 15},
+                {"beside": 1},
+                {"client": ""},
+                {"client": "x" * 65},
+                {"client": "a b"},
+                {"client": 1},
+                {"turn": -1},
+                {"turn": 2**53 + 1},
+                {"turn": "1"},
+            )
+        ),
+        json.dumps({"a": "x", "turn": 1}).encode(),
+        json.dumps({"a": "x", "client": "me"}).encode(),
+        json.dumps({"client": "me", "turn": 1}).encode(),
+    ],
+    ids=lambda body: repr(body[:60]),
+)
+def test_what_no_page_asks(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        question_of(body, models=1)
+
+
+@pytest.mark.parametrize(("fields", "error"), [({"a": " "}, InputError), ({"b": ""}, InputError)])
+def test_what_a_person_may_ask_is_told_with_a_remedy(fields: dict[str, Any], error: type[Exception]) -> None:
+    with pytest.raises(error, match="is empty; give it"):
+        question_of(body_of(**fields), models=1)
+
+
+def test_half_of_a_pair_of_characters_is_told() -> None:
+    with pytest.raises(InputError, match="not valid Unicode"):
+        question_of(b'{"a": "x\\ud800", "client": "me", "turn": 1}', models=1)
+
+
+@pytest.mark.parametrize("field", ["positions", "segments"])
+def test_changes_that_there_are_not(field: str) -> None:
+    with pytest.raises(OptionError, match=f"{field} cannot be"):
+        question_of(body_of(**{field: "upside down"}), models=1)
+
+
+def test_names() -> None:
+    assert head_of("2-0") == (2, 0) and head_of("9999-9999") == (9999, 9999)
+    assert [head_of(name) for name in ("", "2", "2-", "-1-0", "2-0 ", "2-0\n", "12345-0", "..-..")] == [None] * 8
+    assert is_id("0123456789abcdef") and not any(map(is_id, ("", "g" * 16, "0" * 17, "0" * 16 + "\n", None, 1)))

@@ -1,0 +1,173 @@
+"""A session over models that are stand-ins, and requests to what answers from it."""
+
+from __future__ import annotations
+
+import asyncio
+import http.client
+import json
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from attnscan.errors import InputError
+from attnscan.inputs.pairs import Pair
+from attnscan.results.change import Change
+from attnscan.results.classification import Classification
+from attnscan.server.app import app_of
+from attnscan.server.guard import App
+from attnscan.server.serving import listening, served
+from attnscan.server.session import Loaded, Session
+
+TOKEN, PORT = "a-token-of-32-letters-that-is-one", 8321
+HOST = f"127.0.0.1:{PORT}"
+
+
+@dataclass
+class StandIn:
+    """A model that says the same of everything, once it is let."""
+
+    result: Classification
+    available: dict[str, str] = field(default_factory=dict)
+    asked: list[tuple[Pair, Change]] = field(default_factory=list)
+    finished: int = 0
+
+    def __post_init__(self) -> None:
+        self.let, self.begun = threading.Event(), threading.Event()
+        self.let.set()
+
+    def run(self, pair: Pair, change: Change) -> Any:
+        """As `Trials.run`. Raises: InputError for a sentence that asks for it."""
+        self.asked.append((pair, change))
+        self.begun.set()
+        assert self.let.wait(60)
+        if pair.a == "too long":
+            raise InputError("the input is too long", "shorten it")
+        if pair.a == "a bug":
+            raise ValueError("a bug of ours, with \x1b[31m")
+        if pair.a == "no memory":
+            raise RuntimeError("std::bad_alloc")
+        return Trial(self)
+
+
+@dataclass
+class Trial:
+    """What a stand-in has run."""
+
+    model: StandIn
+
+    @property
+    def result(self) -> Classification:
+        """The same as ever."""
+        return self.model.result
+
+    @property
+    def tokens(self) -> tuple[str, ...]:
+        """Of the same input as ever."""
+        return self.result.kept_attention().tokens
+
+    def finished(self, between: Any = int) -> tuple[Classification, tuple[Any, ...]]:
+        """As `Trial.finished`, in two parts."""
+        between()
+        self.model.begun.set()
+        assert self.model.let.wait(60)
+        between()
+        self.model.finished += 1
+        return self.result, ()
+
+
+@dataclass
+class Answer:
+    """Of a server."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        """The body, read."""
+        return json.loads(self.body)
+
+
+@contextmanager
+def session_of(*models: StandIn, **named: Any) -> Iterator[Session]:
+    """Closed afterwards."""
+    from attnscan.server.question import Question
+
+    loaded = [Loaded(f"model {i}", each) for i, each in enumerate(models)]
+    session = Session(loaded, Question(Pair("the first")), **named)
+    try:
+        yield session
+    finally:
+        for model in models:
+            model.let.set()
+        session.worker.close()
+
+
+def body_of(**fields: Any) -> bytes:
+    """What a page asks, a field changed or left out by None."""
+    known = {"a": "the cat", "client": "me", "turn": 1} | fields
+    return json.dumps({name: value for name, value in known.items() if value is not None}).encode()
+
+
+def asked(
+    app: App,
+    path: str,
+    body: bytes | Sequence[bytes] | None = None,
+    headers: Iterable[tuple[str, str]] = (),
+    host: str | None = HOST,
+    method: str = "",
+) -> Answer:
+    """What an app answers to one request in this process; `body` may come in pieces."""
+    pieces = [body] if isinstance(body, bytes) else list(body or [b""])
+    given = [("host", host), *([("content-type", "application/json")] if body is not None else []), *headers]
+    scope = {
+        "type": "http",
+        "method": method or ("GET" if body is None else "POST"),
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in given if value is not None],
+    }
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        if not pieces:
+            await asyncio.Event().wait()
+        piece = pieces.pop(0)
+        return {"type": "http.request", "body": piece, "more_body": bool(pieces)}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    async def run() -> None:
+        await app(scope, receive, send)
+
+    asyncio.run(run())
+    begun = sent[0]
+    found = {name.decode(): value.decode() for name, value in begun["headers"]}
+    return Answer(begun["status"], found, b"".join(each.get("body", b"") for each in sent[1:]))
+
+
+@contextmanager
+def listened(session: Session, bugs: list[Exception]) -> Iterator[int]:
+    """A real server, and its port."""
+    with listening(None) as own:
+        port = own.getsockname()[1]
+        with served(app_of(session, TOKEN, port, bugs.append), own):
+            yield port
+
+
+def fetched(port: int, path: str, body: bytes | None = None, **headers: str) -> Answer:
+    """What a real server answers behind its token."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    try:
+        kind = {} if body is None else {"Content-Type": "application/json"}
+        connection.request("GET" if body is None else "POST", f"/{TOKEN}/{path}", body, kind | headers)
+        response = connection.getresponse()
+        return Answer(response.status, {k.lower(): v for k, v in response.getheaders()}, response.read())
+    finally:
+        connection.close()
