@@ -72,6 +72,7 @@ const asker = {
   },
 
   async answer(wanted) {
+    if (!state.a.trim()) return this.refuse("A is empty: type a sentence");
     const other = await this.other(JSON.parse(wanted));
     if (other?.error) return this.refuse(other.error);
     if (wanted === this.shown && state.beside === this.besideOf && !this.refused) return;
