@@ -1,5 +1,6 @@
 // A page whose model is still there: what is typed or changed is asked anew, and the answer takes the page's place.
 
+const AGAIN = 200; // milliseconds
 const BOXES = { a: "sentence-a", b: "sentence-b" };
 const first = facts.live.question;
 Object.assign(usual, {
@@ -140,7 +141,11 @@ const asker = {
 
   /** How sure labels are, profiles and predictions: they come when there is time for them. */
   async rest(id, wanted) {
-    const { status, found } = await request(`rest/${id}`);
+    let { status, found } = await request(`rest/${id}`);
+    while (status === 409 && this.id === id) {
+      await new Promise((resolve) => setTimeout(resolve, AGAIN)); // an answer went first
+      ({ status, found } = await request(`rest/${id}`));
+    }
     if (status !== 200 || this.id !== id) return;
     const [table, more] = await Promise.all(["table-bytes", "profile-bytes"].map((each) => found.texts[each] && unpackedFacts(found.texts[each])));
     if (this.shown !== wanted || this.id !== id) return;
