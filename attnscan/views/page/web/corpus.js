@@ -86,3 +86,26 @@ const headView = {
 views.head = headView;
 
 const decimals = (number) => Number(number).toFixed(3);
+
+/** What stands for a head in the model view: its letter, its score's error, and where it looks by distance. */
+function faceOf(head, id) {
+  const [low, high] = ["low", "high"].map((bound) => cellOf(head, `${id}_${bound}`));
+  const error = low && high ? `± ${((high - low) / 2).toFixed(3)}` : "";
+  const [[, found] = []] = Object.entries(profiles);
+  const letter = [make("b", {}, markOf(head)), make("small", {}, error)];
+  return found ? [...letter, distancesOf(found[head.index][2])] : letter;
+}
+
+const COLUMN = 4; // pixels of a small picture
+
+function distancesOf(found) {
+  const canvas = make("canvas", { width: found.length * COLUMN, height: 16 });
+  const context = canvas.getContext("2d");
+  context.fillStyle = color("--faint");
+  const top = Math.max(0.05, ...found.map(([share]) => share ?? 0));
+  for (const [place, [share]] of found.entries()) {
+    const height = (16 * (share ?? 0)) / top;
+    context.fillRect(place * COLUMN, 16 - height, COLUMN - 1, height);
+  }
+  return canvas;
+}

@@ -13,14 +13,13 @@ async function paintExamples() {
     const card = find("cards").children[position];
     const { status, found } = await examplesOf(head);
     if (status !== 200 || !card?.isConnected || card.querySelector(".examples")) continue;
-    const rows = found.pairs.map(({ a, b, where, score }) => {
-      const asked = new URLSearchParams({ view: "head", heads: head.name, a, ...(b === null ? { b: "" } : { b }) });
-      const link = make("a", { href: `./#${asked}` }, [a, b].filter(Boolean).join(" | "));
-      return make("tr", {}, make("td", {}, link), make("td", {}, where), make("td", { class: "number" }, decimals(score)));
+    const items = found.pairs.map(({ a, b, where, score }) => {
+      const way = new URLSearchParams({ view: "head", heads: head.name, a, b: b ?? "" });
+      const link = make("a", { href: `./#${way}` }, [a, b].filter(Boolean).join(" | "));
+      return make("li", {}, make("span", {}, decimals(score)), link, make("small", {}, where));
     });
-    const header = make("tr", {}, ...["pair", "where", "score"].map((name) => make("th", { scope: "col" }, name)));
-    const caption = make("caption", {}, found.pattern === "mixed" ? "Pairs" : `Pairs by ${found.pattern}, from most to least`);
-    card.append(make("table", { class: "examples" }, caption, make("thead", {}, header), make("tbody", {}, ...rows)));
+    const about = found.pattern === "mixed" ? "Pairs" : `Pairs by ${found.pattern}: most, then least`;
+    card.append(make("figure", { class: "examples" }, make("figcaption", {}, about), make("ol", {}, ...items)));
   }
 }
 

@@ -54,7 +54,7 @@ const modelView = {
 
   /** Paint what has changed since it was painted last: a view that is come back to is there already. */
   async paint() {
-    const now = JSON.stringify([state.order, state.only, state.by]);
+    const now = JSON.stringify([state.order, state.only, state.by, OF_PAIRS && theme()]);
     if (this.painted !== now) {
       this.painted = now;
       this.paintCells();
@@ -90,7 +90,7 @@ const modelView = {
     find("model-hint").textContent = [
       `${title[0].toUpperCase()}${title.slice(1)}, by letter and colour; each square is one head`,
       OF_PAIRS
-        ? ", with the score of its label. Choose one to see what is known of it. "
+        ? `, with the score of its label and half its 95 % interval${Object.keys(profiles).length ? "; bars: attention by distance, from 8 words before to 8 after" : ""}. Choose one to see what is known of it. `
         : `: queries downwards, keys across, the more colour, the more ${dark}. Choose one to see its lines. `,
       OF_PAIRS || heads.every((head) => holds("weights", head)) ? "" : "Dashed: a thumbnail alone. ",
       heads.some(rests) ? small : "",
@@ -119,7 +119,7 @@ const modelView = {
     const number = score ? Number(score).toFixed(2) : "";
     const shown = state.order === "place" && !OF_PAIRS ? markOf(head) : number || "–";
     cell.querySelector(".caption > span").textContent = shown;
-    if (OF_PAIRS) cell.querySelector(".face").textContent = markOf(head);
+    if (OF_PAIRS) cell.querySelector(".face").replaceChildren(...faceOf(head, id));
     cell.classList.toggle("rests", OF_PAIRS && rests(head));
     cell.style.setProperty("--color", pattern[label].color);
     cell.classList.toggle("absent", !OF_PAIRS && !holds("weights", head));
