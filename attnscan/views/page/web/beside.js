@@ -129,7 +129,9 @@ function remember() {
     told.off.length ? `${told.off.length > 3 ? `${told.off.length} heads` : told.off.join(", ")} off` : "",
   ].filter(Boolean);
   const text = [told.a, told.b].filter(Boolean).join(" | ");
-  const link = make("a", { href: address(), title: text, "data-asked": asker.shown }, text, changes.length ? make("small", {}, ` ${changes.join("; ")}`) : "");
+  const said = { a: told.a, b: told.b ?? "", hidden: told.hidden.join(","), without: told.off.join(",") };
+  const href = address({ ...state, ...said, positions: told.positions, segments: told.segments });
+  const link = make("a", { href, title: text, "data-asked": asker.shown }, text, changes.length ? make("small", {}, ` ${changes.join("; ")}`) : "");
   for (const old of [...list.children]) if (old.firstChild.dataset.asked === asker.shown) old.remove();
   list.prepend(make("li", {}, link));
   while (list.children.length > MOST_REMEMBERED) list.lastChild.remove();

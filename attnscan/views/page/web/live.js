@@ -130,7 +130,10 @@ const asker = {
     profiles = {};
     unpacked.clear();
     inputs += 1;
-    if (state.token && !allowed.token(state.token)) state = { ...state, token: "" };
+    if (!allowed.token(state.token)) {
+      state = { ...state, token: "" };
+      history.replaceState(null, "", address());
+    }
     const focus = document.activeElement?.closest("#queries, #keys, #asked")?.id;
     const place = document.activeElement?.value;
     for (const view of Object.values(views)) view.fill?.();
@@ -275,7 +278,7 @@ function paintLive() {
   for (const [name, id] of Object.entries(BOXES)) if (find(id) !== document.activeElement || find(id).value.trim() !== state[name].trim()) find(id).value = state[name];
   for (const name of ["positions", "segments"]) find(name).value = state[name];
   find("segments").closest("label").hidden = !state.b.trim();
-  find("without").value = state.without.replaceAll(",", ", ");
+  if (find("without") !== document.activeElement) find("without").value = state.without.replaceAll(",", ", ");
   find("with").value = ["", "unchanged", "model"].includes(state.beside) ? state.beside : "pin";
   notice("refused", asker.refused);
   find("offline").href = `page/${asker.id}`;

@@ -58,9 +58,9 @@ function readAddress() {
   state = { ...usual, ...Object.fromEntries(known.map((name) => [name, given[name]])) };
 }
 
-function address() {
+function address(of = state) {
   const said = new URLSearchParams();
-  for (const [name, value] of Object.entries(state)) if (value !== usual[name]) said.set(name, value);
+  for (const [name, value] of Object.entries(of)) if (value !== usual[name]) said.set(name, value);
   return `#${said.toString().replaceAll("%2C", ",")}`;
 }
 

@@ -1,0 +1,431 @@
+"""A live page in a real browser, with a real server and real models behind it."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from live import TOKEN
+from loaded_models import LoadedModels
+from toy_mlm import save_toy_mlm, sentence
+
+import attnscan
+from attnscan.inputs.pairs import Pair, read_pairs
+from attnscan.model.sources import choose
+from attnscan.scan.local import scan
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.server.app import app_of
+from attnscan.server.corpus import Corpus, PairKeeper
+from attnscan.server.question import Question
+from attnscan.server.serving import listening, served
+from attnscan.server.session import Loaded, Session
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a failure
+
+try:
+    from playwright.sync_api import Browser, Page, expect, sync_playwright
+except ImportError:
+    if MUST_RUN:
+        raise
+    pytest.skip("no playwright: pip install playwright", allow_module_level=True)
+if CHROMIUM is None and not MUST_RUN:
+    pytest.skip("no Chromium: apt-get install chromium", allow_module_level=True)
+
+FIRST = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
+TOKENS = 19  # of FIRST
+
+
+@pytest.fixture(scope="module")
+def bugs() -> Iterator[list[Exception]]:
+    found: list[Exception] = []
+    yield found
+    assert not found
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """Twelve pairs that were scanned, and are kept."""
+    path = tmp_path_factory.mktemp("pairs") / "pairs.csv"
+    rows = [f"The cat number {i} sat on {i % 7} mats.,A cat ran {i} times." for i in range(12)]
+    path.write_text("\n".join(["sentence_a,sentence_b", *rows]), encoding="utf-8")
+    keeper = PairKeeper()
+    options = ScanOptions(model="bundled", predictive="off", labelled=True, profile=True, predictive_part=False)
+    with Scanner(options) as scanner:
+        [*_, last] = scan(scanner, keeper.read(read_pairs([str(path)])), on_pairs=keeper.hold)
+        return keeper.corpus("12 pairs of pairs.csv", last.finish(scanner))
+
+
+@pytest.fixture(scope="module")
+def address(
+    tmp_path_factory: pytest.TempPathFactory, corpus: Corpus, bugs: list[Exception], _loaded_models: LoadedModels
+) -> Iterator[str]:
+    """Of a server with the bundled model, a masked LM whose answers are known, and pairs to browse."""
+    toy = save_toy_mlm(tmp_path_factory.mktemp("toy"))
+    with ExitStack() as stack:
+        own = stack.enter_context(listening(None))
+        options = [ScanOptions(model=name, predictive="off") for name in ("bundled", str(toy))]
+        anew = _loaded_models.anew  # models of its own: they may run when a test has ended
+        scanners = [stack.enter_context(Scanner(each, anew(choose(each.model)))) for each in options]
+        session = Session([Loaded.of(scanner) for scanner in scanners], Question(FIRST), corpus)
+        port = own.getsockname()[1]
+        stack.enter_context(served(app_of(session, TOKEN, port, bugs.append), own))
+        yield f"http://127.0.0.1:{port}/{TOKEN}/"
+        session.worker.close()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def failures() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def page(browser: Browser, address: str, failures: list[str]) -> Iterator[Page]:
+    """On a desktop; nothing may fail, and nothing else may be asked than the server."""
+    context = browser.new_context(viewport={"width": 1280, "height": 900})
+    yield watched(context.new_page(), address, failures)
+    context.close()
+    assert not failures
+
+
+@pytest.fixture
+def phone(browser: Browser, address: str, failures: list[str]) -> Iterator[Page]:
+    context = browser.new_context(viewport={"width": 360, "height": 780}, has_touch=True, is_mobile=True)
+    yield watched(context.new_page(), address, failures)
+    context.close()
+    assert not failures
+
+
+def watched(page: Page, address: str, failures: list[str]) -> Page:
+    page.set_default_timeout(30_000)
+    page.on("pageerror", lambda error: failures.append(str(error)))
+    page.on(
+        "request",
+        lambda asked: None if asked.url.startswith((address, "data:", "blob:")) else failures.append(asked.url),
+    )
+    return page
+
+
+def opened(page: Page, address: str) -> Page:
+    page.goto(address)
+    return answered(page)
+
+
+def answered(page: Page) -> Page:
+    """Once what is shown is what is asked for."""
+    expect(page.locator("html[data-settled=yes][data-asking=no]")).to_be_attached(timeout=30_000)
+    return page
+
+
+def tokens(page: Page) -> list[str]:
+    return page.locator("#queries bdi").all_text_contents()
+
+
+def saved(page: Page, tmp_path: Path) -> str:
+    """The offline page of what is shown."""
+    with page.expect_download() as download:
+        page.click("#offline")
+    path = tmp_path / download.value.suggested_filename
+    download.value.save_as(path)
+    return path.read_text(encoding="utf-8")
+
+
+def facts_in(html: str) -> dict:
+    found = re.search('<script type="application/json" id="data">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    return dict(json.loads(found[1]))
+
+
+class TestTyping:
+    def test_heads_answer_to_what_is_typed(self, page: Page, address: str) -> None:
+        opened(page, address)
+        assert len(tokens(page)) == TOKENS
+        page.fill("#sentence-b", "")
+        page.fill("#sentence-a", "the cat sat on the mat")
+        expect(page.locator("#queries button")).to_have_count(8)
+        answered(page)
+        assert tokens(page) == ["[CLS]", "the", "cat", "sat", "on", "the", "mat", "[SEP]"]
+        true = attnscan.classify("the cat sat on the mat", model="bundled", predictive="off").with_norm(True)
+        labels = [each.split(", ")[1] for each in labels_of(page)]
+        assert labels == true.content_label.ravel().tolist()
+
+    def test_what_is_sure_and_profiles_come_after_it(self, page: Page, address: str) -> None:
+        opened(page, address).click("#tab-head")
+        page.fill("#sentence-b", "At the store, I bought red apples.")
+        expect(page.locator("#facts")).to_contain_text("resamplings")
+        expect(page.locator("#facts table.profile tr").first).to_be_visible()
+
+    def test_a_head_is_as_the_model_has_it(self, page: Page, address: str) -> None:
+        opened(page, address + "#view=head&heads=2-0&by=weight&a=the+cat+sat&b=")
+        true = attnscan.classify("the cat sat", model="bundled", predictive="off").attention
+        assert true is not None
+        page.locator("#queries button").nth(1).hover()
+        told = page.locator("#keys .value").all_text_contents()
+        assert [float(text) for text in told] == pytest.approx(true.weights[2, 0, 1].tolist(), abs=6e-4)
+
+    def test_a_token_that_is_held_stays_where_there_still_is_one(self, page: Page, address: str) -> None:
+        opened(page, address + "#view=head&token=q17")
+        page.fill("#sentence-b", "")
+        expect(page.locator("#queries button")).to_have_count(8)
+        answered(page)
+        assert "token=" not in page.url
+
+    def test_what_cannot_be_read_is_said_and_nothing_is_lost(self, page: Page, address: str) -> None:
+        opened(page, address)
+        page.fill("#sentence-a", "  ")
+        expect(page.locator("#refused")).to_have_text("A is empty: type a sentence")
+        page.fill("#sentence-a", "word " * 600)
+        expect(page.locator("#refused")).to_contain_text("the model reads at most 512")
+        assert len(tokens(page)) == TOKENS
+        page.fill("#sentence-a", "I ran.")
+        expect(page.locator("#refused")).to_be_hidden()
+        answered(page)
+        assert tokens(page)[:4] == ["[CLS]", "i", "ran", "."]
+
+    def test_hostile_text_stays_text(self, page: Page, address: str, failures: list[str]) -> None:
+        opened(page, address)
+        page.on("dialog", lambda dialog: (failures.append(dialog.message), dialog.dismiss()))
+        page.fill("#sentence-a", "<img src=x onerror=alert(1)></script><script>alert(2)</script>")
+        answered(page)
+        expect(page.locator("#past li")).to_have_count(2)
+        assert page.locator("img, main script").count() == 0
+
+    def test_fast_typing_ends_on_the_last_word(self, page: Page, address: str) -> None:
+        opened(page, address).focus("#sentence-b")
+        page.keyboard.press("Control+a")
+        page.keyboard.type("The dog ran home and slept.", delay=15)
+        expect(page.locator("#queries")).to_contain_text("slept")
+        answered(page)
+        assert tokens(page)[-8:] == ["the", "dog", "ran", "home", "and", "slept", ".", "[SEP]"]
+
+
+def labels_of(page: Page) -> list[str]:
+    """What each head of the map is told to be."""
+    page.click("#tab-head")
+    answered(page)
+    return [str(each.get_attribute("aria-label")) for each in page.locator("#picker button:not(.layer)").all()]
+
+
+class TestChanges:
+    def test_a_hidden_word_is_predicted(self, page: Page, address: str) -> None:
+        """The toy's only head that matters knows each word from the one before it."""
+        opened(page, f"{address}?model=1#a={sentence(5).replace(' ', '+')}&b=")
+        expect(page.locator("#predictions")).to_contain_text("hide a word")
+        page.click("#words button >> nth=3")
+        caption = page.locator("#predictions caption")
+        expect(caption).to_have_text(f"In place of {sentence(3).split()[2]} (3)")
+        answered(page)
+        assert tokens(page)[3] == "[MASK]"
+        row = page.locator("#predictions tbody tr").first
+        expect(row.locator("th")).to_have_text(sentence(3).split()[2])
+        before = float(row.locator("td").inner_text())
+        page.fill("#without", "0-0")
+        page.press("#without", "Enter")
+        expect(page.locator("#predictions thead")).to_contain_text("before")
+        truth = page.locator("#predictions tr.truth td")
+        assert float(truth.nth(0).inner_text()) == before > 0.5
+        assert float(truth.nth(1).inner_text()) < 0.1
+
+    def test_hidden_words_stay_hidden_when_others_change(self, page: Page, address: str) -> None:
+        opened(page, address).click("#words button >> nth=13")
+        expect(page.locator("#queries")).to_contain_text("[MASK]")
+        page.fill("#sentence-a", "Yesterday evening I went to the store.")
+        expect(page.locator("#words [aria-pressed=true]")).to_have_text("bought")
+        answered(page)
+        assert tokens(page).index("[MASK]") == 15
+
+    def test_heads_are_switched_off_one_by_one_and_by_the_layer(self, page: Page, address: str) -> None:
+        opened(page, address + "#view=head&heads=2-0")
+        before = page.locator("#facts").inner_text()
+        page.click("#switch-off")
+        expect(page.locator("#without")).to_have_value("2-0")
+        expect(page.locator("#picker .out")).to_have_count(1)
+        page.fill("#without", "layer:0")
+        page.press("#without", "Enter")
+        expect(page.locator("#picker .out")).to_have_count(12)
+        answered(page)
+        expect(page.locator("#facts")).not_to_have_text(before)
+        expect(page.locator("#predictions caption")).to_contain_text("Vectors turned")
+
+    def test_positions_and_segments(self, page: Page, address: str) -> None:
+        opened(page, address + "#view=head&heads=1-8&by=words")
+        score = page.locator("#facts tr", has_text="next-word").locator("td").first
+        before = float(score.inner_text())
+        page.select_option("#positions", "shuffled")
+        answered(page)
+        expect(score).not_to_have_text(f"{before:.2f}")
+        assert float(score.inner_text()) < before - 0.3
+        page.select_option("#positions", "kept")
+        page.select_option("#segments", "swapped")
+        answered(page)
+        page.fill("#sentence-b", "")
+        expect(page.locator("#segments")).to_be_hidden()
+
+    def test_what_a_model_does_not_allow_cannot_be_chosen(self, page: Page, address: str) -> None:
+        opened(page, address)
+        available = page.evaluate("JSON.parse(document.getElementById('data').textContent).live.available")
+        assert available[0] == dict.fromkeys(("hidden", "positions", "segments", "off"), "")
+        assert page.locator("#ask :disabled:not(#words button)").count() == 0
+
+
+class TestBeside:
+    def test_the_input_beside_itself_unchanged(self, page: Page, address: str) -> None:
+        opened(page, address + "#view=head&heads=2-0&hidden=13&beside=unchanged")
+        expect(page.locator("#others figcaption")).to_have_text(["Head 2-0, beside", "Head 2-0, difference"])
+        page.locator("#others canvas").nth(1).hover(position={"x": 5, "y": 5})
+        expect(page.locator("#reading")).to_have_text(
+            re.compile(r"→ .* \d\.\d+, beside \d\.\d+: [+−]\d\.\d+ in head 2-0")
+        )
+        page.click("#tab-model")
+        page.select_option("#order", "change")
+        told = page.locator("#thumbnails .caption span").all_text_contents()
+        assert [float(text) for text in told] == sorted(map(float, told), reverse=True)
+        page.click("#predictions a >> nth=0")
+        expect(page.locator("#head")).to_be_visible()
+
+    def test_two_inputs(self, page: Page, address: str) -> None:
+        opened(page, address + "#view=head&heads=2-0").select_option("#with", "pin")
+        page.fill("#sentence-b", "At the shop, I bought fresh strawberries.")
+        expect(page.locator("#others figure")).to_have_count(2)
+        answered(page)
+        expect(page.locator("#predictions a")).to_have_count(5)
+        page.reload()
+        answered(page)
+        expect(page.locator("#others figure")).to_have_count(2)
+        page.select_option("#with", "")
+        expect(page.locator("#others figure")).to_have_count(0)
+
+    def test_two_models(self, page: Page, address: str) -> None:
+        opened(page, address + "#a=" + sentence(4).replace(" ", "+") + "&b=").select_option("#with", "model")
+        expect(page.locator("#predictions")).to_contain_text("other numbers of layers or heads")
+        page.select_option("#which", "1")
+        page.wait_for_url("**/?model=1**")
+        answered(page)
+        expect(page.locator("#sentence-a")).to_have_value(sentence(4))
+        assert page.locator("#thumbnails button").count() == 8
+
+
+class TestComingBack:
+    def test_history_links_and_the_back_button(self, page: Page, address: str) -> None:
+        opened(page, address).fill("#sentence-a", "The dog ran.")
+        expect(page.locator("#past li")).to_have_count(2)
+        page.click("#words button >> nth=2")
+        expect(page.locator("#past li")).to_have_count(3)
+        page.click("#past summary")
+        expect(page.locator("#past li").first).to_contain_text("hidden: dog")
+        link = page.locator("#past a").first.get_attribute("href")
+        page.locator("#past a").last.click()
+        expect(page.locator("#sentence-a")).to_have_value(FIRST.a)
+        page.go_back()
+        expect(page.locator("#sentence-a")).to_have_value("The dog ran.")
+        opened(page, address + str(link))
+        assert tokens(page)[2] == "[MASK]"
+
+    def test_the_offline_page_holds_what_is_shown(self, page: Page, address: str, tmp_path: Path) -> None:
+        opened(page, address).fill("#sentence-a", "The dog ran.")
+        expect(page.locator("#past li")).to_have_count(2)
+        answered(page)
+        facts = facts_in(saved(page, tmp_path))
+        assert facts["tokens"] == tokens(page)
+        assert "live" not in facts
+
+    def test_an_answer_that_the_server_has_dropped_is_asked_for_again(self, page: Page, address: str) -> None:
+        opened(page, address)
+        gone: list[str] = []
+
+        def once(route) -> None:  # type: ignore[no-untyped-def]
+            gone.append(route.request.url)
+            if len(gone) == 1:
+                route.fulfill(status=410, json={"gone": True})
+            else:
+                route.continue_()
+
+        page.route("**/numbers/**", once)
+        page.click("#tab-head")
+        expect(page.locator("#matrices canvas").first).to_be_visible()
+        assert len(gone) == 2
+
+    def test_a_server_that_has_ended_is_told_of(self, page: Page, address: str) -> None:
+        opened(page, address).route("**/answer", lambda route: route.abort())
+        page.fill("#sentence-a", "The dog ran.")
+        expect(page.locator("#refused")).to_contain_text("start attnscan serve again")
+
+
+class TestPairs:
+    def test_from_many_pairs_to_one_of_them(self, page: Page, address: str) -> None:
+        opened(page, address).click("a[href=corpus]")
+        expect(page.locator("html[data-settled=yes]")).to_be_attached()
+        labelled = page.locator("#thumbnails button:not(.mixed) .face small").all_text_contents()
+        assert labelled
+        assert all(text.startswith("± 0.") for text in labelled)
+        assert page.locator("#thumbnails .face canvas").count() == 72
+        page.click("#thumbnails button[value='1-8']")
+        rows = page.locator(".examples li")
+        expect(rows).to_have_count(12)
+        scores = [float(text) for text in rows.locator("span").all_text_contents()]
+        assert scores[:8] == sorted(scores[:8], reverse=True)
+        assert min(scores[:8]) >= max(scores[8:])
+        text = rows.first.locator("a").inner_text()
+        rows.first.locator("a").click()
+        expect(page.locator("#sentence-a")).to_have_value(text.split(" | ")[0])
+        answered(page)
+        assert page.locator("#heads").input_value() == "1-8"
+        page.click("a[href=corpus]")
+        page.click("text=One input")
+        answered(page)
+
+
+class TestOtherHands:
+    def test_by_touch_at_360_pixels(self, phone: Page, address: str) -> None:
+        opened(phone, address).fill("#sentence-b", "")
+        expect(phone.locator("#queries button")).to_have_count(8)
+        phone.tap("#words button >> nth=2")
+        expect(phone.locator("#queries")).to_contain_text("[MASK]")
+        phone.select_option("#with", "unchanged")
+        phone.tap("#tab-head")
+        phone.tap("#switch-off")
+        expect(phone.locator("#others figure")).to_have_count(2)
+        answered(phone)
+        assert phone.evaluate("document.documentElement.scrollWidth") == 360
+        for chip in phone.locator("#words button:enabled").all():
+            box = chip.bounding_box()
+            assert box is not None
+            assert box["height"] >= 24
+
+    def test_by_keyboard_alone(self, page: Page, address: str) -> None:
+        opened(page, address)
+        press = page.keyboard.press
+        for _ in range(30):
+            press("Tab")
+            if page.evaluate("document.activeElement.id") == "sentence-a":
+                break
+        press("Control+a")
+        page.keyboard.type("The cat sat.")
+        expect(page.locator("#queries")).to_contain_text("sat")
+        answered(page)
+        press("Tab")
+        press("Tab")
+        assert page.evaluate("document.activeElement.parentElement.id") == "words"
+        press("ArrowRight")
+        press("Enter")
+        expect(page.locator("#words [aria-pressed=true]")).to_have_text("cat")
+        expect(page.locator("#queries")).to_contain_text("[MASK]")
+        answered(page)
+        press("ArrowRight")
+        press("Space")
+        expect(page.locator("#words [aria-pressed=true]")).to_have_text(["cat", "sat"])
