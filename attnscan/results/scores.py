@@ -130,39 +130,55 @@ class Race:
 
     def __init__(self, scored: Sequence[Scored], table: ScoreTable) -> None:
         names = [pattern.id for pattern in scored]
-        above = np.where(np.isnan(table.above_chance), -np.inf, table.above_chance)
-        runner = np.broadcast_to(np.arange(len(scored)), above.shape).copy()
+        above = np.fmax(table.above_chance, -np.inf)  # which NaN gives way to
         for p, pattern in enumerate(scored):
             if pattern.of_others:
                 above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
+        self._parts: list[tuple[int, int, NDArray[np.bool_]]] = []
+        """A pattern, a part of it, and where their place is the part's."""
         for p, pattern in enumerate(scored):
             if pattern.part_of in names:
                 whole = names.index(pattern.part_of)
-                runner[..., whole][(above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)] = p
+                is_parts = (above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)
+                self._parts.append((whole, p, is_parts))
                 above[..., whole] = np.maximum(above[..., whole], above[..., p])
-        self._competing = np.array(
-            [p for p, pattern in enumerate(scored) if pattern.part_of not in names], dtype=np.int64
-        )
-        self._above, self._runner = above[..., self._competing], runner[..., self._competing]
+        for _, part, _ in self._parts:
+            above[..., part] = -np.inf
+        self._above, self._places = above, len(scored) - len(self._parts)
 
     @cached_property
     def _order(self) -> IntArray:
-        """The places of those that compete, the best first."""
+        """The patterns that have a place, the best first; then those that have none."""
         return np.argsort(-self._above, axis=-1, kind="stable")
 
     @cached_property
     def above(self) -> FloatArray:
         """How far above chance each place is, the best first; -inf for what does not compete. Shape: [..., place]."""
-        return np.take_along_axis(self._above, self._order, axis=-1)
+        return np.take_along_axis(self._above, self._order, axis=-1)[..., : self._places]
 
     def winners(self, rank: int, threshold: float) -> IntArray:
         """The pattern of some rank by its place among all; -1 for `mixed`. Shape: [..., layer, head]."""
-        if rank >= len(self._competing):
+        if rank >= self._places:
             return np.full(self._above.shape[:-1], -1)
-        # Who is best is found without an order of all, which takes longer than all else.
-        place = (self._order[..., rank] if rank else self._above.argmax(-1))[..., None]
-        above, runner = (np.take_along_axis(each, place, -1)[..., 0] for each in (self._above, self._runner))
-        return np.where(above >= threshold, runner, -1)
+        above, place = self._ranked(rank) if rank else self._best()
+        winners = place.copy()
+        for whole, part, is_parts in self._parts:
+            winners[(place == whole) & is_parts] = part
+        winners[~(above >= threshold)] = -1
+        return winners
+
+    def _ranked(self, rank: int) -> tuple[FloatArray, IntArray]:
+        return self.above[..., rank], self._order[..., rank]
+
+    def _best(self) -> tuple[FloatArray, IntArray]:
+        """The first in that order, without it: that would take longer than all else."""
+        best = self._above[..., 0].copy()
+        place = np.zeros(best.shape, dtype=np.int64)
+        for p in range(1, self._above.shape[-1]):
+            better = self._above[..., p] > best
+            np.copyto(best, self._above[..., p], where=better)
+            place[better] = p
+        return best, place
 
     @property
     def best(self) -> FloatArray:

@@ -71,7 +71,7 @@ class LabelSums:
         """Of some pairs, given what each is found by; a label is `threshold` above chance."""
         if pairs["every_key.weight"][0, ..., 0].size > MOST_HEADS:
             return cls(scored, {}, votes_of(pairs, scored, threshold))
-        found = {name: _squeezed(pairs[name][..., _columns(name, scored)]) for name in _names()}
+        found = {name: squeezed(pairs[name][..., columns_of(name, scored)]) for name in _names()}
         alone = ({key: {name: values[i] for name, values in found.items()}} for i, key in enumerate(keys))
         return cls(scored, reduce(_added, alone, {}), votes_of(pairs, scored, threshold)).limited()
 
@@ -95,7 +95,7 @@ class LabelSums:
             if not 0 <= key < 1 << self.bits or not 0 <= self.bits <= BITS or set(group) != set(_names()):
                 raise ValueError("groups of pairs of another kind")
             for name, values in group.items():
-                shape = (*grid, len(_columns(name, self.scored)))
+                shape = (*grid, len(columns_of(name, self.scored)))
                 if values.ndim != len(shape) or np.broadcast_shapes(values.shape, shape) != shape:
                     raise ValueError("groups of pairs of another shape")
 
@@ -109,7 +109,9 @@ class LabelSums:
             values = [self.groups[key][name] for key in sorted(self.groups)]
             shape = np.broadcast_shapes(*(each.shape for each in values))
             units[name] = np.zeros((len(values), *shape[:-1], len(self.scored)))
-            units[name][..., _columns(name, self.scored)] = np.stack([np.broadcast_to(each, shape) for each in values])
+            units[name][..., columns_of(name, self.scored)] = np.stack(
+                [np.broadcast_to(each, shape) for each in values]
+            )
         return units
 
     def agreement(self, scores: Scores, threshold: float) -> Agreement:
@@ -162,7 +164,7 @@ def _names() -> list[str]:
     return [f"{kind}.{name}" for kind in KINDS for name in QUANTITIES]
 
 
-def _columns(name: str, scored: Sequence[Scored]) -> list[int]:
+def columns_of(name: str, scored: Sequence[Scored]) -> list[int]:
     """The patterns whose labels need a quantity: few ask what a part has of its whole, or a word's weight on itself."""
     quantity = name.partition(".")[2]
     if quantity == "whole":
@@ -170,7 +172,7 @@ def _columns(name: str, scored: Sequence[Scored]) -> list[int]:
     return [p for p, pattern in enumerate(scored) if quantity != "itself" or pattern.of_others]
 
 
-def _squeezed(values: FloatArray) -> FloatArray:
+def squeezed(values: FloatArray) -> FloatArray:
     """The same with 1 in place of layers or heads that do not differ: how many words are eligible hangs on neither.
 
     Shape: [pair, layer, head, pattern].

@@ -8,14 +8,19 @@ Source: Efron and Tibshirani, An Introduction to the Bootstrap (1993), chapter 6
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
 import numpy as np
 
 from attnscan.results.labels import FEWEST, MOST_HEADS, RESAMPLINGS, Labels, Stability
 from attnscan.results.scores import FloatArray, Race, Scores, ScoreTable
-from attnscan.scoring.label_sums import QUANTITIES, LabelSums, table_of
+from attnscan.results.terms import Scored
+from attnscan.scoring.label_sums import QUANTITIES, LabelSums, columns_of, squeezed
 from attnscan.scoring.sums import KINDS, PairSums
 
-_AT_ONCE = 50  # resamplings: of 384 heads and 7 patterns, their sums take 5 MB a quantity
+_AT_ONCE = 50  # resamplings: of 384 heads and 7 patterns, their sums take 1 MB a quantity
+_UNKNOWN = np.full((1, 1, 1, 1), np.nan)
 
 
 def labels_of(scores: Scores, sums: LabelSums, threshold: float, seed: int, *, norm: bool) -> Labels:
@@ -39,12 +44,11 @@ def _stays(scores: Scores, kind: str, units: PairSums, threshold: float, seed: i
     count = len(units["every_key.n"])
     if count < FEWEST:  # too few for any label, and of tens of thousands of heads the drawings take minutes
         return np.full(scores.grid, np.nan)
-    rng = np.random.default_rng(seed)
     table: ScoreTable = getattr(scores, kind)
     winners, kept = Race(scores.scored, table).winners(0, threshold), np.zeros(scores.grid)
-    for _ in range(0, RESAMPLINGS, _AT_ONCE):
-        drawn = rng.multinomial(count, np.full(count, 1 / count), size=_AT_ONCE).astype(float)
-        kept += (Race(scores.scored, _table(units, kind, drawn)).winners(0, threshold) == winners).sum(0)
+    laid_out = _laid_out(units, kind, scores.scored, scores.grid)
+    for drawn in _drawings(count, seed):
+        kept += (Race(scores.scored, _table(laid_out, scores.scored, drawn)).winners(0, threshold) == winners).sum(0)
     # a label rests on the units that are eligible for its pattern; `mixed`, the last of these, on all of them
     eligible = np.broadcast_to((units[f"{kind}.n"] > 0).sum(0), table.score.shape)
     rests_on = np.concatenate([eligible, np.full((*scores.grid, 1), count)], -1)
@@ -52,15 +56,56 @@ def _stays(scores: Scores, kind: str, units: PairSums, threshold: float, seed: i
     return np.where(too_few, np.nan, kept / RESAMPLINGS)
 
 
-def _table(units: PairSums, kind: str, drawn: FloatArray) -> ScoreTable:
-    """The scores by some drawings of the units.
+@lru_cache(maxsize=1)
+def _drawings(count: int, seed: int) -> tuple[FloatArray, ...]:
+    """How often each unit is drawn, some resamplings at a time. Shape: each [drawing, unit]."""
+    rng, even = np.random.default_rng(seed), np.full(count, 1 / count)
+    return tuple(rng.multinomial(count, even, size=_AT_ONCE).astype(float) for _ in range(0, RESAMPLINGS, _AT_ONCE))
 
-    Shape: `drawn` [drawing, unit] -> each [drawing, layer, head, pattern].
+
+def _laid_out(units: PairSums, kind: str, scored: Sequence[Scored], grid: tuple[int, int]) -> dict[str, FloatArray]:
+    """What labels follow from, pattern by pattern, of the patterns that need it.
+
+    Shape: each [pattern, unit, layer, head], or 1 in place of layer or head.
+    """
+    found = {}
+    for name in QUANTITIES:
+        values = units[f"{kind}.{name}"][..., columns_of(name, scored)]
+        # how many are eligible, and what chance gives them, hang on no head but where some carry nothing
+        values = squeezed(values) if name in ("n", "chance") else values
+        if name == "weight":  # which may come with one for all heads
+            values = np.broadcast_to(values, (len(values), *grid, len(scored)))
+        found[name] = np.ascontiguousarray(np.moveaxis(values, -1, 0))
+    return found
+
+
+def _table(laid_out: Mapping[str, FloatArray], scored: Sequence[Scored], drawn: FloatArray) -> ScoreTable:
+    """The scores by some drawings of the units, as far as labels need them.
+
+    Shape: `drawn` [drawing, unit] -> each [drawing, layer, head, pattern], or 1 in place of layer or head.
     """
 
     def summed(name: str) -> FloatArray:
-        values = units[f"{kind}.{name}"]
-        added: FloatArray = (drawn @ values.reshape(len(values), -1)).reshape(-1, *values.shape[1:])
-        return added
+        values = laid_out[name]
+        added: FloatArray = drawn @ values.reshape(*values.shape[:2], -1)
+        return added.reshape(*added.shape[:2], *values.shape[2:])
 
-    return table_of(*map(summed, QUANTITIES))
+    weight, n, chance = map(summed, ("weight", "n", "chance"))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        share, itself = (np.full_like(weight, np.nan) for _ in range(2))
+        parts, of_others = (columns_of(name, scored) for name in ("whole", "itself"))
+        share[parts] = weight[parts] / summed("whole")
+        itself[of_others] = summed("itself") / n[of_others]
+        return ScoreTable(
+            score=_patterns_last(weight / n),
+            chance=_patterns_last(chance / n),
+            se=_UNKNOWN,  # what no label looks at
+            n=_patterns_last(n).astype(np.int64),
+            pairs=np.zeros_like(_UNKNOWN, dtype=np.int64),
+            share=_patterns_last(share),
+            itself=_patterns_last(itself),
+        )
+
+
+def _patterns_last(values: FloatArray) -> FloatArray:
+    return np.moveaxis(values, 0, -1)

@@ -72,3 +72,19 @@ def test_the_same_seed_gives_the_same() -> None:
     weights = [[0.9, 0.1, 0.5, 0.2, 0.3, 0.4], [0.4, 0.5, 0.1, 0.6, 0.2, 0.3]]
     assert _stability(weights)[1].tolist() == _stability(weights)[1].tolist()
     assert _stability(weights)[1].tolist() != _stability(weights, seed=1)[1].tolist()
+
+
+def test_sums_that_are_those_of_all_heads_count_for_each() -> None:
+    """As sums over many pairs keep them: one in place of heads that do not differ."""
+    rng = np.random.default_rng(3)
+    weight, itself = rng.random((8, 1, 1, 2)) * [0.9, 0.5], rng.random((8, 2, 3, 2)) / 2
+    n = np.ones((8, 1, 1, 2))
+    alike = {"weight": weight, "n": n, "chance": 0.1 * n, "whole": weight, "itself": itself}
+    words = {f"{kind}.{name}": array for kind in KINDS for name, array in alike.items()}
+    apart = {name: np.ascontiguousarray(np.broadcast_to(array, (8, 2, 3, 2))) for name, array in words.items()}
+    scored = (Scored("identical", of_others=True), Scored("delimiter"))
+    added = {name: array.sum(0, keepdims=True) for name, array in apart.items()}
+    scores = ScoreSums.of(added, scored, np.ones((2, 3)), np.ones((2, 3))).finish()
+    found, expected = (stability(scores, each, 0.25, 0) for each in (words, apart))
+    assert found is not None and expected is not None
+    assert found.label.tolist() == expected.label.tolist() and 0 < found.label.min() < found.label.max() < 1
