@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -172,19 +173,28 @@ class Readout:
 
         Shape: [1, head, query, key] and [1, head, query] -> [2, query, head, column].
         """
-        eligible = (self.eligible, self.eligible_on_words)
-        measured: list[Tensor] = []
-        for kind, on in enumerate((weights, weights * share[..., None] * self._words)):
-            columns = []
-            for p, matrix in enumerate(self._matrices):
-                even = (self._even_on_words if kind else self._even).get(p)
-                cells = on * matrix[:, None] if even is None else torch.minimum(on, even[:, None])
-                columns.append(cells.sum(-1, dtype=self._values.dtype))
-            for queries in eligible:
-                columns += [columns[whole] * queries[:, None, :, part] for part, whole in self._columns.parts]
-            measured.append(torch.stack(columns, -1))
-        itself = torch.stack(list(self._itself(weights, share)))
-        return torch.cat([torch.stack(measured), itself], -1)[:, 0].transpose(1, 2)
+        dtype, by_query = self._values.dtype, share[0].T[..., None]
+        linear = torch.bmm(weights[0].transpose(0, 1).to(dtype), self._by_key)  # [query, head, 2 x pattern]
+        measured = []
+        for kind, own in enumerate(linear.split(self._columns.targets, -1)):
+            columns = own * by_query if kind else own
+            for p, even in (self._even_on_words if kind else self._even).items():
+                on = weights * share[..., None] if kind else weights
+                columns[..., p] = torch.minimum(on, even[:, None])[0].sum(-1, dtype=dtype).T
+            beside = [
+                columns[..., whole] * eligible[0, :, None, part]
+                for eligible in (self.eligible, self.eligible_on_words)
+                for part, whole in self._columns.parts
+            ]
+            measured.append(torch.cat([columns, *(each[..., None] for each in beside)], -1))
+        itself = torch.stack([each[0].transpose(0, 1) for each in self._itself(weights, share)])
+        return torch.cat([torch.stack(measured), itself], -1)
+
+    @cached_property
+    def _by_key(self) -> Tensor:
+        """Targets of one input over every key, then over words alone. Shape: [query, key, 2 x pattern]."""
+        matrices = torch.stack([matrix[0] for matrix in self._matrices], -1).to(self._values.dtype)
+        return torch.cat([matrices, matrices * self._words[0, 0, 0, :, None]], -1)
 
     def by_query(self, weights: Tensor) -> Tensor:
         """Weight on target of each query. Shape: [batch, query, key] -> [batch, query, pattern]."""

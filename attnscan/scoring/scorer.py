@@ -88,11 +88,6 @@ class Scorer:
         A row that is `idle` counts for nothing.
         """
         part, place = self._part(inputs, weights.shape[-1], block), (inputs, block.layer, block.heads)
-        entropy = _row_entropy(weights, logits).where(part.is_word, 0.0)
-        if idle is not None:
-            entropy = entropy.where(~idle, 0.0)
-            self._rows[place] = (part.is_word & ~idle).sum(-1).to(self._rows)
-        self._entropy[place] = entropy.sum(-1, dtype=self._entropy.dtype)
         left = part.readout.left(weights)
         counts = left >= _LEAST_LEFT
         share = counts / left.clip(_LEAST_LEFT)
@@ -103,6 +98,11 @@ class Scorer:
             self._counted[0, *queries] = every_key if idle is None else ~idle[0].T[..., None] * every_key
             self._counted[1, *queries] = counts[0].T[..., None] * part.on_words[0, :, None]
             return
+        entropy = _row_entropy(weights, logits).where(part.is_word, 0.0)
+        if idle is not None:
+            entropy = entropy.where(~idle, 0.0)
+            self._rows[place] = (part.is_word & ~idle).sum(-1).to(self._rows)
+        self._entropy[place] = entropy.sum(-1, dtype=self._entropy.dtype)
         self._weight[:, *place] = part.readout(weights, share)
         self._counted[0, *place] = (
             part.every_key.sum(1, keepdim=True) if idle is None else (~idle).to(part.every_key) @ part.every_key
