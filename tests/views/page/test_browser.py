@@ -300,6 +300,17 @@ class TestModelView:
                 found = pixels[4 * strongest : 4 * strongest + 3]
                 np.testing.assert_allclose(found, [int(color[i : i + 2], 16) for i in (1, 3, 5)], atol=4)
 
+    def test_squares_between_the_sentences_that_are_chosen(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        shown = opened(article_page, "#by=weight")
+        shown.select_option("#pairs", "ab")
+        settle(shown)
+        depths = shown.locator("#thumbnails button[value='1-8'] canvas").evaluate(PIXELS)[3::4]
+        segments = np.array(article[1].segments)
+        block = article[1].weights[1, 8][segments == 0][:, segments == 1]
+        assert np.abs(np.sqrt(block.ravel()) * 255 - depths).max() < 1 and "pairs=ab" in shown.url
+
     def test_order_by_a_pattern_is_that_of_the_reading(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#order=delimiter&by=carried")
         order = [divmod(int(flat), 12) for flat in article[0].with_norm(True).ranking("delimiter")]
@@ -450,6 +461,19 @@ class TestHeadView:
         expect(switch).to_have_count(12)
         shown.click("#several")
         assert shown.input_value("#heads") == "3-0"
+
+    def test_long_lists_are_as_high_as_their_rows_and_lines_out_of_sight_follow(
+        self, opened: Open, saved: Callable[..., Path]
+    ) -> None:
+        page = opened(saved("longer", *made_up(1, 2, 300, neurons=4)), "#view=head&heads=0-0&by=weight")
+        assert page.locator("#queries").evaluate("list => list.offsetHeight") == 300 * 16
+        assert page.locator("#lines").evaluate("canvas => canvas.offsetHeight") == 300 * 16
+        end = COPY.replace("getImageData(0, 0,", "getImageData(0, canvas.height - 16,") + "return data.some(v => v); }"
+        page.wait_for_function(f"() => ({end})(document.getElementById('lines'))")
+        token = page.locator("#keys button").nth(299)
+        token.hover()
+        expect(page.locator("#queries button .value").nth(299)).not_to_be_empty()
+        assert token.bounding_box()["height"] == 16
 
     def test_a_screen_reader_gets_the_weights(self, opened: Open, article_page: Path, article: tuple) -> None:
         attention = article[1]
@@ -739,6 +763,47 @@ class TestNeuronView:
             expect(shown.locator("#key-strip")).to_be_visible()
             shown.tap("#asked button[value='3']")
             expect(shown.locator("#query-name")).to_have_text("word2")
+
+    def test_queries_and_keys_of_the_sentences_that_are_chosen(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        shown = opened(article_page, "#view=neuron&heads=1-8&token=q12")
+        shown.select_option("#pairs", "ab")
+        settle(shown)
+        tokens, segments = article[1].tokens, article[1].segments
+        second = [token for token, segment in zip(tokens, segments, strict=True) if segment == 1]
+        assert texts(shown.locator("#key-names button")) == second
+        assert texts(shown.locator("#asked button:visible")) == [*tokens[: len(tokens) - len(second)]]
+        expect(shown.locator("#story")).to_contain_text(f"the query {tokens[1]} (1) looks, of these keys, most at")
+
+    def test_every_tokens_query_beside_the_products(self, opened: Open, article_page: Path, article: tuple) -> None:
+        shown = opened(article_page, "#view=neuron&heads=1-8&token=q4")
+        rows = COPY + "return [...data.slice(ROW * 4 * canvas.width * 20, (ROW + 1) * 4 * canvas.width * 20)]; }"
+        row = rows.replace("ROW", "4")
+        asked = shown.locator("#query-strip").evaluate(PIXELS)
+        assert shown.locator("#key-strip").evaluate(row) != asked
+        shown.get_by_role("radio", name="q", exact=True).click()
+        settle(shown)
+        assert shown.locator("#key-strip").evaluate(row) == asked and any(asked)
+
+    def test_on_paper_no_row_is_cut_and_each_page_has_the_headings(
+        self, opened: Open, saved: Callable[..., Path]
+    ) -> None:
+        shown = opened(saved("long", *made_up(1, 2, 126)), "#view=neuron")
+        whole = shown.locator("#product-strip").evaluate(PIXELS)
+        shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+        settle(shown)
+        shown.emulate_media(media="print")
+        expect(shown.locator("#sheet")).to_be_hidden()
+        rows = shown.locator("#neuron-paper tbody tr")
+        expect(rows).to_have_count(126)
+        parts = [part for of in rows.locator("td:nth-child(3) canvas").all() for part in of.evaluate(PIXELS)]
+        assert parts == whole and any(whole)
+        assert rows.nth(77).text_content().startswith("word76")
+        assert rows.nth(77).evaluate("row => getComputedStyle(row).breakInside") == "avoid"
+        head = shown.locator("#neuron-paper thead")
+        assert head.evaluate("head => getComputedStyle(head).display") == "table-header-group"  # once on each page
+        assert drawn(head.locator("canvas")) > 0
 
     def test_it_says_why_there_are_none(self, opened: Open, saved: Callable[..., Path], article: tuple) -> None:
         result, attention = article

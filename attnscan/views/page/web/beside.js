@@ -89,8 +89,8 @@ async function paintOthers(view) {
     const read = (cell) => view.say(cell && differenceLine(cell, head, there(cell.query, cell.key), apart(cell.query, cell.key)));
     const room = Math.max(120, pane.clientWidth > 700 ? pane.clientWidth / 2 - 20 : pane.clientWidth);
     return [
-      matrixOf(`Head ${head.name}, beside`, queries, keys, room, (query, key) => shadeOf(head, there(query, key)), read),
-      matrixOf(`Head ${head.name}, difference`, queries, keys, room, (query, key) => differenceShade(apart(query, key)), read),
+      matrixOf(`Head ${head.name}, beside`, queries, keys, room, there, [colorsOf(head).color], read),
+      matrixOf(`Head ${head.name}, difference`, queries, keys, room, apart, [color("--above"), color("--below")], read),
     ];
   });
   pane.replaceChildren(...figures);
@@ -108,8 +108,6 @@ async function numbersBeside(beside, head) {
   const rows = ofCarried(state.by) ? carriedRows(weights, joined(await unpackedBytes(carried)), beside.facts) : weights;
   return numbersIn(rows, state.by, beside.facts);
 }
-
-const differenceShade = (number) => [...channels(color(number < 0 ? "--below" : "--above")), Math.round(255 * Math.sqrt(Math.abs(number)))];
 
 const differenceLine = ({ query, key }, head, there, apart) => [
   ...named(query),

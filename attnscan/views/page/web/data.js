@@ -143,11 +143,12 @@ function numbersOf(head, by) {
 function numbersIn(rows, by, { special, weightSteps }) {
   const length = special.length;
   const numbers = new Float32Array(length * length);
+  const among = amongWords(by);
   for (let query = 0, at = 0; query < length; query++) {
     const start = query * (length + 1);
     const whole = rows[start] / SUM_STEPS / weightSteps;
     for (let key = 0; key < length; key++, at++) {
-      if (amongWords(by)) numbers[at] = special[key] ? 0 : rows[start + 1 + key] / weightSteps;
+      if (among) numbers[at] = special[key] ? 0 : rows[start + 1 + key] / weightSteps;
       else numbers[at] = rows[start + 1 + key] * (special[key] ? 1 / weightSteps : whole);
     }
   }

@@ -19,7 +19,7 @@ const headView = {
       list.addEventListener("focusout", () => this.hover(null));
       steer(
         list,
-        () => [...list.children].filter((token) => !token.hidden),
+        () => visible(list),
         () => 1,
       );
     }
@@ -31,7 +31,6 @@ const headView = {
       change(names.length ? { heads: [...new Set(names)].join(","), several, off: "" } : {});
       event.target.value = state.heads.replaceAll(",", ", ");
     });
-    find("pairs").addEventListener("change", (event) => change({ pairs: event.target.value }));
     find("threshold").addEventListener("input", (event) => change({ from: event.target.value }));
     this.paintLayout = segmented("layout", (layout) => change({ layout }));
     document.addEventListener(
@@ -44,8 +43,7 @@ const headView = {
   },
 
   fill() {
-    for (const id of ["queries", "keys"]) find(id).replaceChildren(...facts.tokens.map((_, index) => this.token(index)));
-    find("pairs-field").hidden = new Set(facts.segments).size < 2;
+    for (const id of ["queries", "keys"]) find(id).replaceChildren(...grouped(facts.tokens.map((_, index) => this.token(index))));
     find("stage").dataset.direction = facts.rightToLeft ? "rtl" : "ltr";
     this.hovered = this.weights = null;
   },
@@ -88,17 +86,17 @@ const headView = {
         : "",
     );
     find("stage").hidden = heads.length > 0 && missing.length === heads.length;
-    this.queries = this.paintTokens(find("queries"), "q", state.pairs[0]);
-    this.keys = this.paintTokens(find("keys"), "k", state.pairs[1]);
-    paintMatrices(find("matrices"), heads, weights, small, this.queries, this.keys, (cell) => this.say(cell && this.cellLine(cell)));
+    this.queries = this.paintTokens(find("queries"), "q");
+    this.keys = this.paintTokens(find("keys"), "k");
+    find("matrices").hidden = !heads.length || !this.queries.length || !this.keys.length;
     this.draw();
+    paintMatrices(find("matrices"), heads, weights, small, this.queries, this.keys, (cell) => this.say(cell && this.cellLine(cell)));
     if (printing) this.paintPaper();
     await Promise.all(this.companions.map((paint) => paint(this)));
   },
 
   paintControls() {
     find("heads").value = state.heads.replaceAll(",", ", ");
-    find("pairs").value = state.pairs;
     find("threshold").value = state.from;
     find("threshold-value").textContent = Number(state.from).toFixed(2);
     this.paintLayout(state.layout);
@@ -107,19 +105,20 @@ const headView = {
   },
 
   /** Hide the tokens that the filter leaves out; returns the others. */
-  paintTokens(list, side, sentence) {
-    const segment = state.pairs === "all" ? null : "ab".indexOf(sentence);
+  paintTokens(list, side) {
     const shown = [];
-    for (const [index, token] of [...list.children].entries()) {
-      const elsewhere = segment !== null && facts.segments[index] !== segment;
-      token.hidden = elsewhere || (amongWords(state.by) && facts.special[index]);
+    for (const [index, token] of tokensOf(list).entries()) {
+      token.hidden = !isAsked(index, side) || (amongWords(state.by) && facts.special[index]);
       setAttribute(token, "aria-selected", String(state.token === side + index));
       if (!token.hidden) shown.push(index);
     }
-    const visible = [...list.children].filter((token) => !token.hidden);
+    for (const group of list.children) {
+      setVariable(group, "--rows", [...group.children].filter((token) => !token.hidden).length);
+    }
+    const tokens = visible(list);
     rove(
-      visible,
-      visible.find((token) => state.token === side + token.value),
+      tokens,
+      tokens.find((token) => state.token === side + token.value),
     );
     return shown;
   },
@@ -139,24 +138,28 @@ const headView = {
     find("stage").classList.toggle("several", several);
     setVariable(find("stage"), "--color", color);
     setVariable(find("stage"), "--ink", ink);
-    const box = Math.max(3, Math.min(9, Math.floor(this.breadth(find("stage").clientWidth) / 2 / this.heads.length)));
+    const box = several && Math.max(3, Math.min(9, Math.floor(this.breadth(find("stage").clientWidth) / 2 / this.heads.length)));
     setVariable(find("stage"), "--value", several ? `${box * this.heads.length}px` : "2.8em");
-    this.paintValues(queryList, "q", active, several && box);
-    this.paintValues(keyList, "k", active, several && box);
+    this.paintValues(queryList, "q", active, box);
+    this.paintValues(keyList, "k", active, box);
     const queries = active?.side === "q" ? [active.index] : this.queries;
     const keys = active?.side === "k" ? [active.index] : this.keys;
     const lines = linesOf(this.heads, this.weights, queries, keys, Number(state.from));
+    // All that is written comes before here, and all that is read before the canvas changes: long lists are laid out once.
     const horizontal = this.layout() === "horizontal";
+    const [from, to] = [anchors(queryList, canvas, horizontal), anchors(keyList, canvas, horizontal)];
     const [width, height] = horizontal
       ? [Math.max(queryList.scrollWidth, keyList.scrollWidth), 220]
       : [this.breadth(find("stage").clientWidth), Math.max(queryList.offsetHeight, keyList.offsetHeight)];
+    const inSight = -canvas.getBoundingClientRect().top;
     const context = sized(canvas, width, height);
-    const [from, to] = [anchors(queryList, canvas, horizontal), anchors(keyList, canvas, horizontal)];
-    this.drawn = drawLines(context, lines, (line) =>
-      horizontal
-        ? [from.get(line.query), 0, to.get(line.key), height]
-        : [0, from.get(line.query), width, to.get(line.key)],
-    );
+    this.drawn = lines.map((line) => {
+      const [start, end] = [from.get(line.query), to.get(line.key)];
+      return horizontal
+        ? { ...line, x1: start, y1: 0, x2: end, y2: height }
+        : { ...line, x1: 0, y1: start, x2: width, y2: end };
+    });
+    drawLines(context, this.drawn, width, height, printing ? null : inSight);
     const number = `${ofCarried(state.by) ? "share" : "weight"} ${Number(state.from).toFixed(2)}`;
     canvas.setAttribute(
       "aria-label",
@@ -170,7 +173,7 @@ const headView = {
   /** On paper, each row of tokens has its own part of the lines, so that no page's end comes between them. */
   paintPaper() {
     const lines = find("lines");
-    const [queries, keys] = ["queries", "keys"].map((id) => [...find(id).children].filter((token) => !token.hidden));
+    const [queries, keys] = ["queries", "keys"].map((id) => visible(find(id)));
     const height = (queries[0] ?? keys[0])?.offsetHeight ?? 0;
     const scale = lines.width / Number.parseFloat(lines.style.width);
     const rows = Array.from({ length: Math.max(queries.length, keys.length) }, (_, row) => {
@@ -199,7 +202,7 @@ const headView = {
   /** Write beside the tokens what the active one has with each: a number, or of several heads a box each. */
   paintValues(list, side, active, box) {
     const numbered = active && active.side !== side;
-    for (const [index, token] of [...list.children].entries()) {
+    for (const [index, token] of tokensOf(list).entries()) {
       const isActive = active?.side === side && active.index === index;
       const values = numbered && !token.hidden ? this.between(active, index) : [];
       const full = isActive ? values.concat(this.heads.map(() => 1)) : values;
@@ -296,6 +299,15 @@ const headView = {
   },
 };
 views.head = headView;
+
+/** Tokens in groups, of which browsers lay out those that are in sight. */
+function grouped(tokens) {
+  const starts = tokens.map((_, index) => index).filter((index) => index % 32 === 0);
+  return starts.map((start) => make("div", { role: "none", class: "group" }, ...tokens.slice(start, start + 32)));
+}
+
+const tokensOf = (list) => [...list.querySelectorAll("button")];
+const visible = (list) => tokensOf(list).filter((token) => !token.hidden);
 
 /** A box a head, the deeper the more, as a background. */
 function boxes(heads, values, size) {

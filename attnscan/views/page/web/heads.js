@@ -52,6 +52,16 @@ function buildPicker() {
   );
 }
 
+/** Whether the sentences that are chosen have a token as query, side `q`, or as key, side `k`. */
+function isAsked(index, side) {
+  return state.pairs === "all" || facts.segments[index] === "ab".indexOf(state.pairs["qk".indexOf(side)]);
+}
+
+function paintPairs() {
+  find("pairs-field").hidden = state.view === "table" || new Set(facts.segments).size < 2;
+  find("pairs").value = state.pairs;
+}
+
 /** Show a head, or with `also` show it beside the others, or not any more. */
 function choose(name, also) {
   const names = state.heads.split(",");

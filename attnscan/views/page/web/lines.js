@@ -4,11 +4,13 @@
 function linesOf(heads, weights, queries, keys, from) {
   const lines = [];
   for (const [position, head] of heads.entries()) {
-    if (!weights[position]) continue;
+    const numbers = weights[position];
+    if (!numbers) continue;
     const { color } = colorsOf(head);
     for (const query of queries) {
+      const row = query * LENGTH;
       for (const key of keys) {
-        const weight = weights[position][query * LENGTH + key];
+        const weight = numbers[row + key];
         if (weight > 0 && weight >= from) lines.push({ query, key, weight, head, color });
       }
     }
@@ -20,11 +22,12 @@ function linesOf(heads, weights, queries, keys, from) {
 function anchors(list, canvas, horizontal) {
   const origin = canvas.getBoundingClientRect();
   const found = new Map();
-  const tokens = [...list.children].filter((token) => !token.hidden);
+  const tokens = visible(list);
   const height = tokens[0]?.offsetHeight; // all rows are as high as the first one, below each other
+  const top = list.offsetTop - canvas.offsetTop;
   for (const [row, token] of tokens.entries()) {
     if (!horizontal) {
-      found.set(Number(token.value), (row + 0.5) * height + list.offsetTop - canvas.offsetTop);
+      found.set(Number(token.value), (row + 0.5) * height + top);
       continue;
     }
     const box = token.getBoundingClientRect();
@@ -33,19 +36,43 @@ function anchors(list, canvas, horizontal) {
   return found;
 }
 
-/** Draw lines, each between the ends that `ends` gives for it, and remember where they are. */
-function drawLines(context, lines, ends) {
-  return lines.map((line) => {
-    const [x1, y1, x2, y2] = ends(line);
-    context.globalAlpha = 0.06 + 0.94 * line.weight;
-    context.lineWidth = 0.75 + 2.25 * line.weight;
-    context.strokeStyle = line.color;
+let drawing = 0;
+
+/**
+ * Draw lines: those around `inSight`, from a window's height above it on, at once, and the others window by window
+ * after that, as thousands of long ones take a second; without `inSight`, all at once.
+ */
+function drawLines(context, lines, width, height, inSight) {
+  const mine = ++drawing;
+  const step = inSight === null ? height : 3 * Math.max(window.innerHeight, 300);
+  const first = Math.round(Math.max(0, Math.min(inSight ?? 0, height) - step / 3));
+  const starts = [first];
+  for (let start = first + step; start < height; start += step) starts.push(start);
+  for (let end = first; end > 0; end -= step) starts.push(end - step);
+  const next = () => {
+    if (mine !== drawing) return; // others are drawn by now
+    drawBand(context, lines, width, starts.shift(), step);
+    if (starts.length) requestAnimationFrame(() => setTimeout(next)); // once what there is has been shown
+  };
+  next();
+}
+
+function drawBand(context, lines, width, start, step) {
+  context.save();
+  context.beginPath();
+  context.rect(0, start, width, step);
+  context.clip();
+  for (const { x1, y1, x2, y2, weight, color } of lines) {
+    if (Math.max(y1, y2) < start || Math.min(y1, y2) > start + step) continue;
+    context.globalAlpha = 0.06 + 0.94 * weight;
+    context.lineWidth = 0.75 + 2.25 * weight;
+    context.strokeStyle = color;
     context.beginPath();
     context.moveTo(x1, y1);
     context.lineTo(x2, y2);
     context.stroke();
-    return { ...line, x1, y1, x2, y2 };
-  });
+  }
+  context.restore();
 }
 
 const NEAR = 5; // CSS pixels

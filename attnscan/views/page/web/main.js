@@ -29,6 +29,7 @@ async function show() {
   find("beside").hidden = !beside;
   find("by-field").hidden = state.view === "neuron"; // a softmax is over all keys
   paintBy(state.by);
+  if (!OF_PAIRS) paintPairs();
   if (beside) paintPicker();
   for (const follow of onShow) follow();
   await views[state.view].paint();
@@ -43,6 +44,7 @@ steer(
   () => 1,
   (tab) => change({ view: tab.value }),
 );
+if (!OF_PAIRS) find("pairs").addEventListener("change", (event) => change({ pairs: event.target.value }));
 const paintBy = segmented("by", (by) => change({ by }));
 find("theme").addEventListener("click", () => change({ theme: theme() === "dark" ? "light" : "dark" }));
 

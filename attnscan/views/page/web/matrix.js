@@ -7,13 +7,12 @@ const NAMES_BESIDE = 72;
 /** Fill the pane with the heads' matrices; `read` is told of each cell that is pointed at, and of none with null. */
 function paintMatrices(pane, heads, weights, small, queries, keys, read) {
   const there = heads.map((head, position) => ({ head, numbers: weights[position] }));
-  pane.hidden = !there.length || !queries.length || !keys.length;
   if (pane.hidden) return pane.replaceChildren();
   const room = Math.max(120, (there.length > 1 && pane.clientWidth > 500 ? pane.clientWidth / 2 : pane.clientWidth) - 20);
   pane.replaceChildren(
     ...there.map(({ head, numbers }) =>
       numbers
-        ? matrixOf(`Head ${head.name}`, queries, keys, room, (query, key) => shadeOf(head, numbers[query * LENGTH + key]), (cell) =>
+        ? matrixOf(`Head ${head.name}`, queries, keys, room, (query, key) => numbers[query * LENGTH + key], [colorsOf(head).color], (cell) =>
             read(cell && { ...cell, weight: numbers[cell.query * LENGTH + cell.key], head }),
           )
         : thumbnailOf(head, small, room - NAMES_BESIDE),
@@ -21,8 +20,11 @@ function paintMatrices(pane, heads, weights, small, queries, keys, read) {
   );
 }
 
-/** Squares that `shade` gives colours as [red, green, blue, alpha]; `read` is told of the one that is pointed at. */
-function matrixOf(caption, queries, keys, room, shade, read, tokens = facts.tokens) {
+/**
+ * Squares of `numberOf(query, key)`: by its square root, as thumbnails show it, so that small ones are seen, in the
+ * first of `colors`, below zero in the second; `read` is told of the one that is pointed at.
+ */
+function matrixOf(caption, queries, keys, room, numberOf, colors, read, tokens = facts.tokens) {
   let cell = Math.min(WIDEST_CELL, Math.floor((room - NAMES_BESIDE) / keys.length));
   const labelled = cell >= LABELLED_CELL;
   if (!labelled) cell = Math.min(LABELLED_CELL, room / keys.length);
@@ -30,7 +32,7 @@ function matrixOf(caption, queries, keys, room, shade, read, tokens = facts.toke
   canvas.setAttribute("aria-label", `Matrix: ${caption}; arrow keys read it cell by cell`);
   canvas.style.width = `${cell * keys.length}px`;
   canvas.style.height = `${cell * queries.length}px`;
-  paintSquares(canvas, queries, keys, shade);
+  paintSquares(canvas, queries, keys, numberOf, colors);
   const spot = make("i", { class: "spot", hidden: true });
   spot.style.width = spot.style.height = `${Math.max(cell, 4)}px`;
   const at = { row: 0, column: 0 };
@@ -73,37 +75,49 @@ function thumbnailOf(head, small, room) {
   return make("figure", { class: "matrix" }, caption, make("div", { class: "squares" }, canvas));
 }
 
-/** A head made small, in the colour that it has. */
+/** A head made small, in the colour that it has: the cells that begin in the sentences that are chosen. */
 function paintThumbnail(canvas, head, small) {
   const side = facts.sides[state.by];
-  canvas.width = canvas.height = side;
-  if (!side) return; // an input without words
+  const tokens = [...facts.tokens.keys()].filter((index) => !(amongWords(state.by) && facts.special[index]));
+  const cells = Array.from({ length: side }, (_, cell) => cell);
+  const first = (cell) => tokens[Math.floor(cell * (tokens.length / side))];
+  const [rows, columns] = ["q", "k"].map((of) => cells.filter((cell) => isAsked(first(cell), of)));
+  canvas.width = columns.length;
+  canvas.height = rows.length;
+  if (!rows.length || !columns.length) return; // an input without words
   const context = canvas.getContext("2d");
-  const image = context.createImageData(side, side);
+  const image = context.createImageData(columns.length, rows.length);
   const shade = channels(state.view === "model" ? pattern[labelOf(head)].color : colorsOf(head).color);
   const start = head.index * side * side;
-  for (let i = 0; i < side * side; i++) {
-    image.data.set(shade, 4 * i);
-    image.data[4 * i + 3] = small[start + i];
-  }
-  context.putImageData(image, 0, 0);
-}
-
-function paintSquares(canvas, queries, keys, shade) {
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(keys.length, queries.length);
   let at = 0;
-  for (const query of queries) {
-    for (const key of keys) {
-      image.data.set(shade(query, key), at);
+  for (const row of rows) {
+    for (const column of columns) {
+      image.data.set(shade, at);
+      image.data[at + 3] = small[start + row * side + column];
       at += 4;
     }
   }
   context.putImageData(image, 0, 0);
 }
 
-/** A number in a head's colour, by its square root, as thumbnails show it, so that small ones are seen. */
-const shadeOf = (head, number) => [...channels(colorsOf(head).color), Math.round(255 * Math.sqrt(number))];
+function paintSquares(canvas, queries, keys, numberOf, colors) {
+  const context = canvas.getContext("2d");
+  const image = context.createImageData(keys.length, queries.length);
+  const [above, below = above] = colors.map(channels);
+  const { data } = image;
+  let at = 0;
+  for (const query of queries) {
+    for (const key of keys) {
+      const number = numberOf(query, key);
+      const shade = number < 0 ? below : above;
+      data[at++] = shade[0];
+      data[at++] = shade[1];
+      data[at++] = shade[2];
+      data[at++] = 255 * Math.sqrt(Math.abs(number)); // rounded by the array
+    }
+  }
+  context.putImageData(image, 0, 0);
+}
 
 function sideOf(name, places, tokens) {
   return make("div", { class: name, "aria-hidden": "true" }, ...places.map((index) => make("bdi", {}, tokens[index])));

@@ -61,9 +61,9 @@ const modelView = {
     }
     rove(this.inOrder, this.cells[chosenHeads()[0].index]);
     if (OF_PAIRS) return;
-    const [by, input] = [state.by, inputs];
+    const [by, pairs, input] = [state.by, state.pairs, inputs];
     const bytes = await thumbnails();
-    if (by !== state.by || input !== inputs) return; // another reading was chosen meanwhile
+    if (by !== state.by || pairs !== state.pairs || input !== inputs) return; // another reading was chosen meanwhile
     for (const head of heads) this.paintThumbnail(head, bytes);
   },
 
@@ -136,7 +136,7 @@ const modelView = {
 
   paintThumbnail(head, bytes) {
     const canvas = this.cells[head.index].querySelector("canvas");
-    const now = `${pattern[labelOf(head)].color} ${state.by}`;
+    const now = `${pattern[labelOf(head)].color} ${state.by} ${state.pairs}`;
     if (canvas.dataset.painted === now) return; // it is there already
     canvas.dataset.painted = now;
     paintThumbnail(canvas, head, bytes);

@@ -19,7 +19,7 @@ const neuronView = {
     asked.addEventListener("click", (event) => event.target.closest("button") && ask(event.target.closest("button")));
     steer(
       asked,
-      () => [...asked.children],
+      () => [...asked.children].filter((chip) => !chip.hidden),
       () => 1,
       ask,
     );
@@ -74,7 +74,9 @@ const neuronView = {
 
   /** The query: the token under the pointer, else the one that is held, else the first word. */
   query() {
-    return this.peeked ?? heldToken()?.index ?? Math.max(0, facts.special.indexOf(false));
+    const asked = [...facts.tokens.keys()].filter((index) => isAsked(index, "q"));
+    const first = asked.find((index) => !facts.special[index]) ?? asked[0];
+    return this.peeked ?? (asked.includes(heldToken()?.index) ? heldToken().index : first);
   },
 
   async paint() {
@@ -86,16 +88,20 @@ const neuronView = {
     if (!neurons) return;
     const query = this.query();
     find("key-order").value = state.keys;
-    this.paintChoice(state.strip);
+    this.paintChoice(narrow() || state.strip === "q" ? state.strip : "k");
     find("sheet").dataset.strip = state.strip;
     const chips = [...find("asked").children];
-    for (const chip of chips) chip.setAttribute("aria-selected", String(Number(chip.value) === query));
-    rove(chips, chips[query]);
+    for (const [index, chip] of chips.entries()) {
+      chip.hidden = !isAsked(index, "q");
+      setAttribute(chip, "aria-selected", String(index === query));
+    }
+    rove(chips.filter((chip) => !chip.hidden), chips[query]);
     this.sheet = sheetOf(head, query, neurons, weights, mask);
     this.at = null;
     this.tell();
     this.paintStrips();
     this.paintRows();
+    if (printing) this.paintPaper();
     this.point(this.sheet.rows.indexOf(strongest(this.sheet.rows)), largest(strongest(this.sheet.rows).products));
   },
 
@@ -107,7 +113,7 @@ const neuronView = {
       make("b", {}, head.name),
       " the query ",
       make("b", {}, ...named(query)),
-      " looks most at ",
+      state.pairs === "all" ? " looks most at " : " looks, of these keys, most at ",
       make("b", {}, ...named(top.key)),
       ` (weight ${top.weight.toFixed(DIGITS)}). Read a row from left to right: the key's neurons (k), `,
       `each times the query's neuron above it (q × k), their sum times ${Number(scaling.toPrecision(3))} (q·k), and what the softmax over all keys makes of it (weight).`,
@@ -116,15 +122,14 @@ const neuronView = {
 
   paintStrips() {
     const { rows, q, size, largest: most } = this.sheet;
-    const narrow = window.matchMedia("(max-width: 560px)").matches; // then one strip is there, and no bars
-    const room = find("neurons").clientWidth - (narrow ? 196 : 370); // for the names and the two columns of numbers
-    this.cell = Math.max(1, Math.min(10, Math.floor(room / (narrow ? 1 : 2) / size)));
+    const room = find("neurons").clientWidth - (narrow() ? 196 : 370); // for the names and the two columns of numbers
+    this.cell = Math.max(1, Math.min(10, Math.floor(room / (narrow() ? 1 : 2) / size)));
     const width = size * this.cell;
     paintStrip(sized(find("query-strip"), width, ROW), [q], most.q, this.cell);
     paintStrip(
       sized(find("key-strip"), width, rows.length * ROW),
-      rows.map((row) => row.k),
-      most.k,
+      rows.map((row) => (state.strip === "q" ? row.q : row.k)),
+      most[state.strip === "q" ? "q" : "k"],
       this.cell,
     );
     paintStrip(
@@ -135,7 +140,8 @@ const neuronView = {
     );
     find("query-name").replaceChildren(make("bdi", {}, facts.tokens[this.sheet.query]));
     find("query-scale").textContent = `q, full colour ±${most.q.toFixed(1)}`;
-    find("key-scale").textContent = `±${most.k.toFixed(1)}`;
+    find("left-name").textContent = state.strip === "q" ? "q of each" : "k";
+    find("key-scale").textContent = `±${most[state.strip === "q" ? "q" : "k"].toFixed(1)}`;
     find("product-scale").textContent = `±${most.product.toFixed(2)}`;
     find("key-strip").setAttribute("aria-label", `${size} neurons of ${rows.length} keys; the list of keys reads them`);
     find("product-strip").setAttribute(
@@ -171,6 +177,36 @@ const neuronView = {
     );
   },
 
+  /** On paper, a table: its rows are not cut by a page's end, and each page begins with the headings and the query. */
+  paintPaper() {
+    const { query, rows, size } = this.sheet;
+    const width = size * this.cell;
+    const part = (id, row) => {
+      const strip = find(id);
+      const scale = strip.width / Number.parseFloat(strip.style.width);
+      const canvas = make("canvas", { width: strip.width, height: Math.round(ROW * scale) });
+      canvas.getContext("2d").drawImage(strip, 0, Math.round(-row * ROW * scale));
+      canvas.style.width = `${width}px`;
+      canvas.style.height = `${ROW}px`;
+      return canvas;
+    };
+    const line = (tag, cells) => make("tr", {}, ...cells.map((cell) => make(tag, {}, ...[cell].flat())));
+    const headings = [...document.querySelectorAll("#sheet .heading")].map((heading) => heading.textContent);
+    const asking = [make("bdi", {}, facts.tokens[query]), part("query-strip", 0), find("query-scale").textContent];
+    const body = rows.map(({ key }, row) =>
+      line("td", [
+        make("bdi", {}, facts.tokens[key]),
+        part("key-strip", row),
+        part("product-strip", row),
+        ...["logits", "softmax"].map((id) => make("div", { class: "numbers" }, find(id).children[row].cloneNode(true))),
+      ]),
+    );
+    find("neuron-paper").replaceChildren(
+      make("thead", {}, line("th", headings), line("th", asking)),
+      make("tbody", {}, ...body),
+    );
+  },
+
   /** Mark a row and a neuron, and read out their numbers. */
   point(row, neuron) {
     const { rows, q, size, scaling } = this.sheet;
@@ -198,13 +234,15 @@ function sheetOf(head, query, neurons, weights, mask) {
   const size = facts.neuron.size;
   const scaling = facts.neuron.scaling[head.layer];
   const q = neurons.query.subarray(query * size, (query + 1) * size);
-  const rows = facts.tokens.map((_, key) => {
+  const asked = [...facts.tokens.keys()].filter((index) => isAsked(index, "k"));
+  const rows = asked.map((key) => {
     const k = neurons.key.subarray(key * size, (key + 1) * size);
     const products = k.map((value, neuron) => value * q[neuron] * scaling);
     const seen = !mask || mask[query * LENGTH + key] === 1;
     return {
       key,
       k,
+      q: neurons.query.subarray(key * size, (key + 1) * size),
       products,
       logit: seen ? products.reduce((sum, value) => sum + value, 0) : NaN,
       weight: weights[query * LENGTH + key],
@@ -218,6 +256,9 @@ function sheetOf(head, query, neurons, weights, mask) {
   };
   return { head, query, q, rows, size, scaling, largest: most };
 }
+
+/** Whether one strip is there, and no bars. */
+const narrow = () => window.matchMedia("(max-width: 560px)").matches;
 
 const peak = (values) => values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-9);
 const strongest = (rows) => rows.reduce((best, row) => (row.weight > best.weight ? row : best));

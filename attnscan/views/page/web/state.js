@@ -22,7 +22,7 @@ const usual = {
   from: "0.02",
   layout: facts.rightToLeft ? "horizontal" : "vertical",
   keys: "place",
-  strip: "product", // of the neuron view in a narrow window: product or k
+  strip: "product", // of the neuron view in a narrow window: product, k or q
   sort: "",
   find: "",
   label: "",
@@ -37,10 +37,10 @@ const allowed = {
   several: (text) => ["", "yes"].includes(text),
   off: (text) => text === "" || text.split(",").every((name) => headNamed.has(name)),
   token: (text) => text === "" || (/^[qk]\d+$/.test(text) && Number(text.slice(1)) < LENGTH),
-  pairs: (text) => ["all", "aa", "ab", "ba", "bb"].includes(text),
+  pairs: (text) => text === "all" || (/^[ab][ab]$/.test(text) && new Set(facts.segments).size > 1),
   from: (text) => Number(text) >= 0 && Number(text) <= 1,
   layout: (text) => ["vertical", "horizontal"].includes(text),
-  strip: (text) => ["product", "k"].includes(text),
+  strip: (text) => ["product", "k", "q"].includes(text),
   keys: (text) => ["place", "weight"].includes(text),
   sort: (text) => text === "" || (/^[+-]/.test(text) && shownColumns.includes(text.slice(1))),
   find: () => true,
