@@ -267,6 +267,7 @@ const headView = {
   say(line = null) {
     find("reading").replaceChildren(...(line || this.usualLine()));
     find("reading").classList.toggle("held", this.active() !== null);
+    find("reading").classList.toggle("several", chosenHeads().length > 1);
   },
 
   usualLine() {

@@ -54,7 +54,9 @@ function buildPicker() {
 
 /** Whether the sentences that are chosen have a token as query, side `q`, or as key, side `k`. */
 function isAsked(index, side) {
-  return state.pairs === "all" || facts.segments[index] === "ab".indexOf(state.pairs["qk".indexOf(side)]);
+  const { segments } = facts;
+  if (segments[0] === segments.at(-1)) return true; // one sentence
+  return state.pairs === "all" || segments[index] === "ab".indexOf(state.pairs["qk".indexOf(side)]);
 }
 
 function paintPairs() {
