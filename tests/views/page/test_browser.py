@@ -776,7 +776,7 @@ class TestNeuronView:
         assert texts(shown.locator("#asked button:visible")) == [*tokens[: len(tokens) - len(second)]]
         expect(shown.locator("#story")).to_contain_text(f"the query {tokens[1]} (1) looks, of these keys, most at")
 
-    def test_every_tokens_query_beside_the_products(self, opened: Open, article_page: Path, article: tuple) -> None:
+    def test_every_tokens_query_beside_the_products(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page, "#view=neuron&heads=1-8&token=q4")
         rows = COPY + "return [...data.slice(ROW * 4 * canvas.width * 20, (ROW + 1) * 4 * canvas.width * 20)]; }"
         row = rows.replace("ROW", "4")
