@@ -8,7 +8,7 @@ size of the HTML, the time to make it once the attention is there, and in Chromi
 of BertViz fetches its scripts from CDNs and shows nothing without them; here these requests are refused at once,
 so its time is that of its HTML alone, and it would be longer. The other way round, ours has a bound for what a user
 waits for: 1 s until the page is usable, 150 ms from a click on a head to its lines, also at 512 tokens (--layers 2
---heads 4 --tokens 512).
+--heads 4 --tokens 512). What each page lets its users do is compared by `beside_bertviz.py`.
 """
 
 from __future__ import annotations
