@@ -226,9 +226,7 @@ FEATURES = (
         "colours are labels; layers are rows, numbered",
         "",
         js("document.querySelectorAll('#thumbnails .axis').length === 1 + 12 + 6"),
-        js(
-            "new Set([...document.querySelectorAll('.attn_background')].map((r) => r.getAttribute('stroke'))).size === 6"
-        ),
+        js(f"new Set({HEADS}.map((r) => r.getAttribute('stroke'))).size === 6"),
     ),
     Feature(
         "model",
