@@ -176,7 +176,7 @@ class Readout:
         dtype, by_query = self._values.dtype, share[0].T[..., None]
         linear = torch.bmm(weights[0].transpose(0, 1).to(dtype), self._by_key)  # [query, head, 2 x pattern]
         measured = []
-        for kind, own in enumerate(linear.split(self._columns.targets, -1)):
+        for kind, own in enumerate(linear.chunk(2, -1)):
             columns = own * by_query if kind else own
             for p, even in (self._even_on_words if kind else self._even).items():
                 on = weights * share[..., None] if kind else weights
