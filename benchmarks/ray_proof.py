@@ -152,7 +152,7 @@ def harmed(harms: dict[int, Harm], cluster: tuple[Cluster, list[Any]], count: in
 
     def watched(self: Totals, found: Found) -> None:
         add(self, found)
-        due = [thirds for thirds in waiting if self.state.seen.read >= count * thirds / 3]
+        due = [thirds for thirds in waiting if self.shard.seen.read >= count * thirds / 3]
         done.extend(waiting.pop(thirds)(*cluster) for thirds in due)
 
     Totals.add = watched  # type: ignore[method-assign]

@@ -50,17 +50,17 @@ class EachPair(Protocol):
 def check_cluster(
     cluster: ClusterOptions | None, files: PairFiles, state: Path | None, patterns: Sequence[str]
 ) -> None:
-    """Raises: typer.BadParameter for what the machines of a cluster cannot read, keep or run."""
+    """Raises: typer.BadParameter for what the machines of a cluster cannot read or run; OutputError for its state."""
     if cluster is None:
         return
     if not files.pairs:
         raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
     if "-" in files.paths:
         raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
-    if state is not None:
-        raise typer.BadParameter("--engine ray goes on by itself when a machine dies: leave out --state")
     if any(map(is_own, patterns)):
         raise typer.BadParameter("--engine ray scores attnscan's own patterns alone: leave out FILE.py:FUNCTION")
+    if state is not None:
+        check_writable(state)
 
 
 def parts_of(files: PairFiles, *written: Path | None, state: Path | None = None) -> dict[Path, Path]:
@@ -164,14 +164,26 @@ def scanned(
     return result, interrupted
 
 
-def ranked_on(cluster: ClusterOptions, files: PairFiles, options: ScanOptions, per_pair: Path | None = None) -> Ranking:
+def ranked_on(
+    cluster: ClusterOptions,
+    files: PairFiles,
+    options: ScanOptions,
+    per_pair: Path | None = None,
+    state_file: Path | None = None,
+) -> Ranking:
     """The heads ranked over all pairs on a cluster; an interrupted scan has no ranking, and raises."""
     from attnscan.scan.cluster.blocks import BlockFiles
     from attnscan.scan.cluster.scan import scan_on_ray
+    from attnscan.scan.state import held
 
     blocks = BlockFiles(tuple(files.paths), files.reading(), files.skip_bad, cluster.block_pairs)
-    with working("scoring pairs on the Ray cluster"):
-        result, bad = scan_on_ray(options, blocks, cluster, per_pair=per_pair, say=say)
+    with held(state_file) if state_file else nullcontext(), working("scoring pairs on the Ray cluster"):
+        try:
+            result, bad = scan_on_ray(options, blocks, cluster, per_pair=per_pair, state=state_file, say=say)
+        except KeyboardInterrupt:
+            if state_file is not None and state_file.exists():
+                say(f"interrupted; the same command goes on from {state_file}")
+            raise
     for error in bad.first:
         say(f"skipped: {error}")
     tell(result.signature, bad=bad.count)

@@ -9,6 +9,7 @@ seen.py            what has been read so far: counts, a hash, a sample; halves o
 stream.py          a stream of pairs to batches, and the loop over them
 local.py           many pairs on this machine: a scan that can stop and go on
 state.py           a scan's state in a file, held by one run
+stored.py          sums in JSON, to the last bit
 shard.py           what some pairs add to a ranking, made anywhere
 per_pair.py        every pair's scores in Parquet
 per_pair_read.py   and back to a ranking

@@ -60,7 +60,7 @@ class About:
         _check(layers * heads * len(patterns) <= MAX_SCORES, "it is of more heads and patterns than any model has")
         parts = about.get("parts")
         return cls(
-            _signature(about["signature"]),
+            signature_read(about["signature"]),
             patterns,
             (layers, heads),
             None if parts is None else _names(parts, "parts"),
@@ -72,8 +72,8 @@ def _check(holds: bool, what: str) -> None:
         raise Unsound(what)
 
 
-def _signature(said: Any) -> Signature:
-    """A signature whose fields are all there, each of its type."""
+def signature_read(said: Any) -> Signature:
+    """A signature whose fields are all there, each of its type. Raises: Unsound."""
     _check(isinstance(said, dict), "its signature is none")
     types = get_type_hints(Signature)
     _check(set(said) <= set(types), "its signature has fields of another version")

@@ -79,7 +79,7 @@ class Shard:
         """Both together. Raises: EngineError if they are not of the same model and options."""
         if not isinstance(other, Shard):
             return NotImplemented
-        _check_same(_computed(self.options), _computed(other.options))
+        _check_same(computed(self.options), computed(other.options))
         if other.signature is not None:
             self.check(other.signature)
         a, b = self.seen, other.seen
@@ -126,7 +126,7 @@ def _elsewhere(_: EncodedBatch) -> NoReturn:
     )
 
 
-def _computed(options: ScanOptions) -> dict[str, Any]:
+def computed(options: ScanOptions) -> dict[str, Any]:
     """What an option says of the numbers, by its name. Functions of one's own go by their names and files."""
     patterns = ", ".join(f"{each.id} {each.code[:12]}".strip() for each in options.patterns)
     kept = {name: value for name, value in vars(options).items() if name not in _WHERE_AND_HOW_FAST}

@@ -1,45 +1,28 @@
 """A scan's state in a file, so that a run that was stopped or killed can be gone on with.
 
-The file is JSON: sums as the bytes of their numbers, in base64, the position, a fingerprint of the options, and a
-hash of all that. It is replaced whole, so that a kill at any moment leaves the last state or the one before; and it is
-not trusted, since a damaged sum would go on into every later one.
+The file (stored.py) holds sums, the position and a fingerprint of the options.
 """
 
 from __future__ import annotations
 
-import base64
-import json
-import math
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from attnscan.errors import StateError
-from attnscan.inputs.pairs import Pair, Place
-from attnscan.results.files import descriptor, write_file
-from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.signature import hashed
-from attnscan.results.terms import Scored
-from attnscan.scan.local import ScanState, ScanSums
+from attnscan.results.files import descriptor
+from attnscan.scan.local import ScanState
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Drawn, Seen
-from attnscan.scoring.label_sums import LabelSums
+from attnscan.scan.seen import Seen
+from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_dumped, sums_loaded, write_checked
 from attnscan.scoring.patterns import Pattern
-from attnscan.scoring.profile import profiled
-from attnscan.scoring.profile_sums import ProfileSums
-from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
 _DIGITS = 12  # of a hash that is shown
 _FORMAT = 8
 _OF_MODEL = {"weights": "weights differ", "config": "config differs", "tokenizer": "tokenizer differs"}
-_SCORES = ("told", "ranked", "carried")
-_LABELS = ("labels", "carried_labels")
-_OF_ROWS = ("entropy", "words")
 _OPTIONS = (
     "norm",
     "related",
@@ -51,20 +34,12 @@ _OPTIONS = (
     "profile",
     "labelled",
 )
-_MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 67 MiB, nearly all for the products of heads; split, twice that
 
 
 def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
     """Write a state, whole or not at all."""
-    sample = [[key, *astuple(place), *pair.sentences] for key, place, pair in state.seen.sample]
-    data = {
-        "fingerprint": _fingerprint(scanner),
-        "seen": {**asdict(state.seen), "sample": sample},
-        "sums": {name: _dumped(getattr(state.sums, name)) for name in _SCORES},
-        "labels": {name: _dumped_labels(getattr(state.sums, name)) for name in _LABELS},
-        "profile": None if state.sums.profile is None else [_text(each) for each in state.sums.profile.fields],
-    }
-    write_file(path, json.dumps({"format": _FORMAT, "sha256": _hash(data), **data}).encode())
+    data = {"fingerprint": _fingerprint(scanner), "seen": seen_dumped(state.seen), **sums_dumped(state.sums)}
+    write_checked(path, _FORMAT, data)
 
 
 def load_state(path: Path, scanner: Scanner) -> ScanState:
@@ -73,32 +48,10 @@ def load_state(path: Path, scanner: Scanner) -> ScanState:
     Raises: StateError if it was not, or is damaged.
     """
     grid = scanner.grid()
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise StateError(f"{path} is too large for a state file", "give the file that an earlier --state wrote")
-        data = json.loads(path.read_bytes())
-        if data.pop("format") != _FORMAT:
-            raise StateError(f"{path} was written by another version of attnscan", "remove it to start anew")
-        if data.pop("sha256") != _hash(data):
-            raise ValueError("changed since it was written")
+    with read_checked(path, _FORMAT) as data:
         _check_fingerprint(path, data["fingerprint"], _fingerprint(scanner))
-        scored = tuple(pattern.scored for pattern in scanner.options.patterns)
-        told, ranked, carried = (_loaded(data["sums"][name], scored, grid) for name in _SCORES)
-        labels, carried_labels = (_loaded_labels(data["labels"][name], scored, grid) for name in _LABELS)
-        profile = _loaded_profile(data["profile"], scanner, grid)
-        sums = ScanSums(told, ranked, profile, labels, carried, carried_labels)
-        state = ScanState(_seen(**data["seen"]), sums)
-    except StateError:
-        raise
-    except OSError as error:
-        raise StateError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
-    except Exception:  # whatever a damaged file makes of itself
-        raise StateError(f"{path} is not a sound state file", "remove it to start anew") from None
-    return state
-
-
-def _hash(data: Mapping[str, Any]) -> str:
-    return hashed(json.dumps(data).encode())
+        sums = sums_loaded(data, scanner.options, grid, predictive=scanner.measure is not None)
+        return ScanState(seen_loaded(**data["seen"]), sums)
 
 
 def _fingerprint(scanner: Scanner) -> dict[str, Any]:
@@ -130,95 +83,6 @@ def _check_fingerprint(path: Path, theirs: Mapping[str, Any], ours: Mapping[str,
             f"{path} belongs to another run: its {name} is {theirs.get(name)}, and here it is {ours[name]}",
             "give the same options, or another --state file",
         )
-
-
-def _dumped(sums: ScoreSums | None) -> dict[str, Any] | None:
-    if sums is None:
-        return None
-    dumped: dict[str, Any] = {name: _text(getattr(sums, name)) for name in _OF_ROWS}
-    dumped |= {kind: {f.name: _text(getattr(getattr(sums, kind), f.name)) for f in fields(Sums)} for kind in KINDS}
-    if sums.products is not None:
-        dumped["products"] = {
-            kind: {f.name: _text(getattr(products, f.name)) for f in fields(HeadProducts)}
-            for kind, products in sums.products.items()
-        }
-    return dumped
-
-
-def _seen(*, read: int, truncated: int, skipped: int, digest: str, sample: list[list[Any]]) -> Seen:
-    if not all(type(each) is int and each >= 0 for each in (read, truncated, skipped)) or type(digest) is not str:
-        raise ValueError("counts of another type")
-    return Seen(read, truncated, skipped, digest, tuple(_drawn(*each) for each in sample))
-
-
-def _drawn(key: str, file: str, row: int, name: str | None, *sentences: str) -> Drawn:
-    if not (type(key) is type(file) is str and type(row) is int and isinstance(name, str | None)):
-        raise ValueError("a place of another type")
-    return key, Place(file, row, name), Pair(*sentences)
-
-
-def _loaded(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: tuple[int, int]) -> ScoreSums | None:
-    if data is None:
-        return None
-    shape, heads = (*grid, len(scored)), grid[0] * grid[1]
-    of_heads = (len(scored), heads, heads)
-    every_key, words_only = (Sums(**_arrays(data[kind], Sums, shape)) for kind in KINDS)
-    products = None
-    if "products" in data:
-        products = {kind: HeadProducts(**_arrays(data["products"][kind], HeadProducts, of_heads)) for kind in KINDS}
-    of_rows = {name: _array(data[name], grid) for name in _OF_ROWS}
-    return ScoreSums(scored, every_key, words_only, **of_rows, products=products)
-
-
-def _dumped_labels(sums: LabelSums | None) -> dict[str, Any] | None:
-    if sums is None:
-        return None
-    groups = {
-        str(key): {name: [values.shape, _text(values)] for name, values in group.items()}
-        for key, group in sums.groups.items()
-    }
-    return {"bits": sums.bits, "votes": _text(sums.votes), "groups": groups}
-
-
-def _loaded_labels(
-    data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: tuple[int, int]
-) -> LabelSums | None:
-    if data is None:
-        return None
-    groups = {
-        int(key): {name: _array(text, tuple(shape)) for name, (shape, text) in group.items()}
-        for key, group in data["groups"].items()
-    }
-    votes = _array(data["votes"], (len(KINDS), *grid, len(scored) + 1)).astype(np.int64)
-    sums = LabelSums(scored, groups, votes, int(data["bits"]))
-    sums.check()
-    return sums
-
-
-def _loaded_profile(data: list[str] | None, scanner: Scanner, grid: tuple[int, int]) -> ProfileSums | None:
-    if data is None:
-        return None
-    parts = profiled(
-        scanner.options.patterns, predictive=scanner.measure is not None and scanner.options.predictive_part
-    )
-    like = ProfileSums.zero(*grid, len(parts)).fields
-    return ProfileSums(*(_array(text, each.shape) for text, each in zip(data, like, strict=True)))
-
-
-def _arrays(data: Mapping[str, Any], kind: Any, shape: tuple[int, ...]) -> dict[str, FloatArray]:
-    return {f.name: _array(data[f.name], shape) for f in fields(kind)}
-
-
-def _text(values: FloatArray | IntArray) -> str:
-    """Numbers as text that gives them back to the last bit, and takes no longer to write than to copy."""
-    return base64.b64encode(values.astype("<f8").tobytes()).decode()
-
-
-def _array(text: str, shape: tuple[int, ...]) -> FloatArray:
-    array = np.frombuffer(base64.b64decode(text, validate=True), "<f8").astype(np.float64)
-    if array.size != math.prod(shape) or not np.isfinite(array).all():
-        raise ValueError("sums of another shape")
-    return array.reshape(shape)
 
 
 @contextmanager

@@ -108,7 +108,7 @@ def heads(
         if scan.norm and not result.signature.norm:
             raise PairsError(f"{from_file} is of weights, not of what heads carry", "run heads --norm --per-pair again")
     elif cluster is not None:
-        result = ranked_on(cluster, files, options, per_pair)
+        result = ranked_on(cluster, files, options, per_pair, state)
     else:
         result, interrupted = ranked_here(options, Passes(files), state, per_pair)
     names = named or result.scores.patterns

@@ -72,7 +72,7 @@ def profile(
     if given.weights is not None:
         result: Profile | None = profile_of(classified(given, options, keep=False))
     elif cluster is not None:
-        result = ranked_on(cluster, files, options).profile
+        result = ranked_on(cluster, files, options, state_file=state).profile
     else:
         passes = Passes(files) if given.a is None else OnePair(given.a, given.b)
         ranking, interrupted = ranked_here(options, passes, state)

@@ -70,6 +70,21 @@ def opened(file: str) -> Iterator[IO[bytes]]:
         raise PairsError(f"cannot read {called(file)}: {error.strerror or error}", "check the file") from None
 
 
+def version_of(file: str) -> str:
+    """What tells a file that was found from another by its name: its size and, on this machine, when it was changed.
+
+    Raises: PairsError if it cannot be looked at.
+    """
+    if not scheme_of(file):
+        try:
+            told = Path(file).stat()
+        except OSError as error:
+            raise PairsError(f"cannot read {file}: {error.strerror or error}", "check the file") from None
+        return f"{told.st_size} {told.st_mtime_ns}"
+    with opened(file) as stream:
+        return str(stream.seek(0, os.SEEK_END)) if stream.seekable() else ""
+
+
 def called(file: str) -> str:
     """A file as it may be told to anybody."""
     return "standard input" if file == STDIN else shown(file)

@@ -5,5 +5,6 @@ blocks.py          runs of records of one file, the same however often it is rea
 connection.py      to a cluster, and what share of it each worker takes
 worker.py          what runs there
 totals.py          what blocks add up to, each once
+progress.py        how far a scan is, in a file too
 pair_directory.py  --per-pair as a directory
 """

@@ -56,10 +56,13 @@ class BlockFiles:
     reading: Reading = Reading()
     skip_bad: bool = False
     block_pairs: int = 1024
+    start: tuple[int, int] = (0, 0)
+    """The first block that is wanted, by its file's place and its own number."""
 
     def blocks(self, file: int) -> Iterator[Block]:
-        """The blocks of one file; an error is the last of them."""
+        """The blocks of one file that are wanted; an error is the last of them."""
         name, number = self.paths[file], 0
+        first = self.start[1] if file == self.start[0] else 0
         records: list[Record] = []
         bad: list[InputError] = []
 
@@ -76,7 +79,9 @@ class BlockFiles:
                 for record in pairs_in(stream, name, self.reading, bad.append if self.skip_bad else None, notes.append):
                     records.append(record)
                     if len(records) == self.block_pairs:
-                        yield taken()
+                        block = taken()
+                        if number >= first:
+                            yield block
                         number += 1
             yield replace(taken(), last=True)
         except AttnscanError as error:

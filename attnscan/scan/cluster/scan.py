@@ -4,10 +4,11 @@
 
 With `--per-pair`, tasks between the last two write each pair's scores. A block (blocks.py) is known by its file's place
 and its own number, and is the same however often it is read. A worker or machine that dies is replaced by Ray, and what
-it had not handed over is done again; the driver adds a block once, and at the end finds every block of
-every file there, or says that one is missing. Then actors ask for `predictive` on the sample, a pair at a time. Sums
-are added as they come, so two runs may differ in the last bits, as floating-point sums do.
-Does not handle: `--state`, standard input.
+it had not handed over is done again; the driver adds a block once, and at the end finds every block of every file
+there, or says that one is missing. Then actors ask for `predictive` on the sample, a pair at a time. Ray hands blocks
+over in their order, and so they are added: sums are the same to the last bit in every run, and what a driver that dies
+leaves in a file (progress.py) another one goes on from.
+Does not handle: standard input.
 """
 
 from __future__ import annotations
@@ -29,10 +30,12 @@ from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import Bad, BlockFiles
 from attnscan.scan.cluster.connection import Share, connected, shared
 from attnscan.scan.cluster.pair_directory import PairDirectory, write_part
+from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, saved
 from attnscan.scan.cluster.totals import Asked, Found, Totals
 from attnscan.scan.cluster.worker import Asker, Plan, Worker
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.seen import Drawn
+from attnscan.scan.shard import Shard
 
 # Of a worker: what has ended that many will end the next one. A task's tries are no such bound: while Ray finds out
 # that an actor has died, the tasks it had are tried again and again, and several tries go with one death.
@@ -45,38 +48,46 @@ def scan_on_ray(
     cluster: ClusterOptions,
     *,
     per_pair: Path | None = None,
+    state: Path | None = None,
     say: Callable[[str], None] = lambda _: None,
     note: Callable[[str], None] | None = None,
 ) -> tuple[Ranking, Bad]:
     """Rank every head by the pairs of files that all machines can read. Returns what was skipped as bad, too.
 
     `files` are named, globbed or in directories. With `per_pair`, every pair's own scores are written into that new
-    directory. `note` is told how files are read, where their looks decided; without it, `say`. The signature's hash is
-    the sum, modulo 2**256, of the hashes of all records: the same in any order, and so not that of the one-machine
-    engine.
+    directory. `state` is a file that keeps the sums, and that is gone on from if it is there. `note` is told how files
+    are read, where their looks decided; without it, `say`. The signature's hash is the sum, modulo 2**256, of the
+    hashes of all records: the same in any order, and so not that of the one-machine engine.
 
     Raises: AttnscanError, whichever a worker met first.
     """
     files = replace(files, paths=tuple(files_named(files.paths, pipes=False)))
     source = choose(options.model)
     say(source.note)
+    about = {} if state is None else about_scan(options, files)
+    begun = state is not None and state.exists()
+    totals = Totals(load_progress(state, options, about) if state and begun else Progress(Shard(options)))
+    before = totals.shard.seen.read
     kept: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
     with kept as directory, connected(cluster), _settled(), _explained():
         share = shared(options, cluster, say)
         plan = Plan(
             replace(options, model=_everywhere(source), device=share.device),
             source.name,
-            files,
+            replace(files, start=totals.start),
             cluster.worker_cpus,
             per_pair is not None,
         )
-        totals = Totals(options)
-        with _told(say, share.workers, "pairs", lambda: totals.shard.seen.read):
+        with (
+            _told(say, share.workers, "pairs", lambda: totals.shard.seen.read - before),
+            saved(state, about, lambda: totals.progress) as now_and_then,
+        ):
             for found in _scored(plan, share, directory):
                 for told in set(found.block.notes) - totals.notes:
                     totals.notes.add(told)
                     (note or say)(told)
                 totals.add(found)
+                now_and_then()
         totals.check(len(files.paths))
         if totals.shard.asks:
             sample = totals.shard.seen.sample
@@ -87,16 +98,17 @@ def scan_on_ray(
         ranking = totals.ranking()
         if directory is not None:
             directory.finish(ranking, totals.parts)
-    return ranking, totals.bad
+    return ranking, totals.progress.bad
 
 
 def _scored(plan: Plan, share: Share, directory: PairDirectory | None) -> Iterator[Found]:
     """What is found in all blocks, as it is."""
     import ray.data
 
-    count = len(plan.files.paths)
+    wanted = range(plan.files.start[0], len(plan.files.paths))
+    count = len(wanted)
     # Readers take no share of the CPUs: the workers may hold them all, and would wait for readers that wait for them
-    blocks = ray.data.from_items(list(range(count)), override_num_blocks=count).map_batches(
+    blocks = ray.data.from_items(list(wanted), override_num_blocks=count).map_batches(
         plan.files.rows, batch_size=1, num_cpus=0, compute=ray.data.TaskPoolStrategy(size=min(share.workers, count))
     )
     return _worked(blocks, Worker, plan, share, directory)
@@ -147,13 +159,14 @@ def _settled() -> Iterator[None]:
     import ray.data
 
     context = ray.data.DataContext.get_current()
-    before = context.enable_progress_bars, context.target_max_block_size
+    before = context.enable_progress_bars, context.target_max_block_size, context.execution_options.preserve_order
     context.enable_progress_bars = sys.stderr.isatty()
     context.target_max_block_size = 1  # byte: what is read goes on to the workers at once, not when 128 MiB are full
+    context.execution_options.preserve_order = True  # so that what comes too soon waits in Ray's store, not here
     try:
         yield
     finally:
-        context.enable_progress_bars, context.target_max_block_size = before
+        context.enable_progress_bars, context.target_max_block_size, context.execution_options.preserve_order = before
 
 
 @contextmanager

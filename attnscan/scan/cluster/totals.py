@@ -1,4 +1,4 @@
-"""What the workers of a cluster find, and how it adds up: each block once, in any order. Needs no Ray."""
+"""What the workers of a cluster find, and how it adds up: each block once, in one order. Needs no Ray."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from functools import reduce
 from operator import add
 
-from attnscan.errors import AttnscanError, EngineError
+from attnscan.errors import AttnscanError, EngineError, StateError
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.scan.cluster.blocks import Bad, Block
+from attnscan.scan.cluster.progress import Number, Progress, Proof
 from attnscan.scan.local import ScanSums
-from attnscan.scan.options import ScanOptions
 from attnscan.scan.seen import no_pair
 from attnscan.scan.shard import Shard
 
@@ -45,38 +45,71 @@ class Asked:
 
 @dataclass
 class Totals:
-    """Blocks and answers added, each once."""
+    """Blocks and answers added, each once and in one order, whatever the order in which they come."""
 
-    options: ScanOptions
-    bad: Bad = field(default_factory=Bad)
+    progress: Progress
+    """Of what has been added."""
     parts: set[str] = field(default_factory=set)
     notes: set[str] = field(default_factory=set)
     """What was told of how files are read."""
-    _arrived: set[tuple[int, int]] = field(default_factory=set)
-    _ends: dict[int, int] = field(default_factory=dict)
-    """The number of the last block of each file that was read to its end."""
+    _waiting: dict[Number, Found] = field(default_factory=dict)
+    """Blocks that came before the one that is next."""
     _answers: dict[int, ScanSums] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.shard = Shard(self.options)
+        self._unproven = self.progress.proof
+
+    @property
+    def shard(self) -> Shard:
+        """The sums."""
+        return self.progress.shard
+
+    @property
+    def start(self) -> Number:
+        """The first block that is wanted."""
+        return self.progress.next if self._unproven is None else self._unproven.number
 
     def add(self, found: Found) -> None:
-        """Add what a block found, unless it is here already.
+        """Add what a block found, unless it is here already, once all before it are.
 
-        Raises: AttnscanError if the block says so; EngineError if its worker ran another model than the others.
+        Raises: AttnscanError if the block says so; EngineError if its worker ran another model than the others;
+        StateError if it shows that sums from a file are of other pairs or another model.
         """
-        block = found.block
-        if block.error is not None:
-            raise block.error
-        if (block.file, block.number) in self._arrived:
-            return
-        self._arrived.add((block.file, block.number))
-        if block.last:
-            self._ends[block.file] = block.number
-        if found.shard is not None:
-            self.shard += found.shard
-        self.bad += found.bad
+        if found.block.error is not None:
+            raise found.block.error
+        number = found.block.file, found.block.number
+        if self._unproven is not None and number == self._unproven.number:
+            self._prove(found, self._unproven)
+        elif number >= self.progress.next:
+            self._waiting[number] = found
+        while self._unproven is None and (after := self._waiting.pop(self.progress.next, None)) is not None:
+            self._add(after)
+
+    def _add(self, found: Found) -> None:
+        before, block, shard = self.progress, found.block, found.shard
         self.parts |= {found.part} - {""}
+        number = block.file, block.number
+        # In one step: whatever ends the run, the sums are of the blocks that are said to be in them
+        self.progress = Progress(
+            before.shard if shard is None else before.shard + shard,
+            (block.file + 1, 0) if block.last else (block.file, block.number + 1),
+            before.bad + found.bad,
+            before.proof if shard is None else Proof(number, shard.seen.digest),
+        )
+
+    def _prove(self, found: Found, proof: Proof) -> None:
+        """Raises: StateError."""
+        if found.shard is None or found.shard.seen.digest != proof.digest:
+            raise StateError("the state belongs to other pairs than these", "give the same files in the same order")
+        assert found.shard.signature is not None
+        try:
+            self.shard.check(found.shard.signature)
+        except EngineError as error:
+            raise StateError(
+                f"the state was begun with another model, or by other versions: {error.what}",
+                "name the model that it was begun with, or another --state file",
+            ) from None
+        self._unproven = None
 
     def add_answer(self, asked: Asked) -> None:
         """Add what a pair of the sample was asked, unless it is here already.
@@ -92,8 +125,7 @@ class Totals:
 
     def check(self, files: int) -> None:
         """Raises: EngineError if a block of a file has not arrived; InputError if there is nothing to rank by."""
-        due = sum(last + 1 for last in self._ends.values())
-        if len(self._ends) != files or due != len(self._arrived):
+        if self._unproven is not None or self._waiting or self.progress.next != (files, 0):
             raise EngineError("the cluster lost blocks of pairs, and the sums are not whole", "run it again")
         if self.shard.signature is None:
             raise no_pair("to score")

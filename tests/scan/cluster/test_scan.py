@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import pickle
 import random
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -29,11 +32,13 @@ from attnscan.inputs.columns import Reading
 from attnscan.inputs.pairs import read_pairs
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
+from attnscan.scan.cluster.progress import Progress
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.per_pair_read import rank_file
 from attnscan.scan.scanner import Scanner
+from attnscan.scan.shard import Shard
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 ray = pytest.importorskip("ray")
@@ -146,10 +151,15 @@ def blocks_of(plan: Plan, file: int) -> Iterator[Block]:
 
 def added(plan: Plan, blocks: list[Block]) -> Totals:
     """Blocks as one worker here scores them."""
-    worker, totals = Worker(plan), Totals(plan.options)
+    worker, totals = Worker(plan), begun(plan.options)
     for block in blocks:
         totals.add(worker.score(block, []))
     return totals
+
+
+def begun(options: ScanOptions) -> Totals:
+    """The sums of nothing."""
+    return Totals(Progress(Shard(options)))
 
 
 def answered(plan: Plan, totals: Totals) -> Totals:
@@ -203,7 +213,7 @@ def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_o
     found = Worker(plan).score(blocks[0], [])
     assert found.shard is not None and found.shard.signature is not None
     other = replace(found.shard, signature=replace(found.shard.signature, torch="1.0"))
-    with pytest.raises(EngineError, match=r"differ: torch .* and 1\.0; use the same"):
+    with pytest.raises(EngineError, match=r"differ: torch 1\.0 and .*; use the same"):
         added(plan, blocks[1:2]).add(replace(found, shard=other))
     for some in (blocks[:3] + blocks[4:], [block for block in blocks if block.file]):
         with pytest.raises(EngineError, match="lost blocks"):
@@ -213,8 +223,11 @@ def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_o
 def test_the_digest_tells_other_pairs_and_how_often_each_is_there(toy: str, files: list[str]) -> None:
     plan = plan_of(toy, files, block_pairs=150)
     (first, *_), (other, *_) = blocks_of(plan, 0), blocks_of(plan, 1)
-    again = replace(first, number=1)
-    digests = {added(plan, blocks).shard.seen.digest for blocks in ([first], [other], [first, other], [first, again])}
+
+    def digest(*blocks: Block) -> str:
+        return added(plan, [replace(each, file=0, number=i) for i, each in enumerate(blocks)]).shard.seen.digest
+
+    digests = {digest(*blocks) for blocks in ([first], [other], [first, other], [first, first])}
     assert len(digests) == 4
 
 
@@ -282,17 +295,17 @@ def test_bad_records_are_counted_and_the_first_ones_told(toy: str, tmp_path: Pat
     path.write_text("sentence_a\tsentence_b\n" + "the cat\tsat\nthe dog\n" * 6)
     plan = plan_of(toy, [str(path)], skip_bad=True, block_pairs=4)
     totals = added(plan, list(blocks_of(plan, 0)))
-    assert (totals.shard.seen.read, totals.bad.count, len(totals.bad.first)) == (6, 6, 3)
-    assert str(totals.bad.first[0]).startswith(f"{path}:3: ")
+    assert (totals.shard.seen.read, totals.progress.bad.count, len(totals.progress.bad.first)) == (6, 6, 3)
+    assert str(totals.progress.bad.first[0]).startswith(f"{path}:3: ")
 
 
 def test_errors_travel_as_they_are(toy: str, files: list[str], tmp_path: Path) -> None:
     for error in (PairsError("a", "b"), TooLongError("c", "d"), DeviceError("e")):
         block = pickle.loads(pickle.dumps(Found(Block(0, 0, error=error)))).block
         with pytest.raises(type(error), match=str(error)):
-            Totals(ScanOptions()).add(Found(block))
+            begun(ScanOptions()).add(Found(block))
         with pytest.raises(type(error), match=str(error)):
-            Totals(ScanOptions()).add_answer(Asked(0, error=error))
+            begun(ScanOptions()).add_answer(Asked(0, error=error))
     path = tmp_path / "long.txt"
     path.write_text("the cat\n" + "cat " * 60)
     for plan, where in (
@@ -305,8 +318,6 @@ def test_errors_travel_as_they_are(toy: str, files: list[str], tmp_path: Path) -
 
 
 def test_without_ray_one_line_says_how(monkeypatch: pytest.MonkeyPatch, files: list[str]) -> None:
-    import sys
-
     for name in ("attnscan.scan.cluster.scan", "attnscan.scan.cluster.connection"):
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "ray", None)
@@ -319,7 +330,7 @@ def test_without_ray_one_line_says_how(monkeypatch: pytest.MonkeyPatch, files: l
     ("arguments", "says"),
     [
         (["--engine", "ray"], "name them with --pairs"),
-        (["--pairs", "p.tsv", "--engine", "ray", "--state", "s"], "leave out --state"),
+        (["--pairs", "p.tsv", "--engine", "ray", "--state", "s", "--per-pair", "d"], "cannot go on from a --state"),
         (["--pairs", "-", "--engine", "ray"], "name files that all machines can read"),
         (["--pairs", "p.tsv", "--worker-cpus", "2"], "--worker-cpus is for --engine ray"),
         (["--ray-address", "auto"], "--ray-address is for --engine ray"),
@@ -406,6 +417,38 @@ def test_whatever_dies_the_tables_are_the_local_engines(
     assert again.signature == result.signature
     for name in ("score", "chance", "n", "pairs"):
         assert_allclose(getattr(again.scores.words_only, name), getattr(result.scores.words_only, name), rtol=1e-9)
+
+
+@pytest.mark.long
+def test_drivers_are_killed_and_another_one_goes_on_to_the_same_bytes(
+    cluster: Any, toy: str, files: list[str], tmp_path: Path
+) -> None:
+    state, wanted = tmp_path / "state", tmp_path / "whole.csv"
+    script = (
+        "from attnscan.scan.cluster import progress; progress.SAVE_EVERY = 0; from attnscan.cli.app import app; app()"
+    )
+    scan = ["heads", "--model", toy, "--engine", "ray", "--ray-address", cluster[0].address, "--workers", "1"]
+    scan += ["--block-pairs", "4", "--predictive-pairs", "2", *(f"--pairs={name}" for name in files)]
+
+    def driver(*more: str) -> subprocess.Popen[str]:
+        said = (tmp_path / "said").open("w")
+        return subprocess.Popen([sys.executable, "-c", script, *scan, *more], stderr=said, text=True)
+
+    assert driver("-o", str(wanted)).wait() == 0
+    times = set()
+    for _ in range(2):
+        run, before = driver("--state", str(state), "-o", str(tmp_path / "none.csv")), times.copy()
+        while len(times - before) < 4 and run.poll() is None:  # four times it is saved
+            if state.exists():
+                times.add(state.stat().st_mtime_ns)
+            time.sleep(0.002)
+        run.kill()
+        assert run.wait() == -signal.SIGKILL
+    assert driver("--state", str(state), "-o", str(tmp_path / "found.csv")).wait() == 0
+    assert (tmp_path / "found.csv").read_bytes() == wanted.read_bytes()
+    told = (tmp_path / "said").read_text()
+    assert 0 < int(re.findall(r"(\d+) pairs in ", told)[0]) < 300, told
+    assert not (tmp_path / "none.csv").exists()
 
 
 @pytest.mark.usefixtures("cluster")
