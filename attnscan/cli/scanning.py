@@ -94,11 +94,13 @@ def ranked_here(
     state_file: Path | None = None,
     per_pair: Path | None = None,
     *,
+    heads: str | None = None,
     has_state: bool = True,
 ) -> tuple[Ranking, bool]:
     """The heads ranked over all pairs, or those up to Ctrl-C; and whether that came.
 
-    `has_state` says whether the command takes --state, which it is then told of.
+    `per_pair` is of all `heads` or those named. `has_state` says whether the command takes --state, which it is then
+    told of.
     """
     records = passes.read()
     source, patterns = chosen(options), [pattern.id for pattern in options.patterns]
@@ -107,7 +109,7 @@ def ranked_here(
 
     with (
         held(state_file) if state_file else nullcontext(),
-        PerPairWriter(per_pair, patterns, ids=passes.with_ids) if per_pair else nullcontext() as writer,
+        PerPairWriter(per_pair, patterns, ids=passes.with_ids, heads=heads) if per_pair else nullcontext() as writer,
         opened(options, source) as scanner,
     ):
         hint = "; the same command goes on from there" if state_file else "; --state FILE would keep what is done"
@@ -170,6 +172,8 @@ def ranked_on(
     options: ScanOptions,
     per_pair: Path | None = None,
     state_file: Path | None = None,
+    *,
+    heads: str | None = None,
 ) -> Ranking:
     """The heads ranked over all pairs on a cluster; an interrupted scan has no ranking, and raises."""
     from attnscan.scan.cluster.blocks import BlockFiles
@@ -179,7 +183,9 @@ def ranked_on(
     blocks = BlockFiles(tuple(files.paths), files.reading(), files.skip_bad, cluster.block_pairs)
     with held(state_file) if state_file else nullcontext(), working("scoring pairs on the Ray cluster"):
         try:
-            result, bad = scan_on_ray(options, blocks, cluster, per_pair=per_pair, state=state_file, say=say)
+            result, bad = scan_on_ray(
+                options, blocks, cluster, per_pair=per_pair, heads=heads, state=state_file, say=say
+            )
         except KeyboardInterrupt:
             if state_file is not None and state_file.exists():
                 say(f"interrupted; the same command goes on from {state_file}")

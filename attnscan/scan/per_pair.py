@@ -2,8 +2,8 @@
 
 Columns: `file`, `pair` (which of the file's records it is, from 1, bad ones counted) and, if a column of ids was named,
 `id`; `layer`, `head`, `pattern`; `score`, `chance`, `self` (how much of the score is a word's weight on itself) and `n`
-with every key; `words_score`, `words_chance`, `words_self` and `words_n` with words alone. A row is left out where the
-pair has no eligible query. The rows of a pair stand together, ordered by layer, head and pattern.
+with every key; `words_score`, `words_chance`, `words_self` and `words_n` with words alone, all in 32 bits. A row is
+left out where the pair has no eligible query. The rows of a pair stand together, ordered by layer, head and pattern.
 
 A cluster writes a directory of such files. What one file says of itself in its metadata stands there in
 `_common_metadata`.
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.pairs import Place
 from attnscan.results.files import begun, check_suffix, descriptor, explained, partial_of, settle
+from attnscan.results.heads import heads_named
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
 
+_CODED = ("file", "pair", "id", "layer", "head", "pattern", "n", "words_n")
 PREFIXES = ("", "words_")  # of the columns of each of the `KINDS`
 COMMON = "_common_metadata"  # what Parquet's readers call a file that holds no rows
 
@@ -44,10 +46,10 @@ class PerPairWriter:
     installed.
     """
 
-    def __init__(self, path: Path, patterns: Sequence[str], *, ids: bool = False) -> None:
-        """With `ids`, the pairs' ids are a column."""
-        self._path, self._patterns, self._ids = path, list(patterns), ids
-        _, self._parquet = pyarrow_parquet()
+    def __init__(self, path: Path, patterns: Sequence[str], *, ids: bool = False, heads: str | None = None) -> None:
+        """With `ids`, the pairs' ids are a column; `heads` names those whose rows are wanted, None all."""
+        self._path, self._patterns, self._ids, self._heads = path, list(patterns), ids, heads
+        pyarrow_parquet()
         if descriptor(path) is not None or (path.exists() and not path.is_file()):
             raise OutputError(f"{path} is not a regular file, and Parquet needs one", "name another --per-pair file")
         check_suffix(path, ".parquet", "--per-pair")
@@ -61,11 +63,11 @@ class PerPairWriter:
 
     def write(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
         """Add some pairs. Shape: each of `sums` is [pair, layer, head, pattern]."""
-        self._add(pair_table(places, sums, self._patterns, ids=self._ids))
+        self._add(self._table(places, sums))
 
     def hold(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
         """Keep some pairs in memory until `write_held`; without that, they never come into the file."""
-        self._held.append(pair_table(places, sums, self._patterns, ids=self._ids))
+        self._held.append(self._table(places, sums))
 
     def write_held(self) -> None:
         """Add the pairs that were held."""
@@ -73,10 +75,13 @@ class PerPairWriter:
             self._add(table)
         self._held.clear()
 
+    def _table(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> pa.Table:
+        return pair_table(places, sums, self._patterns, ids=self._ids, heads=self._heads)
+
     def _add(self, table: pa.Table) -> None:
         with explained(self._path):
             if self._writer is None:
-                self._writer = self._parquet.ParquetWriter(self._beside, table.schema)
+                self._writer = parquet_writer(self._beside, table.schema)
             self._writer.write_table(table)
 
     def finish(self, signature: Signature, grid: tuple[int, int], *, whole: bool = True) -> None:
@@ -94,15 +99,33 @@ class PerPairWriter:
         self._beside.unlink(missing_ok=True)
 
 
+def parquet_writer(where: Any, schema: pa.Schema) -> Any:
+    """Pyarrow's writer of such files: numbers that differ from row to row are packed faster and smaller as they are."""
+    _, parquet = pyarrow_parquet()
+    coded = [name for name in schema.names if name in _CODED]
+    return parquet.ParquetWriter(where, schema, compression="zstd", use_dictionary=coded)
+
+
 def pair_table(
-    places: Sequence[Place], sums: Mapping[str, FloatArray], patterns: Sequence[str], *, ids: bool = False
+    places: Sequence[Place],
+    sums: Mapping[str, FloatArray],
+    patterns: Sequence[str],
+    *,
+    ids: bool = False,
+    heads: str | None = None,
 ) -> pa.Table:
-    """The rows of some pairs; with `ids`, these are a column.
+    """The rows of some pairs, of all heads or those named; with `ids`, these are a column.
 
     Shape: each of `sums` is [pair, layer, head, pattern].
+    Raises: SelectionError for a head that is not there.
     """
     arrow, _ = pyarrow_parquet()
-    place = np.nonzero(sums["every_key.n"] > 0)
+    eligible = sums["every_key.n"] > 0
+    if heads is not None:
+        wanted = np.zeros(eligible.shape[1:3], dtype=np.bool_)
+        wanted[tuple(np.transpose(heads_named(heads, wanted.shape)))] = True
+        eligible = eligible & wanted[..., None]
+    place = np.nonzero(eligible)
     files = {file: number for number, file in enumerate(dict.fromkeys(each.file for each in places))}
     of_file = np.array([files[each.file] for each in places], dtype=np.int32)[place[0]]
     columns: dict[str, Any] = {
@@ -113,11 +136,13 @@ def pair_table(
         names = [None if each.id is None else _readable(each.id) for each in places]
         columns["id"] = arrow.array(names, arrow.string()).take(arrow.array(place[0]))
     columns |= {
-        "layer": place[1].astype(np.int32),
-        "head": place[2].astype(np.int32),
+        "layer": place[1].astype(np.int16),
+        "head": place[2].astype(np.int16),
         "pattern": arrow.DictionaryArray.from_arrays(place[3].astype(np.int8), list(patterns)),
     }
-    return arrow.table(columns | _measured(sums, place))
+    for name, values in _measured(sums, place).items():
+        columns[name] = values.astype(np.float32 if values.dtype == np.float64 else np.int32)
+    return arrow.table(columns)
 
 
 def pair_frame(
@@ -156,18 +181,20 @@ def _readable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def finish_directory(directory: Path, ranking: Ranking, parts: Sequence[str]) -> None:
-    """Add to a directory what it has to say of itself; each of its parts is a directory of one file.
+def finish_directory(directory: Path, ranking: Ranking, parts: Sequence[str], rows: int) -> None:
+    """Add to a directory what it has to say of itself; each of its parts is a file, of so many rows in all.
 
-    Raises: OutputError if a part is not there, or the directory cannot be written.
+    Raises: OutputError if a part or a row is not there, or one is there twice, or the directory cannot be written.
     """
     arrow, parquet = pyarrow_parquet()
-    missing = [part for part in parts if len(list((directory / part).glob("*.parquet"))) != 1]
-    if missing:
+    files = [directory / f"{part}.parquet" for part in parts]
+    if missing := [file for file in files if not file.is_file()]:
         raise OutputError(
-            f"{len(missing)} of {len(parts)} parts of the pairs' scores are not in {directory.parent}",
+            f"{len(missing)} of {len(parts)} files of the pairs' scores are not in {directory.parent}",
             "name a directory on a disk that all machines of the cluster share",
         )
+    if (written := sum(parquet.read_metadata(file).num_rows for file in files)) != rows:
+        raise OutputError(f"{written:,} rows of pairs' scores were written, and not {rows:,}", "run it again")
     about = About(ranking.signature, ranking.scores.patterns, ranking.scores.grid, tuple(parts))
     parquet.write_metadata(arrow.schema([], metadata=about.metadata()), directory / COMMON)
 

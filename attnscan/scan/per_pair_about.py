@@ -34,7 +34,7 @@ class About:
     grid: tuple[int, int]
     """Layers and heads."""
     parts: tuple[str, ...] | None = None
-    """The parts of a directory, by name; None for a file."""
+    """The files of a directory, by name and in order, without `.parquet`; None for a file."""
 
     def metadata(self) -> dict[str, str]:
         """The metadata that says it."""

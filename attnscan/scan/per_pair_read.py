@@ -70,10 +70,10 @@ def _told(path: Path) -> tuple[About, list[Path]]:
         raise Unsound("it does not name its parts")
     files = []
     for part in about.parts:
-        found = list((path / part).glob("*.parquet")) if _PART.fullmatch(part) else []
-        if len(found) != 1:
+        file = path / f"{part}.parquet"
+        if not _PART.fullmatch(part) or not file.is_file():
             raise Unsound(f"its part {part} is not there")
-        files += found
+        files.append(file)
     return about, files
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from scans import PAIRS, records_of, states_of
 
-from attnscan.errors import InputError, OutputError
+from attnscan.errors import InputError, OutputError, SelectionError
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter, finish_directory
@@ -32,8 +34,6 @@ def test_a_file_of_every_pair_ranks_as_the_scan_did(options: ScanOptions, tmp_pa
         for name in ("score", "chance", "se", "n", "pairs", "itself", "se_between"):
             found, expected = (getattr(getattr(each.scores, kind), name) for each in (again, ranking))
             assert_allclose(found, expected, rtol=1e-9, atol=1e-7, err_msg=f"{kind} {name}")
-    import pandas as pd
-
     table = pd.read_parquet(path)
     assert set(table.loc[table["pattern"] == "next-word", "pair"]) == set(range(1, 41))
     assert table.loc[table["pattern"] == "predictive", "pair"].nunique() == 3
@@ -46,26 +46,52 @@ def test_a_directory_of_files_of_pairs_ranks_as_one_file_does(options: ScanOptio
     with Scanner(options) as scanner, PerPairWriter(whole, names) as writer:
         ranking = states_of(scanner, records_of(PAIRS), on_pairs=writer.write)[-1].finish(scanner)
         writer.finish(ranking.signature, ranking.scores.grid)
+        directory.mkdir()
         for part, some in zip(parts, (PAIRS[:15], PAIRS[15:]), strict=True):
-            (directory / part).mkdir(parents=True)
-            with PerPairWriter(directory / part / "any.parquet", names) as half:
+            with PerPairWriter(directory / f"{part}.parquet", names) as half:
                 states_of(scanner, records_of(some), on_pairs=half.write)
                 half.finish(ranking.signature, ranking.scores.grid)
     with pytest.raises(InputError, match="it has no _common_metadata"):
         rank_file(directory)
-    finish_directory(directory, ranking, parts)
+    rows = len(pd.read_parquet(whole))
+    for other in (rows - 1, rows + 1):
+        with pytest.raises(OutputError, match=f"{rows:,} rows of pairs' scores were written, and not {other:,}"):
+            finish_directory(directory, ranking, parts, other)
+    finish_directory(directory, ranking, parts, rows)
+    assert len(pd.read_parquet(directory)) == rows
     found, expected = rank_file(directory), rank_file(whole)
     assert found.signature == expected.signature
     for name in ("score", "chance", "se", "n", "pairs"):
         a, b = (getattr(each.scores.every_key, name) for each in (found, expected))
         assert_allclose(a, b, rtol=1e-12, atol=1e-12, err_msg=name)
-    (directory / parts[1] / "any.parquet").unlink()
+    (directory / f"{parts[1]}.parquet").unlink()
     with pytest.raises(InputError, match="its part 000000-000001 is not there"):
         rank_file(directory)
-    with pytest.raises(OutputError, match="1 of 2 parts"):
-        finish_directory(directory, ranking, parts)
-    finish_directory(directory, ranking, [])
+    with pytest.raises(OutputError, match="1 of 2 files"):
+        finish_directory(directory, ranking, parts, rows)
+    finish_directory(directory, ranking, [], 0)
     assert (rank_file(directory).scores.every_key.n == 0).all()
+
+
+def test_rows_are_compact_and_of_the_heads_that_were_named(options: ScanOptions, tmp_path: Path) -> None:
+    whole, some, names = tmp_path / "whole.parquet", tmp_path / "some.parquet", [p.id for p in options.patterns]
+    with Scanner(options) as scanner:
+        for path, heads in ((whole, None), (some, "1-2, layer:0")):
+            with PerPairWriter(path, names, heads=heads) as writer:
+                ranking = states_of(scanner, records_of(PAIRS), on_pairs=writer.write)[-1].finish(scanner)
+                writer.finish(ranking.signature, ranking.scores.grid)
+        with PerPairWriter(tmp_path / "none.parquet", names, heads="9-0") as writer, pytest.raises(SelectionError):
+            states_of(scanner, records_of(PAIRS), on_pairs=writer.write)
+    every, chosen = pd.read_parquet(whole), pd.read_parquet(some)
+    of_those = (every["layer"] == 0) | (every["layer"] == 1) & (every["head"] == 2)
+    assert 0 < of_those.sum() < len(every)
+    pd.testing.assert_frame_equal(chosen, every[of_those].reset_index(drop=True))
+    assert set(map(str, every.dtypes)) == {"category", "int64", "int32", "int16", "float32"}
+    found, expected = (rank_file(path).scores.every_key.score for path in (some, whole))
+    there = np.zeros(found.shape[:2], dtype=bool)
+    there[0] = there[1, 2] = True
+    np.testing.assert_array_equal(found[there], expected[there])
+    assert np.isnan(found[~there]).all()
 
 
 def test_every_pair_counts_once_whatever_its_file_and_row(options: ScanOptions, tmp_path: Path) -> None:
@@ -92,8 +118,6 @@ def test_an_unfinished_file_of_pairs_leaves_nothing_behind(options: ScanOptions,
 
 
 def test_other_files_are_no_files_of_pairs(tmp_path: Path) -> None:
-    import pandas as pd
-
     path = tmp_path / "other.parquet"
     pd.DataFrame({"a": [1]}).to_parquet(path)
     with pytest.raises(InputError, match="not a file that --per-pair wrote"):

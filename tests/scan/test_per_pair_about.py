@@ -77,10 +77,10 @@ def test_any_value_of_another_type_is_refused_or_read_right(file: Path) -> None:
 
 def test_what_a_directory_says_too(file: Path) -> None:
     directory = file.parent / "parts"
-    (directory / "a").mkdir(parents=True)
-    ranking = rank_file(file)
-    file.rename(directory / "a" / "any.parquet")
-    finish_directory(directory, ranking, ["a"])
+    directory.mkdir()
+    ranking, rows = rank_file(file), pa.parquet.read_metadata(file).num_rows
+    file.rename(directory / "a.parquet")
+    finish_directory(directory, ranking, ["a"], rows)
     common = directory / "_common_metadata"
     about = _about(common)
     assert (rank_file(directory).scores.every_key.n == ranking.scores.every_key.n).all()

@@ -27,7 +27,7 @@ from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, rank
 from attnscan.cli.session import Passes
 from attnscan.errors import PairsError
 from attnscan.model.surroundings import check_address_space
-from attnscan.results.heads import head_name
+from attnscan.results.heads import check_heads_are_named, head_name
 from attnscan.results.terms import THRESHOLD, counted
 from attnscan.scoring.own_patterns import with_own
 
@@ -67,6 +67,10 @@ def heads(
         typer.Option("--per-pair", metavar="FILE.parquet", help="Write every pair's scores; on Ray, a directory."),
         FileRole.WRITTEN,
     ] = None,
+    per_pair_heads: Annotated[
+        str | None,
+        typer.Option("--per-pair-heads", metavar="HEADS", help="Of these heads alone, as 2-0,6-11 or layer:2."),
+    ] = None,
     from_file: Annotated[
         Path | None,
         typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote."),
@@ -81,6 +85,10 @@ def heads(
         raise typer.BadParameter("--id is carried from --pairs to --per-pair: name files for both")
     if per_pair is not None and state is not None:
         raise typer.BadParameter("--per-pair is written whole, and so cannot go on from a --state")
+    if per_pair_heads is not None:
+        if per_pair is None:
+            raise typer.BadParameter("--per-pair-heads says whose rows --per-pair writes: name a file for it")
+        check_heads_are_named(per_pair_heads)
     if labels and (pattern or top):
         raise typer.BadParameter("--labels is of every head and all patterns: leave out --pattern and --top")
     if labels and from_file is not None:
@@ -108,9 +116,9 @@ def heads(
         if scan.norm and not result.signature.norm:
             raise PairsError(f"{from_file} is of weights, not of what heads carry", "run heads --norm --per-pair again")
     elif cluster is not None:
-        result = ranked_on(cluster, files, options, per_pair, state)
+        result = ranked_on(cluster, files, options, per_pair, state, heads=per_pair_heads)
     else:
-        result, interrupted = ranked_here(options, Passes(files), state, per_pair)
+        result, interrupted = ranked_here(options, Passes(files), state, per_pair, heads=per_pair_heads)
     names = named or result.scores.patterns
     _warn_of_few(result, names)
     shown = top or (10 if pattern else 5)

@@ -95,6 +95,11 @@ class BlockFiles:
 
 def row(name: str, value: object) -> dict[str, Any]:
     """A batch of one row of one cell, which carries any object of ours from process to process."""
+    return {name: column([pickle.dumps(value)])}
+
+
+def column(cells: Sequence[bytes]) -> Any:
+    """Cells of bytes as Ray Data takes them. Shape: [cell]."""
     import numpy as np
 
-    return {name: np.array([pickle.dumps(value)], dtype=object)}
+    return np.array(cells, dtype=object)

@@ -1,6 +1,8 @@
-"""Every pair's own scores as a cluster writes them: a directory, a part for each block, by Ray's own writer.
+"""Every pair's own scores as a cluster writes them: a directory of a few large files.
 
-It is written beside its place, on a disk that all machines share, and gets its name when it is whole.
+Workers pack the rows of a block in pieces of a few MB, and Ray hands so many pieces as make a file, in their order, to
+the task that writes it. A task that is tried again writes the same rows under the same name. The directory is written
+beside its place, on a disk that all machines share, and gets its name when every row that was told is there once.
 """
 
 from __future__ import annotations
@@ -9,15 +11,24 @@ import os
 import pickle
 import shutil
 import tempfile
-from collections.abc import Collection
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from attnscan.errors import OutputError
 from attnscan.results.ranking import Ranking
-from attnscan.scan.cluster.blocks import row
-from attnscan.scan.per_pair import finish_directory
+from attnscan.scan.cluster.blocks import column, row
+from attnscan.scan.per_pair import finish_directory, parquet_writer
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_PIECE = 5 << 20  # bytes of rows in memory, of which packing leaves a fifth
+_PIECES_OF_GROUP = 16  # of those that Parquet's readers read at a time
+_PIECES_OF_FILE = 192  # and so some 200 MB
+_SHARE = 8 * (2 << 20)  # of the cluster's store, for a piece and what goes with it: an eighth holds a file's
 
 
 class PairDirectory:
@@ -32,20 +43,24 @@ class PairDirectory:
             raise OutputError(f"{path} is there already", "name a new directory for --per-pair")
         try:
             self.beside = Path(tempfile.mkdtemp(prefix=".attnscan-", dir=self._path.parent))
-            """Where its parts are written."""
+            """Where its files are written."""
         except OSError as error:
             raise self._refused(error) from None
+        self.parts: set[str] = set()
+        """The names of its files."""
 
     def __enter__(self) -> PairDirectory:
         return self
 
-    def finish(self, ranking: Ranking, parts: Collection[str]) -> None:
-        """Add what the directory has to say of itself, and give it its name.
+    def finish(self, ranking: Ranking, rows: int) -> None:
+        """Add what the directory, which is to have so many rows, has to say of itself, and give it its name.
 
         Raises: OutputError.
         """
         try:
-            finish_directory(self.beside, ranking, sorted(parts))
+            for begun in self.beside.glob(".*"):  # by a task that was killed
+                begun.unlink()
+            finish_directory(self.beside, ranking, sorted(self.parts), rows)
             self.beside.chmod(0o755)
             self.beside.rename(self._path)
         except OSError as error:
@@ -58,24 +73,84 @@ class PairDirectory:
         return OutputError(f"cannot write {self._path}: {error.strerror or error}", "choose another place")
 
 
-def write_part(batch: dict[str, Any], directory: str) -> dict[str, Any]:
-    """Write one block's rows, and hand on the rest: rows of `found`, `part` and `tables` become rows of `found`.
+def pieces_of_file(store: float) -> int:
+    """How many pieces make a file, where all machines' stores together have so many bytes."""
+    return max(1, min(_PIECES_OF_FILE, int(store) // _SHARE))
+
+
+def handed(found: object, name: str, tables: Iterable[pa.Table]) -> dict[str, Any]:
+    """What was found and the rows beside it, to travel: rows of `found`, `rows` and `name`, the first in the last."""
+    pieces = list(_packed(tables)) or [b""]
+    cells = [*[b""] * (len(pieces) - 1), pickle.dumps(found)]
+    names = [f"{name}-{number:03}" for number in range(len(pieces))]
+    return {"found": column(cells), "rows": column(pieces), "name": names}
+
+
+def write_rows(batch: dict[str, Any], directory: str) -> dict[str, Any]:
+    """Write one file, and hand on the rest: what `handed` gave becomes rows of `found` and `part`.
 
     Runs on the machines of the cluster. Where the rows cannot be written, an OutputError stands in the place of what
     was found.
     """
-    if part := str(batch["part"][0]):
-        import pyarrow
-        import ray.data
-
-        ray.data.DataContext.get_current().enable_progress_bars = False
-        rows = pyarrow.concat_tables(pickle.loads(batch["tables"][0]))
+    pieces = [bytes(each) for each in batch["rows"] if len(each)]
+    found, part = [bytes(each) for each in batch["found"] if len(each)] or [b""], ""
+    if pieces:
+        part = str(batch["name"][0])
         try:
-            # A part that is written again, after its machine died, takes the place of what there is of it
-            ray.data.from_arrow(rows).write_parquet(
-                f"{directory}/{part}", mode=ray.data.SaveMode.OVERWRITE, ray_remote_args={"num_cpus": 0}
-            )
+            _write(pieces, Path(directory), part)
         except OSError as error:
-            why = str(error).splitlines()[-1][:200]
-            return row("found", OutputError(f"cannot write in {Path(directory).parent}: {why}", "free some space"))
-    return {"found": batch["found"]}
+            why = (str(error).splitlines() or [""])[-1][:200]
+            refused = OutputError(f"cannot write in {Path(directory).parent}: {why}", "free some space")
+            return {**row("found", refused), "part": [""]}
+    return {"found": column(found), "part": [part] * len(found)}
+
+
+def _packed(tables: Iterable[pa.Table]) -> Iterator[bytes]:
+    """Tables of whole pairs, some at a time, as bytes."""
+    some: list[pa.Table] = []
+    for table in tables:
+        some.append(table)
+        if sum(each.nbytes for each in some) >= _PIECE:
+            yield _bytes_of(some)
+            some = []
+    if any(len(each) for each in some):
+        yield _bytes_of(some)
+
+
+def _bytes_of(tables: Sequence[pa.Table]) -> bytes:
+    import pyarrow as pa
+
+    sink = pa.BufferOutputStream()
+    rows = _together(tables)
+    with pa.ipc.new_stream(sink, rows.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as stream:
+        stream.write_table(rows)
+    packed: bytes = sink.getvalue().to_pybytes()
+    return packed
+
+
+def _together(tables: Iterable[pa.Table]) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.concat_tables(tables).unify_dictionaries().combine_chunks()
+
+
+def _write(pieces: Sequence[bytes], directory: Path, name: str) -> None:
+    """Raises: OSError."""
+    import pyarrow as pa
+
+    beside = directory / f".{name}-{uuid4().hex}"
+    try:
+        with beside.open("wb") as file:
+            writer = None
+            for first in range(0, len(pieces), _PIECES_OF_GROUP):
+                some = pieces[first : first + _PIECES_OF_GROUP]
+                rows = _together(pa.ipc.open_stream(each).read_all() for each in some)
+                writer = writer or parquet_writer(file, rows.schema)
+                writer.write_table(rows, row_group_size=len(rows))
+            assert writer is not None
+            writer.close()
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(directory / f"{name}.parquet")
+    finally:
+        beside.unlink(missing_ok=True)

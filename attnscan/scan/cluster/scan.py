@@ -2,12 +2,12 @@
 
     files -> tasks that read them, block by block -> actors that hold the model -> sums, added on the driver
 
-With `--per-pair`, tasks between the last two write each pair's scores. A block (blocks.py) is known by its file's place
-and its own number, and is the same however often it is read. A worker or machine that dies is replaced by Ray, and what
-it had not handed over is done again; the driver adds a block once, and at the end finds every block of every file
-there, or says that one is missing. Then actors ask for `predictive` on the sample, a pair at a time. Ray hands blocks
-over in their order, and so they are added: sums are the same to the last bit in every run, and what a driver that dies
-leaves in a file (progress.py) another one goes on from.
+With `--per-pair`, tasks between the last two write each pair's scores into files. A block (blocks.py) is known by its
+file's place and its own number, and is the same however often it is read. A worker or machine that dies is replaced by
+Ray, and what it had not handed over is done again; the driver adds a block once, and at the end finds every block of
+every file there, or says that one is missing. Then actors ask for `predictive` on the sample, a pair at a time. Ray
+hands blocks over in their order, and so they are added: sums are the same to the last bit in every run, and what a
+driver that dies leaves in a file (progress.py) another one goes on from.
 Does not handle: standard input.
 """
 
@@ -29,7 +29,7 @@ from attnscan.model.sources import Source, choose
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import Bad, BlockFiles
 from attnscan.scan.cluster.connection import Share, connected, shared
-from attnscan.scan.cluster.pair_directory import PairDirectory, write_part
+from attnscan.scan.cluster.pair_directory import PairDirectory, pieces_of_file, write_rows
 from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, saved
 from attnscan.scan.cluster.totals import Asked, Found, Totals
 from attnscan.scan.cluster.worker import Asker, Plan, Worker
@@ -48,16 +48,17 @@ def scan_on_ray(
     cluster: ClusterOptions,
     *,
     per_pair: Path | None = None,
+    heads: str | None = None,
     state: Path | None = None,
     say: Callable[[str], None] = lambda _: None,
     note: Callable[[str], None] | None = None,
 ) -> tuple[Ranking, Bad]:
     """Rank every head by the pairs of files that all machines can read. Returns what was skipped as bad, too.
 
-    `files` are named, globbed or in directories. With `per_pair`, every pair's own scores are written into that new
-    directory. `state` is a file that keeps the sums, and that is gone on from if it is there. `note` is told how files
-    are read, where their looks decided; without it, `say`. The signature's hash is the sum, modulo 2**256, of the
-    hashes of all records: the same in any order, and so not that of the one-machine engine.
+    `files` are named, globbed or in directories. With `per_pair`, every pair's own scores, of all `heads` or those
+    named, are written into that new directory. `state` is a file that keeps the sums, and that is gone on from if it is
+    there. `note` is told how files are read, where their looks decided; without it, `say`. The signature's hash is the
+    sum, modulo 2**256, of the hashes of all records: the same in any order, and so not that of the one-machine engine.
 
     Raises: AttnscanError, whichever a worker met first.
     """
@@ -77,6 +78,7 @@ def scan_on_ray(
             replace(files, start=totals.start),
             cluster.worker_cpus,
             per_pair is not None,
+            heads,
         )
         with (
             _told(say, share.workers, "pairs", lambda: totals.shard.seen.read - before),
@@ -97,7 +99,7 @@ def scan_on_ray(
                     totals.add_answer(asked)
         ranking = totals.ranking()
         if directory is not None:
-            directory.finish(ranking, totals.parts)
+            directory.finish(ranking, totals.rows)
     return ranking, totals.progress.bad
 
 
@@ -142,15 +144,21 @@ def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDir
             num_gpus=share.gpus,
         )
     if directory is not None:
-        writers = ray.data.TaskPoolStrategy(size=share.workers)
         found = found.map_batches(
-            write_part, fn_args=(str(directory.beside),), batch_size=1, num_cpus=0, compute=writers
+            write_rows,
+            fn_args=(str(directory.beside),),
+            batch_size=pieces_of_file(ray.cluster_resources().get("object_store_memory", 0)),
+            num_cpus=0,
+            compute=ray.data.TaskPoolStrategy(size=share.workers),
         )
     for each in found.iter_rows():
-        what = pickle.loads(each["found"])
-        if isinstance(what, AttnscanError):
-            raise what
-        yield what
+        if directory is not None and each["part"]:
+            directory.parts.add(each["part"])
+        if each["found"]:
+            what = pickle.loads(each["found"])
+            if isinstance(what, AttnscanError):
+                raise what
+            yield what
 
 
 @contextmanager

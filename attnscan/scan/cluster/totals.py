@@ -25,8 +25,8 @@ class Found:
     shard: Shard | None = None
     """None where the block could not be scored, or has no records."""
     bad: Bad = field(default_factory=Bad)
-    part: str = ""
-    """The part of the `--per-pair` directory that holds its pairs' own scores, if any are kept."""
+    rows: int = 0
+    """Of its pairs' own scores, if these are kept."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,10 @@ class Asked:
     sums: ScanSums | None = None
     error: AttnscanError | None = None
     """What ends the run."""
-    part: str = ""
     signature: Signature | None = None
     """Of the model that was asked; None where that failed."""
+    rows: int = 0
+    """Of the pair's own scores, if these are kept."""
 
 
 @dataclass
@@ -49,7 +50,8 @@ class Totals:
 
     progress: Progress
     """Of what has been added."""
-    parts: set[str] = field(default_factory=set)
+    rows: int = 0
+    """Of pairs' own scores."""
     notes: set[str] = field(default_factory=set)
     """What was told of how files are read."""
     _waiting: dict[Number, Found] = field(default_factory=dict)
@@ -87,7 +89,7 @@ class Totals:
 
     def _add(self, found: Found) -> None:
         before, block, shard = self.progress, found.block, found.shard
-        self.parts |= {found.part} - {""}
+        self.rows += found.rows
         number = block.file, block.number
         # In one step: whatever ends the run, the sums are of the blocks that are said to be in them
         self.progress = Progress(
@@ -120,8 +122,8 @@ class Totals:
             raise asked.error
         assert asked.sums is not None and asked.signature is not None
         self.shard.check(asked.signature)
+        self.rows += asked.rows if asked.number not in self._answers else 0
         self._answers[asked.number] = asked.sums
-        self.parts |= {asked.part} - {""}
 
     def check(self, files: int) -> None:
         """Raises: EngineError if a block of a file has not arrived; InputError if there is nothing to rank by."""

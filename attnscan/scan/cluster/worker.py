@@ -14,7 +14,8 @@ from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.pairs import Place
 from attnscan.model.sources import choose
 from attnscan.results.scores import FloatArray
-from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
+from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles
+from attnscan.scan.cluster.pair_directory import handed
 from attnscan.scan.cluster.totals import Asked, Found
 from attnscan.scan.local import predictive_sums
 from attnscan.scan.options import ScanOptions
@@ -38,11 +39,13 @@ class Plan:
     threads: int
     per_pair: bool = False
     """Whether every pair's own scores are wanted."""
+    heads: str | None = None
+    """Of which heads; None for all."""
 
     def table(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> pa.Table:
         """The rows of some pairs, for the file of all pairs."""
         patterns = [pattern.id for pattern in self.options.patterns]
-        return pair_table(places, sums, patterns, ids=self.files.reading.id is not None)
+        return pair_table(places, sums, patterns, ids=self.files.reading.id is not None, heads=self.heads)
 
 
 class _Holder:
@@ -62,13 +65,13 @@ class _Holder:
 
 
 class Worker(_Holder):
-    """Scores blocks. Rows of `block` become rows of `found`, `part` and `tables`, pickled but for the second."""
+    """Scores blocks: rows of `block` become what `handed` makes of them."""
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """One block."""
         tables: list[pa.Table] = []
-        found = self.score(pickle.loads(batch["block"][0]), tables)
-        return {**row("found", found), "part": [found.part], **row("tables", tables)}
+        block = pickle.loads(batch["block"][0])
+        return handed(self.score(block, tables), f"{block.file:06}-{block.number:06}", tables)
 
     def score(self, block: Block, tables: list[pa.Table]) -> Found:
         """The sums of a block, or the error that it met; each pair's rows go into `tables` if they are wanted."""
@@ -88,18 +91,17 @@ class Worker(_Holder):
         except AttnscanError as error:
             tables.clear()
             return Found(replace(bare, error=error))
-        return Found(bare, shard, block.bad + Bad.of(bad), _part(f"{block.file:06}-{block.number:06}", tables))
+        return Found(bare, shard, block.bad + Bad.of(bad), sum(map(len, tables)))
 
 
 class Asker(_Holder):
-    """Asks the model for `predictive`. Rows of `item` become rows like a `Worker`'s, with `Asked` in `found`."""
+    """Asks the model for `predictive`: rows of `item` become rows like a `Worker`'s, with `Asked` in `found`."""
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """One pair of the sample."""
         number, drawn = pickle.loads(batch["item"][0])
         tables: list[pa.Table] = []
-        asked = self.ask(number, drawn, tables)
-        return {**row("found", asked), "part": [asked.part], **row("tables", tables)}
+        return handed(self.ask(number, drawn, tables), f"predictive-{number:06}", tables)
 
     def ask(self, number: int, drawn: Drawn, tables: list[pa.Table]) -> Asked:
         """The sums of `predictive` on one pair, or the error that it met."""
@@ -114,9 +116,4 @@ class Asker(_Holder):
         except AttnscanError as error:
             return Asked(number, error=error)
         signature = scanner.signature(Seen(), fingerprint=True)
-        return Asked(number, sums, part=_part(f"predictive-{number:06}", tables), signature=signature)
-
-
-def _part(name: str, tables: Sequence[pa.Table]) -> str:
-    """The name of a part, none if it has no rows: Ray writes no file then."""
-    return name if any(len(table) for table in tables) else ""
+        return Asked(number, sums, signature=signature, rows=sum(map(len, tables)))

@@ -120,7 +120,10 @@ def test_heads_with_a_state_and_from_every_pairs_file(tmp_path: Path) -> None:
     assert run(*options, "--state", str(state)).stdout == expected
     assert run(*options, "--state", str(state)).stdout == expected  # nothing is left to do
     assert run(*options, "--per-pair", str(per_pair)).stdout == expected
-    assert run("heads", "--from", str(per_pair), "--csv").stdout == expected
+    again, whole = (
+        pd.read_csv(StringIO(text)) for text in (run("heads", "--from", str(per_pair), "--csv").stdout, expected)
+    )
+    pd.testing.assert_frame_equal(again, whole, rtol=0, atol=2e-6)  # its numbers have 32 bits
     other = CliRunner().invoke(app, ["heads", "--from", str(per_pair), "-p", "delimiter", "--csv"])
     assert (other.exit_code, other.stdout) == (1, "")
     assert "has no scores for delimiter: it holds next-word" in other.stderr
@@ -162,6 +165,19 @@ def test_every_pairs_rows_are_those_of_the_input(tmp_path: Path) -> None:
         assert refused.exit_code == 2 and "--id is carried from --pairs to --per-pair" in refused.stderr
     unknown = CliRunner().invoke(app, [*options, "--id", "key", "--per-pair", str(plain)])
     assert unknown.exit_code == 1 and "there is no column 'key'" in unknown.stderr and "--id" in unknown.stderr
+
+
+def test_every_pairs_rows_of_some_heads(tmp_path: Path) -> None:
+    options = ("heads", "--model", "bundled", "--predictive", "off", "--per-pair-heads")
+    run(*options, "layer:1,0-3", "-p", "next-word", "--per-pair", str(tmp_path / "some.parquet"))
+    rows = pd.read_parquet(tmp_path / "some.parquet")
+    assert set(rows[["layer", "head"]].itertuples(index=False, name=None)) == {(0, 3), *((1, h) for h in range(12))}
+    assert list(rows["pattern"].unique()) == ["next-word"]
+    for named, code, says in (("all the heads", 1, "names no head"), ("7-0", 1, "7-0")):
+        done = CliRunner().invoke(app, [*options, named, "--per-pair", str(tmp_path / "none.parquet")])
+        assert done.exit_code == code and says in done.stderr and not (tmp_path / "none.parquet").exists()
+    alone = CliRunner().invoke(app, [*options, "7-0"])
+    assert alone.exit_code == 2 and "name a file for it" in alone.stderr
 
 
 def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(tmp_path: Path) -> None:

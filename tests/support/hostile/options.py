@@ -103,7 +103,8 @@ def lines_of_pairs() -> dict[tuple[str, str], list[str]]:
     places = {"plot": ["-o", "map.svg"], "report": ["-o", "page.html"], "serve": []}
     options = ("--pairs", "--columns", "--skip-bad", "--on-long", "--predictive-pairs")
     found = {(command, option): [*many, *place] for command, place in places.items() for option in options}
-    return found | {("heads", "--id"): [*many, "-o", "heads.csv", "--per-pair", "every.parquet"]}
+    keeping = [*many, "-o", "heads.csv", "--per-pair", "every.parquet"]
+    return found | {("heads", option): keeping for option in ("--id", "--per-pair-heads")}
 
 
 def options() -> Iterator[tuple[str, str, tuple[str, ...]]]:
