@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -269,8 +270,10 @@ class ClusterChoices:
         typer.Option("--ray-address", metavar="ADDRESS", help="Of the cluster, or 'auto'. [default: one started here]"),
     ] = None
     workers: Annotated[
-        int | None,
-        typer.Option("--workers", metavar="N", min=1, help="Of the cluster's. [default: one a GPU or a share of CPUs]"),
+        str | None,
+        typer.Option(
+            "--workers", metavar="N|MIN-MAX", help="Of the cluster's; Ray scales. [default: one a GPU or share of CPUs]"
+        ),
     ] = None
     worker_cpus: Annotated[
         int | None, typer.Option("--worker-cpus", metavar="N", min=1, help="CPU cores of a worker. [default: 1]")
@@ -285,11 +288,22 @@ class ClusterChoices:
         described = {name: getattr(self, name) for name in ("address", "workers", "worker_cpus", "block_pairs")}
         described = {name: value for name, value in described.items() if value is not None}
         if self.engine == "ray":
-            return ClusterOptions(**described)
+            return ClusterOptions(**described | self._pool())
         if described:
             name = "ray-address" if "address" in described else next(iter(described)).replace("_", "-")
             raise typer.BadParameter(f"--{name} is for --engine ray")
         return None
+
+    def _pool(self) -> dict[str, int]:
+        """How many workers, and how many at most. Raises: typer.BadParameter for what says neither."""
+        if self.workers is None:
+            return {}
+        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", self.workers)
+        if found is None or not 1 <= int(found[1]) <= int(found[2] or found[1]):
+            raise typer.BadParameter(
+                f"--workers is '{self.workers}': give a number such as 8, or the least and the most such as 8-64"
+            )
+        return {"workers": int(found[1])} | ({"most_workers": int(found[2])} if found[2] else {})
 
 
 @dataclass(frozen=True)

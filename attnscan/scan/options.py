@@ -164,6 +164,8 @@ class ClusterOptions:
     """Of a Ray cluster; None for $RAY_ADDRESS, else one that is started on this machine."""
     workers: int | None = None
     """Each holds the model once; None for as many as the cluster has GPUs or CPUs for."""
+    most_workers: int | None = None
+    """As many Ray may start in time, as far as there is room; None for no more."""
     worker_cpus: int = 1
     """CPU cores of a worker."""
     block_pairs: int = 1024
@@ -171,5 +173,9 @@ class ClusterOptions:
 
     def __post_init__(self) -> None:
         """Raises: OptionError for a value that there is not."""
-        for name in ("workers", "worker_cpus", "block_pairs"):
-            check_number(name, getattr(self, name), 1, optional=name == "workers")
+        for name in ("workers", "most_workers", "worker_cpus", "block_pairs"):
+            check_number(name, getattr(self, name), 1, optional=name.endswith("workers"))
+        if self.workers is not None and self.most_workers is not None and self.most_workers < self.workers:
+            raise OptionError(
+                f"most_workers is {self.most_workers}, and workers {self.workers}", "give as many, or more"
+            )

@@ -122,8 +122,9 @@ def pair_table(
     arrow, _ = pyarrow_parquet()
     eligible = sums["every_key.n"] > 0
     if heads is not None:
-        wanted = np.zeros(eligible.shape[1:3], dtype=np.bool_)
-        wanted[tuple(np.transpose(heads_named(heads, wanted.shape)))] = True
+        _, layers, count, _ = eligible.shape
+        wanted = np.zeros((layers, count), dtype=np.bool_)
+        wanted[tuple(zip(*heads_named(heads, (layers, count)), strict=True))] = True
         eligible = eligible & wanted[..., None]
     place = np.nonzero(eligible)
     files = {file: number for number, file in enumerate(dict.fromkeys(each.file for each in places))}

@@ -105,6 +105,14 @@ def test_a_cluster_too(value: Any) -> None:
     for name in (option.removeprefix("--").replace("-", "_") for option in FOR_RAY):
         with pytest.raises(OptionError, match=f"{name} is {value}"):
             ClusterOptions(**{name: value})
+    with pytest.raises(OptionError, match=f"most_workers is {value}"):
+        ClusterOptions(most_workers=value)
+
+
+def test_a_cluster_has_no_fewer_workers_at_most_than_at_least() -> None:
+    with pytest.raises(OptionError, match="most_workers is 2, and workers 3"):
+        ClusterOptions(workers=3, most_workers=2)
+    assert ClusterOptions(workers=2, most_workers=2)
 
 
 @pytest.mark.parametrize("megabytes", [0, -1, float("inf"), float("nan"), 1e308])

@@ -78,9 +78,16 @@ class Share:
     """How many workers there are, and what each has of its machine."""
 
     workers: int
+    most: int
+    """As many there may be in time, as far as there is room."""
     cpus: int
     gpus: int
     device: Device
+
+    @property
+    def told(self) -> str:
+        """How many workers there are, in words."""
+        return str(self.workers) if self.workers == self.most else f"{self.workers} to {self.most}"
 
 
 def shared(options: ScanOptions, cluster: ClusterOptions, say: Callable[[str], None]) -> Share:
@@ -100,7 +107,8 @@ def shared(options: ScanOptions, cluster: ClusterOptions, say: Callable[[str], N
             raise DeviceError(f"no machine of the cluster has {share} for a worker", "give fewer --worker-cpus")
         say(f"the cluster has room for {room} of {cluster.workers} workers of {share} now; the others wait")
     device: Device = options.device if options.device != "auto" else "cuda" if on_gpu else "cpu"
-    return Share(cluster.workers or room, cluster.worker_cpus, int(on_gpu), device)
+    most = cluster.most_workers or cluster.workers or room
+    return Share(min(cluster.workers or room, most), most, cluster.worker_cpus, int(on_gpu), device)
 
 
 def _check_answers(address: str) -> None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 import pickle
 import sys
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
@@ -29,6 +28,7 @@ from attnscan.model.sources import Source, choose
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import Bad, BlockFiles
 from attnscan.scan.cluster.connection import Share, connected, shared
+from attnscan.scan.cluster.lives import Lives
 from attnscan.scan.cluster.pair_directory import PairDirectory, pieces_of_file, write_rows
 from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, saved
 from attnscan.scan.cluster.totals import Asked, Found, Totals
@@ -79,9 +79,10 @@ def scan_on_ray(
             cluster.worker_cpus,
             per_pair is not None,
             heads,
+            Lives(_LIVES),
         )
         with (
-            _told(say, share.workers, "pairs", lambda: totals.shard.seen.read - before),
+            _told(say, share, "pairs", lambda: totals.shard.seen.read - before),
             saved(state, about, lambda: totals.progress) as now_and_then,
         ):
             for found in _scored(plan, share, directory):
@@ -93,9 +94,9 @@ def scan_on_ray(
         totals.check(len(files.paths))
         if totals.shard.asks:
             sample = totals.shard.seen.sample
-            askers = min(share.workers, len(sample))
+            askers = replace(share, workers=min(share.workers, len(sample)), most=min(share.most, len(sample)))
             with _told(say, askers, "pairs asked for predictive words", lambda: len(sample)):
-                for asked in _asked(plan, replace(share, workers=askers), sample, directory):
+                for asked in _asked(plan, askers, sample, directory):
                     totals.add_answer(asked)
         ranking = totals.ranking()
         if directory is not None:
@@ -111,7 +112,7 @@ def _scored(plan: Plan, share: Share, directory: PairDirectory | None) -> Iterat
     count = len(wanted)
     # Readers take no share of the CPUs: the workers may hold them all, and would wait for readers that wait for them
     blocks = ray.data.from_items(list(wanted), override_num_blocks=count).map_batches(
-        plan.files.rows, batch_size=1, num_cpus=0, compute=ray.data.TaskPoolStrategy(size=min(share.workers, count))
+        plan.files.rows, batch_size=1, num_cpus=0, compute=ray.data.TaskPoolStrategy(size=min(share.most, count))
     )
     return _worked(blocks, Worker, plan, share, directory)
 
@@ -131,25 +132,23 @@ def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDir
     """
     import ray.data
 
-    with warnings.catch_warnings():
-        # There is no other way to say max_restarts. Ray 2.64 is to take it away, so pyproject.toml stops there.
-        warnings.filterwarnings("ignore", message="`ray_remote_args` is deprecated")
-        found = data.map_batches(
-            actor,
-            fn_constructor_args=(plan,),
-            batch_size=1,
-            compute=ray.data.ActorPoolStrategy(size=share.workers, max_tasks_in_flight_per_actor=2),
-            max_restarts=_LIVES - 1,
-            num_cpus=share.cpus,
-            num_gpus=share.gpus,
-        )
+    found = data.map_batches(
+        actor,
+        fn_constructor_args=(plan,),
+        batch_size=1,
+        compute=ray.data.ActorPoolStrategy(
+            min_size=share.workers, max_size=share.most, max_tasks_in_flight_per_actor=2
+        ),
+        num_cpus=share.cpus,
+        num_gpus=share.gpus,
+    )
     if directory is not None:
         found = found.map_batches(
             write_rows,
             fn_args=(str(directory.beside),),
             batch_size=pieces_of_file(ray.cluster_resources().get("object_store_memory", 0)),
             num_cpus=0,
-            compute=ray.data.TaskPoolStrategy(size=share.workers),
+            compute=ray.data.TaskPoolStrategy(size=share.most),
         )
     for each in found.iter_rows():
         if directory is not None and each["part"]:
@@ -179,18 +178,13 @@ def _settled() -> Iterator[None]:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Raises: EngineError if a worker dies again and again, or the cluster fails otherwise."""
+    """Raises: EngineError if the cluster fails."""
     from ray import exceptions
 
     try:
         yield
     except exceptions.RayTaskError:  # an exception in code of ours: a bug, with its traceback
         raise
-    except exceptions.RayActorError as error:
-        raise EngineError(
-            f"a worker of the cluster died, and {_LIVES - 1} times the one in its place: {_line(error)}",
-            "give each more memory, or smaller --block-pairs and --batch-tokens; `ray logs` says more",
-        ) from None
     except exceptions.RayError as error:
         raise EngineError(f"the cluster failed: {_line(error)}", "run it again; `ray logs` says more") from None
 
@@ -200,12 +194,12 @@ def _line(error: Exception) -> str:
 
 
 @contextmanager
-def _told(say: Callable[[str], None], workers: int, what: str, count: Callable[[], int]) -> Iterator[None]:
+def _told(say: Callable[[str], None], share: Share, what: str, count: Callable[[], int]) -> Iterator[None]:
     """Tell how many of what were done, and how fast, when they are."""
     started = time.monotonic()
     yield
     took, done = time.monotonic() - started, count()
-    say(f"{done:,} {what} in {took:,.1f} s, {done / max(took, 1e-3):,.1f} a second, by {workers} workers")
+    say(f"{done:,} {what} in {took:,.1f} s, {done / max(took, 1e-3):,.1f} a second, by {share.told} workers")
 
 
 def _everywhere(source: Source) -> str:

@@ -27,6 +27,8 @@ from attnscan.scan.shard import Shard
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from attnscan.scan.cluster.lives import Lives
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -41,6 +43,8 @@ class Plan:
     """Whether every pair's own scores are wanted."""
     heads: str | None = None
     """Of which heads; None for all."""
+    lives: Lives | None = None
+    """Of each worker; None where none runs on Ray."""
 
     def table(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> pa.Table:
         """The rows of some pairs, for the file of all pairs."""
@@ -59,6 +63,8 @@ class _Holder:
         plan = self._plan
         torch.set_num_threads(plan.threads)
         try:
+            if plan.lives is not None:
+                plan.lives.check()
             return Scanner(plan.options, replace(choose(plan.options.model), name=plan.source_name)).__enter__()
         except AttnscanError as error:  # told by every task, in one line
             return error

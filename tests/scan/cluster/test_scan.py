@@ -334,6 +334,10 @@ def test_without_ray_one_line_says_how(monkeypatch: pytest.MonkeyPatch, files: l
         (["--pairs", "-", "--engine", "ray"], "name files that all machines can read"),
         (["--pairs", "p.tsv", "--worker-cpus", "2"], "--worker-cpus is for --engine ray"),
         (["--ray-address", "auto"], "--ray-address is for --engine ray"),
+        *(
+            (["--pairs", "p.tsv", "--engine", "ray", "--workers", value], "or the least and the most such as 8-64")
+            for value in ("0", "-1", "8-4", "0-4", "many", "1e3", "4-", "-4", "1.5", "", "9" * 20)
+        ),
     ],
 )
 def test_what_does_not_go_together_is_refused(arguments: list[str], says: str) -> None:
@@ -476,7 +480,9 @@ def test_one_worker_loads_the_model_once_and_the_summary_says_how_fast(
 @pytest.mark.long
 def test_profiles_come_from_a_cluster(toy: str, files: list[str]) -> None:
     options = ScanOptions(model=toy, on_long="truncate", predictive="off", profile=True)
-    found, _ = scan_on_ray(options, block_files(files[1:3], 8), ClusterOptions(workers=1))
+    said: list[str] = []
+    found, _ = scan_on_ray(options, block_files(files[1:3], 8), ClusterOptions(None, 1, 2), say=said.append)
+    assert said[-1].endswith(" by 1 to 2 workers")
     with Scanner(options) as scanner:
         (*_, state) = scan(scanner, read_pairs(files[1:3]))
         expected = state.finish(scanner)
@@ -570,7 +576,7 @@ def test_what_ends_every_worker_ends_the_run(
     monkeypatch.setattr(engine_ray, "_LIVES", 2)
     options = ScanOptions(model=toy, patterns=(replace(PATTERNS[0], target=target),), predictive="off")
     with pytest.raises(
-        EngineError, match=r"a worker of the cluster died, and 1 times the one in its place: .*smaller --block"
+        EngineError, match=r"a worker of the cluster died, and 1 times the one in its place; .*smaller --block"
     ) as e:
         scan_on_ray(options, block_files(files[2:3], 40), ClusterOptions(workers=1), per_pair=tmp_path / "rows")
     assert len(str(e.value).splitlines()) == 1 and len(list(seen.iterdir())) == 2
