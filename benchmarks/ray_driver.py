@@ -1,9 +1,9 @@
 """What a billion pairs ask of the driver: blocks' sums through its own code, without a cluster.
 
-    python benchmarks/ray_driver.py [--blocks 1000000] [--model tiny|bundled|NAME] [--labels] [--order 16]
+    python benchmarks/ray_driver.py [--blocks 1000000] [--model tiny|bundled|NAME] [--pairs FILE] [--labels]
 
 One block is scored; its sums, pickled as Ray hands them over, come again and again under the numbers of the next
-blocks, up to --order of them before their turn. Printed at each power of ten: the driver's memory, its CPU time a
+blocks, some of them before their turn. Printed at each power of ten: the driver's memory, its CPU time a
 block, and how large its state is, how long that takes to write and to read. The sums after all blocks are held to the
 block's, times their number.
 """
@@ -24,7 +24,7 @@ import psutil
 from ray_proof import tiny
 
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.pairs import shipped_pairs
+from attnscan.inputs.pairs import read_pairs, shipped_pairs
 from attnscan.scan.cluster.blocks import Block, BlockFiles
 from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, save_progress
 from attnscan.scan.cluster.totals import Totals
@@ -33,6 +33,7 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.shard import Shard
 
 _OF_FILE = 10_000  # blocks
+_BEFORE_THEIR_TURN = 16
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
     parser.add_argument("--blocks", type=int, default=1_000_000)
     parser.add_argument("--model", default="tiny")
     parser.add_argument("--labels", action="store_true")
-    parser.add_argument("--order", type=int, default=16)
+    parser.add_argument("--pairs", help="those of the block, in place of the shipped ones")
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as directory:
         model = tiny(Path(directory)) if asked.model == "tiny" else asked.model
@@ -51,14 +52,15 @@ def main() -> None:
             path.touch()
         files = BlockFiles(tuple(map(str, paths)), Reading())
         about = about_scan(options, files)
-        found = Worker(Plan(options, model, files, 1)).score(Block(0, 0, tuple(shipped_pairs())), [])
+        records = tuple(read_pairs([asked.pairs]) if asked.pairs else shipped_pairs())
+        found = Worker(Plan(options, model, files, 1)).score(Block(0, 0, records), [])
         assert found.shard is not None
         whole, shard = pickle.dumps(found), found.shard
-        print(f"{asked.model}: a block hands over {len(whole):,} bytes", flush=True)
+        print(f"{asked.model}: a block of {len(records)} pairs hands over {len(whole):,} bytes", flush=True)
         totals, state = Totals(Progress(Shard(options))), Path(directory, "state")
         print(f"{'blocks':>9} {'MiB':>7} {'CPU ms a block':>15} {'state MB':>9} {'write s':>8} {'resume s':>9}")
         cpu, done, mark = 0.0, 0, 100
-        for number, last in numbers(asked.blocks, asked.order):
+        for number, last in numbers(asked.blocks, _BEFORE_THEIR_TURN):
             started = time.process_time()
             handed = pickle.loads(whole)
             totals.add(replace(handed, block=Block(*number, last=last)))
