@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
+from types import TracebackType
 
 import ray
+import ray.exceptions
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from attnscan.errors import EngineError
@@ -17,6 +20,13 @@ class Lives:
         here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
         self._most = most
         self._counter = ray.remote(_Counted).options(num_cpus=0, scheduling_strategy=here).remote()
+
+    def __enter__(self) -> Lives:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with suppress(ray.exceptions.RayError):  # such as that the cluster has gone
+            ray.kill(self._counter)
 
     def check(self) -> None:
         """In a worker, once in each of its lives. Raises: EngineError if that is one too many."""

@@ -70,7 +70,7 @@ def scan_on_ray(
     totals = Totals(load_progress(state, options, about) if state and begun else Progress(Shard(options)))
     before = totals.shard.seen.read
     kept: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
-    with kept as directory, connected(cluster), _settled(), _explained():
+    with kept as directory, connected(cluster), Lives(_LIVES) as lives, _settled(), _explained():
         share = shared(options, cluster, say)
         plan = Plan(
             replace(options, model=_everywhere(source), device=share.device),
@@ -79,7 +79,7 @@ def scan_on_ray(
             cluster.worker_cpus,
             per_pair is not None,
             heads,
-            Lives(_LIVES),
+            lives,
         )
         with (
             _told(say, share, "pairs", lambda: totals.shard.seen.read - before),
