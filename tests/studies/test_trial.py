@@ -133,7 +133,7 @@ class ByHand:
 
 @contextmanager
 def trials_of(directory: Path | str, **options: Any) -> Iterator[Trials]:
-    with Scanner(ScanOptions(model=str(directory), predictive="off", **options)) as scanner:
+    with Scanner(ScanOptions(**{"model": str(directory), "predictive": "off"} | options)) as scanner:
         yield Trials(scanner)
 
 
@@ -453,3 +453,13 @@ def test_words_of_several_tokens_show_what_is_hidden_of_them(directories: dict[s
     assert len(result.units) == len(plain.result.units)
     assert "<mask>" in result.units[unit]
     assert result.units[:unit] + result.units[unit + 1 :] == plain.result.units[:unit] + plain.result.units[unit + 1 :]
+
+
+def test_predictive_is_asked_of_the_model_as_it_is_and_the_result_says_so(tmp_path: Path) -> None:
+    pair, told = Pair(sentence(6)), "which words help to predict which is asked of the model as it is"
+    with trials_of(save_toy_mlm(tmp_path), predictive="cpmi") as trials:
+        plain, without = (trials.run(pair, Change(off=off)).result for off in ((), ((0, 0),)))
+    place = plain.scores.patterns.index("predictive")
+    assert told in without.notes and told not in plain.notes
+    assert plain.scores.every_key.n[0, 0, place] > 0
+    assert_array_equal(*(each.scores.every_key.score[0, :, place] for each in (plain, without)))
