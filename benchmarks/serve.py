@@ -1,0 +1,177 @@
+"""What someone waits for who types into the page of `attnscan serve`, beside a warm forward pass in the same process.
+
+    python benchmarks/serve.py [--model DIRECTORY] [--runs 15]
+
+The model is BERT base's shape with random weights, unless one is named. An edit is a `POST /answer` from the request to
+the last byte, over a socket: each is of a sentence that was not asked before, in one session that has gone on for a
+while. What it stands beside is what the model alone takes for such an input, and the budgets are the project's own.
+
+A second table says what `classify --server URL` would save: a whole process of `attnscan classify`, what is left of it
+once a server runs the model (a process that starts, asks and prints), and the question by itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import http.client
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import torch
+from sidebyside import Cost, cost, in_turn, machine, process_cost
+from transformers import BertConfig, BertForMaskedLM, BertTokenizerFast
+
+from attnscan.inputs.pairs import Pair
+from attnscan.model.running import forward
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
+from attnscan.server.app import app_of
+from attnscan.server.question import Question
+from attnscan.server.serving import listening, served
+from attnscan.server.session import Loaded, Session
+
+BUDGETS = {20: 0.150, 128: 0.500}  # seconds, by tokens
+TOKEN = "benchmark"
+WORDS = "the cat sat on a mat and then it went to store for some more red berries at night".split()
+ATTNSCAN = [str(Path(sys.executable).with_name("attnscan"))]
+ASKING = """
+import http.client, json, sys
+import typer, rich.console
+connection = http.client.HTTPConnection("127.0.0.1", int(sys.argv[1]))
+body = json.dumps({"a": sys.argv[3], "client": "bench", "turn": 1})
+connection.request("POST", sys.argv[2], body, {"Content-Type": "application/json"})
+rich.console.Console().print(json.loads(connection.getresponse().read())["id"])
+"""
+
+
+def base_shape(directory: Path) -> Path:
+    """A model of BERT base's shape with random weights, which reads the words of these inputs."""
+    vocabulary = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", ".", *WORDS, *map(str, range(10))]
+    torch.manual_seed(0)
+    BertForMaskedLM(BertConfig(vocab_size=30_522)).save_pretrained(directory)
+    (directory / "vocab.txt").write_text("\n".join(vocabulary))
+    BertTokenizerFast(vocab=str(directory / "vocab.txt")).save_pretrained(directory)
+    return directory
+
+
+def texts(tokens: int) -> Iterator[str]:
+    """Sentences of so many tokens with [CLS] and [SEP], each another one."""
+    for number in count():
+        changed = f"{number:06}"
+        words = [WORDS[(int(changed) // len(WORDS) ** (i % 4) + i) % len(WORDS)] for i in range(tokens - 2)]
+        yield " ".join(words)
+
+
+@contextmanager
+def connected(session: Session) -> Iterator[tuple[http.client.HTTPConnection, int]]:
+    """A server, and what connects to it."""
+    with listening(None) as own:
+        port = own.getsockname()[1]
+        with served(app_of(session, TOKEN, port, lambda error: sys.exit(str(error))), own):
+            connection = http.client.HTTPConnection("127.0.0.1", port)
+            yield connection, port
+
+
+def asked(connection: http.client.HTTPConnection, text: str, turn: int) -> bytes:
+    """One edit."""
+    body = json.dumps({"a": text, "client": "benchmark", "turn": turn})
+    connection.request("POST", f"/{TOKEN}/answer", body, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    found = response.read()
+    connection.close()  # as the server does with one that rests for five seconds
+    assert response.status == 200, found
+    return found
+
+
+def edits(scanner: Scanner, connection: http.client.HTTPConnection, runs: int) -> None:
+    """Print the first table."""
+    print("| tokens | an edit | budget | a warm forward | edit's CPU / forward's | bytes |")
+    print("| ---: | ---: | ---: | ---: | ---: | ---: |")
+    turns = count(1)
+    for tokens, budget in BUDGETS.items():
+        inputs, sizes = texts(tokens), []
+
+        def edit(inputs: Iterator[str] = inputs, sizes: list[int] = sizes) -> Cost:
+            text, turn = next(inputs), next(turns)
+            return cost(lambda: sizes.append(len(asked(connection, text, turn))))
+
+        def alone(inputs: Iterator[str] = inputs) -> Cost:
+            encoded = scanner.encode(Pair(next(inputs)))
+            assert len(encoded.tokens) == tokens
+            batch = scanner.collate([encoded]).model_inputs
+            return cost(lambda: forward(scanner.loaded.model, batch))
+
+        rivals: dict[str, Callable[[], Cost]] = {"edit": edit, "forward": alone}
+        found = in_turn(rivals, runs)
+        wall = {name: statistics.median(each.wall for each in costs) for name, costs in found.items()}
+        ratio = statistics.median(a.cpu / b.cpu for a, b in zip(found["edit"], found["forward"], strict=True))
+        cells = (f"{wall['edit'] * 1e3:.0f} ms", f"{budget * 1e3:.0f} ms", f"{wall['forward'] * 1e3:.0f} ms")
+        print(f"| {tokens} | {' | '.join(cells)} | {ratio:.2f} | {sizes[-1]:,} |")
+
+
+def processes(model: Path, connection: http.client.HTTPConnection, port: int, runs: int) -> None:
+    """Print the second table."""
+    text = next(texts(20))
+    whole = [*ATTNSCAN, "classify", text, "--model", str(model), "--predictive", "off"]
+    asking = [sys.executable, "-c", ASKING, str(port), f"/{TOKEN}/answer", text]
+    turns, inputs = count(10_000), texts(20)
+    found = in_turn(
+        {
+            "a whole `attnscan classify`": lambda: process_cost(whole),
+            "a process that asks a server": lambda: process_cost(asking),
+            "the question by itself": lambda: cost(lambda: asked(connection, next(inputs), next(turns))),
+        },
+        runs,
+    )
+    print("\n| one input of 20 tokens | wall time | CPU time |\n| --- | ---: | ---: |")
+    for name, costs in found.items():
+        wall, cpu = (statistics.median(getattr(each, kind) for each in costs) for kind in ("wall", "cpu"))
+        print(f"| {name} | {wall:.2f} s | {cpu:.2f} s |")
+
+
+def start(model: Path) -> float:
+    """Seconds from a command to the address that it says."""
+    began = time.perf_counter()
+    with subprocess.Popen(
+        [*ATTNSCAN, "serve", "--model", str(model)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout is not None
+        url = process.stdout.readline()
+        taken = time.perf_counter() - began
+        process.kill()
+    assert urlsplit(url.strip()).port, "it did not begin"
+    return taken
+
+
+def main() -> None:
+    """Measure, and print."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", type=Path)
+    parser.add_argument("--runs", type=int, default=15)
+    options = parser.parse_args()
+    print(f"{machine()}, torch with {torch.get_num_threads()} threads, medians of {options.runs} runs\n")
+    with tempfile.TemporaryDirectory() as place:
+        model = options.model or base_shape(Path(place) / "base")
+        with Scanner(ScanOptions(model=str(model), predictive="off")) as scanner:
+            session = Session([Loaded.of(scanner)], Question(Pair("the cat sat on a mat")))
+            session.signatures()
+            with connected(session) as (connection, port):
+                edits(scanner, connection, options.runs)
+                processes(model, connection, port, max(3, options.runs // 3))
+            session.worker.close()
+        print(f"\nfrom `attnscan serve` to its address: {statistics.median(start(model) for _ in range(3)):.1f} s")
+    assert threading.active_count() < 10
+
+
+if __name__ == "__main__":
+    main()
