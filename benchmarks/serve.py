@@ -42,7 +42,7 @@ from attnscan.server.session import Loaded, Session
 
 BUDGETS = {20: 0.150, 128: 0.500}  # seconds, by tokens
 TOKEN = "benchmark"
-WORDS = "the cat sat on a mat and then it went to store for some more red berries at night".split()
+WORDS = ("the", "cat", "sat", "on", "mat", "and", "then", "it", "went", "to", "store", "for", "more", "red", "berries")
 ATTNSCAN = [str(Path(sys.executable).with_name("attnscan"))]
 ASKING = """
 import http.client, json, sys
@@ -105,7 +105,7 @@ def edits(scanner: Scanner, connection: http.client.HTTPConnection, runs: int) -
             text, turn = next(inputs), next(turns)
             return cost(lambda: sizes.append(len(asked(connection, text, turn))))
 
-        def alone(inputs: Iterator[str] = inputs) -> Cost:
+        def alone(inputs: Iterator[str] = inputs, tokens: int = tokens) -> Cost:
             encoded = scanner.encode(Pair(next(inputs)))
             assert len(encoded.tokens) == tokens
             batch = scanner.collate([encoded]).model_inputs

@@ -6,6 +6,7 @@ and keys are sent when it is opened; how sure labels are, profiles and what the 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
@@ -58,13 +59,13 @@ def live_page(result: Classification, live: LiveFacts, words: Sequence[str]) -> 
         "corpus": plain(live.corpus),
         "words": [shown(word) for word in words],
     }
-    return page.html(of_every_head(page.attention), next(tables(page.subject.readings)), (), live=known)
+    return page.html(of_every_head(page.attention, zlib.Z_RLE), next(tables(page.subject.readings)), (), live=known)
 
 
 def answer_of(result: Classification, id: str, words: Sequence[str]) -> dict[str, Any]:
     """What the scripts take in place of the page's first input, as JSON; `words` as for `live_page`."""
     page = InputPage.of(result, PageOptions())
-    cargo, table = of_every_head(page.attention), next(tables(page.subject.readings))
+    cargo, table = of_every_head(page.attention, zlib.Z_RLE), next(tables(page.subject.readings))
     return {
         "id": id,
         "words": [shown(word) for word in words],

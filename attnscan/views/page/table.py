@@ -6,8 +6,6 @@ tokens and among words alone.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import zlib
@@ -20,7 +18,7 @@ import numpy as np
 from attnscan.results.classification import Classification
 from attnscan.results.labels import Labels
 from attnscan.results.ranking import Ranking
-from attnscan.results.tables import DECIMALS, render
+from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.views.page.cargo import compressed
 from attnscan.views.palette import PARKS
 from attnscan.views.summary import reading_title
@@ -89,7 +87,7 @@ def readings_of_input(result: Classification, *, carried: bool) -> tuple[Reading
     turned = [("weight", "words", by_weight)]
     turned += [("carried", "carried-words", result.with_norm(True))] if carried else []
     return tuple(
-        Reading(name, each.labels, among_words, each.to_frame(without_delimiters=among_words))
+        Reading(name, each.labels, among_words, _bare(each.to_frame(without_delimiters=among_words)))
         for whole, words, each in turned
         for name, among_words in ((whole, False), (words, True))
     )
@@ -106,6 +104,12 @@ def readings_of_pairs(result: Ranking) -> tuple[Reading, ...]:
         for whole, words, each in turned
         for name, among_words in ((whole, False), (words, True))
     )
+
+
+def _bare(frame: pd.DataFrame) -> pd.DataFrame:
+    """Without what it says beside its rows, of which pandas makes a deep copy for each column that it looks at."""
+    frame.attrs = {}
+    return frame
 
 
 def _frame_of_pairs(result: Ranking, among_words: bool) -> pd.DataFrame:
@@ -155,5 +159,10 @@ def _rounded(frame: pd.DataFrame, cells: Sequence[Sequence[str]], decimals: int)
 
 def _cells(frame: pd.DataFrame) -> list[Sequence[str]]:
     """The cells of the CSV, column by column."""
-    _, *rows = csv.reader(io.StringIO(render(frame, "csv").decode(), newline=""))
-    return list(zip(*rows, strict=True))
+    texts = [[_text(each) for each in frame[name].tolist()] for name in frame]
+    return _rounded(frame, texts, DECIMALS)
+
+
+def _text(cell: object) -> str:
+    """A cell that holds no fraction; empty where nothing is known."""
+    return safe_cell(cell) if isinstance(cell, str) else "" if cell is None or cell != cell else str(cell)
