@@ -39,6 +39,7 @@ except ImportError:
 if CHROMIUM is None and not MUST_RUN:
     pytest.skip("no Chromium: apt-get install chromium", allow_module_level=True)
 
+expect.set_options(timeout=30_000)  # a model answers when it can
 FIRST = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 TOKENS = 19  # of FIRST
 
