@@ -40,7 +40,7 @@ release-check: $(VENV)/dev.stamp  ## build wheel and source distribution, and tr
 bench: $(VENV)/dev.stamp  ## measure attnscan against its rivals, side by side
 	$(BIN)/python benchmarks/run.py
 	@echo 'written to benchmarks/RESULTS.md; make readme pastes its table. By hand: predictive, memory, precision, studies,'
-	@echo 'truth, faults, page, peers and ray_scaling, which say what they need; what they print stands below "By hand" there'
+	@echo 'truth, faults, page, serve, peers and ray_scaling, which say what they need; what they print stands below "By hand" there'
 
 readme: $(VENV)/dev.stamp  ## paste real output into the README, and make its pictures
 	$(BIN)/python tests/support/readme.py
