@@ -150,19 +150,22 @@ def _once(cells: Sequence[Sequence[Sequence[str]]]) -> list[list[Any]]:
 
 def _rounded(frame: pd.DataFrame, cells: Sequence[Sequence[str]], decimals: int) -> list[Sequence[str]]:
     return [
-        ["" if math.isnan(value) else f"{value:.{decimals}f}" for value in frame[name].tolist()]
-        if kind.kind == "f"
-        else column
+        _fractions(frame[name], decimals) if kind.kind == "f" else column
         for column, (name, kind) in zip(cells, frame.dtypes.items(), strict=True)
     ]
 
 
 def _cells(frame: pd.DataFrame) -> list[Sequence[str]]:
     """The cells of the CSV, column by column."""
-    texts = [[_text(each) for each in frame[name].tolist()] for name in frame]
-    return _rounded(frame, texts, DECIMALS)
+    return [_fractions(each, DECIMALS) if each.dtype.kind == "f" else _texts(each) for _, each in frame.items()]
 
 
-def _text(cell: object) -> str:
-    """A cell that holds no fraction; empty where nothing is known."""
-    return safe_cell(cell) if isinstance(cell, str) else "" if cell is None or cell != cell else str(cell)
+def _fractions(column: pd.Series, decimals: int) -> list[str]:
+    return ["" if math.isnan(value) else f"{value:.{decimals}f}" for value in column.tolist()]
+
+
+def _texts(column: pd.Series) -> list[str]:
+    """Of a column that holds no fractions, in which most cells are alike; empty where nothing is known."""
+    cells = column.tolist()
+    known = {each: safe_cell(each) if isinstance(each, str) else str(each) for each in set(cells)}
+    return ["" if each is None or each != each else known[each] for each in cells]
