@@ -28,6 +28,8 @@ from attnscan.views.page.table import tables
 if TYPE_CHECKING:
     from attnscan.results.prediction import Prediction
 
+_MOST_COMPARED = 1 << 20  # tokens of one text times tokens of the other
+
 
 @dataclass(frozen=True)
 class LiveFacts:
@@ -125,12 +127,23 @@ def aligned(here: Sequence[str], there: Sequence[str]) -> list[tuple[int, int]]:
     [(0, 0), (1, 1), (2, 2)]
     >>> aligned(["a", "b"], ["a", "x", "y"])
     [(0, 0)]
+    >>> aligned(["a", "b", "c"], ["x", "b", "c"])
+    [(0, 0), (1, 1), (2, 2)]
     """
-    found: list[tuple[int, int]] = []
-    for kind, start, stop, other, end in SequenceMatcher(None, here, there, autojunk=False).get_opcodes():
-        if kind == "equal" or (kind == "replace" and stop - start == end - other):
-            found += zip(range(start, stop), range(other, end), strict=True)
-    return found
+    shorter = min(len(here), len(there))
+    start = next((at for at in range(shorter) if here[at] != there[at]), shorter)
+    rest = shorter - start
+    end = next((at for at in range(rest) if here[-1 - at] != there[-1 - at]), rest)
+    between, others = here[start : len(here) - end], there[start : len(there) - end]
+    found = [(at, at) for at in range(start)]
+    if len(between) * len(others) <= _MOST_COMPARED:
+        codes = SequenceMatcher(None, between, others, autojunk=False).get_opcodes()
+    else:  # which would take seconds
+        codes = [("replace", 0, len(between), 0, len(others))]
+    for kind, first, last, other, stop in codes:
+        if kind == "equal" or (kind == "replace" and last - first == stop - other):
+            found += zip(range(start + first, start + last), range(start + other, start + stop), strict=True)
+    return found + [(len(here) - at, len(there) - at) for at in range(end, 0, -1)]
 
 
 def live_corpus_page(ranking: Ranking) -> str:

@@ -19,7 +19,7 @@ Object.assign(allowed, {
   positions: (text) => ["kept", "shuffled"].includes(text),
   segments: (text) => ["kept", "swapped", "zeroed"].includes(text),
   without: (text) => text === "" || text.split(",").every((name) => headNamed.has(name)),
-  beside: (text) => ["", "unchanged", "model"].includes(text) || isQuestion(text),
+  beside: (text) => ["", "unchanged", ...(facts.live.models.length > 1 ? ["model"] : [])].includes(text) || isQuestion(text),
 });
 
 const listed = (text) => (text ? text.split(",") : []);
