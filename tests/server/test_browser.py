@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
+import chromium  # first: without a browser the rest is skipped
 import pytest
 from live import TOKEN
 from loaded_models import LoadedModels
+from playwright.sync_api import Browser, Page, expect
 from toy_mlm import save_toy_mlm, sentence
 
 import attnscan
@@ -26,18 +26,6 @@ from attnscan.server.corpus import Corpus, PairKeeper
 from attnscan.server.question import Question
 from attnscan.server.serving import listening, served
 from attnscan.server.session import Loaded, Session
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a failure
-
-try:
-    from playwright.sync_api import Browser, Page, expect, sync_playwright
-except ImportError:
-    if MUST_RUN:
-        raise
-    pytest.skip("no playwright: pip install playwright", allow_module_level=True)
-if CHROMIUM is None and not MUST_RUN:
-    pytest.skip("no Chromium: apt-get install chromium", allow_module_level=True)
 
 expect.set_options(timeout=30_000)  # a model answers when it can
 FIRST = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
@@ -84,10 +72,8 @@ def address(
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield started
-        started.close()
+    with chromium.running() as browser:
+        yield browser
 
 
 @pytest.fixture

@@ -12,22 +12,19 @@ import sys
 import tempfile
 from pathlib import Path
 
+import chromium
 from pictures import DIRECTORY, A, B
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
 
-CHROMIUM = "/usr/bin/chromium"
-
 
 def main() -> None:
     """Open both, and take their pictures."""
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+    with chromium.running() as browser:
         offline(browser)
         alive(browser)
-        browser.close()
 
 
 def offline(browser: Browser) -> None:

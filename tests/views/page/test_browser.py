@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import re
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import chromium  # first: without a browser the rest is skipped
 import numpy as np
 import pandas as pd
 import pytest
 from hostile.texts import NASTY
 from one_run import classify, classify_and_keep
 from pages import HOSTILE, carrying, made_up, without_neurons
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from attnscan import Ranking
 from attnscan.inputs.pairs import Pair
@@ -29,18 +29,6 @@ from attnscan.views.notebook import classification_html
 from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.page import page
 from attnscan.views.palette import COLORS, mark
-
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a failure
-
-try:
-    from playwright.sync_api import Browser, Locator, Page, expect, sync_playwright
-except ImportError:
-    if MUST_RUN:
-        raise
-    pytest.skip("no playwright: pip install playwright", allow_module_level=True)
-if CHROMIUM is None and not MUST_RUN:
-    pytest.skip("no Chromium: apt-get install chromium", allow_module_level=True)
 
 Open = Callable[..., Page]
 
@@ -83,11 +71,8 @@ CONTRASTS = """() => {
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    assert CHROMIUM, "there is no Chromium: .ci/run installs it"
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield running
-        running.close()
+    with chromium.running() as browser:
+        yield browser
 
 
 @pytest.fixture
