@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -237,9 +236,9 @@ class _Scorers:
 
     @property
     def fit(self) -> Callable[[], Fit] | None:
-        """What fits every head's profile, once; None if there are too many heads to be quick."""
+        """What fits every head's profile; None if there are too many heads to be quick."""
         sums = self.profiler.sums(blocks=1)
-        return cache(sums.finish) if sums.squares.size <= MOST_PROFILED else None
+        return sums.finish if sums.squares.size <= MOST_PROFILED else None
 
     def stability(self, scores: Scores, options: ScanOptions) -> Stability | None:
         """How sure labels by these scores are."""

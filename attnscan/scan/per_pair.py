@@ -137,8 +137,8 @@ def pair_table(
         names = [None if each.id is None else _readable(each.id) for each in places]
         columns["id"] = arrow.array(names, arrow.string()).take(arrow.array(place[0]))
     columns |= {
-        "layer": place[1].astype(np.int16),
-        "head": place[2].astype(np.int16),
+        "layer": place[1].astype(np.int32),
+        "head": place[2].astype(np.int32),
         "pattern": arrow.DictionaryArray.from_arrays(place[3].astype(np.int8), list(patterns)),
     }
     for name, values in _measured(sums, place).items():

@@ -83,6 +83,7 @@ def test_an_error_of_the_items_waits_for_those_before() -> None:
 
 def test_closing_ends_work_inside_a_model_and_leaves_no_thread_and_no_hook(threads: Callable[[int], None]) -> None:
     threads(2)
+    others = set(threading.enumerate())  # of a server that another test has
     begun, go_on = threading.Event(), threading.Event()
 
     class Endless(torch.nn.Module):
@@ -105,10 +106,9 @@ def test_closing_ends_work_inside_a_model_and_leaves_no_thread_and_no_hook(threa
     assert next(stream) == (0, 0)
     assert begun.wait(20)
     stream.close()
-    for each in threading.enumerate():
-        if each.name.startswith("attnscan-"):
-            each.join(2)
-    assert not [each for each in threading.enumerate() if each.name.startswith("attnscan-")]
+    for each in set(threading.enumerate()) - others:
+        each.join(2)
+    assert not set(threading.enumerate()) - others
     assert not [module for worker in workers for module in worker.whole.modules() if module._forward_pre_hooks]
     assert torch.get_num_threads() == 2
 

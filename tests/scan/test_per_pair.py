@@ -86,7 +86,7 @@ def test_rows_are_compact_and_of_the_heads_that_were_named(options: ScanOptions,
     of_those = (every["layer"] == 0) | (every["layer"] == 1) & (every["head"] == 2)
     assert 0 < of_those.sum() < len(every)
     pd.testing.assert_frame_equal(chosen, every[of_those].reset_index(drop=True))
-    assert set(map(str, every.dtypes)) == {"category", "int64", "int32", "int16", "float32"}
+    assert set(map(str, every.dtypes)) == {"category", "int64", "int32", "float32"}
     found, expected = (rank_file(path).scores.every_key.score for path in (some, whole))
     there = np.zeros(found.shape[:2], dtype=bool)
     there[0] = there[1, 2] = True

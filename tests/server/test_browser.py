@@ -274,6 +274,8 @@ class TestBeside:
     def test_the_input_beside_itself_unchanged(self, page: Page, address: str) -> None:
         opened(page, address + "#view=head&heads=2-0&hidden=13&beside=unchanged")
         expect(page.locator("#others figcaption")).to_have_text(["Head 2-0, beside", "Head 2-0, difference"])
+        expect(page.locator("#facts table.profile")).to_be_visible()  # the rest has come, and paints once more
+        answered(page)
         page.locator("#others canvas").nth(1).hover(position={"x": 5, "y": 5})
         expect(page.locator("#reading")).to_have_text(
             re.compile(r"→ .* \d\.\d+, beside \d\.\d+: [+−]\d\.\d+ in head 2-0")

@@ -819,7 +819,14 @@ class TestManyPairs:
                 labels.content_label.flat, labels.parking.flat, labels.content_unsure.flat, strict=True
             )
         ]
-        assert texts(shown.locator("#thumbnails .face")) == marks and len(set(marks)) > 3
+        assert texts(shown.locator("#thumbnails .face b")) == marks and len(set(marks)) > 3
+        high, low = (labels.scores.words_only.interval[end][..., 1] for end in (1, 0))
+        half = (high[0, 2] - low[0, 2]) / 2
+        face = shown.locator("#thumbnails button[value='0-2'] .face")
+        expect(face.locator("small")).to_have_text(f"± {half:.3f}")
+        lit = face.locator("canvas").evaluate(PIXELS)[3::4]
+        columns = np.array(lit).reshape(16, 17, 4).max(axis=(0, 2))
+        assert columns.argmax() == 7  # of -8 to 8: one back
         assert texts(shown.locator("#tabs button")) == ["Model", "Head", "Table"]
         shown.click("#thumbnails button[value='0-2']")
         expect(shown.locator("#cards h2")).to_have_text("Head 0-2 previous-word")
