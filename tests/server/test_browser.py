@@ -12,7 +12,7 @@ import chromium  # first: without a browser the rest is skipped
 import pytest
 from live import TOKEN
 from loaded_models import LoadedModels
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 from toy_mlm import save_toy_mlm, sentence
 
 import attnscan
@@ -348,6 +348,18 @@ class TestComingBack:
         page.click("#tab-head")
         expect(page.locator("#matrices canvas").first).to_be_visible()
         assert len(gone) == 2
+
+    def test_earlier_predictions_are_marked_and_go_if_no_others_come(self, page: Page, address: str) -> None:
+        opened(page, address + "#without=1-0")
+        expect(page.locator("#predictions caption")).to_contain_text("Vectors turned")
+        waiting: list[Route] = []
+        page.route("**/rest/**", lambda route: waiting.append(route))
+        page.fill("#sentence-a", "The dog ran.")
+        expect(page.locator("#predictions.earlier caption")).to_contain_text("Vectors turned")
+        expect(page.locator("#queries")).to_contain_text("dog")
+        waiting[0].fulfill(status=500, json={"error": "a bug of ours"})
+        expect(page.locator("#refused")).to_have_text("a bug of ours")
+        expect(page.locator("#predictions:not(.earlier) caption")).to_have_count(0)
 
     def test_a_server_that_has_ended_is_told_of(self, page: Page, address: str) -> None:
         opened(page, address).route("**/answer", lambda route: route.abort())

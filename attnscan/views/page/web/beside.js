@@ -7,6 +7,7 @@ orders.change = (head) => asker.beside?.changed?.[head.layer][head.head] ?? "";
 
 /** What the model says of hidden words, of classes or in its vectors: as it is, and with what was changed. */
 function paintPredictions() {
+  find("predictions").classList.toggle("earlier", asker.predictions === null);
   const predictions = asker.predictions ?? [];
   const now = JSON.stringify([predictions, asker.beside?.id, asker.id]);
   if (find("predictions").dataset.of === now || asker.predictions === null) return;

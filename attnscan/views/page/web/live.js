@@ -149,7 +149,11 @@ const asker = {
       await new Promise((resolve) => setTimeout(resolve, AGAIN)); // an answer went first
       ({ status, found } = await request(`rest/${id}`));
     }
-    if (status !== 200 || this.id !== id) return;
+    if (this.id !== id) return;
+    if (status !== 200) {
+      this.predictions = [];
+      return this.refuse(found?.error ?? "predictions and profiles did not come: change something, and they are asked for again");
+    }
     const [table, more] = await Promise.all(["table-bytes", "profile-bytes"].map((each) => found.texts[each] && unpackedFacts(found.texts[each])));
     if (this.shown !== wanted || this.id !== id) return;
     Object.assign(this.texts, found.texts);
