@@ -29,7 +29,7 @@ from attnscan.model.sources import Device, Dtype
 from attnscan.results.files import check_suffix
 from attnscan.results.heads import are_heads
 from attnscan.results.tables import Format
-from attnscan.scan.options import ClusterOptions, Engine, OnLong, Predictive, ScanOptions
+from attnscan.scan.options import SMALLEST_SHARE, ClusterOptions, Engine, OnLong, Predictive, ScanOptions
 from attnscan.scoring.own_patterns import is_own
 from attnscan.scoring.patterns import PATTERNS, called
 from attnscan.views.pictures.look import Picture
@@ -278,6 +278,12 @@ class ClusterChoices:
     worker_cpus: Annotated[
         int | None, typer.Option("--worker-cpus", metavar="N", min=1, help="CPU cores of a worker. [default: 1]")
     ] = None
+    worker_gpus: Annotated[
+        float | None,
+        typer.Option(
+            "--worker-gpus", metavar="X", min=SMALLEST_SHARE, max=1, help="A worker's share of a GPU. [default: 1]"
+        ),
+    ] = None
     block_pairs: Annotated[
         int | None,
         typer.Option("--block-pairs", metavar="N", min=1, help="Pairs a worker takes at a time. [default: 1024]"),
@@ -285,7 +291,8 @@ class ClusterChoices:
 
     def options(self) -> ClusterOptions | None:
         """The cluster; None for this machine alone. Raises: typer.BadParameter if one is described in vain."""
-        described = {name: getattr(self, name) for name in ("address", "workers", "worker_cpus", "block_pairs")}
+        names = ("address", "workers", "worker_cpus", "worker_gpus", "block_pairs")
+        described = {name: getattr(self, name) for name in names}
         described = {name: value for name, value in described.items() if value is not None}
         if self.engine == "ray":
             return ClusterOptions(**described | self._pool())

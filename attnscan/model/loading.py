@@ -62,6 +62,8 @@ class LoadedModel:
     """`model` again in bfloat16, where heads are to be scored in it on a CPU; None elsewhere."""
     given: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
+    gpu_share: float = 1.0
+    """How much of its GPU's memory this process may plan with, where others run on the same one."""
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
     """Held by whoever runs it: its attention is read by changing it."""
     _related: dict[int, Relatedness] = field(default_factory=dict, repr=False, compare=False)
@@ -127,13 +129,16 @@ class LoadedModel:
     def room(self, batch_tokens: int | None) -> Room:
         """How much of a batch the device takes at a time.
 
-        On a CPU, what stays in its cache; on a GPU, by the memory that is free now.
+        On a CPU, what stays in its cache; on a GPU, by the memory that is free now, as far as it is this process's.
         """
         if self.device.type == "cpu":
             return Room(batch_tokens or tokens_in_cache(getattr(self.model.config, "hidden_size", None)))
         if self.device.type == "mps":
             return Room(batch_tokens or _MPS_TOKENS)
-        free, _ = torch.cuda.mem_get_info(self.device)
+        free, total = torch.cuda.mem_get_info(self.device)
+        own = torch.cuda.memory_allocated(self.device)
+        kept = torch.cuda.memory_reserved(self.device) - own  # by the allocator, for this process alone
+        free = max(0, min(free + kept, int(total * self.gpu_share) - own))
         heads = getattr(self.model.config, "num_attention_heads", None)
         copies = _COPIES * torch.float32.itemsize * (heads if isinstance(heads, int) else _MANY_HEADS)
         return Room(batch_tokens or _GPU_TOKENS, cells=free // 2 // copies)

@@ -19,6 +19,9 @@ Engine = Literal["local", "ray"]
 LARGEST = 2**63 - 1
 """The largest number that an option takes: what counts in a tensor, and seeds of every generator hold it."""
 
+SMALLEST_SHARE = 0.01
+"""Of a GPU, for a worker."""
+
 
 @dataclass(frozen=True)
 class ScanOptions:
@@ -168,6 +171,8 @@ class ClusterOptions:
     """As many Ray may start in time, as far as there is room; None for no more."""
     worker_cpus: int = 1
     """CPU cores of a worker."""
+    worker_gpus: float | None = None
+    """A worker's share of a GPU, and of its memory, in [0.01, 1]; None for a whole one, where there are any."""
     block_pairs: int = 1024
     """The pairs that a worker scores at a time, and that are scored again where one dies."""
 
@@ -175,6 +180,9 @@ class ClusterOptions:
         """Raises: OptionError for a value that there is not."""
         for name in ("workers", "most_workers", "worker_cpus", "block_pairs"):
             check_number(name, getattr(self, name), 1, optional=name.endswith("workers"))
+        share = self.worker_gpus
+        if share is not None and (not isinstance(share, Real) or not SMALLEST_SHARE <= share <= 1):
+            raise OptionError(f"worker_gpus is {share!r}", f"give {SMALLEST_SHARE} to 1, as 0.25 for four on a GPU")
         if self.workers is not None and self.most_workers is not None and self.most_workers < self.workers:
             raise OptionError(
                 f"most_workers is {self.most_workers}, and workers {self.workers}", "give as many, or more"

@@ -35,7 +35,7 @@ COMMAND_LINES = {
     "compare": ["bundled", "bundled", *MANY[:2]],
 }
 TOO_LARGE = ["1e308", "inf", "nan", str(2**63), str(2**64), str(10**22)]
-FOR_RAY = ("--workers", "--worker-cpus", "--block-pairs")
+FOR_RAY = ("--workers", "--worker-cpus", "--worker-gpus", "--block-pairs")
 
 
 def _numeric(command: str) -> Iterator[tuple[str, type]]:

@@ -188,7 +188,7 @@ def test_formats_that_there_are_not(given: Where, message: str) -> None:
 def test_a_cluster_is_described_for_the_engine_that_has_one() -> None:
     assert ClusterChoices().options() is None
     assert ClusterChoices(engine="ray").options() == ClusterOptions()
-    described = {"address": "auto", "worker_cpus": 3, "block_pairs": 4}
+    described = {"address": "auto", "worker_cpus": 3, "worker_gpus": 0.25, "block_pairs": 4}
     few, scaled = (ClusterChoices("ray", workers=workers, **described) for workers in ("2", "2-8"))  # type: ignore[arg-type]
     assert few.options() == ClusterOptions(workers=2, **described)  # type: ignore[arg-type]
     assert scaled.options() == ClusterOptions(workers=2, most_workers=8, **described)  # type: ignore[arg-type]

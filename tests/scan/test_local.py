@@ -237,6 +237,31 @@ def test_batches_on_a_gpu_fit_the_memory_that_is_free(options: ScanOptions, monk
     assert on_gpu.room(100).tokens == 100
 
 
+def test_batches_on_a_gpu_that_others_share_fit_into_a_share(
+    options: ScanOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of 16 GiB of which most are free, those with a quarter plan with a quarter, less what they hold."""
+    giga = 1 << 30
+    with Scanner(options) as scanner:
+        whole = replace(scanner.loaded, device=torch.device("cuda"))
+
+    def cells(share: float, free: int, held: int = 0, kept: int = 0) -> int:
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda _: (free * giga, 16 * giga))
+        monkeypatch.setattr(torch.cuda, "memory_allocated", lambda _: held * giga)
+        monkeypatch.setattr(torch.cuda, "memory_reserved", lambda _: (held + kept) * giga)
+        found = replace(whole, gpu_share=share).room(None).cells
+        assert found is not None
+        return found
+
+    planned = cells(1, 12)
+    assert planned == 12 * giga // 2 // (12 * 4 * 3)
+    assert cells(0.25, 12) == pytest.approx(planned / 3, abs=1)
+    assert cells(0.25, 12, held=1) == pytest.approx(planned / 4, abs=1)
+    assert cells(0.25, 2) == pytest.approx(planned / 6, abs=1)  # the others took more than theirs
+    assert cells(1, 6, held=4, kept=6) == planned  # what this process had before is free to it
+    assert cells(0.25, 0, held=4) == cells(0.25, 12, held=5) == 0
+
+
 def test_batches_on_a_cpu_are_smaller_for_wider_models(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = []
     with Scanner(options) as scanner:

@@ -6,6 +6,7 @@ Does not handle: the Ray client (`ray://`), through which Ray Data does not run.
 from __future__ import annotations
 
 import logging
+import math
 import os
 import socket
 import sys
@@ -23,6 +24,7 @@ with needs("--engine ray needs Ray", "ray", EngineError):
 
 
 _PATIENCE = 5.0  # seconds, for a cluster to answer
+_PARTS = 10_000  # of a GPU: finer shares Ray refuses
 
 
 @contextmanager
@@ -81,7 +83,8 @@ class Share:
     most: int
     """As many there may be in time, as far as there is room."""
     cpus: int
-    gpus: int
+    gpus: float
+    """A share of one, or 0."""
     device: Device
 
     @property
@@ -93,22 +96,27 @@ class Share:
 def shared(options: ScanOptions, cluster: ClusterOptions, say: Callable[[str], None]) -> Share:
     """Share the cluster's machines among workers.
 
-    Raises: DeviceError if no machine has enough for one, and no number of workers was asked for.
+    Raises: DeviceError if no machine has enough for one, and no number of workers was asked for; or if they are to have
+    shares of GPUs, and run on CPUs.
     """
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
     on_gpu = options.device == "cuda" or (options.device == "auto" and any(each.get("GPU") for each in machines))
+    if cluster.worker_gpus is not None and not on_gpu:
+        raise DeviceError("--worker-gpus is a share of a GPU, and workers run on CPUs", "leave it out, or use cuda")
+    gpus = math.floor((cluster.worker_gpus or 1) * _PARTS + 1e-6) / _PARTS if on_gpu else 0
     room = 0
     for each in machines:
         by_cpu = int(each.get("CPU", 0) // cluster.worker_cpus)
-        room += min(by_cpu, int(each.get("GPU", 0))) if on_gpu else by_cpu
+        room += min(by_cpu, int(each.get("GPU", 0)) * int(1 / gpus + 1e-6)) if on_gpu else by_cpu
     if room < (cluster.workers or 1):
-        share = f"{cluster.worker_cpus} CPUs{' and a GPU' if on_gpu else ''}"
+        of_gpu = " and a GPU" if gpus == 1 else f" and {gpus:g} of a GPU"
+        share = f"{cluster.worker_cpus} CPUs{of_gpu if on_gpu else ''}"
         if cluster.workers is None:
             raise DeviceError(f"no machine of the cluster has {share} for a worker", "give fewer --worker-cpus")
         say(f"the cluster has room for {room} of {cluster.workers} workers of {share} now; the others wait")
     device: Device = options.device if options.device != "auto" else "cuda" if on_gpu else "cpu"
     most = cluster.most_workers or cluster.workers or room
-    return Share(min(cluster.workers or room, most), most, cluster.worker_cpus, int(on_gpu), device)
+    return Share(min(cluster.workers or room, most), most, cluster.worker_cpus, gpus, device)
 
 
 def _check_answers(address: str) -> None:

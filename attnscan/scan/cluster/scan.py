@@ -77,6 +77,7 @@ def scan_on_ray(
             source.name,
             replace(files, start=totals.start),
             cluster.worker_cpus,
+            share.gpus or 1.0,
             per_pair is not None,
             heads,
             lives,

@@ -12,6 +12,7 @@ import torch
 
 from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.pairs import Place
+from attnscan.model.loading import load
 from attnscan.model.sources import choose
 from attnscan.results.scores import FloatArray
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles
@@ -39,6 +40,8 @@ class Plan:
     """The model as the user calls it; `options.model` is how every machine finds it."""
     files: BlockFiles
     threads: int
+    gpu_share: float = 1.0
+    """What each may take of its GPU's memory, where it has one."""
     per_pair: bool = False
     """Whether every pair's own scores are wanted."""
     heads: str | None = None
@@ -65,7 +68,11 @@ class _Holder:
         try:
             if plan.lives is not None:
                 plan.lives.check()
-            return Scanner(plan.options, replace(choose(plan.options.model), name=plan.source_name)).__enter__()
+            if plan.gpu_share < 1 and torch.cuda.is_available():  # no worker takes what another one plans with
+                torch.cuda.set_per_process_memory_fraction(plan.gpu_share)
+            source = replace(choose(plan.options.model), name=plan.source_name)
+            loaded = load(source, plan.options.device, plan.options.dtype)
+            return Scanner(plan.options, replace(loaded, gpu_share=plan.gpu_share)).__enter__()
         except AttnscanError as error:  # told by every task, in one line
             return error
 
