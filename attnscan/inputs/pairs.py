@@ -15,6 +15,7 @@ from typing import IO
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.formats.found import OnNote, bad_record
+from attnscan.inputs.formats.part import WHOLE, Part
 from attnscan.inputs.places.compression import unpacked
 from attnscan.inputs.places.files import called, files_named, format_of, local_files, opened
 from attnscan.inputs.places.names import shown, suffix_in
@@ -158,12 +159,14 @@ def pairs_in(
     reading: Reading = Reading(),
     on_bad: Callable[[PairsError], None] | None = None,
     on_note: OnNote = lambda _: None,
+    part: Part = WHOLE,
 ) -> Iterator[Record]:
-    """The pairs of one file that is open, wherever it is; its name tells its format, and is what errors say.
+    """The pairs of one file that is open, wherever it is, or of a part of it.
 
+    Its name tells its format, and is what errors say.
     Raises: PairsError as `read_pairs` does.
     """
-    return _records(_rows(lambda: nullcontext(file), shown(name), suffix_in(name), reading, on_note), on_bad)
+    return _records(_rows(lambda: nullcontext(file), shown(name), suffix_in(name), reading, on_note, part), on_bad)
 
 
 def _records(found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], None] | None) -> Iterator[Record]:
@@ -179,10 +182,15 @@ def _records(found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], N
 
 
 def _rows(
-    opened: Callable[[], AbstractContextManager[IO[bytes]]], name: str, suffix: str, reading: Reading, note: OnNote
+    opened: Callable[[], AbstractContextManager[IO[bytes]]],
+    name: str,
+    suffix: str,
+    reading: Reading,
+    note: OnNote,
+    part: Part = WHOLE,
 ) -> Iterator[Row | PairsError]:
     with opened() as file, unpacked(file, name, suffix) as stream:
-        yield from rows(stream, name, suffix, reading, note)
+        yield from rows(stream, name, suffix, reading, note, part)
 
 
 def _record(row: Row | PairsError) -> Record:

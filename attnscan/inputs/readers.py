@@ -17,6 +17,7 @@ from attnscan.inputs.formats.delimited import csv_rows, first_line, text_rows, t
 from attnscan.inputs.formats.found import FoundRows, OnNote
 from attnscan.inputs.formats.json_records import are_lines, document_rows, line_rows
 from attnscan.inputs.formats.lines import Lines
+from attnscan.inputs.formats.part import WHOLE, Bookmark, Part
 from attnscan.inputs.places.names import ARROW, PARQUET, SHEETS
 
 
@@ -33,14 +34,19 @@ class Row(NamedTuple):
 
 
 def rows(
-    stream: IO[bytes], name: str, suffix: str, reading: Reading, note: OnNote = lambda _: None
+    stream: IO[bytes],
+    name: str,
+    suffix: str,
+    reading: Reading,
+    note: OnNote = lambda _: None,
+    part: Part = WHOLE,
 ) -> Iterator[Row | PairsError]:
     """The rows of a stream, a PairsError in the place of each bad one; without a suffix, it is sniffed.
 
-    `note` is told how the stream is read, where its looks decided and might mislead.
+    `note` is told how the stream is read, where its looks decided and might mislead. A `part` is one of `parts.py`.
     Raises: PairsError if the stream cannot be read on, or has not the columns; OSError, EOFError, zlib.error.
     """
-    for found in _found(stream, name, suffix, reading, note):
+    for found in _found(stream, name, suffix, reading, note, part):
         if isinstance(found, PairsError):
             yield found
         else:
@@ -57,10 +63,21 @@ def rows(
             )
 
 
-def _found(stream: IO[bytes], name: str, suffix: str, reading: Reading, note: OnNote) -> FoundRows:
+def end_of(stream: IO[bytes], name: str, suffix: str, reading: Reading, part: Part) -> Bookmark:
+    """Where the rows of a part of a text end. Raises: as `rows`."""
+    lines = Lines(stream, name, part)
+    for _ in _in_lines(lines, suffix, reading, lambda _: None):
+        pass
+    return lines.bookmark
+
+
+def _found(stream: IO[bytes], name: str, suffix: str, reading: Reading, note: OnNote, part: Part) -> FoundRows:
     if suffix in (*PARQUET, *ARROW, *SHEETS):
-        return _binary(stream, name, suffix, reading, note)
-    lines = Lines(stream, name)
+        return _binary(stream, name, suffix, reading, note, part)
+    return _in_lines(Lines(stream, name, part), suffix, reading, note)
+
+
+def _in_lines(lines: Lines, suffix: str, reading: Reading, note: OnNote) -> FoundRows:
     match suffix or _sniffed(lines):
         case ".csv":
             return csv_rows(lines, reading, note)
@@ -74,14 +91,14 @@ def _found(stream: IO[bytes], name: str, suffix: str, reading: Reading, note: On
             return line_rows(lines, reading)
 
 
-def _binary(stream: IO[bytes], name: str, suffix: str, reading: Reading, note: OnNote) -> FoundRows:
+def _binary(stream: IO[bytes], name: str, suffix: str, reading: Reading, note: OnNote, part: Part) -> FoundRows:
     if suffix in SHEETS:
         from attnscan.inputs.formats.workbook import xlsx_rows
 
         return xlsx_rows(stream, name, reading, note)
     from attnscan.inputs.formats.columnar import arrow_rows, parquet_rows
 
-    return (parquet_rows if suffix in PARQUET else arrow_rows)(stream, name, reading)
+    return parquet_rows(stream, name, reading, part) if suffix in PARQUET else arrow_rows(stream, name, reading)
 
 
 def _sniffed(lines: Lines) -> str:

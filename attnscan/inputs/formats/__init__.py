@@ -1,6 +1,7 @@
 """One module a format: a stream of bytes -> what is found in it, row by row.
 
 found.py         a row before it is a pair, and its bounds
+part.py          some of a file's rows
 lines.py         the lines of a text, each bounded
 delimited.py     CSV and TSV, and texts of a sentence a line
 dialect.py       separators, quotes and headers, told by their looks

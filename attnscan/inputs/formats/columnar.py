@@ -8,30 +8,57 @@ from typing import IO, Any
 from attnscan.errors import PairsError, needs
 from attnscan.inputs.columns import Column, Picked, Reading, picked
 from attnscan.inputs.formats.found import MAX_BYTES, Found, FoundRows, bad_record
+from attnscan.inputs.formats.part import WHOLE, Bookmark, Part
 
 _ROWS = 16  # at a time: a Parquet file of a kilobyte can repeat a long cell a million times
 
 
-def parquet_rows(file: IO[bytes], name: str, reading: Reading) -> FoundRows:
-    """The rows of a Parquet file. Raises: PairsError."""
+def parquet_rows(file: IO[bytes], name: str, reading: Reading, part: Part = WHOLE) -> FoundRows:
+    """The rows of a Parquet file, or of some of its row groups. Raises: PairsError."""
+    table = _parquet(file, name)
+    from pyarrow import types
+
+    with _Sound(name, "Parquet"):
+        columns = _text_columns(table.schema_arrow, reading)
+        fields = [table.schema_arrow.field(index) for index in columns.indexes]
+        names = [field.name for field in fields]
+        plain = not all(map(types.is_dictionary, (field.type for field in fields)))
+        size = _ROWS if plain else 64 * _ROWS  # where cells stay references, nothing is repeated
+        groups = range(table.num_row_groups)[part.start.offset : part.stop]
+        told, number = sum(table.metadata.row_group(group).num_rows for group in groups), 0
+        for batch in table.iter_batches(size, row_groups=list(groups), columns=names, use_threads=False):
+            yield from _rows(batch, names, columns, name, part.start.row + number)
+            number += batch.num_rows
+        if part == WHOLE:
+            told = table.metadata.num_rows
+        if number != told:
+            raise PairsError(f"has {told} rows, of which {number} can be read", "write it again")
+
+
+def parquet_bookmarks(file: IO[bytes], name: str, size: int) -> list[Bookmark]:
+    """Where parts of a Parquet file start that are row groups of about so many bytes together. Raises: PairsError."""
+    table = _parquet(file, name)
+    with _Sound(name, "Parquet"):
+        starts, rows, held = [Bookmark()], 0, 0
+        for number in range(table.num_row_groups):
+            group = table.metadata.row_group(number)
+            if held >= size:
+                starts.append(Bookmark(number, row=rows))
+                held = 0
+            rows += group.num_rows
+            held += group.total_byte_size
+        return starts if rows == table.metadata.num_rows else starts[:1]
+
+
+def _parquet(file: IO[bytes], name: str) -> Any:
+    """Without pre_buffer, pages are read one after another, not a whole row group at once.
+
+    A checksum is seldom there, but where one is, a changed letter is found.
+    """
     with needs(f"reading {name} needs pyarrow", "parquet", PairsError):
         import pyarrow.parquet
     with _Sound(name, "Parquet"):
-        # Without pre_buffer, pages are read one after another, not a whole row group at once.
-        # A checksum is seldom there, but where one is, a changed letter is found.
-        table = pyarrow.parquet.ParquetFile(
-            file, pre_buffer=False, buffer_size=1 << 16, page_checksum_verification=True
-        )
-        columns = _text_columns(table.schema_arrow, reading)
-        names = [table.schema_arrow.names[index] for index in columns.indexes]
-        plain = any(not pyarrow.types.is_dictionary(table.schema_arrow.field(name).type) for name in names)
-        size = _ROWS if plain else 64 * _ROWS  # where cells stay references, nothing is repeated
-        number = 0
-        for batch in table.iter_batches(size, columns=names, use_threads=False):
-            yield from _rows(batch, names, columns, name, number)
-            number += batch.num_rows
-        if number != table.metadata.num_rows:
-            raise PairsError(f"has {table.metadata.num_rows} rows, of which {number} can be read", "write it again")
+        return pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16, page_checksum_verification=True)
 
 
 def arrow_rows(file: IO[bytes], name: str, reading: Reading) -> FoundRows:

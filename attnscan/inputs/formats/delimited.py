@@ -61,6 +61,7 @@ def text_rows(lines: Lines, reading: Reading, note: OnNote) -> FoundRows:
 
 def _sentences(lines: Lines, reading: Reading) -> FoundRows:
     columns = picked_in(lines.name, reading, ["sentence"])  # so --columns that name others are refused
+    lines.jump()
     for line in whole(lines, lines):
         if isinstance(line, PairsError):
             yield line
@@ -76,9 +77,12 @@ def _table(lines: Lines, table: Cells, reading: Reading, note: OnNote) -> FoundR
         raise PairsError(header.what, "the first line must name the columns")
     columns, names_columns = begun(lines.name, header, reading, note)
     needed = 1 + max(columns.indexes)
-    if not names_columns:
+    if not names_columns and not lines.elsewhere:
+        lines.rows = 1
         yield Found(lines.where, 1, columns, header)
-    for number, row in enumerate(table, 1 if names_columns else 2):
+    lines.jump()
+    for row in table:
+        lines.rows += 1
         if isinstance(row, PairsError):
             yield row
         elif names_columns and len(row) != len(header):
@@ -87,7 +91,7 @@ def _table(lines: Lines, table: Cells, reading: Reading, note: OnNote) -> FoundR
         elif len(row) < needed:
             yield bad_record(lines.where, f"its number of fields is {len(row)}, and {needed} are needed")
         else:
-            yield Found(lines.where, number, columns, row)
+            yield Found(lines.where, lines.rows, columns, row)
 
 
 def _quoted(lines: Lines, between: str) -> Cells:
@@ -109,7 +113,7 @@ def _judged(lines: Lines, between: str, note: OnNote) -> Cells:
     """Without quote processing, as the GLUE files are to be read, unless the lines from the first quoted cell on say
     otherwise; what speaks against it later is told once.
     """
-    width, undecided, told = None, True, False
+    width = None
     for line in whole(lines, lines):
         if isinstance(line, PairsError):
             yield line
@@ -117,19 +121,22 @@ def _judged(lines: Lines, between: str, note: OnNote) -> Cells:
         if not line.strip(" \r\n"):
             continue
         cells = _without_end(line).split(between)
-        if undecided and '"' in line and any(cell.startswith('"') for cell in cells):
-            undecided = False
+        if lines.quoted is None and '"' in line and any(cell.startswith('"') for cell in cells):
             sample, cut = lines.ahead(*SAMPLE)
-            if is_quoted([line, *sample], width, between, cut=cut):
+            lines.quoted = is_quoted([line, *sample], width, between, cut=cut)
+            if lines.quoted:
                 note(f"{lines.name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
                 lines.back(keep=0)
-                yield from _quoted(lines, between)
-                return
-        if not told and '""' in line and shows_quoting(cells):
-            told = True
+                break
+        if not lines.told and '""' in line and shows_quoting(cells):
+            lines.told = True
             note(f"{lines.where}: a cell looks quoted, and its quotes are read as text (--quoting csv if they are not)")
         width = width or len(cells)
         yield cells
+        if lines.quoted:  # where a part starts
+            break
+    if lines.quoted:
+        yield from _quoted(lines, between)
 
 
 def _without_end(line: str) -> str:

@@ -54,6 +54,11 @@ class Records:
             reading = replace(reading, columns=tuple(names))
         return picked(reading, names, False)
 
+    @property
+    def known(self) -> bool:
+        """Whether a record had the columns."""
+        return self._columns is not None
+
     def check(self) -> None:
         """Raises: PairsError if no record had the columns."""
         if self._unfit and self._columns is None:
@@ -61,15 +66,23 @@ class Records:
 
 
 def line_rows(lines: Lines, reading: Reading) -> FoundRows:
-    """The rows of JSON lines; a file without any that has the columns is an error."""
-    records, number = Records(lines.name, reading), 0
-    for line in whole(lines, lines):
-        if not isinstance(line, PairsError) and not line.strip():
-            continue
-        number += 1
-        record = line if isinstance(line, PairsError) else _parsed(line, lines.where)
-        yield record if isinstance(record, PairsError) else records.found(record, lines.where, number)
+    """The rows of JSON lines; a file without any that has the columns is an error, and so is such a part."""
+    records = Records(lines.name, reading)
+    if lines.elsewhere:
+        next((None for _ in _line_rows(lines, records) if records.known), None)
+        lines.jump()
+    yield from _line_rows(lines, records)
     records.check()
+    if not records.known and lines.ended():
+        raise PairsError(f"{lines.name} tells too late where its sentences are", "read it as a whole")
+
+
+def _line_rows(lines: Lines, records: Records) -> FoundRows:
+    for line in whole(lines, lines):
+        if isinstance(line, PairsError) or line.strip():
+            lines.rows += 1
+            record = line if isinstance(line, PairsError) else _parsed(line, lines.where)
+            yield record if isinstance(record, PairsError) else records.found(record, lines.where, lines.rows)
 
 
 def are_lines(lines: Lines) -> bool:

@@ -8,6 +8,7 @@ from typing import IO, TypeVar
 
 from attnscan.errors import PairsError
 from attnscan.inputs.formats.found import MAX_BYTES, bad_record
+from attnscan.inputs.formats.part import WHOLE, Bookmark, Part
 from attnscan.inputs.places.compression import KINDS
 
 MAX_LINES = 1 << 16
@@ -33,13 +34,24 @@ class TooLong(Exception):
 
 
 class Lines:
-    """The lines of a stream as text, with their ends; it remembers those of the present row."""
+    """The lines of a stream as text, with their ends; it remembers those of the present row.
 
-    def __init__(self, stream: IO[bytes], name: str) -> None:
+    Of a part of it, the first lines are to be read as well, as they tell how the others are; then `jump`.
+    """
+
+    def __init__(self, stream: IO[bytes], name: str, part: Part = WHOLE) -> None:
         self.name = name
         self.flaw = ""
         """What is wrong with the bytes of the present row, if anything is."""
+        self.rows = 0
+        """How many rows there were, as their format counts."""
+        self.quoted: bool | None = None
+        """Whether cells are quoted, as far as that has been seen."""
+        self.told = False
+        """Whether what speaks against that was told."""
         self._stream = stream
+        self._part = part
+        self._offset = 0  # of the line that is next
         self._number = 0
         self._row: list[bytes] = []
         self._size = 0
@@ -55,6 +67,7 @@ class Lines:
         if not line:
             raise StopIteration
         self._number += 1
+        self._offset += len(line)
         self._row.append(line)
         self._size += len(line)
         if self._size > MAX_BYTES or len(self._row) > MAX_LINES:
@@ -73,8 +86,36 @@ class Lines:
         if size <= self._may_reread:
             self._may_reread -= size
             self._number -= len(lines)
+            self._offset -= size
             self._again.extend(reversed(lines))
             del self._row[keep:]
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether the part starts behind the first lines."""
+        return bool(self._part.start.offset)
+
+    def jump(self) -> None:
+        """Go on where the part starts, as whoever read all before would."""
+        start = self._part.start
+        if self.elsewhere:
+            self._stream.seek(start.offset)
+            self._offset, self._number, self.rows = start.offset, start.line, start.row
+            self.quoted, self.told = start.quoted, start.told
+            self._again, self._within_line = [], False
+
+    @property
+    def bookmark(self) -> Bookmark:
+        """Where the next row starts."""
+        return Bookmark(self._offset, self._number, self.rows, self.quoted, self.told)
+
+    def ended(self) -> bool:
+        """Whether the next row, if there is one, belongs to another part."""
+        if self._part.stop is None:
+            return False
+        if not self._again:
+            self._end_line()
+        return self._offset >= self._part.stop
 
     @property
     def where(self) -> str:
@@ -112,10 +153,15 @@ class Lines:
             begun = True
             yield piece
 
-    def _read(self) -> bytes:
-        while self._within_line:  # the rest of a line that was too long
+    def _end_line(self) -> None:
+        """Leave out the rest of a line that was too long."""
+        while self._within_line:
             part = self._stream.readline(1 << 20)
+            self._offset += len(part)
             self._within_line = bool(part) and not part.endswith(b"\n")
+
+    def _read(self) -> bytes:
+        self._end_line()
         line = self._stream.readline(MAX_BYTES + 1)
         self._within_line = len(line) > MAX_BYTES and not line.endswith(b"\n")
         return line
@@ -141,7 +187,7 @@ class Lines:
 
 def whole(lines: Lines, parsed: Iterator[_T]) -> Iterator[_T | PairsError]:
     """What a parser makes of the lines, row by row, and its errors, after each of which it goes on."""
-    while True:
+    while not lines.ended():
         lines.begin()
         try:
             row = next(parsed, None)

@@ -70,19 +70,31 @@ def opened(file: str) -> Iterator[IO[bytes]]:
         raise PairsError(f"cannot read {called(file)}: {error.strerror or error}", "check the file") from None
 
 
+def size_of(file: str) -> int | None:
+    """The bytes of a file that was found; None where that is not told.
+
+    Raises: PairsError if it cannot be looked at.
+    """
+    if not scheme_of(file):
+        return _looked_at(file).st_size
+    with opened(file) as stream:
+        return stream.seek(0, os.SEEK_END) if stream.seekable() else None
+
+
 def version_of(file: str) -> str:
     """What tells a file that was found from another by its name: its size and, on this machine, when it was changed.
 
     Raises: PairsError if it cannot be looked at.
     """
-    if not scheme_of(file):
-        try:
-            told = Path(file).stat()
-        except OSError as error:
-            raise PairsError(f"cannot read {file}: {error.strerror or error}", "check the file") from None
-        return f"{told.st_size} {told.st_mtime_ns}"
-    with opened(file) as stream:
-        return str(stream.seek(0, os.SEEK_END)) if stream.seekable() else ""
+    when = "" if scheme_of(file) else _looked_at(file).st_mtime_ns
+    return f"{size_of(file)} {when}"
+
+
+def _looked_at(file: str) -> os.stat_result:
+    try:
+        return Path(file).stat()
+    except OSError as error:
+        raise PairsError(f"cannot read {file}: {error.strerror or error}", "check the file") from None
 
 
 def called(file: str) -> str:

@@ -1,15 +1,17 @@
-"""Blocks: runs of records of one file, the same ones however often and wherever it is read. Needs no torch."""
+"""Blocks: runs of records of a part of a file, the same ones however often and wherever it is read. Needs no torch."""
 
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.columns import Reading
+from attnscan.inputs.formats.part import WHOLE, Bookmark, Part
 from attnscan.inputs.pairs import Record, pairs_in
+from attnscan.inputs.parts import Starts, parts_at
 from attnscan.inputs.places.files import opened
 
 _TOLD = 3  # bad records whose words travel; the others are counted
@@ -33,19 +35,31 @@ class Bad:
 
 @dataclass(frozen=True)
 class Block:
-    """Some records of one file, known by the file's place and a number of its own."""
+    """Some records of one part, known by the part's place among all and a number of its own."""
 
-    file: int
+    part: int
     number: int
     records: tuple[Record, ...] = ()
     bad: Bad = field(default_factory=Bad)
     """Those that could not be read among them."""
     last: bool = False
-    """Whether the file ends here; only such a block may be empty."""
+    """Whether the part ends here; only such a block may be empty."""
     error: AttnscanError | None = None
     """What ends the run."""
     notes: tuple[str, ...] = ()
     """What is to be told of how the file is read."""
+
+
+@dataclass(frozen=True)
+class FilePart:
+    """What one task reads: a file, or a part of it."""
+
+    number: int
+    """Among the parts of all files."""
+    file: str
+    part: Part = WHOLE
+    first: int = 0
+    """The number of the first block that is wanted."""
 
 
 @dataclass(frozen=True)
@@ -56,40 +70,50 @@ class BlockFiles:
     reading: Reading = Reading()
     skip_bad: bool = False
     block_pairs: int = 1024
-    start: tuple[int, int] = (0, 0)
-    """The first block that is wanted, by its file's place and its own number."""
 
-    def blocks(self, file: int) -> Iterator[Block]:
-        """The blocks of one file that are wanted; an error is the last of them."""
-        name, number = self.paths[file], 0
-        first = self.start[1] if file == self.start[0] else 0
+    def parts(self, cuts: Mapping[int, Starts], start: tuple[int, int] = (0, 0)) -> list[FilePart]:
+        """What is to be read from a block on, given by its part and its own number.
+
+        `cuts` are of those files that have several parts, by their places.
+        """
+        parts = [(file, part) for at, file in enumerate(self.paths) for part in (parts_at(cuts.get(at, (Bookmark(),))))]
+        first, block = start
+        return [
+            FilePart(number, file, part, block if number == first else 0)
+            for number, (file, part) in enumerate(parts)
+            if number >= first
+        ]
+
+    def blocks(self, wanted: FilePart) -> Iterator[Block]:
+        """The blocks of a part that are wanted; an error is the last of them."""
+        number = 0
         records: list[Record] = []
         bad: list[InputError] = []
-
         notes: list[str] = []
 
         def taken() -> Block:
-            block = Block(file, number, tuple(records), Bad.of(bad), notes=tuple(notes))
+            block = Block(wanted.number, number, tuple(records), Bad.of(bad), notes=tuple(notes))
             for each in (records, bad, notes):
                 each.clear()
             return block
 
         try:
-            with opened(name) as stream:
-                for record in pairs_in(stream, name, self.reading, bad.append if self.skip_bad else None, notes.append):
+            with opened(wanted.file) as stream:
+                on_bad = bad.append if self.skip_bad else None
+                for record in pairs_in(stream, wanted.file, self.reading, on_bad, notes.append, wanted.part):
                     records.append(record)
                     if len(records) == self.block_pairs:
                         block = taken()
-                        if number >= first:
+                        if number >= wanted.first:
                             yield block
                         number += 1
             yield replace(taken(), last=True)
         except AttnscanError as error:
-            yield Block(file, number, error=error)
+            yield Block(wanted.number, number, error=error)
 
     def rows(self, batch: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        """The same for Ray Data: a row that names a file, to rows of its blocks."""
-        for block in self.blocks(int(batch["item"][0])):
+        """The same for Ray Data: a row that holds a FilePart, to rows of its blocks."""
+        for block in self.blocks(pickle.loads(batch["item"][0])):
             yield row("block", block)
 
 

@@ -11,11 +11,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from attnscan.errors import OutputError, PairsError, StateError
+from attnscan.inputs.formats.part import Bookmark
+from attnscan.inputs.parts import Starts
 from attnscan.inputs.places.files import version_of
 from attnscan.results.signature import hashed
 from attnscan.scan.cluster.blocks import Bad, BlockFiles
@@ -26,11 +28,11 @@ from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_du
 
 SAVE_EVERY = 60.0
 """Seconds between two states in a file."""
-_FORMAT = "cluster 1"
+_FORMAT = "cluster 2"
 _ASKED_AT_ONCE = 32  # files, of stores that answer slowly
 
 Number = tuple[int, int]
-"""Of a block: its file's place, and its own."""
+"""Of a block: its part's place, and its own."""
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,8 @@ class Progress:
     bad: Bad = field(default_factory=Bad)
     proof: Proof | None = None
     """The last of them that had pairs; None where none had."""
+    cuts: Mapping[int, Starts] = field(default_factory=dict)
+    """Where the parts start of those files that have several, by the files' places: what blocks are numbered by."""
 
 
 def save_progress(path: Path, progress: Progress, about: Mapping[str, Any]) -> None:
@@ -59,6 +63,7 @@ def save_progress(path: Path, progress: Progress, about: Mapping[str, Any]) -> N
     assert shard.signature is not None and shard.sums.any is not None and proof is not None
     data = {
         "about": about,
+        "cuts": {at: [astuple(start) for start in starts] for at, starts in progress.cuts.items()},
         "next": progress.next,
         "proof": [*proof.number, proof.digest],
         "bad": [bad.count, *([error.what, error.remedy] for error in bad.first)],
@@ -79,12 +84,13 @@ def load_progress(path: Path, options: ScanOptions, about: Mapping[str, Any]) ->
         _check_about(path, data["about"], about)
         signature, (layers, heads) = signature_read(data["signature"]), data["grid"]
         sums = sums_loaded(data, options, (layers, heads), predictive=signature.predictive != "off")
-        file, block, digest = data["proof"]
+        part, block, digest = data["proof"]
         count, *first = data["bad"]
         shard = Shard(options, seen_loaded(**data["seen"]), sums, signature)
         bad = Bad(count, tuple(PairsError(what, remedy) for what, remedy in first))
-        file_next, block_next = data["next"]
-        return Progress(shard, (file_next, block_next), bad, Proof((file, block), digest))
+        cuts = {int(at): tuple(Bookmark(*start) for start in starts) for at, starts in data["cuts"].items()}
+        part_next, block_next = data["next"]
+        return Progress(shard, (part_next, block_next), bad, Proof((part, block), digest), cuts)
 
 
 @contextmanager

@@ -1,11 +1,11 @@
 """Many machines: the scan of local.py as a Ray Data pipeline. Needs `attnscan[ray]`.
 
-    files -> tasks that read them, block by block -> actors that hold the model -> sums, added on the driver
+    parts of files -> tasks that read them, block by block -> actors that hold the model -> sums, added on the driver
 
 With `--per-pair`, tasks between the last two write each pair's scores into files. A block (blocks.py) is known by its
-file's place and its own number, and is the same however often it is read. A worker or machine that dies is replaced by
+part's place and its own number, and is the same however often it is read. A worker or machine that dies is replaced by
 Ray, and what it had not handed over is done again; the driver adds a block once, and at the end finds every block of
-every file there, or says that one is missing. Then actors ask for `predictive` on the sample, a pair at a time. Ray
+every part there, or says that one is missing. Then actors ask for `predictive` on the sample, a pair at a time. Ray
 hands blocks over in their order, and so they are added: sums are the same to the last bit in every run, and what a
 driver that dies leaves in a file (progress.py) another one goes on from.
 Does not handle: standard input.
@@ -16,7 +16,7 @@ from __future__ import annotations
 import pickle
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -26,8 +26,9 @@ from attnscan.errors import AttnscanError, EngineError
 from attnscan.inputs.places.files import files_named
 from attnscan.model.sources import Source, choose
 from attnscan.results.ranking import Ranking
-from attnscan.scan.cluster.blocks import Bad, BlockFiles
+from attnscan.scan.cluster.blocks import Bad, BlockFiles, FilePart
 from attnscan.scan.cluster.connection import Share, connected, shared
+from attnscan.scan.cluster.cutting import cut
 from attnscan.scan.cluster.lives import Lives
 from attnscan.scan.cluster.pair_directory import PairDirectory, pieces_of_file, write_rows
 from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, saved
@@ -71,11 +72,14 @@ def scan_on_ray(
     before = totals.shard.seen.read
     kept: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
     with kept as directory, connected(cluster), Lives(_LIVES) as lives, _settled(), _explained():
+        if not begun:
+            totals.progress = replace(totals.progress, cuts=cut(files))
+        parts = files.parts(totals.progress.cuts, totals.start)
         share = shared(options, cluster, say)
         plan = Plan(
             replace(options, model=_everywhere(source), device=share.device),
             source.name,
-            replace(files, start=totals.start),
+            replace(files, paths=()),
             cluster.worker_cpus,
             share.gpus or 1.0,
             per_pair is not None,
@@ -86,13 +90,13 @@ def scan_on_ray(
             _told(say, share, "pairs", lambda: totals.shard.seen.read - before),
             saved(state, about, lambda: totals.progress) as now_and_then,
         ):
-            for found in _scored(plan, share, directory):
+            for found in _scored(plan, parts, share, directory):
                 for told in set(found.block.notes) - totals.notes:
                     totals.notes.add(told)
                     (note or say)(told)
                 totals.add(found)
                 now_and_then()
-        totals.check(len(files.paths))
+        totals.check(len(files.parts(totals.progress.cuts)))
         if totals.shard.asks:
             sample = totals.shard.seen.sample
             askers = replace(share, workers=min(share.workers, len(sample)), most=min(share.most, len(sample)))
@@ -105,14 +109,13 @@ def scan_on_ray(
     return ranking, totals.progress.bad
 
 
-def _scored(plan: Plan, share: Share, directory: PairDirectory | None) -> Iterator[Found]:
-    """What is found in all blocks, as it is."""
+def _scored(plan: Plan, parts: Sequence[FilePart], share: Share, directory: PairDirectory | None) -> Iterator[Found]:
+    """What is found in all blocks of some parts, as it is."""
     import ray.data
 
-    wanted = range(plan.files.start[0], len(plan.files.paths))
-    count = len(wanted)
+    items, count = list(map(pickle.dumps, parts)), len(parts)
     # Readers take no share of the CPUs: the workers may hold them all, and would wait for readers that wait for them
-    blocks = ray.data.from_items(list(wanted), override_num_blocks=count).map_batches(
+    blocks = ray.data.from_items(items, override_num_blocks=count).map_batches(
         plan.files.rows, batch_size=1, num_cpus=0, compute=ray.data.TaskPoolStrategy(size=min(share.most, count))
     )
     return _worked(blocks, Worker, plan, share, directory)

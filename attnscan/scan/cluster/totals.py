@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import add
 
@@ -79,7 +79,7 @@ class Totals:
         """
         if found.block.error is not None:
             raise found.block.error
-        number = found.block.file, found.block.number
+        number = found.block.part, found.block.number
         if self._unproven is not None and number == self._unproven.number:
             self._prove(found, self._unproven)
         elif number >= self.progress.next:
@@ -90,13 +90,14 @@ class Totals:
     def _add(self, found: Found) -> None:
         before, block, shard = self.progress, found.block, found.shard
         self.rows += found.rows
-        number = block.file, block.number
+        number = block.part, block.number
         # In one step: whatever ends the run, the sums are of the blocks that are said to be in them
-        self.progress = Progress(
-            before.shard if shard is None else before.shard + shard,
-            (block.file + 1, 0) if block.last else (block.file, block.number + 1),
-            before.bad + found.bad,
-            before.proof if shard is None else Proof(number, shard.seen.digest),
+        self.progress = replace(
+            before,
+            shard=before.shard if shard is None else before.shard + shard,
+            next=(block.part + 1, 0) if block.last else (block.part, block.number + 1),
+            bad=before.bad + found.bad,
+            proof=before.proof if shard is None else Proof(number, shard.seen.digest),
         )
 
     def _prove(self, found: Found, proof: Proof) -> None:
@@ -125,9 +126,9 @@ class Totals:
         self.rows += asked.rows if asked.number not in self._answers else 0
         self._answers[asked.number] = asked.sums
 
-    def check(self, files: int) -> None:
-        """Raises: EngineError if a block of a file has not arrived; InputError if there is nothing to rank by."""
-        if self._unproven is not None or self._waiting or self.progress.next != (files, 0):
+    def check(self, parts: int) -> None:
+        """Raises: EngineError if a block of a part has not arrived; InputError if there is nothing to rank by."""
+        if self._unproven is not None or self._waiting or self.progress.next != (parts, 0):
             raise EngineError("the cluster lost blocks of pairs, and the sums are not whole", "run it again")
         if self.shard.signature is None:
             raise no_pair("to score")

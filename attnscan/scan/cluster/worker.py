@@ -84,7 +84,7 @@ class Worker(_Holder):
         """One block."""
         tables: list[pa.Table] = []
         block = pickle.loads(batch["block"][0])
-        return handed(self.score(block, tables), f"{block.file:06}-{block.number:06}", tables)
+        return handed(self.score(block, tables), f"{block.part:06}-{block.number:06}", tables)
 
     def score(self, block: Block, tables: list[pa.Table]) -> Found:
         """The sums of a block, or the error that it met; each pair's rows go into `tables` if they are wanted."""

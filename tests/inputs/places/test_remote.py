@@ -18,12 +18,11 @@ from pair_files import AB, CD, HEADER, gzipped, pairs_in, parquet, refusal
 from web_server import Server, nobody, serving, silence
 
 from attnscan.errors import PairsError
-from attnscan.inputs.columns import Reading
 from attnscan.inputs.pairs import read_pairs
 from attnscan.inputs.places import remote, stores
 from attnscan.inputs.places.files import files_named, opened
 from attnscan.inputs.places.names import shown
-from attnscan.scan.cluster.blocks import BlockFiles
+from attnscan.scan.cluster.blocks import BlockFiles, FilePart
 
 # A thread that was left to itself drops its socket when it may
 pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
@@ -135,10 +134,10 @@ class TestWeb:
 
     def test_workers_of_a_cluster_read_it_too(self, server: Server) -> None:
         url = f"http://me:SECRET@{server.url[7:]}/ok/p.csv"
-        (block,) = BlockFiles((url,), Reading()).blocks(0)
+        (block,) = BlockFiles((url,)).blocks(FilePart(0, url))
         assert [record.pair for record in block.records] == [AB, CD]
         assert {record.place.file for record in block.records} == {f"{server.url}/ok/p.csv"}
-        (block,) = BlockFiles((url.replace("/ok/", "/404/"),), Reading()).blocks(0)
+        (block,) = BlockFiles(()).blocks(FilePart(0, url.replace("/ok/", "/404/")))
         assert "404 Not Found" in str(block.error) and "SECRET" not in str(block.error)
 
 

@@ -61,8 +61,8 @@ def begun(plan: Plan) -> Totals:
 
 def found_in(plan: Plan, start: tuple[int, int] = (0, 0)) -> list[Found]:
     """What workers find in the blocks that a driver wants."""
-    files, worker = replace(plan.files, start=start), Worker(plan)
-    return [worker.score(block, []) for file in range(start[0], len(files.paths)) for block in files.blocks(file)]
+    worker = Worker(plan)
+    return [worker.score(block, []) for part in plan.files.parts({}, start) for block in plan.files.blocks(part)]
 
 
 def assert_same(found: Totals, expected: Totals) -> None:

@@ -147,7 +147,7 @@ def plan_of(toy: str, files: list[str], skip_bad: bool = False, block_pairs: int
 
 def blocks_of(plan: Plan, file: int) -> Iterator[Block]:
     """A file's blocks."""
-    return plan.files.blocks(file)
+    return plan.files.blocks(plan.files.parts({})[file])
 
 
 def added(plan: Plan, blocks: list[Block]) -> Totals:
@@ -192,7 +192,7 @@ def test_blocks_hold_every_record_once_in_order_and_end(toy: str, files: list[st
     for file, name in enumerate(files):
         blocks = list(blocks_of(plan, file))
         assert [record for block in blocks for record in block.records] == list(read_pairs([name]))
-        assert [(block.file, block.number) for block in blocks] == [(file, i) for i in range(len(blocks))]
+        assert [(block.part, block.number) for block in blocks] == [(file, i) for i in range(len(blocks))]
         assert [block.last for block in blocks] == [False] * (len(blocks) - 1) + [True]
         assert blocks == list(blocks_of(plan, file))
 
@@ -216,7 +216,7 @@ def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_o
     other = replace(found.shard, signature=replace(found.shard.signature, torch="1.0"))
     with pytest.raises(EngineError, match=r"differ: torch 1\.0 and .*; use the same"):
         added(plan, blocks[1:2]).add(replace(found, shard=other))
-    for some in (blocks[:3] + blocks[4:], [block for block in blocks if block.file]):
+    for some in (blocks[:3] + blocks[4:], [block for block in blocks if block.part]):
         with pytest.raises(EngineError, match="lost blocks"):
             added(plan, some).check(len(files))
 
@@ -226,7 +226,7 @@ def test_the_digest_tells_other_pairs_and_how_often_each_is_there(toy: str, file
     (first, *_), (other, *_) = blocks_of(plan, 0), blocks_of(plan, 1)
 
     def digest(*blocks: Block) -> str:
-        return added(plan, [replace(each, file=0, number=i) for i, each in enumerate(blocks)]).shard.seen.digest
+        return added(plan, [replace(each, part=0, number=i) for i, each in enumerate(blocks)]).shard.seen.digest
 
     digests = {digest(*blocks) for blocks in ([first], [other], [first, other], [first, first])}
     assert len(digests) == 4
