@@ -53,7 +53,8 @@ def can_be_cut(file: str) -> bool:
 
 def parts_at(starts: Starts) -> list[Part]:
     """The parts that start there, each up to the next."""
-    return [Part(start, stop and stop.offset) for start, stop in pairwise((*starts, None))]
+    stops = [*(start.offset for start in starts[1:]), None]
+    return [Part(start, stop) for start, stop in zip(starts, stops, strict=True)]
 
 
 def starts_of(file: str, size: int, piece: int) -> Generator[list[Trial], Sequence[Outcome], Starts]:
@@ -77,10 +78,10 @@ def starts_of(file: str, size: int, piece: int) -> Generator[list[Trial], Sequen
     trials = [Trial(Part(_uncounted(offset, outcome[1].quoted), stop), guessed=True) for offset, stop in others]
     outcomes = list((yield trials))
     for _ in range(_ROUNDS):
-        if None in outcomes:
+        read = [outcome for outcome in outcomes if outcome is not None]
+        if len(read) < len(outcomes):
             return (Bookmark(),)
-        begun = len(starts) - 2
-        for start, end in outcomes[begun:]:
+        for start, end in read[len(starts) - 2 :]:
             if _place(start) != _place(starts[-1]):
                 break
             starts.append(_counted_on(starts[-1], start, end))
@@ -88,7 +89,7 @@ def starts_of(file: str, size: int, piece: int) -> Generator[list[Trial], Sequen
             break
         begun, again = len(starts) - 2, {}
         before = starts[-1]
-        for number, (start, end) in enumerate(outcomes[begun:], begun):
+        for number, (start, end) in enumerate(read[begun:], begun):
             if _place(start) != _place(before):
                 again[number] = Trial(Part(_uncounted(*_place(before)), others[number][1]))
             before = replace(end, quoted=before.quoted if end.quoted is None else end.quoted)

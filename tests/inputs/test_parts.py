@@ -161,7 +161,8 @@ def test_texts(
     end=st.sampled_from(["\n", "\r\n"]),
     piece=st.integers(30, 90),
 )
-@example(['{"text1": "a'] * 4 + ['{"text1": "a", "text2": "b"}'], "\n", 30)
+@example(['{"text1": "a'] * 3 + ['{"x":1,"y":2,"z":3}', '{"text1": "a", "text2": "b"}'], "\n", 30)
+@example(['{"text1": "a'] * 3 + ['{"x":1,"y":2,"z":3}'] + ['{"text1": "a", "text2": "b"}'] * 9, "\n", 30)
 @example(['{"x":1,"y":2,"z":3}'] * 2 + ['{"text1": "a", "text2": "b"}'] * 5, "\n", 30)
 @example(['{"x":1,"y":2,"z":3}'] * 9 + ['{"text1": "a", "text2": "b"}'] * 5, "\n", 30)
 def test_json_lines(directory: Path, lines: list[str], end: str, piece: int) -> None:

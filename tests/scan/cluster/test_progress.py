@@ -14,6 +14,7 @@ from toy import save_toy_bert
 
 from attnscan.errors import PairsError, StateError
 from attnscan.inputs.columns import Reading
+from attnscan.inputs.formats.part import Bookmark
 from attnscan.scan.cluster import progress as keeping
 from attnscan.scan.cluster.blocks import BlockFiles
 from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, save_progress, saved
@@ -103,9 +104,11 @@ def test_a_scan_stopped_after_any_block_goes_on_to_the_same_bits(
         stopped = begun(plan)
         for each in found[:stop]:
             stopped.add(each)
+        stopped.progress = replace(stopped.progress, cuts={1: (Bookmark(), Bookmark(9, 1, 1, True, True))})
         save_progress(path, stopped.progress, about)
         totals = Totals(load_progress(path, plan.options, about))
         assert_same(totals, stopped)
+        assert totals.progress.cuts == stopped.progress.cuts
         rest = found_in(plan, totals.start)
         assert len(rest) <= len(found) - stop + 3  # the block that proves, and what had no pair behind it
         for each in rest[::-1]:

@@ -42,7 +42,7 @@ from attnscan.scan.shard import Shard
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 ray = pytest.importorskip("ray")
-from attnscan.scan.cluster import pair_directory  # noqa: E402
+from attnscan.scan.cluster import cutting, pair_directory  # noqa: E402
 from attnscan.scan.cluster import scan as engine_ray  # noqa: E402
 from attnscan.scan.cluster.pair_directory import PairDirectory, write_rows  # noqa: E402
 from attnscan.scan.cluster.scan import scan_on_ray  # noqa: E402
@@ -474,6 +474,45 @@ def test_one_worker_loads_the_model_once_and_the_summary_says_how_fast(
     assert len(list(tmp_path.iterdir())) == 1
     assert_equal(result, local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet"))
     assert bad == Bad() and said[-1].startswith("300 pairs in ") and said[-1].endswith(" by 1 workers")
+
+
+@pytest.mark.usefixtures("cluster")
+@pytest.mark.long
+def test_large_files_are_read_in_parts_and_gone_on_with(
+    monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], tmp_path: Path
+) -> None:
+    """Cells with line ends, where a part's start cannot be told by its looks; a small file beside it is left whole."""
+    monkeypatch.setattr(cutting, "PART_BYTES", 1500)
+    sentences = [record.pair.a.replace(" ", "\n") for record in read_pairs(files[:1])]
+    large, small, state = tmp_path / "large.csv", tmp_path / "small.parquet", tmp_path / "state"
+    pd.DataFrame({"text1": sentences * 2, "text2": "the cat sat"}).to_csv(large, index=False)
+    pd.DataFrame({"text1": sentences[:5]}).to_parquet(small)
+    options, names = ScanOptions(model=toy, on_long="truncate", predictive="off"), [str(large), str(small)]
+    asked, cluster = block_files(names, 16), ClusterOptions(workers=1)
+    cuts = cutting.cut(asked)
+    parts = asked.parts(cuts)
+    assert list(cuts) == [0] and len(parts) > 4 and {part.file for part in parts} == set(names)
+    whole, _ = scan_on_ray(options, asked, cluster, per_pair=tmp_path / "rows", state=None)
+    assert_equal(whole, local(options, names, tmp_path / "local.parquet"))
+    assert_same_rows(tmp_path / "rows", tmp_path / "local.parquet", names)
+    seen: list[Found] = []
+
+    def until_the_seventh(*given: Any) -> Iterator[Found]:
+        for found in scored(*given):
+            if len(seen) == 7:
+                raise KeyboardInterrupt
+            seen.append(found)
+            yield found
+
+    scored = engine_ray._scored
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(engine_ray, "_scored", until_the_seventh)
+        scan_on_ray(options, asked, cluster, state=state)
+    monkeypatch.setattr(engine_ray, "cut", None)  # what is gone on with is cut already
+    told: list[str] = []
+    again, _ = scan_on_ray(options, asked, cluster, state=state, say=told.append)
+    assert seen[-1].block.part > 0 and int(told[-1].split()[0]) < 250  # of 305
+    assert again.to_frame().equals(whole.to_frame()) and again.signature == whole.signature
 
 
 @pytest.mark.usefixtures("cluster")
