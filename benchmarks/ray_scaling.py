@@ -1,70 +1,89 @@
 """What a cluster costs: the Ray engine against the one-machine engine, on the same pairs and the same cores.
 
-    python benchmarks/ray_scaling.py --pairs FILE [--model bundled] [--workers 2] [--block-pairs 256] [--repeat 1]
+    python benchmarks/ray_scaling.py --pairs FILE [--model bundled] [--workers 2] [--block-pairs 250] [--count 3000]
+                                     [--labels] [--repeat 3]
 
-One machine plays the cluster. The one-machine engine has as many threads as there are workers of one core. Timed apart:
-the scan, which a longer run has more of, and all that is paid once (starting Ray, loading the model in each worker,
-and the end). The scan's ratio is the overhead of a long run; the file is read --repeat times to make it longer.
+One machine plays the cluster. Each run is a process of its own, and what is counted are the CPU seconds of all that it
+starts, Ray's own processes among them, to their end. Both engines run with some pairs and with --count more, by turns:
+the difference is what the pairs take, the rest is start and end. Printed are the medians, and the ratio of the two
+engines, whose bound is 1.05; then the largest difference of any number of the two tables.
 """
 
 from __future__ import annotations
 
 import argparse
+import ctypes
 import os
-import re
+import resource
+import subprocess
+import sys
+import tempfile
 import time
+from contextlib import suppress
+from pathlib import Path
+from statistics import median
 
-import torch
+import pandas as pd
+from ray_proof import repeated
 
-from attnscan.inputs.columns import Reading
-from attnscan.inputs.pairs import read_pairs
-from attnscan.scan.cluster.blocks import BlockFiles
-from attnscan.scan.cluster.scan import scan_on_ray
-from attnscan.scan.local import ScanState, scan
-from attnscan.scan.options import ClusterOptions, ScanOptions
-from attnscan.scan.scanner import Scanner
+_SUBREAPER = 36  # Linux's number: orphans become ours, so that their time is told when they end
+_BESIDE = 500  # pairs, so that each worker has loaded the model
 
 
 def main() -> None:
-    """Print a line for each engine, and the ratios."""
+    """Print a line for each engine, and the ratio."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", required=True)
+    parser.add_argument("--pairs", required=True, help="a TSV file")
     parser.add_argument("--model", default="bundled")
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--block-pairs", type=int, default=256)
-    parser.add_argument("--repeat", type=int, default=1, help="read the file that often")
+    parser.add_argument("--block-pairs", type=int, default=250)
+    parser.add_argument("--count", type=int, default=3000)
+    parser.add_argument("--labels", action="store_true", help="label every head, and do not rank for one pattern alone")
+    parser.add_argument("--repeat", type=int, default=3)
     asked = parser.parse_args()
-    paths = [asked.pairs] * asked.repeat
-    options = ScanOptions(model=asked.model, device="cpu", on_long="truncate", predictive="off")
+    ctypes.CDLL(None).prctl(_SUBREAPER, 1, 0, 0, 0)
+    what = ["--predictive", "off"] if asked.labels else ["--pattern", "next-word"]
+    with tempfile.TemporaryDirectory() as name:
+        files = []
+        for count in (_BESIDE, _BESIDE + asked.count):
+            (place := Path(name) / str(count)).mkdir()
+            files.append(repeated(Path(asked.pairs), count, place))
+        scan = ["heads", "--model", asked.model, "--device", "cpu", "--on-long", "truncate", *what]
+        ray = ["--engine", "ray", "--workers", str(asked.workers), "--block-pairs", str(asked.block_pairs)]
+        engines = {"local": scan, "ray": [*scan, *ray]}
+        cpu = {engine: [list[float](), list[float]()] for engine in engines}
+        wall = {engine: [list[float](), list[float]()] for engine in engines}
+        for _ in range(asked.repeat):
+            for engine, arguments in engines.items():
+                for size, file in enumerate(files):
+                    took = run([*arguments, "--pairs", str(file), "-o", f"{name}/{engine}.csv"])
+                    cpu[engine][size].append(took[0])
+                    wall[engine][size].append(took[1])
+        tables = [pd.read_csv(Path(name) / f"{engine}.csv") for engine in engines]
+    differs = max((tables[0][name] - tables[1][name]).abs().max() for name in tables[0].select_dtypes("number"))
+    print(f"{asked.count:,} pairs beside {_BESIDE}, {asked.workers} cores, blocks of {asked.block_pairs}, ", end="")
+    print(f"medians of {asked.repeat}; load of the machine after {os.getloadavg()[0]:.1f}")
+    of_pairs = {}
+    for engine in engines:
+        (few, many), (few_wall, many_wall) = (list(map(median, each[engine])) for each in (cpu, wall))
+        of_pairs[engine] = many - few
+        a_pair = of_pairs[engine] / asked.count
+        start = few - _BESIDE * a_pair
+        print(f"{engine:6} {a_pair * 1000:6.2f} ms of CPU a pair; start and end {start:5.1f} s of CPU; ", end="")
+        print(f"{asked.count / (many_wall - few_wall):6.1f} pairs/s")
+    print(f"ratio  {of_pairs['ray'] / of_pairs['local']:6.3f}; the tables differ by {differs:.1e} at most")
 
-    torch.set_num_threads(asked.workers)
-    started = time.perf_counter()
-    with Scanner(options) as scanner:
-        state, scanning = ScanState(), time.perf_counter()
-        for after in scan(scanner, read_pairs(paths)):
-            state = after
-        local_scan = time.perf_counter() - scanning
-        expected = state.finish(scanner)
-    local = time.perf_counter() - started
 
-    said: list[str] = []
-    started = time.perf_counter()
-    cluster = ClusterOptions(workers=asked.workers, block_pairs=asked.block_pairs)
-    files = BlockFiles(tuple(paths), Reading(), False, asked.block_pairs)
-    result, _ = scan_on_ray(options, files, cluster, say=said.append)
-    ray = time.perf_counter() - started
-    ray_scan = float(re.findall(r"in ([\d.,]+) s", said[-1])[0].replace(",", ""))
-
-    differs = abs(result.scores.every_key.score - expected.scores.every_key.score)
-    pairs = state.seen.read
-    load = os.getloadavg()[0]
-    print(
-        f"{pairs:,} pairs, {asked.workers} cores, blocks of {asked.block_pairs}; load of the machine after {load:.1f}"
-    )
-    print(f"local  scan {local_scan:7.1f} s  {pairs / local_scan:8.1f} pairs/s  in all {local:7.1f} s")
-    print(f"ray    scan {ray_scan:7.1f} s  {pairs / ray_scan:8.1f} pairs/s  in all {ray:7.1f} s  (with their start)")
-    print(f"ratio  scan {ray_scan / local_scan:7.2f}    in all {ray / local:7.2f}")
-    print(f"scores differ by {differs[~(differs != differs)].max():.1e} at most")
+def run(arguments: list[str]) -> tuple[float, float]:
+    """CPU seconds of a run of attnscan and of all that it started, and its own seconds."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run([sys.executable, "-m", "attnscan", *arguments], check=True, stderr=subprocess.DEVNULL)
+    took = time.perf_counter() - started
+    with suppress(ChildProcessError):
+        while True:
+            os.wait()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, took
 
 
 if __name__ == "__main__":
