@@ -9,6 +9,7 @@ import ray
 
 from attnscan.inputs.parts import MOST_PARTS, PART_BYTES, Outcome, Starts, Trial, can_be_cut, read_through, starts_of
 from attnscan.inputs.places.files import size_of
+from attnscan.inputs.places.names import scheme_of
 from attnscan.scan.cluster.blocks import BlockFiles
 
 _ASKED_AT_ONCE = 32  # files, of stores that answer slowly
@@ -18,12 +19,15 @@ _Cutting = Generator[list[Trial], Sequence[Outcome], Starts]
 def cut(files: BlockFiles) -> Mapping[int, Starts]:
     """Where parts start of the files that are to have several, by the files' places: the same for the same files.
 
+    Of more than `MOST_PARTS` files, those in stores are not asked for their sizes: there are readers enough.
     Raises: PairsError.
     """
+    some = [at for at, file in enumerate(files.paths) if len(files.paths) <= MOST_PARTS or not scheme_of(file)]
     with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
-        sizes = [size or 0 for size in threads.map(size_of, files.paths)]
-    piece = max(PART_BYTES, -(-sum(sizes) // MOST_PARTS))
-    large = [at for at, size in enumerate(sizes) if size > piece and can_be_cut(files.paths[at])]
+        told = list(threads.map(size_of, (files.paths[at] for at in some)))
+    sizes = {at: size for at, size in zip(some, told, strict=True) if size is not None}
+    piece = max(PART_BYTES, -(-sum(sizes.values()) // MOST_PARTS))
+    large = [at for at, size in sizes.items() if size > piece and can_be_cut(files.paths[at])]
     cuttings = {at: starts_of(files.paths[at], sizes[at], piece) for at in large}
     cuts = dict(_together(cuttings, files)) if cuttings else {}
     return {at: starts for at, starts in cuts.items() if len(starts) > 1}

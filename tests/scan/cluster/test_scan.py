@@ -290,6 +290,17 @@ def test_profiles_add_up_on_a_cluster(toy: str, files: list[str], predictive: An
     assert ("predictive" in found.profile.parts) == (predictive != "off")
 
 
+def test_files_of_stores_are_not_looked_at_where_there_are_many(
+    files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[str] = []
+    monkeypatch.setattr(cutting, "size_of", lambda file: looked_at.append(file) or 5)
+    few, many = [f"s3://bucket/{number}.csv" for number in range(3)], [f"s3://b/{number}.csv" for number in range(300)]
+    for names, expected in ((few, few), ([*many, *files], files)):
+        looked_at.clear()
+        assert cutting.cut(block_files(names, 8)) == {} and sorted(looked_at) == sorted(expected)
+
+
 def test_bad_records_are_counted_and_the_first_ones_told(toy: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.tsv"
     path.write_text("sentence_a\tsentence_b\n" + "the cat\tsat\nthe dog\n" * 6)
