@@ -2,7 +2,7 @@
 
 Every option that names a file says its role in its annotation, and `flattened` has them all checked before the command
 begins. Files are told apart by what they are, so links, descriptors and redirections count too.
-Does not handle: files on remote stores, which no command writes.
+Does not handle: files in stores, where only states are written, which are read first.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, get_args
 import typer
 
 from attnscan.model.sources import directories_of
+from attnscan.results.stored_file import place_of
 
 
 class FileRole(Enum):
@@ -41,10 +42,11 @@ def check_options(roles: Mapping[str, FileRole], given: Mapping[str, Any]) -> No
     named: dict[FileRole, list[Any]] = {role: [] for role in FileRole}
     for name, role in roles.items():
         named[role] += given[name] if isinstance(given[name], list) else [given[name]]
-    check_apart(named[FileRole.WRITTEN], named[FileRole.READ])
+    written = [path for name in named[FileRole.WRITTEN] if (path := _here(name)) is not None]
+    check_apart(written, named[FileRole.READ])
     if "output" in roles and given["output"] is None:
-        _check_not_stdout(named[FileRole.WRITTEN])
-    _check_not_of_models(named[FileRole.WRITTEN], named[FileRole.MODEL])
+        _check_not_stdout(written)
+    _check_not_of_models(written, named[FileRole.MODEL])
 
 
 def check_apart(written: Iterable[Path | None], read: Iterable[Path | str | None] = ()) -> None:
@@ -79,6 +81,12 @@ def _check_not_of_models(written: Iterable[Path | None], models: Iterable[str | 
                 raise typer.BadParameter(
                     f"{path} is a file in the model's directory, and would be overwritten: name another"
                 )
+
+
+def _here(name: Path | str | None) -> Path | None:
+    """The file on this machine that a name of something to write stands for. Raises: OutputError."""
+    place = place_of(name) if isinstance(name, str) else name
+    return place if isinstance(place, Path) else None
 
 
 def _linked(directory: Path) -> Iterator[Path]:

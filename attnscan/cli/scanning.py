@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Protocol
@@ -16,7 +16,9 @@ from attnscan.cli.bars import working
 from attnscan.cli.messages import say, undisturbed
 from attnscan.cli.options import PairFiles
 from attnscan.cli.session import OnePair, Passes, chosen, opened, tell, tell_unknown
+from attnscan.errors import StateError
 from attnscan.results.files import check_writable, partial_of
+from attnscan.results.stored_file import Saving, StoredFile
 from attnscan.results.terms import counted
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.own_patterns import is_own
@@ -26,9 +28,10 @@ if TYPE_CHECKING:
     from attnscan.results.ranking import Ranking
     from attnscan.results.scores import FloatArray
     from attnscan.results.signature import Signature
+    from attnscan.scan.local import ScanState
     from attnscan.scan.scanner import Scanner
 
-_SAVE_EVERY = 5.0  # seconds between two states of a scan
+_SAVE_EVERY, _SAVE_IN_STORE = 5.0, 60.0  # seconds between two states of a scan
 
 
 class EachPair(Protocol):
@@ -48,7 +51,7 @@ class EachPair(Protocol):
 
 
 def check_cluster(
-    cluster: ClusterOptions | None, files: PairFiles, state: Path | None, patterns: Sequence[str]
+    cluster: ClusterOptions | None, files: PairFiles, state: Path | StoredFile | None, patterns: Sequence[str]
 ) -> None:
     """Raises: typer.BadParameter for what the machines of a cluster cannot read or run; OutputError for its state."""
     if cluster is None:
@@ -59,19 +62,20 @@ def check_cluster(
         raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
     if any(map(is_own, patterns)):
         raise typer.BadParameter("--engine ray scores attnscan's own patterns alone: leave out FILE.py:FUNCTION")
-    if state is not None:
+    if isinstance(state, Path):
         check_writable(state)
 
 
-def parts_of(files: PairFiles, *written: Path | None, state: Path | None = None) -> dict[Path, Path]:
+def parts_of(files: PairFiles, *written: Path | None, state: Path | StoredFile | None = None) -> dict[Path, Path]:
     """Where an interrupted scan leaves what it has, for each file that is written of a whole one.
 
     Raises: OutputError if one of all these cannot be written; typer.BadParameter if it is a file of something else.
     """
     whole = [path for path in written if path is not None]
     parts = {path: part for path in whole if (part := partial_of(path)) != path}
-    check_apart(parts.values(), [*files.paths, state, *whole])
-    for path in (*whole, *parts.values(), *([] if state is None else [state])):
+    here = [state] if isinstance(state, Path) else []
+    check_apart(parts.values(), [*files.paths, *here, *whole])
+    for path in (*whole, *parts.values(), *here):
         check_writable(path)
     return parts
 
@@ -91,7 +95,7 @@ def end_interrupted(parts: Mapping[Path, Path]) -> NoReturn:
 def ranked_here(
     options: ScanOptions,
     passes: Passes,
-    state_file: Path | None = None,
+    state_file: Path | StoredFile | None = None,
     per_pair: Path | None = None,
     *,
     heads: str | None = None,
@@ -125,16 +129,17 @@ def scanned(
     records: Iterator[Record],
     passes: Passes,
     writer: EachPair | None = None,
-    state_file: Path | None = None,
+    state_file: Path | StoredFile | None = None,
     hint: str = "",
 ) -> tuple[Ranking, bool]:
     """The heads of a model that is loaded, ranked over the records of a pass, or over those up to Ctrl-C."""
     from attnscan.scan.local import ScanState, scan
-    from attnscan.scan.state import load_state, save_state
+    from attnscan.scan.state import load_state
     from attnscan.scan.stream import unseen
 
     state, interrupted, saved = ScanState(), False, time.monotonic()
     on_pairs = None if writer is None else writer.hold
+    save = _saver(state_file, scanner)
     try:
         if state_file is not None and state_file.exists():
             state = load_state(state_file, scanner)
@@ -148,16 +153,16 @@ def scanned(
                     if writer is not None:
                         writer.write_held()
                     state = after
-                if state_file is not None and time.monotonic() - saved > _SAVE_EVERY:
-                    save_state(state_file, state, scanner)
+                if time.monotonic() - saved > (_SAVE_IN_STORE if isinstance(state_file, StoredFile) else _SAVE_EVERY):
+                    save(state, last=False)
                     saved = time.monotonic()
     except KeyboardInterrupt:
         if state.sums.any is None:
             raise
         interrupted = True
         say(f"interrupted after {counted(state.seen.read, 'pair')}{hint}")
-    if state_file is not None and state.sums.any is not None:
-        save_state(state_file, state, scanner)
+    if state.sums.any is not None:
+        save(state, last=True)
     with working("ranking heads") as step:
         on_asked, report = None if writer is None else writer.write, partial(step, "pairs asked for predictive words")
         result = state.finish(scanner, report, on_asked, predictive=not interrupted)
@@ -166,12 +171,27 @@ def scanned(
     return result, interrupted
 
 
+def _saver(place: Path | StoredFile | None, scanner: Scanner) -> Callable[..., object]:
+    """What keeps a state, if that is wanted; `last` says that none follows. A store that fails ends no scan."""
+    from attnscan.scan.state import save_state
+
+    saving = Saving(say)
+
+    def save(state: ScanState, *, last: bool) -> None:
+        if isinstance(place, StoredFile):
+            saving(partial(save_state, place, state, scanner), last=last)
+        elif place is not None:
+            save_state(place, state, scanner)
+
+    return save
+
+
 def ranked_on(
     cluster: ClusterOptions,
     files: PairFiles,
     options: ScanOptions,
     per_pair: Path | None = None,
-    state_file: Path | None = None,
+    state_file: Path | StoredFile | None = None,
     *,
     heads: str | None = None,
 ) -> Ranking:
@@ -187,8 +207,9 @@ def ranked_on(
                 options, blocks, cluster, per_pair=per_pair, heads=heads, state=state_file, say=say
             )
         except KeyboardInterrupt:
-            if state_file is not None and state_file.exists():
-                say(f"interrupted; the same command goes on from {state_file}")
+            with suppress(StateError):
+                if state_file is not None and state_file.exists():
+                    say(f"interrupted; the same command goes on from {state_file}")
             raise
     for error in bad.first:
         say(f"skipped: {error}")

@@ -26,4 +26,5 @@ tables.py          tables to CSV, JSON, Parquet, Markdown; only this module roun
 workbook.py        tables to Excel workbooks
 cache.py           numbers that are kept from run to run
 files.py           a file is written whole or not at all
+stored_file.py     the same in a store: S3, GCS, Azure, HDFS
 """

@@ -14,6 +14,7 @@ from typing import Any
 
 from attnscan.errors import StateError
 from attnscan.results.files import descriptor
+from attnscan.results.stored_file import StoredFile
 from attnscan.scan.local import ScanState
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
@@ -36,13 +37,13 @@ _OPTIONS = (
 )
 
 
-def save_state(path: Path, state: ScanState, scanner: Scanner) -> None:
+def save_state(path: Path | StoredFile, state: ScanState, scanner: Scanner) -> None:
     """Write a state, whole or not at all."""
     data = {"fingerprint": _fingerprint(scanner), "seen": seen_dumped(state.seen), **sums_dumped(state.sums)}
     write_checked(path, _FORMAT, data)
 
 
-def load_state(path: Path, scanner: Scanner) -> ScanState:
+def load_state(path: Path | StoredFile, scanner: Scanner) -> ScanState:
     """Read a state that was written by the same model with the same options.
 
     Raises: StateError if it was not, or is damaged.
@@ -72,7 +73,7 @@ def _told(pattern: Pattern) -> str:
     return f"{pattern.id} ({pattern.code[:_DIGITS]})" if pattern.code else pattern.id
 
 
-def _check_fingerprint(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+def _check_fingerprint(path: Path | StoredFile, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     for name in (name for name, value in ours.items() if theirs.get(name) != value):
         if name in _OF_MODEL:
             raise StateError(
@@ -86,12 +87,16 @@ def _check_fingerprint(path: Path, theirs: Mapping[str, Any], ours: Mapping[str,
 
 
 @contextmanager
-def held(path: Path) -> Iterator[None]:
+def held(path: Path | StoredFile) -> Iterator[None]:
     """Keep other runs off a state file, until this one ends or is killed.
 
-    The lock is the system's, on a file beside: the state file itself is replaced whenever a state is saved.
+    The lock is the system's, on a file beside: the state file itself is replaced whenever a state is saved. In a store
+    there is none.
     Raises: StateError if another run holds it, or the path is no regular file.
     """
+    if isinstance(path, StoredFile):
+        yield
+        return
     from filelock import FileLock, Timeout
 
     target = path.resolve()  # through a link: both names mean one file

@@ -22,6 +22,7 @@ from attnscan.inputs.pairs import Pair, Place
 from attnscan.results.files import write_file
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import hashed
+from attnscan.results.stored_file import StoredFile
 from attnscan.results.terms import Scored
 from attnscan.scan.local import ScanSums
 from attnscan.scan.options import ScanOptions
@@ -37,21 +38,26 @@ _OF_ROWS = ("entropy", "words")
 _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 67 MiB, nearly all for the products of heads; split, twice that
 
 
-def write_checked(path: Path, form: int | str, data: Mapping[str, Any]) -> None:
+def write_checked(path: Path | StoredFile, form: int | str, data: Mapping[str, Any]) -> None:
     """Write what `read_checked` reads, whole or not at all. Raises: OutputError."""
-    write_file(path, json.dumps({"format": form, "sha256": _hash(data), **data}).encode())
+    content = json.dumps({"format": form, "sha256": _hash(data), **data}).encode()
+    if isinstance(path, StoredFile):
+        path.write_bytes(content)
+    else:
+        write_file(path, content)
 
 
 @contextmanager
-def read_checked(path: Path, form: int | str) -> Iterator[dict[str, Any]]:
+def read_checked(path: Path | StoredFile, form: int | str) -> Iterator[dict[str, Any]]:
     """What is in a state file of a format, those of clusters being text; whatever its reader meets is its damage.
 
     Raises: StateError if it is of another format, or damaged.
     """
     try:
-        if path.stat().st_size > _MAX_BYTES:
+        content = _whole(path)
+        if content is None:
             raise StateError(f"{path} is too large for a state file", "give the file that an earlier --state wrote")
-        data = json.loads(path.read_bytes())
+        data = json.loads(content)
         if (theirs := data.pop("format")) != form:
             if isinstance(theirs, str) != isinstance(form, str):
                 where = "a cluster" if isinstance(theirs, str) else "one machine"
@@ -66,6 +72,14 @@ def read_checked(path: Path, form: int | str) -> Iterator[dict[str, Any]]:
         raise StateError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
     except Exception:  # whatever a damaged file makes of itself
         raise StateError(f"{path} is not a sound state file", "remove it to start anew") from None
+
+
+def _whole(path: Path | StoredFile) -> bytes | None:
+    """What is in a file; None of one that is too large. Raises: OSError; StateError."""
+    if isinstance(path, StoredFile):
+        content = path.read_bytes(_MAX_BYTES)
+        return content if len(content) <= _MAX_BYTES else None
+    return path.read_bytes() if path.stat().st_size <= _MAX_BYTES else None
 
 
 def seen_dumped(seen: Seen) -> dict[str, Any]:

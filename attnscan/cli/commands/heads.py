@@ -28,6 +28,7 @@ from attnscan.cli.session import Passes
 from attnscan.errors import PairsError
 from attnscan.model.surroundings import check_address_space
 from attnscan.results.heads import check_heads_are_named, head_name
+from attnscan.results.stored_file import place_of
 from attnscan.results.terms import THRESHOLD, counted
 from attnscan.scoring.own_patterns import with_own
 
@@ -58,7 +59,7 @@ def heads(
     ] = False,
     scan: Annotated[ScanChoices, Without("truncate")],
     state: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them."),
         FileRole.WRITTEN,
     ] = None,
@@ -98,9 +99,10 @@ def heads(
     if from_file is not None and split:
         raise typer.BadParameter("--split draws pairs by their text, which --per-pair does not keep: name the pairs")
     cluster = on.options()
-    check_cluster(cluster, files, state, pattern or ())
+    keeping = None if state is None else place_of(state)
+    check_cluster(cluster, files, keeping, pattern or ())
     here = cluster is None and from_file is None
-    parts = parts_of(files, per_pair, where.output, where.signature, state=state) if here else {}
+    parts = parts_of(files, per_pair, where.output, where.signature, state=keeping) if here else {}
     destination = where.destination()
     named, known = with_own(pattern or ())
     asked = tuple(each for each in known if not named or each.id in named)
@@ -116,9 +118,9 @@ def heads(
         if scan.norm and not result.signature.norm:
             raise PairsError(f"{from_file} is of weights, not of what heads carry", "run heads --norm --per-pair again")
     elif cluster is not None:
-        result = ranked_on(cluster, files, options, per_pair, state, heads=per_pair_heads)
+        result = ranked_on(cluster, files, options, per_pair, keeping, heads=per_pair_heads)
     else:
-        result, interrupted = ranked_here(options, Passes(files), state, per_pair, heads=per_pair_heads)
+        result, interrupted = ranked_here(options, Passes(files), keeping, per_pair, heads=per_pair_heads)
     names = named or result.scores.patterns
     _warn_of_few(result, names)
     shown = top or (10 if pattern else 5)

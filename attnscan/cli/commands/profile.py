@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,6 +13,7 @@ from attnscan.cli.options import ClusterChoices, OneInput, PairFiles, ScanChoice
 from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, ranked_here, ranked_on
 from attnscan.cli.session import OnePair, Passes, classified, profile_of
 from attnscan.results.heads import check_heads_are_named, head_name, heads_named
+from attnscan.results.stored_file import place_of
 from attnscan.scoring.own_patterns import is_own, with_own
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def profile(
     files: PairFiles,
     scan: Annotated[ScanChoices, Without("model", "truncate", "predictive_pairs")] = ScanChoices(predictive="off"),
     state: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them."),
         FileRole.WRITTEN,
     ] = None,
@@ -59,12 +59,13 @@ def profile(
         given.check("name heads by --heads")
     if alone and (files.pairs or state or cluster):
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both; --state is for many pairs")
-    check_cluster(cluster, files, state, pattern or ())
+    keeping = None if state is None else place_of(state)
+    check_cluster(cluster, files, keeping, pattern or ())
     if ours := [name for name in pattern or () if not is_own(name)]:
         raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
     if heads is not None:
         check_heads_are_named(heads)
-    parts = {} if cluster else parts_of(files, where.output, where.signature, state=state)
+    parts = {} if cluster else parts_of(files, where.output, where.signature, state=keeping)
     destination = where.destination(draws=True)
     _, patterns = with_own(pattern or ())
     options = scan.options(model=given.model, on_long=files.on_long, profile=True, patterns=patterns)
@@ -72,10 +73,10 @@ def profile(
     if given.weights is not None:
         result: Profile | None = profile_of(classified(given, options, keep=False))
     elif cluster is not None:
-        result = ranked_on(cluster, files, options, state_file=state).profile
+        result = ranked_on(cluster, files, options, state_file=keeping).profile
     else:
         passes = Passes(files) if given.a is None else OnePair(given.a, given.b)
-        ranking, interrupted = ranked_here(options, passes, state)
+        ranking, interrupted = ranked_here(options, passes, keeping)
         result = ranking.profile
     assert result is not None  # it was asked for
     chosen = None if heads is None else heads_named(heads, result.grid)

@@ -116,7 +116,7 @@ def local_files(names: Sequence[str]) -> list[str] | None:
 def _files(name: str, pipes: bool) -> list[str]:
     scheme = scheme_of(name)
     if scheme in ("", "file"):
-        return _local(_path_of(name) if scheme else name, pipes)
+        return _local(path_of(name) if scheme else name, pipes)
     from attnscan.inputs.places import remote
 
     found = remote.files_named(name, _is_known)
@@ -152,7 +152,7 @@ def _local(name: str, pipes: bool) -> list[str]:
     return sorted(found)
 
 
-def _path_of(name: str) -> str:
+def path_of(name: str) -> str:
     """The path of a `file://`. Raises: PairsError if it is on another machine."""
     host, slash, path = name.partition("://")[2].partition("/")
     if host not in ("", "localhost"):

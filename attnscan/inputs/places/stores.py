@@ -74,6 +74,12 @@ def opened(name: str) -> Any:
     return store.open(path, "rb")
 
 
+def file_system(name: str) -> tuple[Any, str]:
+    """The file system of a name that is not the hub's, as pyarrow has it, and its path there."""
+    store, path = _store(name)
+    return store.fs, path
+
+
 def reason(error: BaseException, name: str) -> tuple[str, str]:
     """Why a store could not be read, without what is secret in its name, and what to do."""
     if isinstance(error, FileNotFoundError) and (scheme_of(name) != "hf" or len(str(error).split()) == 1):

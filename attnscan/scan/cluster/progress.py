@@ -10,16 +10,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attnscan.errors import OutputError, PairsError, StateError
+from attnscan.errors import PairsError, StateError
 from attnscan.inputs.formats.part import Bookmark
 from attnscan.inputs.parts import Starts
 from attnscan.inputs.places.files import version_of
 from attnscan.results.signature import hashed
+from attnscan.results.stored_file import Saving, StoredFile
 from attnscan.scan.cluster.blocks import Bad, BlockFiles
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair_about import signature_read
@@ -57,7 +59,7 @@ class Progress:
     """Where the parts start of those files that have several, by the files' places: what blocks are numbered by."""
 
 
-def save_progress(path: Path, progress: Progress, about: Mapping[str, Any]) -> None:
+def save_progress(path: Path | StoredFile, progress: Progress, about: Mapping[str, Any]) -> None:
     """Write what `load_progress` reads, whole or not at all. Raises: OutputError."""
     shard, proof, bad = progress.shard, progress.proof, progress.bad
     assert shard.signature is not None and shard.sums.any is not None and proof is not None
@@ -75,7 +77,7 @@ def save_progress(path: Path, progress: Progress, about: Mapping[str, Any]) -> N
     write_checked(path, _FORMAT, data)
 
 
-def load_progress(path: Path, options: ScanOptions, about: Mapping[str, Any]) -> Progress:
+def load_progress(path: Path | StoredFile, options: ScanOptions, about: Mapping[str, Any]) -> Progress:
     """Read what `save_progress` wrote.
 
     Raises: StateError if that was of other files or options, or is damaged.
@@ -94,17 +96,20 @@ def load_progress(path: Path, options: ScanOptions, about: Mapping[str, Any]) ->
 
 
 @contextmanager
-def saved(path: Path | None, about: Mapping[str, Any], now: Callable[[], Progress]) -> Iterator[Callable[[], None]]:
+def saved(
+    path: Path | StoredFile | None, about: Mapping[str, Any], now: Callable[[], Progress], say: Callable[[str], None]
+) -> Iterator[Callable[[], None]]:
     """What keeps in a file how far a scan is, if that is wanted and was not done within a minute.
 
-    At the end, however it comes, it is kept as well.
+    At the end, however it comes, it is kept as well. A file that cannot be written ends no scan, and is told.
     """
-    last, before = time.monotonic(), now()
+    last, before, saving = time.monotonic(), now(), Saving(say)
 
-    def save() -> None:
+    def save(*, at_end: bool = False) -> None:
         nonlocal before
-        if path is not None and (progress := now()) is not before and progress.proof is not None:
-            save_progress(path, progress, about)
+        if path is None or (progress := now()) is before or progress.proof is None:
+            return
+        if saving(partial(save_progress, path, progress, about), last=at_end):
             before = progress
 
     def now_and_then() -> None:
@@ -116,10 +121,9 @@ def saved(path: Path | None, about: Mapping[str, Any], now: Callable[[], Progres
     try:
         yield now_and_then
     except BaseException:
-        with suppress(OutputError):  # what ended the scan is told
-            save()
+        save(at_end=True)
         raise
-    save()
+    save(at_end=True)
 
 
 def about_scan(options: ScanOptions, files: BlockFiles) -> dict[str, Any]:
@@ -139,7 +143,7 @@ def about_scan(options: ScanOptions, files: BlockFiles) -> dict[str, Any]:
     }
 
 
-def _check_about(path: Path, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+def _check_about(path: Path | StoredFile, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
     for name in (name for name, value in ours.items() if theirs.get(name) != value):
         if name == "files":
             raise StateError(

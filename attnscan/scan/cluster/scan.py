@@ -26,6 +26,7 @@ from attnscan.errors import AttnscanError, EngineError
 from attnscan.inputs.places.files import files_named
 from attnscan.model.sources import Source, choose
 from attnscan.results.ranking import Ranking
+from attnscan.results.stored_file import StoredFile
 from attnscan.scan.cluster.blocks import Bad, BlockFiles, FilePart
 from attnscan.scan.cluster.connection import Share, connected, shared
 from attnscan.scan.cluster.cutting import cut
@@ -50,7 +51,7 @@ def scan_on_ray(
     *,
     per_pair: Path | None = None,
     heads: str | None = None,
-    state: Path | None = None,
+    state: Path | StoredFile | None = None,
     say: Callable[[str], None] = lambda _: None,
     note: Callable[[str], None] | None = None,
 ) -> tuple[Ranking, Bad]:
@@ -88,7 +89,7 @@ def scan_on_ray(
         )
         with (
             _told(say, share, "pairs", lambda: totals.shard.seen.read - before),
-            saved(state, about, lambda: totals.progress) as now_and_then,
+            saved(state, about, lambda: totals.progress, say) as now_and_then,
         ):
             for found in _scored(plan, parts, share, directory):
                 for told in set(found.block.notes) - totals.notes:

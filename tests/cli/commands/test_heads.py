@@ -14,10 +14,13 @@ from typing import Any
 import pandas as pd
 import pytest
 from command_line import run
+from pyarrow import fs
 from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
+from attnscan.inputs.places import stores
+from attnscan.results import stored_file
 from attnscan.scan import stream
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
@@ -129,6 +132,36 @@ def test_heads_with_a_state_and_from_every_pairs_file(tmp_path: Path) -> None:
     assert "has no scores for delimiter: it holds next-word" in other.stderr
     both = CliRunner().invoke(app, [*options, "--state", str(state), "--per-pair", str(per_pair)])
     assert both.exit_code == 2
+
+
+def test_a_state_in_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gone on from as one in a file; a store that fails does not take the result, and shows no secret."""
+    pairs = tmp_path / "pairs.csv"
+    pairs.write_text(PAIRS_CSV)
+    (tmp_path / "bucket").mkdir()
+    options = ("heads", "--model", "bundled", "--pairs", str(pairs), "-p", "next-word", "--csv")
+    expected, state = run(*options).stdout, ("--state", "s3://KEY:SECRET@bucket/scan.state?region=x")
+    store = fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem())
+    monkeypatch.setattr(stores, "file_system", lambda _: (store, "scan.state"))
+    assert run(*options, *state).stdout == expected
+    kept = (tmp_path / "bucket" / "scan.state").read_bytes()
+    assert run(*options, *state).stdout == expected  # nothing is left to do
+    assert [path.name for path in (tmp_path / "bucket").iterdir()] == ["scan.state"] and kept
+    (tmp_path / "bucket" / "scan.state").unlink()
+    monkeypatch.setattr(stored_file, "_upload", _full)
+    failed = run(*options, *state)
+    assert (
+        failed.stdout == expected and "cannot write s3://bucket/scan.state: it is full; what is kept" in failed.stderr
+    )
+    assert "SECRET" not in failed.stderr
+    refused = CliRunner().invoke(app, [*options, "--state", "https://me:SECRET@host/scan.state"])
+    assert refused.exit_code == 1 and "https:// takes no files; use one of s3://" in refused.stderr
+    assert "SECRET" not in refused.stderr
+    assert not list((tmp_path / "bucket").iterdir())
+
+
+def _full(*_: object) -> None:
+    raise OSError("it is full")
 
 
 def test_every_pairs_rows_are_those_of_the_input(tmp_path: Path) -> None:

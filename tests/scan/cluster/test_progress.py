@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyarrow import fs
 from toy import save_toy_bert
 
 from attnscan.errors import PairsError, StateError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.formats.part import Bookmark
+from attnscan.inputs.places import stores
+from attnscan.results.stored_file import StoredFile
 from attnscan.scan.cluster import progress as keeping
 from attnscan.scan.cluster.blocks import BlockFiles
 from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, save_progress, saved
@@ -220,7 +223,7 @@ def test_a_state_is_kept_now_and_then_and_whatever_ends_the_scan(
 ) -> None:
     plan, path = plan_of(toy, files), tmp_path / "state"
     about, found, totals = about_scan(plan.options, plan.files), found_in(plan), begun(plan)
-    with pytest.raises(KeyboardInterrupt), saved(path, about, lambda: totals.progress) as now_and_then:
+    with pytest.raises(KeyboardInterrupt), saved(path, about, lambda: totals.progress, print) as now_and_then:
         now_and_then()
         totals.add(found[0])
         now_and_then()
@@ -231,6 +234,42 @@ def test_a_state_is_kept_now_and_then_and_whatever_ends_the_scan(
         totals.add(found[1])
         raise KeyboardInterrupt
     assert load_progress(path, plan.options, about).next == (0, 2)
-    with saved(path, about, lambda: totals.progress):
+    with saved(path, about, lambda: totals.progress, print):
         totals.add(found[2])
     assert load_progress(path, plan.options, about).next == (0, 3)
+
+
+def test_a_state_in_a_store_that_fails_at_times(
+    toy: str, files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scan goes on, says so once, and another driver goes on from the last state to the same bits."""
+    monkeypatch.setattr(stores, "file_system", lambda _: (store, "state"))
+    monkeypatch.setattr(keeping, "SAVE_EVERY", -1)
+    (tmp_path / "bucket").mkdir()
+    store: Any = fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem())
+    plan, place = plan_of(toy, files, labelled=True), StoredFile("s3://KEY:SECRET@bucket/state?region=x")
+    about, found, expected = about_scan(plan.options, plan.files), found_in(plan), begun(plan)
+    for each in found:
+        expected.add(each)
+    said: list[str] = []
+    totals, whole = begun(plan), store
+    with saved(place, about, lambda: totals.progress, said.append) as now_and_then:
+        for number, each in enumerate(found[:6]):
+            store = None if number in (0, 3, 4, 5) else whole
+            totals.add(each)
+            now_and_then()
+    assert [line.partition(": ")[0] for line in said] == ["cannot write s3://bucket/state"] * 3
+    assert [line.rpartition("; ")[2] for line in said[:2]] == ["the scan goes on, and tries again each minute"] * 2
+    assert "SECRET" not in "".join(said)
+    store = whole
+    again = Totals(load_progress(place, plan.options, about))
+    assert again.progress.next == (0, 3)
+    with saved(place, about, lambda: again.progress, said.append):
+        for each in found_in(plan, again.start):
+            again.add(each)
+    again.check(3)
+    assert_same(again, expected)
+    assert_same(Totals(load_progress(place, plan.options, about)), expected)
+    (tmp_path / "bucket" / "state").write_bytes(b"{}")
+    with pytest.raises(StateError, match=r"s3://bucket/state is not a sound state file; remove it"):
+        load_progress(place, plan.options, about)

@@ -126,7 +126,7 @@ def _values(option: Any) -> tuple[str, ...]:
     kinds = {annotation := option.type_descriptor.annotation, *get_args(annotation)}
     if kinds & {int, float}:
         return (*NUMBERS, "", "x", "١")
-    if Path in kinds or option.name in ("pairs", "model", "against"):
+    if Path in kinds or option.name in ("pairs", "model", "against", "state"):
         return PLACES
     return (*TEXTS, *NUMBERS)
 
