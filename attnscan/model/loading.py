@@ -7,7 +7,7 @@ import hashlib
 import itertools
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -18,11 +18,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscan.errors import AttnscanError, DeviceError, MemoryFullError, ModelError, out_of_memory
-from attnscan.inputs.batch import Room
-from attnscan.inputs.encode import check_reads_sentences, whole_words
+from attnscan.errors import AttnscanError, DeviceError, InputError, MemoryFullError, ModelError, out_of_memory
+from attnscan.inputs.batch import EncodedInput, Room
+from attnscan.inputs.encode import check_reads_sentences, encode_pairs, whole_words
+from attnscan.inputs.pairs import Pair
 from attnscan.inputs.related import Relatedness
 from attnscan.inputs.tokenizer_calls import asked, hushed, is_panic
+from attnscan.inputs.tokens import Unit
 from attnscan.model.attention_function import attention_of
 from attnscan.model.fingerprint import Fingerprint, fingerprint
 from attnscan.model.running import first_line, quiet_transformers
@@ -143,6 +145,17 @@ class LoadedModel:
         copies = _COPIES * torch.float32.itemsize * (heads if isinstance(heads, int) else _MANY_HEADS)
         return Room(batch_tokens or _GPU_TOKENS, cells=free // 2 // copies)
 
+    def encode_all(self, pairs: Sequence[Pair], unit: Unit, *, truncate: bool) -> Iterator[EncodedInput | InputError]:
+        """Tokenize some pairs; the error in the place of one that the model cannot read.
+
+        Raises: ModelError if it can read none.
+        """
+        rows = len(self.embedding)
+        for encoded in encode_pairs(self.tokenizer, pairs, unit, self.limit, truncate):
+            if isinstance(encoded, EncodedInput):
+                self.check_ids(encoded.model_inputs["input_ids"], rows)
+            yield encoded
+
     def check_ids(self, ids: list[int], rows: int | None = None) -> None:
         """`rows` of embeddings are counted if they are not given.
 
@@ -202,6 +215,22 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
         fast=None if again is whole else encoder_of(again.eval(), source.name),
         revision=source.revision or getattr(whole.config, "_commit_hash", None),
     )
+
+
+def load_to_tokenize(source: Source) -> LoadedModel:
+    """A model of shapes without weights, on PyTorch's `meta` device, and its tokenizer: it tokenizes, and cannot run.
+
+    Raises: ModelError if that fails.
+    """
+    os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    with quiet_transformers(), warnings.catch_warnings(action="ignore"), guarded(source.location):
+        with hushed(), _said(source):
+            tokenizer = _load_tokenizer(source)
+            check_reads_sentences(tokenizer)
+        with _said(source), torch.device("meta"):
+            kind, config = _kind_of(source)
+            model = encoder_of(kind.from_config(config, trust_remote_code=False), source.name)
+    return LoadedModel(source, model, None, tokenizer, torch.device("meta"), torch.float32, source.revision)
 
 
 @contextmanager
@@ -269,11 +298,8 @@ def _load_weights_for(source: Source, dtype: torch.dtype, attention: str | None 
 
     A head that the checkpoint lacks is filled with random numbers; so is a pooler, which is never run here.
     """
-    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModel, AutoModelForMaskedLM
-
-    config = AutoConfig.from_pretrained(source.location, trust_remote_code=False)
-    has_head = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
-    model, info = (AutoModelForMaskedLM if has_head else AutoModel).from_pretrained(
+    kind, config = _kind_of(source)
+    model, info = kind.from_pretrained(
         source.location,
         config=config,
         dtype=dtype,
@@ -289,6 +315,15 @@ def _load_weights_for(source: Source, dtype: torch.dtype, attention: str | None 
         if "pooler" not in name:
             raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")
     return model, sorted(name for name in info["missing_keys"] if "pooler" not in name)
+
+
+def _kind_of(source: Source) -> tuple[Any, Any]:
+    """The class of the model, with a masked-LM head where the family has one, and its config."""
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModel, AutoModelForMaskedLM
+
+    config = AutoConfig.from_pretrained(source.location, trust_remote_code=False)
+    has_head = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
+    return AutoModelForMaskedLM if has_head else AutoModel, config
 
 
 def encoder_of(whole: Any, name: str) -> Any:

@@ -22,7 +22,7 @@ from attnscan.results.signature import Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.seen import Drawn, Seen, half, no_pair
-from attnscan.scan.stream import OnBad, OnBatch, Stream
+from attnscan.scan.stream import Encode, OnBad, OnBatch, Stream
 from attnscan.scoring.label_sums import LabelSums, key_of
 from attnscan.scoring.predictive import Report
 from attnscan.scoring.profile import Profiler, profiled
@@ -117,17 +117,18 @@ def scan(
     on_bad: OnBad | None = None,
     on_pairs: OnPairs | None = None,
     on_batch: OnBatch | None = None,
+    encode: Encode | None = None,
 ) -> Generator[ScanState, None, None]:
     """Score every head on a stream of pairs; yields the state after each window of batches.
 
     With a `start`, `records` begin where it ended. A pair that the model cannot read is handed to `on_bad` and
     skipped, or raised if there is none. `on_pairs` is given each pair's own sums, batch by batch, and
-    `on_batch` the number of pairs that are done.
+    `on_batch` the number of pairs that are done. `encode` tokenizes in place of the scanner.
 
     Raises: InputError, which says where the pair stands.
     """
     start = start or ScanState()
-    sums, stream = start.sums, Stream(scanner, records, on_bad, on_batch, start.seen)
+    sums, stream = start.sums, Stream(scanner, records, on_bad, on_batch, start.seen, encode)
     with closing(stream.worked(partial(_scored, with_pairs=on_pairs is not None), scanner.crew)) as scored:
         for results, window_done in scored:
             for batch_sums, kept in results:

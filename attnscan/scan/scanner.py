@@ -14,7 +14,6 @@ from torch import Tensor
 
 from attnscan.errors import AttnscanError, CaptureError, InputError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
-from attnscan.inputs.encode import encode_pairs
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relation
 from attnscan.model.attention_block import AttentionBlock, Consumer
@@ -165,12 +164,8 @@ class Scanner:
 
         Raises: ModelError if it can read none.
         """
-        loaded, options = self.loaded, options or self.options
-        truncate, rows = options.on_long == "truncate", len(loaded.embedding)
-        for encoded in encode_pairs(loaded.tokenizer, pairs, options.unit, loaded.limit, truncate):
-            if isinstance(encoded, EncodedInput):
-                loaded.check_ids(encoded.model_inputs["input_ids"], rows)
-            yield encoded
+        options = options or self.options
+        return self.loaded.encode_all(pairs, options.unit, truncate=options.on_long == "truncate")
 
     def help(self, encoded: EncodedInput, report: Report | None = None) -> Help | None:
         """Which words of an input help to predict which; None if that is not measured."""

@@ -19,7 +19,7 @@ from attnscan.scan.local import ScanState, ScanSums, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.seen import Seen, no_pair, sampled
-from attnscan.scan.stream import OnBad, OnBatch
+from attnscan.scan.stream import Encode, OnBad, OnBatch
 from attnscan.scoring.patterns import PATTERNS
 
 _DIGESTS = 1 << 256
@@ -59,6 +59,7 @@ class Shard:
         on_bad: OnBad | None = None,
         on_pairs: OnPairs | None = None,
         on_batch: OnBatch | None = None,
+        encode: Encode | None = None,
     ) -> Shard:
         """What a stream of pairs adds; the other parameters are those of `scan`. Raises: as `scan`."""
         state, digest = ScanState(), 0
@@ -69,7 +70,7 @@ class Shard:
                 digest += int(hashed(*(sentence.encode() for sentence in record.pair.sentences)), 16)
                 yield record
 
-        for after in scan(scanner, read(), on_bad=on_bad, on_pairs=on_pairs, on_batch=on_batch):
+        for after in scan(scanner, read(), on_bad=on_bad, on_pairs=on_pairs, on_batch=on_batch, encode=encode):
             state = after
         seen = replace(state.seen, digest=f"{digest % _DIGESTS:064x}")
         signature = None if state.sums.any is None else scanner.signature(Seen(), fingerprint=True)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import EncodedInput, batches
-from attnscan.inputs.pairs import Record
+from attnscan.inputs.pairs import Pair, Record
 from attnscan.model.running import in_halves
 from attnscan.model.threads import Worker, ahead, is_too_long, side_by_side
 from attnscan.scan.options import ScanOptions
@@ -28,6 +28,8 @@ OnBad = Callable[[InputError], None]
 OnBatch = Callable[[int], None]
 Window = list[list[EncodedInput]]
 Result = TypeVar("Result")
+Encode = Callable[[Sequence[Pair]], Iterator[EncodedInput | InputError]]
+"""Tokenizes pairs as `Scanner.encode_all` does."""
 CrewOf = Callable[[int, int], AbstractContextManager[Sequence[Worker]]]
 """At most so many workers, which can take inputs of such a length at the same time."""
 
@@ -46,6 +48,9 @@ class Stream:
     on_batch: OnBatch | None = None
     seen: Seen = field(default_factory=Seen)
     """By the end of the last window that is done; before the first, what was read of the same pairs earlier."""
+
+    encode: Encode | None = None
+    """How pairs are tokenized, each once and in order; None for as the scanner does."""
 
     def __post_init__(self) -> None:
         self._done = self.seen.read
@@ -121,9 +126,9 @@ class Stream:
 
     def _encoded(self) -> Iterator[tuple[Record, EncodedInput | None]]:
         """Each record with its input, or None if it is to be skipped."""
-        for records in _read_together(self.records):
-            encoded = self.scanner.encode_all([record.pair for record in records])
-            for record, one in zip(records, encoded, strict=True):
+        encode = self.encode or self.scanner.encode_all
+        for records in read_together(self.records):
+            for record, one in zip(records, encode([record.pair for record in records]), strict=True):
                 if isinstance(one, InputError):
                     self._skip(record, one)
                     yield record, None
@@ -143,7 +148,7 @@ class Stream:
         self.on_bad(placed)
 
 
-def _read_together(records: Iterable[Record]) -> Iterator[list[Record]]:
+def read_together(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Records in runs that are tokenized at once; what stops the reading is raised behind those before it."""
     run, characters, stopped = list[Record](), 0, None
     try:

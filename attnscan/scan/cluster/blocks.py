@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.columns import Reading
@@ -13,6 +13,9 @@ from attnscan.inputs.formats.part import WHOLE, Bookmark, Part
 from attnscan.inputs.pairs import Record, pairs_in
 from attnscan.inputs.parts import Starts, parts_at
 from attnscan.inputs.places.files import opened
+
+if TYPE_CHECKING:
+    from attnscan.inputs.batch import EncodedInput
 
 _TOLD = 3  # bad records whose words travel; the others are counted
 
@@ -48,6 +51,8 @@ class Block:
     """What ends the run."""
     notes: tuple[str, ...] = ()
     """What is to be told of how the file is read."""
+    inputs: tuple[EncodedInput | AttnscanError, ...] | None = None
+    """The records tokenized, or up to what ends the run; None where that is left to who scores them."""
 
 
 @dataclass(frozen=True)

@@ -86,6 +86,8 @@ class Share:
     gpus: float
     """A share of one, or 0."""
     device: Device
+    tokenizers: int = 0
+    """As many processes of one core may tokenize for workers that have GPUs; with 0, workers do it themselves."""
 
     @property
     def told(self) -> str:
@@ -104,10 +106,11 @@ def shared(options: ScanOptions, cluster: ClusterOptions, say: Callable[[str], N
     if cluster.worker_gpus is not None and not on_gpu:
         raise DeviceError("--worker-gpus is a share of a GPU, and workers run on CPUs", "leave it out, or use cuda")
     gpus = math.floor((cluster.worker_gpus or 1) * _PARTS + 1e-6) / _PARTS if on_gpu else 0
-    room = 0
+    room = left = 0
     for each in machines:
         by_cpu = int(each.get("CPU", 0) // cluster.worker_cpus)
-        room += min(by_cpu, int(each.get("GPU", 0)) * int(1 / gpus + 1e-6)) if on_gpu else by_cpu
+        fit = min(by_cpu, int(each.get("GPU", 0)) * int(1 / gpus + 1e-6)) if on_gpu else by_cpu
+        room, left = room + fit, left + int(each.get("CPU", 0)) - fit * cluster.worker_cpus
     if room < (cluster.workers or 1):
         of_gpu = " and a GPU" if gpus == 1 else f" and {gpus:g} of a GPU"
         share = f"{cluster.worker_cpus} CPUs{of_gpu if on_gpu else ''}"
@@ -116,7 +119,8 @@ def shared(options: ScanOptions, cluster: ClusterOptions, say: Callable[[str], N
         say(f"the cluster has room for {room} of {cluster.workers} workers of {share} now; the others wait")
     device: Device = options.device if options.device != "auto" else "cuda" if on_gpu else "cpu"
     most = cluster.most_workers or cluster.workers or room
-    return Share(min(cluster.workers or room, most), most, cluster.worker_cpus, gpus, device)
+    left += max(0, room - most) * cluster.worker_cpus
+    return Share(min(cluster.workers or room, most), most, cluster.worker_cpus, gpus, device, left if on_gpu else 0)
 
 
 def _check_answers(address: str) -> None:

@@ -2,9 +2,10 @@
 
     parts of files -> tasks that read them, block by block -> actors that hold the model -> sums, added on the driver
 
-With `--per-pair`, tasks between the last two write each pair's scores into files. A block (blocks.py) is known by its
-part's place and its own number, and is the same however often it is read. A worker or machine that dies is replaced by
-Ray, and what it had not handed over is done again; the driver adds a block once, and at the end finds every block of
+Where these have GPUs, and leave cores, other actors tokenize ahead of them: that is half of what the host does for a
+GPU. With `--per-pair`, tasks between the last two write each pair's scores into files. A block (blocks.py) is known by
+its part's place and its own number, and is the same however often it is read. A worker or machine that dies is replaced
+by Ray, and what it had not handed over is done again; the driver adds a block once, and at the end finds every block of
 every part there, or says that one is missing. Then actors ask for `predictive` on the sample, a pair at a time. Ray
 hands blocks over in their order, and so they are added: sums are the same to the last bit in every run, and what a
 driver that dies leaves in a file (progress.py) another one goes on from.
@@ -34,7 +35,7 @@ from attnscan.scan.cluster.lives import Lives
 from attnscan.scan.cluster.pair_directory import PairDirectory, pieces_of_file, write_rows
 from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, saved
 from attnscan.scan.cluster.totals import Asked, Found, Totals
-from attnscan.scan.cluster.worker import Asker, Plan, Worker
+from attnscan.scan.cluster.worker import Asker, Plan, Tokenizer, Worker
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.seen import Drawn
 from attnscan.scan.shard import Shard
@@ -119,7 +120,23 @@ def _scored(plan: Plan, parts: Sequence[FilePart], share: Share, directory: Pair
     blocks = ray.data.from_items(items, override_num_blocks=count).map_batches(
         plan.files.rows, batch_size=1, num_cpus=0, compute=ray.data.TaskPoolStrategy(size=min(share.most, count))
     )
+    if share.tokenizers:
+        # Ray sizes this by what it measures: more while all are busy and blocks wait, and fewer while some are idle
+        blocks = blocks.map_batches(
+            Tokenizer,
+            fn_constructor_args=(plan,),
+            batch_size=1,
+            compute=_actors(1, share.tokenizers),
+            num_cpus=1,
+        )
     return _worked(blocks, Worker, plan, share, directory)
+
+
+def _actors(least: int, most: int) -> Any:
+    """So many, each with a second task at hand while it does one."""
+    import ray.data
+
+    return ray.data.ActorPoolStrategy(min_size=least, max_size=most, max_tasks_in_flight_per_actor=2)
 
 
 def _asked(plan: Plan, share: Share, sample: tuple[Drawn, ...], directory: PairDirectory | None) -> Iterator[Asked]:
@@ -141,9 +158,7 @@ def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDir
         actor,
         fn_constructor_args=(plan,),
         batch_size=1,
-        compute=ray.data.ActorPoolStrategy(
-            min_size=share.workers, max_size=share.most, max_tasks_in_flight_per_actor=2
-        ),
+        compute=_actors(share.workers, share.most),
         num_cpus=share.cpus,
         num_gpus=share.gpus,
     )

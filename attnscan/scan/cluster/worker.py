@@ -1,21 +1,24 @@
-"""What runs on the machines of a cluster: scoring blocks, and asking for `predictive`. Needs no Ray."""
+"""What runs on the machines of a cluster: tokenizing and scoring blocks, and asking for `predictive`. Needs no Ray."""
 
 from __future__ import annotations
 
+import os
 import pickle
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import torch
 
 from attnscan.errors import AttnscanError, InputError
-from attnscan.inputs.pairs import Place
-from attnscan.model.loading import load
-from attnscan.model.sources import choose
+from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.pairs import Pair, Place
+from attnscan.model.loading import LoadedModel, load_to_tokenize
+from attnscan.model.sources import Source, choose
 from attnscan.results.scores import FloatArray
-from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles
+from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
 from attnscan.scan.cluster.pair_directory import handed
 from attnscan.scan.cluster.totals import Asked, Found
 from attnscan.scan.local import predictive_sums
@@ -24,6 +27,7 @@ from attnscan.scan.per_pair import pair_table
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Drawn, Seen
 from attnscan.scan.shard import Shard
+from attnscan.scan.stream import Encode, read_together
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -61,20 +65,70 @@ class _Holder:
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
 
+    def _source(self, threads: int) -> Source:
+        """The model to load, in a process with so many threads. Raises: AttnscanError."""
+        torch.set_num_threads(threads)
+        if (lives := self._plan.lives) is not None:
+            os.environ["RAYON_NUM_THREADS"] = str(threads)  # tokenizers would take all cores of the machine
+            lives.check()
+        return replace(choose(self._plan.options.model), name=self._plan.source_name)
+
     @cached_property
     def _scanner(self) -> Scanner | AttnscanError:
         plan = self._plan
-        torch.set_num_threads(plan.threads)
         try:
-            if plan.lives is not None:
-                plan.lives.check()
+            source = self._source(plan.threads)
             if plan.gpu_share < 1 and torch.cuda.is_available():  # no worker takes what another one plans with
                 torch.cuda.set_per_process_memory_fraction(plan.gpu_share)
-            source = replace(choose(plan.options.model), name=plan.source_name)
-            loaded = load(source, plan.options.device, plan.options.dtype)
-            return Scanner(plan.options, replace(loaded, gpu_share=plan.gpu_share)).__enter__()
+            scanner = Scanner(plan.options, source)
+            scanner.loaded = replace(scanner.loaded, gpu_share=plan.gpu_share)
+            return scanner.__enter__()
         except AttnscanError as error:  # told by every task, in one line
             return error
+
+
+class Tokenizer(_Holder):
+    """Tokenizes blocks ahead of workers, which have GPUs to feed: rows of `block` become such rows, with `inputs`."""
+
+    def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
+        """One block."""
+        return row("block", self.tokenize(pickle.loads(batch["block"][0])))
+
+    def tokenize(self, block: Block) -> Block:
+        """A block with its records tokenized; what ends the run is put behind those before it, and met there."""
+        if block.error is not None or not block.records:
+            return block
+        if isinstance(loaded := self._loaded, AttnscanError):
+            return replace(block, inputs=(loaded,))
+        options, inputs = self._plan.options, list[EncodedInput | AttnscanError]()
+        try:
+            for records in read_together(block.records):
+                pairs = [record.pair for record in records]
+                for one in loaded.encode_all(pairs, options.unit, truncate=options.on_long == "truncate"):
+                    inputs.append(one)
+        except AttnscanError as error:
+            inputs.append(error)
+        return replace(block, inputs=tuple(inputs))
+
+    @cached_property
+    def _loaded(self) -> LoadedModel | AttnscanError:
+        try:
+            return load_to_tokenize(self._source(1))
+        except AttnscanError as error:
+            return error
+
+
+def _handed(inputs: Sequence[EncodedInput | AttnscanError]) -> Encode:
+    """What hands inputs over in place of tokenizing pairs, which come in the same order."""
+    rest = iter(inputs)
+
+    def encode(pairs: Sequence[Pair]) -> Iterator[EncodedInput | InputError]:
+        for one in islice(rest, len(pairs)):
+            if isinstance(one, AttnscanError) and not isinstance(one, InputError):
+                raise one
+            yield one
+
+    return encode
 
 
 class Worker(_Holder):
@@ -88,7 +142,7 @@ class Worker(_Holder):
 
     def score(self, block: Block, tables: list[pa.Table]) -> Found:
         """The sums of a block, or the error that it met; each pair's rows go into `tables` if they are wanted."""
-        bare, scanner = replace(block, records=()), self._scanner
+        bare, scanner = replace(block, records=(), inputs=None), self._scanner
         if isinstance(scanner, AttnscanError):
             bare = replace(bare, error=block.error or scanner)
         if bare.error is not None or isinstance(scanner, AttnscanError) or not block.records:
@@ -100,7 +154,8 @@ class Worker(_Holder):
 
         on_bad, on_pairs = bad.append if self._plan.files.skip_bad else None, keep if self._plan.per_pair else None
         try:
-            shard = Shard.of(scanner, block.records, on_bad, on_pairs)
+            encode = None if block.inputs is None else _handed(block.inputs)
+            shard = Shard.of(scanner, block.records, on_bad, on_pairs, encode=encode)
         except AttnscanError as error:
             tables.clear()
             return Found(replace(bare, error=error))

@@ -50,6 +50,28 @@ def test_without_gpus_workers_get_cores_alone_and_none_can_be_shared(monkeypatch
             share(monkeypatch, machine, device=device, worker_gpus=0.5)
 
 
+@pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        ({}, 5 + 2),
+        ({"worker_cpus": 3}, 3 + 0),
+        ({"workers": 1}, 5 + 2 + 1),
+        ({"worker_gpus": 0.2}, 1),
+        ({"workers": 9}, 7),
+    ],
+)
+def test_cores_that_workers_with_gpus_leave_may_tokenize(
+    monkeypatch: pytest.MonkeyPatch, asked: dict[str, Any], left: int
+) -> None:
+    """A GPU and 6 cores, and one and 3."""
+    found = share(monkeypatch, {"CPU": 6.0, "GPU": 1.0}, {"CPU": 3.0, "GPU": 1.0}, said=lambda _: None, **asked)
+    assert found.tokenizers == left
+
+
+def test_workers_on_cpus_tokenize_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert share(monkeypatch, {"CPU": 8.0}, workers=2).tokenizers == 0
+
+
 def test_workers_that_do_not_fit_yet_are_told_of_with_their_share(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     found = share(monkeypatch, {"CPU": 8.0, "GPU": 1.0}, said=said.append, worker_gpus=0.25, workers=6)
