@@ -8,7 +8,7 @@ import itertools
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -26,6 +26,7 @@ from attnscan.inputs.related import Relatedness
 from attnscan.inputs.tokenizer_calls import asked, hushed, is_panic
 from attnscan.inputs.tokens import Unit
 from attnscan.model.attention_function import attention_of
+from attnscan.model.commits import pinned
 from attnscan.model.fingerprint import Fingerprint, fingerprint
 from attnscan.model.running import first_line, quiet_transformers
 from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source
@@ -191,7 +192,9 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
     if source.sha256:
         _check_sha256(source)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with quiet_transformers(), warnings.catch_warnings(action="ignore"), guarded(source.location):
+    with suppress(ModelError):  # transformers says it better, and finds what was converted beside main
+        source = pinned(source)
+    with quiet_transformers(), warnings.catch_warnings(action="ignore"), guarded(source.location, source.revision):
         with hushed(), _said(source):
             tokenizer = _load_tokenizer(source)
             check_reads_sentences(tokenizer)
@@ -223,7 +226,7 @@ def load_to_tokenize(source: Source) -> LoadedModel:
     Raises: ModelError if that fails.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with quiet_transformers(), warnings.catch_warnings(action="ignore"), guarded(source.location):
+    with quiet_transformers(), warnings.catch_warnings(action="ignore"), guarded(source.location, source.revision):
         with hushed(), _said(source):
             tokenizer = _load_tokenizer(source)
             check_reads_sentences(tokenizer)
@@ -248,38 +251,38 @@ def _said(source: Source) -> Iterator[None]:
                 f"the model {source.name} does not fit into memory",
                 "free some, raise ulimit -v, or use a smaller model",
             ) from error
-        where_to_look = (
-            "see that config.json, the tokenizer and model.safetensors belong together"
-            if Path(source.location).is_dir()
-            else "check its name, or pass a directory"
-        )
-        reason = plain(first_line(error))[:300]
-        raise ModelError(f"cannot load the model {source.name}: {reason}", where_to_look) from error
+        name, where_to_look, reason = source.name, "check its name, or pass a directory", plain(first_line(error))[:300]
+        if Path(source.location).is_dir():
+            where_to_look = "see that config.json, the tokenizer and model.safetensors belong together"
+        elif source.revision is not None:
+            name, where_to_look = f"{name} at commit {source.revision[:12]}", "check the network, or pass a directory"
+        raise ModelError(f"cannot load the model {name}: {reason}", where_to_look) from error
 
 
 def _load_tokenizer(source: Source) -> Any:
     """The tokenizer, once config and rules are known to ask for no more than can be."""
     from transformers import AutoTokenizer, PreTrainedConfig
 
-    check_config(PreTrainedConfig.get_config_dict(source.location)[0])
-    if (directory := _tokenizer_directory(source.location)) is not None:
+    location, at = source.location, source.asked_for
+    check_config(PreTrainedConfig.get_config_dict(location, revision=at)[0])
+    if (directory := _tokenizer_directory(source)) is not None:
         check_files(directory)
-    tokenizer = asked(AutoTokenizer.from_pretrained, source.location, trust_remote_code=False)
+    tokenizer = asked(AutoTokenizer.from_pretrained, location, revision=at, trust_remote_code=False)
     if not isinstance(tokenizer.model_max_length, int | float):
         raise ValueError(f"its tokenizer has the model_max_length {tokenizer.model_max_length!r}, not a number")
     check_tokenizer(tokenizer)
     return tokenizer
 
 
-def _tokenizer_directory(location: str) -> Path | None:
+def _tokenizer_directory(source: Source) -> Path | None:
     """Where tokenizer.json lies, once it is fetched if it has to be; None if there is none, or the hub is silent."""
-    if Path(location).is_dir():
-        return Path(location)
+    if Path(source.location).is_dir():
+        return Path(source.location)
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import EntryNotFoundError
 
     try:
-        return Path(hf_hub_download(location, "tokenizer.json")).parent
+        return Path(hf_hub_download(source.location, "tokenizer.json", revision=source.asked_for)).parent
     except EntryNotFoundError:
         return None
 
@@ -301,6 +304,7 @@ def _load_weights_for(source: Source, dtype: torch.dtype, attention: str | None 
     kind, config = _kind_of(source)
     model, info = kind.from_pretrained(
         source.location,
+        revision=source.asked_for,
         config=config,
         dtype=dtype,
         use_safetensors=True,
@@ -321,7 +325,7 @@ def _kind_of(source: Source) -> tuple[Any, Any]:
     """The class of the model, with a masked-LM head where the family has one, and its config."""
     from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModel, AutoModelForMaskedLM
 
-    config = AutoConfig.from_pretrained(source.location, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(source.location, revision=source.asked_for, trust_remote_code=False)
     has_head = type(config) in MODEL_FOR_MASKED_LM_MAPPING and not config.is_encoder_decoder
     return AutoModelForMaskedLM if has_head else AutoModel, config
 

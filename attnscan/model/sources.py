@@ -44,11 +44,16 @@ class Source:
     location: str
     """What to load: a directory, or a hub id that is to be fetched."""
     revision: str | None = None
-    """The commit of the hub's repository, where known."""
+    """The commit of the hub's repository, where known; nothing of another one is loaded then."""
     sha256: str | None = None
     """What `model.safetensors` must hash to."""
     note: str = ""
     """One line that the user should read: why it is not the model they may expect."""
+
+    @property
+    def asked_for(self) -> str:
+        """The revision to ask the hub for."""
+        return self.revision or "main"
 
 
 def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
@@ -105,9 +110,8 @@ def directories_of(name: str | None) -> list[Path]:
 
 
 def _default(hub: Callable[[], bool]) -> Source:
-    for hub_id in _DEFAULT_IDS:
-        if found := cached(hub_id):
-            return Source(DEFAULT_MODEL, found.location, found.revision)
+    if found := cached_as(DEFAULT_MODEL):
+        return found
     if hub():
         return Source(DEFAULT_MODEL, DEFAULT_MODEL)
     if bundled_directory() is None:
@@ -194,24 +198,50 @@ def is_hub_id(name: str) -> bool:
     return _HUB_ID.fullmatch(name) is not None
 
 
-def cached(hub_id: str) -> Source | None:
-    """A model of the hub that the local cache holds with safe weights; None if it does not."""
+def cached_as(hub_id: str, commit: str | None = None) -> Source | None:
+    """The same as `cached`, under whichever name of BERT base the cache holds it."""
+    ids = _DEFAULT_IDS if hub_id in _DEFAULT_IDS else (hub_id,)
+    found = next(filter(None, (cached(each, commit) for each in ids)), None)
+    return found and replace(found, name=hub_id)
+
+
+def cached(hub_id: str, commit: str | None = None) -> Source | None:
+    """A model of the hub that the local cache holds whole, with safe weights; None if it does not.
+
+    Without a `commit`, at the one that the hub's main was at when it was last asked.
+    """
     from huggingface_hub import try_to_load_from_cache
 
-    config = try_to_load_from_cache(hub_id, "config.json")
-    if not isinstance(config, str) or not has_safetensors(Path(config).parent):
+    config = try_to_load_from_cache(hub_id, "config.json", revision=commit)
+    if not isinstance(config, str) or not _is_whole(Path(config).parent):
         return None
     snapshot = Path(config).parent
     return Source(hub_id, str(snapshot), revision=snapshot.name)
 
 
-def snapshots(hub_id: str) -> list[Path]:
-    """Every state of a repository of the hub that the local cache holds: weights may lie in another than its config."""
+def _is_whole(snapshot: Path) -> bool:
+    """Whether the cache holds all weights and a tokenizer: another process may be fetching them now."""
+    if not any(any(snapshot.glob(name)) for name in (*_TOKENIZER_FILES, "tokenizer_config.json")):
+        return False
+    if (snapshot / "model.safetensors").is_file():
+        return True
+    try:
+        index = json.loads((snapshot / "model.safetensors.index.json").read_text(encoding="utf-8"))
+        return all((snapshot / name).is_file() for name in set(index["weight_map"].values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
+
+
+def snapshots(hub_id: str, commit: str | None = None) -> list[Path]:
+    """Every state of a repository of the hub that the local cache holds, or the one of a `commit`.
+
+    Weights may lie in another than its config.
+    """
     from huggingface_hub import constants
     from huggingface_hub.file_download import repo_folder_name
 
     repository = Path(constants.HF_HUB_CACHE) / repo_folder_name(repo_id=hub_id, repo_type="model")
-    return sorted((repository / "snapshots").glob("*"))
+    return sorted((repository / "snapshots").glob(commit or "*"))
 
 
 def hub_answers(patience: float = HUB_PATIENCE) -> bool:

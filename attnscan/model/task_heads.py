@@ -40,6 +40,7 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
     with quiet_transformers():
         whole, info = auto.from_pretrained(
             loaded.source.location,
+            revision=loaded.source.asked_for,
             config=deepcopy(config),  # the one that was found sound
             dtype=loaded.dtype,
             use_safetensors=True,

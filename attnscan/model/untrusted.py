@@ -40,12 +40,12 @@ def check_config(config: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def guarded(location: str) -> Iterator[None]:
+def guarded(location: str, commit: str | None = None) -> Iterator[None]:
     """While a checkpoint is loaded, refuse pickles, and models far larger than the weights it holds.
 
     Both are refused by a ValueError from inside the loading.
     """
-    budget = _Budget(location)
+    budget = _Budget(location, commit)
     hooks = (
         torch_module.register_module_parameter_registration_hook(budget.take),
         torch_module.register_module_buffer_registration_hook(budget.take),
@@ -66,8 +66,8 @@ def _no_pickle(*_: object, **__: object) -> None:
 class _Budget:
     """Counts what a model is built of, as it is built: its tensors have sizes long before they take memory."""
 
-    def __init__(self, location: str) -> None:
-        self._location = location
+    def __init__(self, location: str, commit: str | None) -> None:
+        self._location, self._commit = location, commit
         self._weights = 0
         self._seen: set[tuple[int, str]] = set()
 
@@ -87,7 +87,8 @@ class _Budget:
     @cached_property
     def _held(self) -> tuple[int, int]:
         """Of the checkpoint: how many tensors, and how many numbers they have together."""
-        directories = [Path(self._location)] if Path(self._location).is_dir() else snapshots(self._location)
+        here = Path(self._location)
+        directories = [here] if here.is_dir() else snapshots(self._location, self._commit)
         sizes = [[size for path in each.glob("*.safetensors") for size in _sizes(path)] for each in directories]
         return max(((len(each), sum(each)) for each in sizes), default=(0, 0))
 

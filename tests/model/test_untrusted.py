@@ -40,6 +40,10 @@ class TestDamage:
             BertModel(BertConfig(**SMALL))
         with pytest.raises(ValueError, match="asks for"), guarded("org/another"):
             BertModel(BertConfig(**SMALL))
+        with guarded("org/model", state):  # a commit has its weights in its own state alone
+            BertModel(BertConfig(**SMALL))
+        with pytest.raises(ValueError, match="asks for"), guarded("org/model", "another"):
+            BertModel(BertConfig(**SMALL))
 
     def test_a_truncated_file_is_refused(self, bert: Path) -> None:
         file = bert / "model.safetensors"

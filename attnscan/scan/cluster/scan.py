@@ -25,6 +25,7 @@ from typing import Any
 
 from attnscan.errors import AttnscanError, EngineError
 from attnscan.inputs.places.files import files_named
+from attnscan.model.commits import pinned
 from attnscan.model.sources import Source, choose
 from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile
@@ -71,7 +72,7 @@ def scan_on_ray(
     about = {} if state is None else about_scan(options, files)
     begun = state is not None and state.exists()
     totals = Totals(load_progress(state, options, about) if state and begun else Progress(Shard(options)))
-    before = totals.shard.seen.read
+    before, commit = totals.shard.seen.read, _commit(source, totals)
     kept: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
     with kept as directory, connected(cluster), Lives(_LIVES) as lives, _settled(), _explained():
         if not begun:
@@ -87,6 +88,7 @@ def scan_on_ray(
             per_pair is not None,
             heads,
             lives,
+            commit,
         )
         with (
             _told(say, share, "pairs", lambda: totals.shard.seen.read - before),
@@ -220,6 +222,17 @@ def _told(say: Callable[[str], None], share: Share, what: str, count: Callable[[
     yield
     took, done = time.monotonic() - started, count()
     say(f"{done:,} {what} in {took:,.1f} s, {done / max(took, 1e-3):,.1f} a second, by {share.told} workers")
+
+
+def _commit(source: Source, totals: Totals) -> str | None:
+    """The commit of a model of the hub that all workers are to load: the one that a state was begun with, if any.
+
+    Raises: ModelError if the hub does not say which.
+    """
+    begun = totals.shard.signature
+    if begun is not None and begun.model == source.name and begun.revision is not None:
+        return begun.revision
+    return pinned(source).revision
 
 
 def _everywhere(source: Source) -> str:

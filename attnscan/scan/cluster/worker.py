@@ -15,6 +15,7 @@ import torch
 from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Place
+from attnscan.model.commits import at_commit
 from attnscan.model.loading import LoadedModel, load_to_tokenize
 from attnscan.model.sources import Source, choose
 from attnscan.results.scores import FloatArray
@@ -52,6 +53,14 @@ class Plan:
     """Of which heads; None for all."""
     lives: Lives | None = None
     """Of each worker; None where none runs on Ray."""
+    commit: str | None = None
+    """Of the model, which every worker is to load; None if it is none of the hub's."""
+
+    @property
+    def source(self) -> Source:
+        """The model as this machine has it, or can fetch it. Raises: ModelError if it can do neither."""
+        found = choose(self.options.model) if self.commit is None else at_commit(self.source_name, self.commit)
+        return replace(found, name=self.source_name)
 
     def table(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> pa.Table:
         """The rows of some pairs, for the file of all pairs."""
@@ -71,7 +80,7 @@ class _Holder:
         if (lives := self._plan.lives) is not None:
             os.environ["RAYON_NUM_THREADS"] = str(threads)  # tokenizers would take all cores of the machine
             lives.check()
-        return replace(choose(self._plan.options.model), name=self._plan.source_name)
+        return self._plan.source
 
     @cached_property
     def _scanner(self) -> Scanner | AttnscanError:
