@@ -24,6 +24,8 @@ from attnscan.model.loading import LoadedModel, load
 from attnscan.model.sources import BUNDLED, DEFAULT_MODEL, Source, cached, choose
 from attnscan.model.task_heads import task_head
 
+pytestmark = pytest.mark.usefixtures("cache")  # an empty one
+
 A, B, GONE = "a" * 40, "b" * 40, "c" * 40
 
 
@@ -40,8 +42,8 @@ def commits(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.fixture
-def online(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[ModelHub], ModelHub]:
-    """Lets this process ask a hub, with an empty cache."""
+def online(monkeypatch: pytest.MonkeyPatch) -> Callable[[ModelHub], ModelHub]:
+    """Lets this process ask a hub."""
     for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
 
@@ -115,7 +117,8 @@ class TestPinned:
             assert pinned(source) is source
         assert not moving.requests
 
-    def test_a_model_that_the_hub_does_not_have_is_one_line(self, moving: ModelHub) -> None:
+    @pytest.mark.usefixtures("moving")
+    def test_a_model_that_the_hub_does_not_have_is_one_line(self) -> None:
         line = refusal(lambda: pinned(Source("org/none", "org/none")))
         assert line.startswith("the hub does not give the model org/none: ") and "hf auth login" in line
 
@@ -130,9 +133,8 @@ class TestPinned:
 
 
 class TestAtCommit:
-    def test_another_one_in_the_cache_is_not_taken(
-        self, moving: ModelHub, commits: dict[str, Path], cache: Path
-    ) -> None:
+    @pytest.mark.usefixtures("moving")
+    def test_another_one_in_the_cache_is_not_taken(self, commits: dict[str, Path], cache: Path) -> None:
         load(pinned(Source(ID, ID, B)))
         (cache / "models--org--tiny" / "refs").mkdir()
         (cache / "models--org--tiny" / "refs" / "main").write_text(B)
@@ -163,7 +165,6 @@ class TestAtCommit:
         assert weights(load(at_commit(ID, A))) == weights_of(commits[A])
         assert moving.fetched("model.safetensors") == 0 and moving.commits_read == {A}
 
-    @pytest.mark.usefixtures("cache")
     def test_where_there_is_neither_one_line_says_what_to_do(self) -> None:
         line = refusal(lambda: at_commit(ID, A))
         assert line.startswith(f"the model {ID} at commit {A[:12]} is not in the cache of {os.uname().nodename}, ")
@@ -173,8 +174,9 @@ class TestAtCommit:
         assert f"cannot load the model {ID} at commit {GONE[:12]}: " in refusal(lambda: load(at_commit(ID, GONE)))
         assert not moving.commits_read
 
+    @pytest.mark.usefixtures("moving")
     def test_a_directory_of_its_name_is_not_taken(
-        self, moving: ModelHub, commits: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, commits: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.chdir(tmp_path)
         shutil.copytree(commits[B], ID)

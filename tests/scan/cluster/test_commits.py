@@ -64,7 +64,7 @@ def test_all_workers_load_the_commit_that_the_driver_found_and_a_state_that_it_w
     with model_hub(commits, [A, B]) as hub:
         found = on_ray(hub, "here")
         assert hub.commits_read == {A} and hub.fetched("model.safetensors") == 1
-        assert json.loads(signature.read_text())["revision"] == A
+        assert json.loads(signature.read_text())["signature"]["revision"] == A
         assert_allclose(found[numbers], local[A][numbers], rtol=1e-6)
         # Main is B now, and another machine has nothing in its cache
         again = on_ray(hub, "there")
