@@ -55,7 +55,7 @@ def main() -> None:
         records = tuple(read_pairs([asked.pairs]) if asked.pairs else shipped_pairs())
         found = Worker(Plan(options, model, files, 1)).score(Block(0, 0, records), [])
         assert found.shard is not None
-        whole, shard = pickle.dumps(found), found.shard
+        whole, shard = pickle.dumps(found, protocol=5), found.shard
         print(f"{asked.model}: a block of {len(records)} pairs hands over {len(whole):,} bytes", flush=True)
         totals, state = Totals(Progress(Shard(options))), Path(directory, "state")
         print(f"{'blocks':>9} {'MiB':>7} {'CPU ms a block':>15} {'state MB':>9} {'write s':>8} {'resume s':>9}")

@@ -75,6 +75,22 @@ class LabelSums:
         alone = ({key: {name: values[i] for name, values in found.items()}} for i, key in enumerate(keys))
         return cls(scored, reduce(_added, alone, {}), votes_of(pairs, scored, threshold)).limited()
 
+    def __getstate__(self) -> dict[str, Any]:
+        """With one array for all groups, where they are alike: thousands of small ones take long to unpickle."""
+        keys, sums = list(self.groups), list(self.groups.values())
+        shapes = [{name: values.shape for name, values in each.items()} for each in sums]
+        if not keys or any(each != shapes[0] for each in shapes):
+            return vars(self)
+        packed = {name: np.stack([each[name] for each in sums]) for name in shapes[0]}
+        return {**vars(self), "groups": (keys, packed)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if isinstance(groups := state["groups"], tuple):
+            keys, packed = groups
+            rows = zip(*packed.values(), strict=True)
+            groups = {key: dict(zip(packed, row, strict=True)) for key, row in zip(keys, rows, strict=True)}
+        vars(self).update({**state, "groups": groups})
+
     def __add__(self, other: LabelSums) -> LabelSums:
         bits = min(self.bits, other.bits)
         groups = _added(_by_fewer(self.groups, self.bits - bits), _by_fewer(other.groups, other.bits - bits))

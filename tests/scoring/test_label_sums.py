@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import pickletools
 from functools import reduce
 from operator import add
 
@@ -148,3 +150,18 @@ def test_of_thousands_of_heads_labels_are_told_and_not_how_sure_they_are(monkeyp
     labels = labels_of(_scores(pairs), sums, THRESHOLD, 0, norm=False)
     assert not sums.groups and labels.stability is None and not labels.unsure.any()
     assert labels.agreement is not None and (labels.agreement.label > 0).any()
+
+
+def test_pickles_hold_the_same_bits_in_few_arrays() -> None:
+    whole = _of(_pairs(100), _keys(100))
+    mixed = whole + _of({name: values * np.linspace(1, 2, 3)[:, None] for name, values in _pairs(9).items()}, _keys(9))
+    for sums, arrays in ((whole, 20), (mixed, 2_000), (LabelSums(SCORED, {}, whole.votes), 5)):
+        packed = pickle.dumps(sums, protocol=5)
+        again = pickle.loads(packed)
+        assert (again.votes == sums.votes).all() and again.bits == sums.bits
+        assert list(again.groups) == list(sums.groups)
+        for key, group in sums.groups.items():
+            assert {name: (values.shape, values.tobytes()) for name, values in again.groups[key].items()} == {
+                name: (values.shape, values.tobytes()) for name, values in group.items()
+            }
+        assert sum(op.name == "BYTEARRAY8" for op, *_ in pickletools.genops(packed)) <= arrays

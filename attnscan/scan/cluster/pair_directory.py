@@ -81,7 +81,7 @@ def pieces_of_file(store: float) -> int:
 def handed(found: object, name: str, tables: Iterable[pa.Table]) -> dict[str, Any]:
     """What was found and the rows beside it, to travel: rows of `found`, `rows` and `name`, the first in the last."""
     pieces = list(_packed(tables)) or [b""]
-    cells = [*[b""] * (len(pieces) - 1), pickle.dumps(found)]
+    cells = [*[b""] * (len(pieces) - 1), pickle.dumps(found, protocol=5)]
     names = [f"{name}-{number:03}" for number in range(len(pieces))]
     return {"found": column(cells), "rows": column(pieces), "name": names}
 
