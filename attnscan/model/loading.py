@@ -226,10 +226,11 @@ def load_to_tokenize(source: Source) -> LoadedModel:
     Raises: ModelError if that fails.
     """
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
-    with quiet_transformers(), warnings.catch_warnings(action="ignore"), guarded(source.location, source.revision):
-        with hushed(), _said(source):
+    with quiet_transformers(), warnings.catch_warnings(action="ignore"):
+        with guarded(source.location, source.revision), hushed(), _said(source):
             tokenizer = _load_tokenizer(source)
             check_reads_sentences(tokenizer)
+        # Not held against the weights: it takes no memory, and of the hub's models they may not be fetched yet
         with _said(source), torch.device("meta"):
             kind, config = _kind_of(source)
             model = encoder_of(kind.from_config(config, trust_remote_code=False), source.name)

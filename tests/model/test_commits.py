@@ -20,7 +20,7 @@ from tiny_checkpoints import SMALL, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
 from attnscan.model.commits import at_commit, pinned
-from attnscan.model.loading import LoadedModel, load
+from attnscan.model.loading import LoadedModel, load, load_to_tokenize
 from attnscan.model.sources import BUNDLED, DEFAULT_MODEL, Source, cached, choose
 from attnscan.model.task_heads import task_head
 
@@ -173,6 +173,14 @@ class TestAtCommit:
     def test_a_commit_that_is_gone_is_one_line(self, moving: ModelHub) -> None:
         assert f"cannot load the model {ID} at commit {GONE[:12]}: " in refusal(lambda: load(at_commit(ID, GONE)))
         assert not moving.commits_read
+
+    def test_what_tokenizes_alone_fetches_no_weights_and_misses_none(
+        self, moving: ModelHub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for slack in ("_WEIGHTS_MORE", "_TENSORS_MORE"):
+            monkeypatch.setattr(f"attnscan.model.untrusted.{slack}", 0)
+        assert load_to_tokenize(at_commit(ID, A)).device.type == "meta"
+        assert moving.fetched("model.safetensors") == 0 and moving.commits_read == {A}
 
     @pytest.mark.usefixtures("moving")
     def test_a_directory_of_its_name_is_not_taken(
