@@ -33,6 +33,7 @@ from transformers import (
 from transformers.utils import logging
 
 from attnscan.errors import DeviceError, MemoryFullError
+from attnscan.model import running
 from attnscan.model.loading import load
 from attnscan.model.sources import BUNDLED_SHA256, Device, Dtype, Source, bundled
 
@@ -100,8 +101,14 @@ class TestSilence:
     """Loading prints nothing: no progress bar, no warning, no report of unused weights."""
 
     @pytest.fixture
-    def printed(self, capfd: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
+    def printed(
+        self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> Iterator[Callable[[], str]]:
         """What was printed since the last call, or logged: the log keeps the stream that it found at its import."""
+        monkeypatch.setattr(running, "_quiet", running._Quiet())  # workers that other tests left open want silence
+        verbosity = logging.get_verbosity()
+        logging.set_verbosity_warning()
+        logging.enable_progress_bar()
         log = io.StringIO()
         handler = StreamHandler(log)
         logging.add_handler(handler)
@@ -113,6 +120,7 @@ class TestSilence:
 
         yield since
         logging.remove_handler(handler)
+        logging.set_verbosity(verbosity)
 
     @pytest.mark.parametrize("kind", [BertModel, BertForMaskedLM, BertForSequenceClassification])
     def test_a_model_with_or_without_unused_weights(
