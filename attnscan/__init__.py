@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from attnscan.api.studies import ablate, compare, explain_over, similar
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
-    from attnscan.model.loading import LoadedModel
+    from attnscan.model.loaded import LoadedModel
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
     from attnscan.results.classification import Carried, Classification

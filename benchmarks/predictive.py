@@ -33,7 +33,7 @@ from transformers import AutoTokenizer, BertConfig, BertForMaskedLM
 
 from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.pairs import Pair, shipped_pairs
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import bundled
 from attnscan.results.terms import HelpMeasure
 from attnscan.scoring.predictive import help_between_words

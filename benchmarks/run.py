@@ -19,7 +19,7 @@ import startup
 import torch
 from sidebyside import HEAD, machine
 
-from attnscan.model.loading import tokens_in_cache
+from attnscan.model.loaded import tokens_in_cache
 
 PARTS = ("startup", "scan", "peers", "growth")
 RESULTS = Path(__file__).with_name("RESULTS.md")

@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar
 
 from attnscan.errors import OptionError, nearest
 from attnscan.model.in_memory import Model, Tokenizer, adopted
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loaded import LoadedModel
 from attnscan.scan.options import Choices, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS, chosen

@@ -11,7 +11,7 @@ from attnscan.api.many_pairs import Columns, options_of_many
 from attnscan.api.source import Pairs, source_of
 from attnscan.errors import OptionError
 from attnscan.model.in_memory import Model, Tokenizer
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.ranking import Ranking
 from attnscan.scan.local import predictive_sums

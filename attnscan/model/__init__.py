@@ -5,6 +5,7 @@ commits.py             a model of the hub at one commit, on all machines the sam
 surroundings.py        what torch needs of the process it is imported into
 catalog.py             which models can run now
 loading.py             a source to a loaded model, on a device
+loaded.py              that model, and how much of a batch its device takes
 in_memory.py           a model that a program holds already, run without leaving a trace
 fingerprint.py         what tells a model from another of its name
 untrusted.py           no pickles, bounded memory

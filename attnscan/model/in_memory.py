@@ -20,7 +20,8 @@ from torch import Tensor
 from attnscan.errors import DeviceError, ModelError, out_of_memory
 from attnscan.inputs.encode import check_reads_sentences
 from attnscan.model.attention_function import attention_of
-from attnscan.model.loading import LoadedModel, encoder_of
+from attnscan.model.loaded import LoadedModel
+from attnscan.model.loading import encoder_of
 from attnscan.model.running import first_line, quiet_transformers, refused
 from attnscan.model.sources import Source
 

@@ -6,7 +6,7 @@ from copy import deepcopy
 from typing import Any, Literal
 
 from attnscan.model.in_memory import with_head
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import quiet_transformers
 
 TaskHead = Literal["next-sentence", "classifier"]

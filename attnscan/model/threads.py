@@ -19,7 +19,7 @@ from typing import Protocol, Self, TypeVar
 import torch
 from torch.utils.hooks import RemovableHandle
 
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loaded import LoadedModel
 
 _MOST_WORKERS = 16  # each holds Python's lock for some hundredths of its time
 _MOST_TOKENS = 65_536  # of all batches that run at once, for memory's sake

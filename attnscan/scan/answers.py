@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 
 from attnscan.model.fingerprint import computing
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loaded import LoadedModel
 from attnscan.results.cache import Cache, cache_directory, switched_off
 from attnscan.results.dependencies import Help
 from attnscan.results.signature import hashed

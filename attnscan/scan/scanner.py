@@ -19,7 +19,8 @@ from attnscan.inputs.related import Relation
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.attention_function import OnOutput
 from attnscan.model.carried import OutputProjections
-from attnscan.model.loading import LoadedModel, load
+from attnscan.model.loaded import LoadedModel
+from attnscan.model.loading import load
 from attnscan.model.output_projections import output_projections
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap

@@ -25,7 +25,7 @@ from torch import Tensor
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import SPECIAL, EncodedInput
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import check_finite, forward, head_sees_only, in_halves, last_feed_forward
 from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.results.dependencies import Help

@@ -13,7 +13,7 @@ import torch
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.pairs import Pair
 from attnscan.model.keeper import AttentionKeeper
-from attnscan.model.loading import NO_LIMIT, position_rows
+from attnscan.model.loaded import NO_LIMIT, position_rows
 from attnscan.model.sources import Source
 from attnscan.results.attention import Attention
 from attnscan.results.checkpoint import Checkpoint

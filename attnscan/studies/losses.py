@@ -25,7 +25,7 @@ from torch import Tensor
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Record
-from attnscan.model.loading import LoadedModel, replicated
+from attnscan.model.loaded import LoadedModel, replicated
 from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import task_head
 from attnscan.results.ablation import Quantity

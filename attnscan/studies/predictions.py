@@ -13,7 +13,7 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import token_texts
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import task_head
 from attnscan.results.change import Change

@@ -20,7 +20,8 @@ from tiny_checkpoints import SMALL, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
 from attnscan.model.commits import at_commit, pinned
-from attnscan.model.loading import LoadedModel, load, load_to_tokenize
+from attnscan.model.loaded import LoadedModel
+from attnscan.model.loading import load, load_to_tokenize
 from attnscan.model.sources import BUNDLED, DEFAULT_MODEL, Source, cached, choose
 from attnscan.model.task_heads import task_head
 

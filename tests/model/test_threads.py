@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from toy import save_toy_bert
 
 from attnscan.model import threads as side_by_side
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Source
 from attnscan.model.tap import Tap
 from attnscan.model.threads import ahead

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 
 from attnscan.cli.app import app
 from attnscan.inputs.pairs import Pair, shipped_pairs
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
 from attnscan.scan import answers
 from attnscan.scan.answers import Answers, packed, shipped, worth_keeping

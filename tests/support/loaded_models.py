@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnscan.model.loading import LoadedModel, _device
+from attnscan.model.loaded import LoadedModel
+from attnscan.model.loading import _device
 from attnscan.model.sources import Device, Dtype, Source
 
 _MOST = 12  # of them, the one that was asked for last at the end

@@ -15,7 +15,8 @@ from tokenizers_of_kinds import wordpiece
 from transformers import AutoConfig
 
 from attnscan.inputs.pairs import Pair
-from attnscan.model.loading import LoadedModel, load
+from attnscan.model.loaded import LoadedModel
+from attnscan.model.loading import load
 from attnscan.model.sources import choose
 from attnscan.model.tap import Tap
 from attnscan.scan.options import ScanOptions

@@ -16,7 +16,8 @@ from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.model.commits import at_commit
-from attnscan.model.loading import LoadedModel, load_to_tokenize
+from attnscan.model.loaded import LoadedModel
+from attnscan.model.loading import load_to_tokenize
 from attnscan.model.sources import Source, choose
 from attnscan.results.scores import FloatArray
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row

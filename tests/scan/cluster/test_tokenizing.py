@@ -16,7 +16,7 @@ from toy import ARTICLES, NOUNS, VERBS, save_toy_bert
 
 from attnscan.errors import AttnscanError, ModelError
 from attnscan.inputs.columns import Reading
-from attnscan.model.loading import LoadedModel
+from attnscan.model.loaded import LoadedModel
 from attnscan.scan import stream
 from attnscan.scan.cluster.blocks import Block, BlockFiles, row
 from attnscan.scan.cluster.worker import Plan, Tokenizer, Worker
