@@ -135,7 +135,7 @@ class TestModel:
         assert str(tmp_path) in line
 
     def test_none_at_all_lists_the_ways_to_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sources, "cached", lambda _: None)
+        monkeypatch.setattr(sources, "cached", lambda *_: None)
         monkeypatch.setattr(sources, "bundled_directory", lambda: None)
         line = refusal("classify", "the cat")
         assert "--model DIR" in line
