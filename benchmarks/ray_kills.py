@@ -38,7 +38,7 @@ def main() -> None:
     parser.add_argument("--block-pairs", type=int, default=32)
     parser.add_argument("--seed", type=int, default=0)
     asked = parser.parse_args()
-    draw = random.Random(asked.seed)
+    draw, out = random.Random(asked.seed), sys.stdout  # within a cluster, what is printed goes to standard error
     with tempfile.TemporaryDirectory() as name, machines() as (cluster, nodes):
         place = Path(name)
         pairs = repeated(Path(asked.pairs), asked.count, place)
@@ -48,7 +48,11 @@ def main() -> None:
         whole, wanted = place / "whole", place / "whole.csv"
         assert driver(scan, "--per-pair", str(whole), "-o", str(wanted)).wait() == 0
         lasts = time.perf_counter() - started
-        print(f"nothing killed: {lasts:.0f} s, {rows_of(whole)[0]:,} rows; load {os.getloadavg()[0]:.1f}", flush=True)
+        print(
+            f"nothing killed: {lasts:.0f} s, {rows_of(whole)[0]:,} rows; load {os.getloadavg()[0]:.1f}",
+            file=out,
+            flush=True,
+        )
         for run in range(asked.runs):
             harm = ("driver", "worker", "machine")[run % 3]
             after = draw.uniform(0.3, 0.8) * lasts
@@ -60,6 +64,7 @@ def main() -> None:
             took = time.perf_counter() - started
             print(
                 f"{run:3} {harm:8} after {after:5.1f} s, in all {took:5.0f} s  {'same' if same else 'OTHER'}",
+                file=out,
                 flush=True,
             )
 
