@@ -45,7 +45,7 @@ def bundled_dir() -> Path:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """Golden files and models beside the project, where they are."""
+    """Models and texts beside the project, where they are."""
     if not SHARED.is_dir():
         pytest.skip("no shared data beside this checkout")
     return SHARED

@@ -1,8 +1,9 @@
-"""Attention of published models, printed years ago by another tool, scored as an independent loop scores it."""
+"""The saved attention of published models (tests/golden) gets the scores of an independent loop."""
 
 from __future__ import annotations
 
 from collections import Counter
+from io import StringIO
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from typer.testing import CliRunner
 
 from attnscan.cli.app import app
 
+GOLDEN = Path(__file__).parents[1] / "golden"
 PUBLISHED = [
     "bert-base-uncased.store-strawberries",
     "distilbert-base-uncased.quick-brown-fox",
@@ -20,28 +22,26 @@ PUBLISHED = [
 SCORES = ["next-word", "previous-word", "identical", "cross-sentence", "delimiter", "bag-of-words"]
 
 
-def _classified(path: Path, *options: str) -> pd.DataFrame:
-    outcome = CliRunner().invoke(app, ["classify", "--weights", str(path), "--csv", *options])
+def _classified(name: str, *options: str) -> pd.DataFrame:
+    outcome = CliRunner().invoke(app, ["classify", "--weights", str(GOLDEN / f"{name}.npz"), "--csv", *options])
     assert outcome.exit_code == 0, outcome.output
-    from io import StringIO
-
     return pd.read_csv(StringIO(outcome.stdout))
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_scores_agree_with_the_independent_ones(shared: Path, name: str) -> None:
-    found = _classified(shared / "golden" / f"{name}.npz")
-    expected = pd.read_csv(shared / "golden" / f"{name}.scores.csv")
+def test_scores_agree_with_the_independent_ones(name: str) -> None:
+    scores = _classified(name)
+    expected = pd.read_csv(GOLDEN / f"{name}.scores.csv")
     pd.testing.assert_frame_equal(
-        found[["layer", "head", *SCORES]], expected, check_exact=False, atol=1e-5, rtol=0, check_dtype=False
+        scores[["layer", "head", *SCORES]], expected, check_exact=False, atol=1e-5, rtol=0, check_dtype=False
     )
-    assert found["predictive"].isna().all()
+    assert scores["predictive"].isna().all()
 
 
 @pytest.fixture(scope="module")
-def article(shared: Path) -> pd.DataFrame:
+def article() -> pd.DataFrame:
     """Vig's pair in bert-base-uncased."""
-    return _classified(shared / "golden" / f"{PUBLISHED[0]}.npz").set_index(["layer", "head"])
+    return _classified(PUBLISHED[0]).set_index(["layer", "head"])
 
 
 @pytest.mark.parametrize(
@@ -90,19 +90,17 @@ def test_content_labels_of_the_articles_pair(article: pd.DataFrame) -> None:
 
 
 @pytest.mark.parametrize(("name", "identical"), [(PUBLISHED[1], 11), (PUBLISHED[2], 14)])
-def test_few_heads_that_look_at_the_word_itself_are_identical_otherwise(
-    shared: Path, name: str, identical: int
-) -> None:
-    labels = _classified(shared / "golden" / f"{name}.npz")["content_label"]
+def test_few_heads_that_look_at_the_word_itself_are_identical_otherwise(name: str, identical: int) -> None:
+    labels = _classified(name)["content_label"]
     assert (labels == "identical").sum() == identical
 
 
-def test_without_delimiters_renormalises_over_words(shared: Path) -> None:
-    path = shared / "golden" / f"{PUBLISHED[0]}.npz"
-    weights = np.load(path)["attention"][2, 0].astype(float)
-    words = ~np.load(path)["special"]
+def test_without_delimiters_renormalises_over_words() -> None:
+    saved = np.load(GOLDEN / f"{PUBLISHED[0]}.npz")
+    weights = saved["attention"][2, 0].astype(float)
+    words = ~saved["special"]
     rows = weights[np.ix_(words, words)] / weights[np.ix_(words, words)].sum(-1, keepdims=True)
     following = [rows[i, i + 1] for i in range(15) if i not in (5,)]  # word 5 ends sentence A
-    table = _classified(path, "--without-delimiters").set_index(["layer", "head"])
+    table = _classified(PUBLISHED[0], "--without-delimiters").set_index(["layer", "head"])
     assert table.loc[(2, 0), "next-word"] == pytest.approx(np.mean(following), abs=1e-5)
     assert table["delimiter"].isna().all()
