@@ -14,7 +14,7 @@ from typing import IO
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.formats.found import OnNote, bad_record
+from attnscan.inputs.formats.found import MAX_BYTES, OnNote, bad_record
 from attnscan.inputs.formats.part import WHOLE, Part
 from attnscan.inputs.places.compression import unpacked
 from attnscan.inputs.places.files import called, files_named, format_of, local_files, opened
@@ -29,7 +29,7 @@ _BY_LINES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
 class Pair:
     """One input: sentence A, and sentence B if there are two.
 
-    Raises: InputError if a sentence is blank or is not text that can be written as UTF-8.
+    Raises: InputError if a sentence is blank, has a NUL character, or is not text that can be written as UTF-8.
     """
 
     a: str
@@ -39,18 +39,28 @@ class Pair:
         for name, sentence in zip("AB", self.sentences, strict=False):
             if not sentence.strip():
                 raise InputError(f"sentence {name} is empty", "give it at least one word, in quotes")
+            if "\0" in sentence:
+                raise InputError(f"sentence {name} has a NUL character", "leave it out")
             try:
                 sentence.encode()
             except UnicodeEncodeError as error:
-                raise InputError(
-                    f"sentence {name} is not valid Unicode: its character {error.start + 1} is half of a pair",
-                    "save or paste the text as UTF-8",
-                ) from None
+                raise _not_unicode(name, sentence[error.start], error.start + 1) from None
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """The one or two sentences."""
         return (self.a,) if self.b is None else (self.a, self.b)
+
+
+def _not_unicode(name: str, character: str, place: int) -> InputError:
+    what = f"sentence {name} is not valid Unicode: its character {place} is"
+    if not "\udc80" <= character <= "\udcff":
+        return InputError(f"{what} half of a pair", "save or paste the text as UTF-8")
+    encoding = sys.getfilesystemencoding()
+    if encoding == "utf-8":
+        return InputError(f"{what} a byte that is not UTF-8", "save or paste the text as UTF-8")
+    # Python keeps bytes that the locale cannot decode as U+DC80 to U+DCFF (PEP 383)
+    return InputError(f"{what} not known to the locale, which is {encoding}", "set LC_ALL=C.UTF-8 or PYTHONUTF8=1")
 
 
 @dataclass(frozen=True, order=True)
@@ -200,8 +210,8 @@ def _record(row: Row | PairsError) -> Record:
     for name, cell in zip("AB", row.sentences, strict=False):
         if not isinstance(cell, str):
             raise bad_record(row.where, f"sentence {name} is {'missing' if cell is None else 'not text'}")
-        if "\0" in cell:
-            raise bad_record(row.where, f"sentence {name} has a NUL character")
+        if len(cell) > MAX_BYTES:
+            raise bad_record(row.where, f"sentence {name} is longer than {MAX_BYTES >> 20} MiB")
         texts.append(cell)
     try:
         pair = Pair(*texts)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -194,7 +197,7 @@ BAD = {
         ("an array", '["c", "d"]', "is not a JSON object"),
         ("a string", '"c"', "is not a JSON object"),
         ("deep", "[" * 200_000, "is nested too deeply"),
-        ("digits", '{"sentence_a": ' + "1" * 5000 + "}", "is not sound JSON"),
+        ("digits", '{"sentence_a": ' + "1" * 5000 + "}", "has a number of more than 4,300 digits"),
     ],
 }
 CASES = [pytest.param(form, *case[1:], id=f"{form}, {case[0]}") for form, cases in BAD.items() for case in cases]
@@ -325,12 +328,30 @@ class TestPair:
             (("",), "sentence A is empty"),
             ((" \n",), "sentence A is empty"),
             (("a", ""), "sentence B is empty"),
-            (("a", "b\ud800"), "sentence B is not valid Unicode: its character 2"),
+            (("a", "b\0"), "sentence B has a NUL character; leave it out"),
+            (("a", "b\ud800"), "sentence B is not valid Unicode: its character 2 is half of a pair; save or paste"),
+            (("caf\udce9",), "sentence A is not valid Unicode: its character 4 is a byte that is not UTF-8; save or"),
         ],
     )
     def test_refused(self, sentences: tuple[str, ...], why: str) -> None:
         with pytest.raises(InputError, match=why):
             Pair(*sentences)
+
+    def test_a_locale_without_the_character_is_what_to_change(self) -> None:
+        """What a shell hands over is decoded by the locale before attnscan sees it."""
+        surroundings = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
+        script = "import sys; from attnscan.inputs.pairs import Pair; Pair(sys.argv[1])"
+        done = subprocess.run(
+            [sys.executable, "-c", script, "the \U0001f600"],
+            env=surroundings,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.stderr.splitlines()[-1].endswith(
+            "sentence A is not valid Unicode: its character 5 is not known to the locale, which is ascii; "
+            "set LC_ALL=C.UTF-8 or PYTHONUTF8=1"
+        )
 
 
 def words(sentence: str) -> set[str]:

@@ -7,7 +7,7 @@ from typing import IO, Any
 
 from attnscan.errors import PairsError, needs
 from attnscan.inputs.columns import Column, Picked, Reading, picked
-from attnscan.inputs.formats.found import MAX_BYTES, Found, FoundRows, bad_record
+from attnscan.inputs.formats.found import Found, FoundRows, bad_record
 from attnscan.inputs.formats.part import WHOLE, Bookmark, Part
 
 _ROWS = 16  # at a time: a Parquet file of a kilobyte can repeat a long cell a million times
@@ -151,9 +151,6 @@ _OTHERS = "name others with --columns"
 
 def _cells(where: str, cells: Mapping[int, Any]) -> dict[int, object] | PairsError:
     try:
-        values = {index: cell.as_py() for index, cell in cells.items()}
+        return {index: cell.as_py() for index, cell in cells.items()}
     except UnicodeDecodeError as error:
         return bad_record(where, f"is not valid UTF-8 at byte {error.start + 1}")
-    if any(isinstance(value, str) and len(value) > MAX_BYTES for value in values.values()):
-        return bad_record(where, f"is longer than {MAX_BYTES >> 20} MiB")
-    return values

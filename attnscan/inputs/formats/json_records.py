@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import codecs
 import json
-import re
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from attnscan.errors import PairsError
 from attnscan.inputs.columns import Picked, Reading, picked
-from attnscan.inputs.formats.found import MAX_BYTES, Found, FoundRows, bad_record
+from attnscan.inputs.formats.found import Found, FoundRows, bad_record
 from attnscan.inputs.formats.lines import Lines, whole
 
-_GOES_ON = re.compile(r"[0-9.eE+-]")  # what a number may go on with, which its start is without
-_SPACE = re.compile(r"[ \t\n\r]*")
+MAX_DOCUMENT = 256 << 20
+"""Bytes of a JSON document; JSON lines may be of any length."""
+
 _KINDS: dict[type, str] = {list: "list", str: "text"}
 
 
@@ -95,109 +95,33 @@ def are_lines(lines: Lines) -> bool:
 
 
 def document_rows(lines: Lines, reading: Reading) -> FoundRows:
-    """The rows of a JSON document. Raises: PairsError; after what is not sound JSON there is no going on."""
-    records = Records(lines.name, reading)
-    for number, record in enumerate(_Document(lines).records(), 1):
-        yield records.found(record, f"{lines.name}: record {number}", number)
+    """The rows of a JSON document, which is held in memory as a whole. Raises: PairsError."""
+    name = lines.name
+    if len(content := lines.content(MAX_DOCUMENT + 1)) > MAX_DOCUMENT:
+        raise PairsError(f"{name} is a JSON document of more than {MAX_DOCUMENT >> 20} MiB", "write it as JSON lines")
+    if not content.strip():
+        raise PairsError(f"{name} is empty", "it must hold a list of records")
+    try:
+        document = json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise PairsError(f"{name} is not valid UTF-8", "save it as UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise PairsError(f"{name} {_why_not(error)}", "write it again") from None
+    records = Records(name, reading)
+    for number, record in enumerate(_records_of(document), 1):
+        yield records.found(record, f"{name}: record {number}", number)
     records.check()
 
 
-class _Document:
-    """A document that is read piece by piece, of which one record at a time is held."""
-
-    def __init__(self, lines: Lines) -> None:
-        self._pieces = lines.pieces()
-        self._decoder = codecs.getincrementaldecoder("utf-8-sig")()
-        self._json = json.JSONDecoder()
-        self._name = lines.name
-        self._text, self._at, self._before = "", 0, 0
-
-    def records(self) -> Iterator[object]:
-        """The items of a list; else the rows of an object of columns, or of the only list within one; else it."""
-        match self._peek():
-            case "":
-                raise PairsError(f"{self._name} is empty", "it must hold a list of records")
-            case "[":
-                self._at += 1
-                yield from self._items()
-            case _:
-                first = self._value()
-                if not self._peek():
-                    yield from _rows_of(first)
-                    return
-                yield first  # objects one after another
-                while self._peek():
-                    yield self._value()
-                return
-        if self._peek():
-            raise self._unsound("something follows its end")
-
-    def _items(self) -> Iterator[object]:
-        if self._peek() == "]":
-            self._at += 1
-            return
-        while True:
-            yield self._value()
-            after = self._peek()
-            self._at += 1
-            if after == "]":
-                return
-            if after != ",":
-                raise self._unsound("a comma or the end of the list is expected" if after else "it ends within a list")
-
-    def _peek(self) -> str:
-        """The next character that is no white space; none at the end."""
-        while True:
-            self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
-            if self._at < len(self._text) or not self._more():
-                return self._text[self._at : self._at + 1]
-
-    def _value(self) -> object:
-        """The next value. What is read on grows twofold, so that trying again takes no quadratic time."""
-        self._peek()
-        more, enough = True, 1
-        while True:
-            while more and len(self._text) - self._at < enough:
-                more = self._more()
-            try:
-                value, end = self._json.raw_decode(self._text, self._at)
-            except RecursionError:
-                raise self._unsound("it is nested too deeply") from None
-            except ValueError as error:  # one that is no JSONDecodeError: a number of too many digits
-                if not more:
-                    raise self._unsound(getattr(error, "msg", str(error)), getattr(error, "pos", self._at)) from None
-            else:
-                if not more or (end < len(self._text) and not _GOES_ON.match(self._text, end)):
-                    self._at = end
-                    return value
-            if len(self._text) - self._at > MAX_BYTES:
-                raise PairsError(
-                    f"{self._name}: a record is longer than {MAX_BYTES >> 20} MiB", "write it as JSON lines"
-                )
-            enough = 2 * (len(self._text) - self._at)
-
-    def _more(self) -> bool:
-        """Read on; whether there was anything."""
-        piece = next(self._pieces, b"")
-        try:
-            text = self._decoder.decode(piece, final=not piece)
-        except UnicodeDecodeError:
-            raise PairsError(f"{self._name} is not valid UTF-8", "save it as UTF-8") from None
-        self._before += self._at
-        self._text, self._at = self._text[self._at :] + text, 0
-        return bool(piece)
-
-    def _unsound(self, why: str, at: int | None = None) -> PairsError:
-        place = self._before + (self._at if at is None else at) + 1
-        return PairsError(f"{self._name} is not sound JSON at character {place}: {why}", "write it again")
-
-
-def _rows_of(value: object) -> Iterator[object]:
-    """What an object that is a whole document holds: columns by their names, a list of rows, or one row, itself."""
-    if not isinstance(value, Mapping):
-        yield value
+def _records_of(document: object) -> Iterator[object]:
+    """The items of a list; else the rows of an object of columns, or of the only list within one; else the object."""
+    if isinstance(document, list):
+        yield from document
         return
-    cells = {name: list(column.values()) if isinstance(column, dict) else column for name, column in value.items()}
+    if not isinstance(document, dict):
+        yield document
+        return
+    cells = {name: list(column.values()) if isinstance(column, dict) else column for name, column in document.items()}
     lists = {name: column for name, column in cells.items() if isinstance(column, list)}
     rows = [column for column in lists.values() if column and all(isinstance(row, dict) for row in column)]
     if len(rows) == 1 and len(lists) == 1:
@@ -205,15 +129,21 @@ def _rows_of(value: object) -> Iterator[object]:
     elif lists and len(lists) == len(cells) and len({len(column) for column in lists.values()}) == 1:
         yield from (dict(zip(lists, row, strict=True)) for row in zip(*lists.values(), strict=True))
     else:
-        yield value
+        yield document
 
 
 def _parsed(line: str, where: str) -> object:
     try:
         return json.loads(line)
-    except RecursionError:
-        return bad_record(where, "is nested too deeply")
-    except json.JSONDecodeError as error:
-        return bad_record(where, f"is not sound JSON at character {error.pos + 1}: {error.msg}")
-    except ValueError as error:  # a number of too many digits
-        return bad_record(where, f"is not sound JSON: {error}")
+    except (ValueError, RecursionError) as error:
+        return bad_record(where, _why_not(error))
+
+
+def _why_not(error: ValueError | RecursionError) -> str:
+    """Why a text is no JSON that can be read."""
+    if isinstance(error, RecursionError):
+        return "is nested too deeply"
+    if isinstance(error, json.JSONDecodeError):
+        return f"is not sound JSON at character {error.pos + 1}: {error.msg}"
+    # Python reads integers of 4,300 digits at most, since its time grows with their square
+    return f"has a number of more than {sys.get_int_max_str_digits():,} digits"

@@ -144,14 +144,12 @@ class Lines:
         self._again.extend(reversed(found))
         return [line.decode(errors="replace") for line in found], bool(most)
 
-    def pieces(self) -> Iterator[bytes]:
-        """All bytes, some at a time, for what does not go by lines."""
-        begun = False
-        while piece := self._again.pop() if self._again else self._stream.read(1 << 16):
-            if not begun:
-                self._check_is_text(piece)
-            begun = True
-            yield piece
+    def content(self, most: int) -> bytes:
+        """All bytes that are to come, or so many, for what does not go by lines."""
+        ahead = b"".join(reversed(self._again))
+        content = ahead + self._stream.read(max(0, most - len(ahead)))
+        self._check_is_text(content)
+        return content
 
     def _end_line(self) -> None:
         """Leave out the rest of a line that was too long."""

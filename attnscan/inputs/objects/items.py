@@ -165,9 +165,6 @@ class Reader:
             pair = pair_of(*sentences)
         except InputError as error:
             raise type(error)(f"{where}: {error.what}", error.remedy.partition(";")[0]) from None
-        for name, sentence in zip("AB", pair.sentences, strict=False):
-            if "\0" in sentence:
-                raise _bad(where, f"sentence {name} has a NUL character")
         return Record(pair, where, label, Place(row=self.number, id=key))
 
 
