@@ -17,14 +17,14 @@ Vectors = list[list[float]]
 Change = Callable[[Input], list[dict[str, list[int]]]]
 
 
-def _shuffled(one: Input, seed: int) -> list[int]:
-    """The words' positions among themselves, as attnscan draws them: by the seed and the input's token ids."""
-    drawn = np.random.default_rng([seed, *one.inputs["input_ids"]]).permutation(one.words).tolist()
+def _shuffled(one: Input, number: int, seed: int = 0) -> list[int]:
+    """The words' positions among themselves, as attnscan draws them: by seed, number and the input's token ids."""
+    drawn = np.random.default_rng([seed, number, *one.inputs["input_ids"]]).permutation(one.words).tolist()
     return [drawn[one.words.index(i)] if i in one.words else i for i in range(len(one.text))]
 
 
 CHANGES: dict[str, Change] = {
-    "positions_shuffled": lambda one: [{"position_ids": _shuffled(one, seed)} for seed in range(SHUFFLES)],
+    "positions_shuffled": lambda one: [{"position_ids": _shuffled(one, number)} for number in range(SHUFFLES)],
     "segments_zeroed": lambda one: [{"token_type_ids": [0] * len(one.text)}],
     "segments_swapped": lambda one: [{"token_type_ids": [1 - s for s in one.inputs["token_type_ids"]]}],
 }

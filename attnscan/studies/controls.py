@@ -12,6 +12,7 @@ import numpy as np
 
 from attnscan.results.ablation import HeadSet
 from attnscan.results.heads import Head
+from attnscan.studies.draws import generator
 
 
 def with_controls(
@@ -34,7 +35,7 @@ def with_controls(
     possible = math.prod(math.comb(len(layer.pool), layer.picked) for layer in layers)
     if possible <= draws:
         return HeadSet(name, chosen, tuple(_every(layers)), possible)
-    rng = np.random.default_rng([seed, *itertools.chain.from_iterable(chosen)])
+    rng = generator(seed, *itertools.chain.from_iterable(chosen))
     controls: dict[tuple[Head, ...], None] = {}
     while len(controls) < draws:  # one that was drawn before is drawn again
         controls[_drawn(layers, rng)] = None

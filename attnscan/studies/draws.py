@@ -1,4 +1,4 @@
-"""What is drawn of an input by the input itself, so that neither its place in a file nor its batch matters."""
+"""What is drawn at random: by a seed and numbers, such as an input's token ids, never by its place or its batch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,14 @@ import numpy as np
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.results.signature import hashed
+
+
+def generator(seed: int, *numbers: int) -> np.random.Generator:
+    """Seed one of several numbered draws by the list of all numbers.
+
+    By their sum, draw 1 of seed 0 would be draw 0 of seed 1, and errors over seeds would look small.
+    """
+    return np.random.default_rng([seed, *numbers])
 
 
 def drawn(encoded: EncodedInput, numbers: Sequence[int], most: int, seed: int) -> list[int]:

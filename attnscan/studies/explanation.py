@@ -168,7 +168,7 @@ class _Explainer:
             return _Found(not_available={name: positions})
         width, moved, drawn = batch.word.shape[1], False, []
         for number in range(SHUFFLES):
-            order = shuffled(batch.inputs, width, scanner.options.seed + number).to(batch.word.device)
+            order = shuffled(batch.inputs, width, scanner.options.seed, number).to(batch.word.device)
             moved |= bool((order != torch.arange(width, device=order.device)).any())
             self._tell("positions shuffled", number, SHUFFLES)
             with positions.reordered(model_inputs, order) as changed:

@@ -20,6 +20,7 @@ from torch import Tensor
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.model.running import forward
+from attnscan.studies.draws import generator
 
 _MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's
 ModelInputs = dict[str, Tensor]
@@ -72,16 +73,15 @@ class Positions:
                 handle.remove()
 
 
-def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int) -> Tensor:
+def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int = 0) -> Tensor:
     """An order of each input's places: its words among themselves, everything else where it was.
 
-    The order of an input depends on the seed and its tokens alone. Shape: [batch, width].
+    The order of an input depends on the seed, the shuffle's number and its tokens alone. Shape: [batch, width].
     """
     order = np.tile(np.arange(width), (len(inputs), 1))
     for row, one in zip(order, inputs, strict=True):
         words = np.flatnonzero(np.array(one.sentence) >= 0)
-        generator = np.random.default_rng([seed, *one.model_inputs["input_ids"]])
-        row[words] = generator.permutation(words)
+        row[words] = generator(seed, number, *one.model_inputs["input_ids"]).permutation(words)
     return torch.from_numpy(order)
 
 

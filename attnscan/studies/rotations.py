@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from attnscan.studies.draws import generator
+
 ROTATIONS = 8
 
 
@@ -32,8 +34,8 @@ class Rotations:
     def _of_head(self, layer: int, head: int, size: int) -> Tensor:
         key = (layer, head, size)
         if key not in self._drawn:
-            rng = np.random.default_rng([self._seed, layer, head])
-            self._drawn[key] = torch.from_numpy(orthogonal(rng, ROTATIONS, size)).float()
+            turns = orthogonal(generator(self._seed, layer, head), ROTATIONS, size)
+            self._drawn[key] = torch.from_numpy(turns).float()
         return self._drawn[key]
 
 
