@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from attnscan.cli.apart import check_options, role_of
+from attnscan.cli.overwrite import check_options, role_of
 from attnscan.scan.options import LARGEST
 
 
@@ -25,7 +25,7 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     """The command as Typer reads it: where a parameter is a bundle, the bundle's fields stand in its place.
 
     Their defaults are those of the parameter's default or, without one, of the bundle's class. A field that the
-    command is `Without` keeps its default. Before the command begins, `apart` checks the files that it was given.
+    command is `Without` keeps its default. Before the command begins, `overwrite` checks the files that it was given.
 
     Raises: ValueError if two options have one name, or the command is without a field that the bundle has not.
     """

@@ -12,9 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from attnscan.cli.around import Around
 from attnscan.cli.bars import working
 from attnscan.cli.messages import warned
+from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.errors import OutputError, needs
 from attnscan.results.files import check_writable, descriptor, partial_of, write_file, written_by_and_by
 from attnscan.results.tables import Format, check_library, render, render_object
@@ -91,18 +91,18 @@ class Destination:
         drawn: Drawable | None = None,
         patterns: Sequence[str] | None = None,
         heads: Sequence[Head] = (),
-        around: Around = Around(),  # noqa: B008 (it is frozen)
+        screen_frame: ScreenFrame = ScreenFrame(),  # noqa: B008 (it is frozen)
     ) -> None:
         """Write the result: as a screen of some width if the format is `table`, a picture, or else a data frame.
 
-        `drawn` is what there is a picture of, `patterns` and `heads` are those that it shows. What is `around` a
-        screen is its first lines and, where it is not kept in a file, its last.
+        `drawn` is what there is a picture of, `patterns` and `heads` are those that it shows. `screen_frame` is a
+        screen's first lines and, where it is not kept in a file, its last.
         Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
         """
         frame = cache(frame)
         with self._signed(frame):
             if self.format == "table":
-                self._write(self._screen(view, around))
+                self._write(self._screen(view, screen_frame))
             elif self.format in PICTURES:
                 assert drawn is not None  # only commands that draw are given such a format
                 look = Look(PICTURES[PICTURES.index(self.format)])
@@ -180,18 +180,18 @@ class Destination:
         else:
             write_file(self.path, content)
 
-    def _screen(self, view: Callable[[int], RenderableType], around: Around = Around()) -> bytes:  # noqa: B008
+    def _screen(self, view: Callable[[int], RenderableType], screen_frame: ScreenFrame = ScreenFrame()) -> bytes:  # noqa: B008
         from rich.console import Console, Group
 
         from attnscan.views.terminal.parts import render as rendered
 
         console = Console()  # knows the terminal's size and colours, COLUMNS and NO_COLOR
         width = max(console.width, 40)
-        screen = Group(*around.over(width), view(width))
+        screen = Group(*screen_frame.over(width), view(width))
         if self.path is not None:
             return rendered(screen, width).encode("utf-8")
         color = console.color_system if console.is_terminal else None
-        return encoded(rendered(Group(screen, *around.under(width)), width, color, console.no_color))
+        return encoded(rendered(Group(screen, *screen_frame.under(width)), width, color, console.no_color))
 
 
 def format_of(path: Path) -> Format:

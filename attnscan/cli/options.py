@@ -11,7 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole
 from attnscan.cli.destination import (
     FORMATS,
     PICTURES,
@@ -21,6 +20,7 @@ from attnscan.cli.destination import (
     format_of,
     picture_format_of,
 )
+from attnscan.cli.overwrite import FileRole
 from attnscan.errors import nearest
 from attnscan.inputs.columns import Quoting, Reading
 from attnscan.inputs.places.names import STDIN, shown

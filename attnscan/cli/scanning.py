@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NoReturn, Protocol
 
 import typer
 
-from attnscan.cli.apart import check_apart
 from attnscan.cli.bars import working
 from attnscan.cli.messages import say, undisturbed
 from attnscan.cli.options import PairFiles
+from attnscan.cli.overwrite import check_not_overwritten
 from attnscan.cli.session import OnePair, Passes, chosen, opened, tell, tell_unknown
 from attnscan.errors import StateError
 from attnscan.results.files import check_writable, partial_of
@@ -74,7 +74,7 @@ def parts_of(files: PairFiles, *written: Path | None, state: Path | StoredFile |
     whole = [path for path in written if path is not None]
     parts = {path: part for path in whole if (part := partial_of(path)) != path}
     here = [state] if isinstance(state, Path) else []
-    check_apart(parts.values(), [*files.paths, *here, *whole])
+    check_not_overwritten(parts.values(), [*files.paths, *here, *whole])
     for path in (*whole, *parts.values(), *here):
         check_writable(path)
     return parts

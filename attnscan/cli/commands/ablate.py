@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where
+from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.heads import check_heads_are_named, head_name
 from attnscan.results.terms import DRAWS, MEASURES, THRESHOLD, By
@@ -87,13 +87,13 @@ def ablate(
     tell(result.signature, bad=passes.bad, dtype=options.dtype)
     from attnscan.views.terminal.ablation import ablation_view
 
-    around = Around(
+    screen_frame = ScreenFrame(
         about_pairs(files.paths, result.signature.pairs_read),
         _next(result),
         (),
         options_of(scan.model, files.typed()),
     )
-    destination.emit(result.to_frame, lambda width: ablation_view(result, width), result, around=around)
+    destination.emit(result.to_frame, lambda width: ablation_view(result, width), result, screen_frame=screen_frame)
 
 
 def _next(result: Ablation) -> tuple[str, ...]:

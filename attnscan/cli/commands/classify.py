@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole
-from attnscan.cli.around import Around, about_input, options_of
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.one_by_one import Lines, check_streamed, classify_each
 from attnscan.cli.options import OneInput, PairFiles, Patterns, ScanChoices, Threshold, Where, WithoutDelimiters
+from attnscan.cli.overwrite import FileRole
 from attnscan.cli.scanning import parts_of, say_parts
+from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.session import Passes, classified
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
@@ -122,8 +122,8 @@ def classify(
         write_file(save_weights, write_weights(result.kept_attention().saved()))
     best = head_name(divmod(int(ordered(result)[0]), result.scores.grid[1]))
     above = about_input(given.a, given.b, given.weights) if listed else ()  # else its tokens are shown
-    around = Around(above, ("show", best), given.sentences, options_of(given.model, weights=given.weights))
-    destination.emit(lambda: frame(result), partial(view, None, result), around=around)
+    screen_frame = ScreenFrame(above, ("show", best), given.sentences, options_of(given.model, weights=given.weights))
+    destination.emit(lambda: frame(result), partial(view, None, result), screen_frame=screen_frame)
 
 
 def _check_several(given: OneInput, files: PairFiles, save_weights: Path | None) -> None:

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole
-from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where
+from attnscan.cli.overwrite import FileRole
+from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.results.terms import THRESHOLD, Match
@@ -85,7 +85,7 @@ def compare(
         lambda width: comparison_view(result, names, width, some, top),
         result,
         names,
-        around=Around(
+        screen_frame=ScreenFrame(
             about_pairs(files.paths, result.pairs),
             ("profile", "--heads", head_name(result.chosen(names[0], some, 1)[0])),
             (),

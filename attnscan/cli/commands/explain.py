@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.around import Around, about_input, about_pairs, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import (
@@ -21,6 +20,7 @@ from attnscan.cli.options import (
     check_is_sentence,
     pattern_name,
 )
+from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
 from attnscan.cli.session import Passes, opened, tell, tell_unknown
 from attnscan.results.heads import are_heads, check_heads_are_named, heads_named, token_named
 from attnscan.scan.options import ScanOptions
@@ -97,12 +97,12 @@ def explain(
     from attnscan.views.terminal.explanation import explanation_view
 
     if a is not None:  # one input is an anecdote
-        around = Around(about_input(a, b), ("explain", heads), (), options_of(scan.model))
+        screen_frame = ScreenFrame(about_input(a, b), ("explain", heads), (), options_of(scan.model))
     else:
         without = ("ablate", "--each") if "all" in heads else ("ablate", "--heads", heads)
         above = about_pairs(files.paths, explanations.signature.pairs_read)
-        around = Around(above, without, (), options_of(scan.model, files.typed()))
-    destination.emit(frame, lambda width: explanation_view(explanations, width, query), around=around)
+        screen_frame = ScreenFrame(above, without, (), options_of(scan.model, files.typed()))
+    destination.emit(frame, lambda width: explanation_view(explanations, width, query), screen_frame=screen_frame)
 
 
 def _by_input(

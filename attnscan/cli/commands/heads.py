@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.apart import FileRole
-from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.messages import say
@@ -23,7 +21,9 @@ from attnscan.cli.options import (
     Where,
     WithoutDelimiters,
 )
+from attnscan.cli.overwrite import FileRole
 from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, ranked_here, ranked_on
+from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.cli.session import Passes
 from attnscan.errors import PairsError
 from attnscan.model.surroundings import check_address_space
@@ -129,17 +129,19 @@ def heads(
     (destination.for_part() if interrupted else destination).emit(
         lambda: result.to_labels() if labels else result.to_frame(names, top, without_delimiters=without_delimiters),
         lambda width: ranking_view(result, names if not labels else (), shown, width, without_delimiters),
-        around=_around(result, files, scan.model, from_file, names[0]),
+        screen_frame=_screen_frame(result, files, scan.model, from_file, names[0]),
     )
     if interrupted:
         end_interrupted(parts)
 
 
-def _around(result: Ranking, files: PairFiles, model: str | None, from_file: Path | None, pattern: str) -> Around:
+def _screen_frame(
+    result: Ranking, files: PairFiles, model: str | None, from_file: Path | None, pattern: str
+) -> ScreenFrame:
     """The best head of the first pattern, explained by the same pairs."""
     best = head_name(divmod(int(result.order(pattern)[0]), result.scores.grid[1]))
     above = about_pairs(files.paths, result.signature.pairs_read) if from_file is None else (f"pairs  {from_file}",)
-    return Around(above, ("explain", best), (), options_of(model, files.typed()))
+    return ScreenFrame(above, ("explain", best), (), options_of(model, files.typed()))
 
 
 def _warn_of_few(result: Ranking, names: Sequence[str]) -> None:

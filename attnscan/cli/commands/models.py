@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole
-from attnscan.cli.around import Around
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination
 from attnscan.cli.options import DeviceOption, Where
+from attnscan.cli.overwrite import FileRole
+from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.model import sources
 from attnscan.scan.options import ScanOptions
 
@@ -63,7 +63,9 @@ def _show_all(destination: Destination) -> None:
         return entries.astype({"layers": "Int64", "heads": "Int64"})  # whole numbers, even where one is unknown
 
     ready = [entry.model for entry in catalog.entries if entry.state == "ready"]
-    destination.emit(frame, lambda _: models_view(catalog), around=Around((), ("models", ready[0]) if ready else ()))
+    destination.emit(
+        frame, lambda _: models_view(catalog), screen_frame=ScreenFrame((), ("models", ready[0]) if ready else ())
+    )
 
 
 def _show_one(name: str, device: sources.Device, destination: Destination) -> None:
@@ -76,5 +78,5 @@ def _show_one(name: str, device: sources.Device, destination: Destination) -> No
     from attnscan.views.terminal.models import checkpoint_view
 
     frame = found.to_patterns_frame if destination.format == "json" else found.to_frame
-    around = Around((), ("heads",), (), ("--model", name))
-    destination.emit(lambda: frame(patterns), lambda _: checkpoint_view(found, patterns), around=around)
+    screen_frame = ScreenFrame((), ("heads",), (), ("--model", name))
+    destination.emit(lambda: frame(patterns), lambda _: checkpoint_view(found, patterns), screen_frame=screen_frame)

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
 from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, WithoutDelimiters, check_one_or_many
+from attnscan.cli.overwrite import FileRole
 from attnscan.cli.scanning import end_interrupted, parts_of, ranked_here
 from attnscan.cli.session import Passes, classified, profile_of
 from attnscan.results.files import check_writable, write_file

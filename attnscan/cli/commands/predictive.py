@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli.around import Around, about_input, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import ScanChoices, SentenceB, Where, check_is_sentence
+from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.session import asking, opened, tell, tell_unknown
 
 EXAMPLES = (
@@ -44,5 +44,7 @@ def predictive(
     from attnscan.views.terminal.dependencies import dependencies_view
 
     sentences = tuple(pair.sentences)
-    around = Around(about_input(a, b), ("classify", "--pattern", "predictive"), sentences, options_of(scan.model))
-    destination.emit(result.to_frame, lambda width: dependencies_view(result, width), around=around)
+    screen_frame = ScreenFrame(
+        about_input(a, b), ("classify", "--pattern", "predictive"), sentences, options_of(scan.model)
+    )
+    destination.emit(result.to_frame, lambda width: dependencies_view(result, width), screen_frame=screen_frame)

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.apart import FileRole
-from attnscan.cli.around import Around, about_input, about_pairs, options_of
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import ClusterChoices, OneInput, PairFiles, ScanChoices, Where
+from attnscan.cli.overwrite import FileRole
 from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, ranked_here, ranked_on
+from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
 from attnscan.cli.session import OnePair, Passes, classified, profile_of
 from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.results.stored_file import place_of
@@ -87,13 +87,13 @@ def profile(
         lambda width: profile_view(result, width, chosen, top),
         result,
         heads=chosen or (),
-        around=_around(given, files, result, heads),
+        screen_frame=_screen_frame(given, files, result, heads),
     )
     if interrupted:
         end_interrupted(parts)
 
 
-def _around(given: OneInput, files: PairFiles, result: Profile, heads: str | None) -> Around:
+def _screen_frame(given: OneInput, files: PairFiles, result: Profile, heads: str | None) -> ScreenFrame:
     """After all heads the one that is explained best; after some by one input, the same by many pairs."""
     import numpy as np
 
@@ -102,8 +102,8 @@ def _around(given: OneInput, files: PairFiles, result: Profile, heads: str | Non
     if given.a is None and given.weights is None:
         command = ("profile", "--heads", best) if heads is None else ("similar", "--heads", heads)
         above = about_pairs(files.paths, result.signature.pairs_read)
-        return Around(above, command, (), options_of(given.model, files.typed()))
+        return ScreenFrame(above, command, (), options_of(given.model, files.typed()))
     above = about_input(given.a, given.b, given.weights)
     if given.weights is not None:
-        return Around(above, ("show", heads or best), (), options_of(None, weights=given.weights))
-    return Around(above, ("profile", "--heads", heads or best), (), options_of(given.model))
+        return ScreenFrame(above, ("show", heads or best), (), options_of(None, weights=given.weights))
+    return ScreenFrame(above, ("profile", "--heads", heads or best), (), options_of(given.model))

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, check_one_or_many
+from attnscan.cli.overwrite import FileRole
 from attnscan.cli.scanning import end_interrupted, parts_of, ranked_here
 from attnscan.cli.session import Passes, classified
 from attnscan.results.files import check_writable, descriptor, write_file

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.apart import FileRole
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import Model, PairFiles, ScanChoices, SentenceA, SentenceB, Threshold, check_is_sentence
+from attnscan.cli.overwrite import FileRole
 from attnscan.cli.scanning import scanned
 from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.errors import OutputError, needs

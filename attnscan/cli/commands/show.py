@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.around import Around, about_input, options_of
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Token, Where
+from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.session import classified
 from attnscan.results.heads import are_heads, check_heads_are_named, heads_named, token_named
 from attnscan.results.terms import THRESHOLD, Sentence
@@ -74,7 +74,7 @@ def show(
         queries=tokens_within(attention, from_sentence, within if query is None else None, query),
         keys=tokens_within(attention, to_sentence, within),
     )
-    around = Around(
+    screen_frame = ScreenFrame(
         about_input(given.a, given.b, given.weights),
         ("explain", heads)
         if given.weights is None
@@ -82,4 +82,4 @@ def show(
         given.sentences,
         options_of(given.model, weights=given.weights),
     )
-    destination.emit(weights.to_frame, lambda width: head_view(weights, width, top), around=around)
+    destination.emit(weights.to_frame, lambda width: head_view(weights, width, top), screen_frame=screen_frame)

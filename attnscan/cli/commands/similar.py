@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli.around import Around, about_pairs, options_of
 from attnscan.cli.bars import working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import PairFiles, ScanChoices, Threshold, Where
+from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.heads import check_heads_are_named, head_name, heads_named
 from attnscan.results.terms import QUERIES, THRESHOLD, WITHIN
@@ -66,7 +66,7 @@ def similar(
         lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
         lambda width: similarity_view(result, width, heads, nearest),
         result,
-        around=Around(
+        screen_frame=ScreenFrame(
             about_pairs(files.paths, result.signature.pairs_read),
             ("profile", "--heads", ",".join(head_name(result.heads[head]) for head in alike)),
             (),

@@ -10,14 +10,14 @@ from command_line import A, B
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
-from attnscan.cli.around import Around, about_input, about_pairs, options_of
 from attnscan.cli.options import PairFiles
+from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
 
 PAIRS = "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nI went home\tthe home was red\n"
 
 
-def _under(around: Around, width: int) -> list[str]:
-    return [line.plain for line in around.under(width)]
+def _under(screen_frame: ScreenFrame, width: int) -> list[str]:
+    return [line.plain for line in screen_frame.under(width)]
 
 
 def test_what_was_asked_about() -> None:
@@ -26,12 +26,12 @@ def test_what_was_asked_about() -> None:
     assert about_input(None, None, Path("of/w.npz")) == ("weights  w.npz",)
     assert about_pairs([], 102) == ("the 102 pairs that ship with attnscan",)
     assert about_pairs(["p.tsv", "-"], 7) == ("pairs  p.tsv, standard input",)
-    (line,) = Around(about_input("word " * 30)).over(40)
+    (line,) = ScreenFrame(about_input("word " * 30)).over(40)
     assert line.cell_len == 40 and line.plain.endswith("…")
 
 
 def test_a_command_is_typed_as_it_can_be_run() -> None:
-    around = Around(
+    screen_frame = ScreenFrame(
         (),
         ("show", "0-2"),
         (
@@ -40,17 +40,17 @@ def test_a_command_is_typed_as_it_can_be_run() -> None:
         ),
         options_of("my model", ("--pairs", "p.tsv")),
     )
-    _, line = _under(around, 200)
+    _, line = _under(screen_frame, 200)
     assert line.startswith(f'Next: attnscan show 0-2 "{A}" ')
     words = shlex.split(line.removeprefix("Next: attnscan "))
     assert words == ["show", "0-2", A, 'say "no"', "--model", "my model", "--pairs", "p.tsv"]
 
 
 def test_what_does_not_fit_is_shortened_or_left_out() -> None:
-    around = Around((), ("show", "0-2"), (A, B))
-    assert _under(around, 80) == ["", "Next: attnscan show 0-2 A B"]
-    assert _under(around, 20) == [] == _under(Around(("A  x",)), 80)
-    assert _under(Around((), ("show", "0-2"), ("a\x1b[2Jb",)), 80) == ["", "Next: attnscan show 0-2 A"]
+    screen_frame = ScreenFrame((), ("show", "0-2"), (A, B))
+    assert _under(screen_frame, 80) == ["", "Next: attnscan show 0-2 A B"]
+    assert _under(screen_frame, 20) == [] == _under(ScreenFrame(("A  x",)), 80)
+    assert _under(ScreenFrame((), ("show", "0-2"), ("a\x1b[2Jb",)), 80) == ["", "Next: attnscan show 0-2 A"]
 
 
 ONE, FILE = ["I went home."], ["--pairs", "pairs.tsv"]

@@ -15,8 +15,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from attnscan.cli.apart import FileRole, check_apart, role_of
 from attnscan.cli.app import COMMANDS, app
+from attnscan.cli.overwrite import FileRole, check_not_overwritten, role_of
 
 MODEL_FILES = ("config.json", "model.safetensors", "tokenizer.json", "1_Pooling/config.json")
 OLD = "of the user"
@@ -174,11 +174,11 @@ def test_a_file_behind_a_redirection_counts(place: Path) -> None:
 
 def test_what_is_apart_may_be_written(place: Path) -> None:
     """A control: new files in the model's directory, nothing at all, and the device that keeps nothing."""
-    check_apart([place / "new.csv", None, place / "new.npz"], ["pairs.csv", None, "-"])
-    check_apart([Path(os.devnull), Path(os.devnull)], [os.devnull])
-    check_apart([place / "more" / "y.csv"], [str(place / "more")])
+    check_not_overwritten([place / "new.csv", None, place / "new.npz"], ["pairs.csv", None, "-"])
+    check_not_overwritten([Path(os.devnull), Path(os.devnull)], [os.devnull])
+    check_not_overwritten([place / "more" / "y.csv"], [str(place / "more")])
     with pytest.raises(typer.BadParameter):
-        check_apart([place / "new.csv", place / "model" / ".." / "new.csv"])
+        check_not_overwritten([place / "new.csv", place / "model" / ".." / "new.csv"])
     done = CliRunner().invoke(app, ["models", "bundled", "-o", "model/new.csv"])
     assert done.exit_code == 0 and (place / "model" / "new.csv").is_file()
 
@@ -194,7 +194,7 @@ def test_a_link_that_may_not_be_read_is_no_reason_to_fail(place: Path, monkeypat
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return whole(path)
 
-    monkeypatch.setattr("attnscan.cli.apart.os.path.realpath", realpath)
-    check_apart([place / "new.csv"], [str(place / "more")])
+    monkeypatch.setattr("attnscan.cli.overwrite.os.path.realpath", realpath)
+    check_not_overwritten([place / "new.csv"], [str(place / "more")])
     with pytest.raises(typer.BadParameter, match="is named twice"):
-        check_apart([hidden], [str(place / "more")])
+        check_not_overwritten([hidden], [str(place / "more")])

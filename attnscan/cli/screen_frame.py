@@ -1,4 +1,4 @@
-"""What stands around a screen: above it what was asked about, and below it a command to try next."""
+"""The lines above a screen, which say what was asked, and below it, a command to try next."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Around:
+class ScreenFrame:
     """A screen's first lines and its last one, in words."""
 
     above: tuple[str, ...] = ()

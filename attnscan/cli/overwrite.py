@@ -1,7 +1,7 @@
-"""Which files a run reads and writes: none is written over another, over what is read, or over the model's own.
+"""No file that a run writes may overwrite another one, a file that it reads, or a file of its model.
 
 Every option that names a file says its role in its annotation, and `flattened` has them all checked before the command
-begins. Files are told apart by what they are, so links, descriptors and redirections count too.
+begins. Files are compared by what they are, so links, descriptors and redirections count too.
 Does not handle: files in stores, where only states are written, which are read first.
 """
 
@@ -43,13 +43,13 @@ def check_options(roles: Mapping[str, FileRole], given: Mapping[str, Any]) -> No
     for name, role in roles.items():
         named[role] += given[name] if isinstance(given[name], list) else [given[name]]
     written = [path for name in named[FileRole.WRITTEN] if (path := _here(name)) is not None]
-    check_apart(written, named[FileRole.READ])
+    check_not_overwritten(written, named[FileRole.READ])
     if "output" in roles and given["output"] is None:
         _check_not_stdout(written)
     _check_not_of_models(written, named[FileRole.MODEL])
 
 
-def check_apart(written: Iterable[Path | None], read: Iterable[Path | str | None] = ()) -> None:
+def check_not_overwritten(written: Iterable[Path | None], read: Iterable[Path | str | None] = ()) -> None:
     """Raises: typer.BadParameter if a file that is to be written is named for something else, too."""
     files = [path for path in written if path is not None and not _is_null(path)]
     taken = {_identity(path) for name in read if name is not None for path in _files_of(name)} if files else set()
