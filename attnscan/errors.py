@@ -24,8 +24,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 
 from attnscan.safe_text import plain
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 class AttnscanError(Exception):
@@ -92,7 +96,14 @@ class StateError(AttnscanError):
 
 
 class OutputError(AttnscanError):
-    """A result that cannot be written where it should go."""
+    """A result that cannot be written where it should go.
+
+    `place` is the file; the command line adds to the remedy which option named it.
+    """
+
+    def __init__(self, what: str, remedy: str = "", place: Path | None = None) -> None:
+        super().__init__(what, remedy)
+        self.place = place
 
 
 def nearest(name: str, known: Iterable[str], otherwise: str) -> str:

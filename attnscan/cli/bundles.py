@@ -10,7 +10,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
-from attnscan.cli.overwrite import check_options, role_of
+from attnscan.cli.overwrite import check_options, option_named, role_of
 from attnscan.scan.options import LARGEST
 
 
@@ -53,13 +53,15 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
     @wraps(command)
     def run(**given: Any) -> None:
-        check_options(roles, given)
+        files = {name: given[name] for name in roles}
+        check_options(roles, files)
         _check_numbers(given)
         built = {
             parameter: replace(default, **{name: given.pop(name) for name in names})
             for parameter, (default, names) in bundles.items()
         }
-        command(**given, **built)
+        with option_named(roles, files):
+            command(**given, **built)
 
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]
     return run

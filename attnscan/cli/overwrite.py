@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from enum import Enum, auto
 from glob import glob
 from pathlib import Path
@@ -17,7 +18,9 @@ from typing import Any, get_args
 
 import typer
 
+from attnscan.errors import OutputError
 from attnscan.model.sources import directories_of
+from attnscan.results.files import partial_of
 from attnscan.results.stored_file import place_of
 
 
@@ -47,6 +50,25 @@ def check_options(roles: Mapping[str, FileRole], given: Mapping[str, Any]) -> No
     if "output" in roles and given["output"] is None:
         _check_not_stdout(written)
     _check_not_of_models(written, named[FileRole.MODEL])
+
+
+@contextmanager
+def option_named(roles: Mapping[str, FileRole], files: Mapping[str, Any]) -> Iterator[None]:
+    """Add to the remedy for a file that cannot be written the option that named the file: "…, with --state"."""
+    try:
+        yield
+    except OutputError as error:
+        for name, role in roles.items():
+            if role is FileRole.WRITTEN and _is_named(error.place, files[name]):
+                option = "-o" if name == "output" else f"--{name.replace('_', '-')}"
+                raise OutputError(error.what, f"{error.remedy} with {option}", error.place) from None
+        raise
+
+
+def _is_named(place: Path | None, name: Path | str | None) -> bool:
+    """Whether a file is what an option named, or the part of it that an interrupted run leaves."""
+    path = _here(name)
+    return place is not None and path is not None and _place(place) in map(_place, (path, partial_of(path)))
 
 
 def check_not_overwritten(written: Iterable[Path | None], read: Iterable[Path | str | None] = ()) -> None:

@@ -116,7 +116,7 @@ def descriptor(path: Path) -> int | None:
         return None
     own = (os.path.realpath(each) for each in ("/proc/self", "/dev/fd"))
     if not any(place.is_relative_to(each) for each in own):
-        raise OutputError(f"{path} is a file that another process has open", "name the file itself")
+        raise OutputError(f"{path} is a file that another process has open", "name the file itself", path)
     return int(place.name)
 
 
@@ -162,9 +162,9 @@ def _check_open(path: Path, number: int) -> None:
     try:
         mode = fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE
     except (OSError, OverflowError):
-        raise OutputError(f"cannot write {path}: it is not open", "open it, or name a file") from None
+        raise OutputError(f"cannot write {path}: it is not open", "open it, or name a file", path) from None
     if mode == os.O_RDONLY:
-        raise OutputError(f"cannot write {path}: it is open for reading only", "name a file")
+        raise OutputError(f"cannot write {path}: it is open for reading only", "name a file", path)
 
 
 def check_writable(path: Path) -> None:
@@ -178,13 +178,13 @@ def check_writable(path: Path) -> None:
     with explained(path):
         parent = path.resolve().parent
         if path.is_dir():
-            raise OutputError(f"{path} is a directory", "name a file in it")
+            raise OutputError(f"{path} is a directory", "name a file in it", path)
         if not parent.is_dir():
-            raise OutputError(f"cannot write {path}: there is no directory {parent}", "make it, or choose another")
+            raise OutputError(f"cannot write {path}: there is no directory {parent}", "make it, or name another", path)
         if not path.exists() and not os.access(parent, os.W_OK | os.X_OK):
-            raise OutputError(f"cannot write {path}: no permission to write in {parent}", "choose another place")
+            raise OutputError(f"cannot write {path}: no permission to write in {parent}", "choose another place", path)
         if path.exists() and not os.access(path, os.W_OK):
-            raise OutputError(f"cannot write {path}: it is write-protected", "choose another name")
+            raise OutputError(f"cannot write {path}: it is write-protected", "name another file", path)
 
 
 @contextmanager
@@ -196,7 +196,7 @@ def explained(path: Path) -> Iterator[None]:
         raise
     except (OSError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or error
-        raise OutputError(f"cannot write {path}: {why}", "choose another place with -o") from None
+        raise OutputError(f"cannot write {path}: {why}", "choose another place", path) from None
 
 
 def _umask() -> int:

@@ -13,6 +13,7 @@ from typing import get_args
 
 import pytest
 import typer
+from toy import save_toy_bert
 from typer.testing import CliRunner
 
 from attnscan.cli.app import COMMANDS, app
@@ -155,6 +156,36 @@ def test_binary_files_are_called_what_they_are(place: Path, arguments: list[str]
     for name in ("notes.txt", "model-2.safetensors"):
         (place / name).write_text(OLD)
     assert remedy in _refusal(place, *arguments, "--model", "bundled", code=1)
+
+
+@pytest.mark.parametrize(
+    ("option", "name", "arguments"),
+    [
+        ("-o", "new.csv", ["classify", *ONE]),
+        ("--signature", "new.json", ["classify", *ONE]),
+        ("--save-weights", "new.npz", ["classify", *ONE]),
+        ("--state", "new.state", ["heads"]),
+        ("--per-pair", "new.parquet", ["heads"]),
+    ],
+)
+def test_a_full_disk_names_the_option_of_its_file(
+    place: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    option: str,
+    name: str,
+    arguments: list[str],
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    toy = save_toy_bert(tmp_path_factory.mktemp("toy"), 1, 2, {})
+    monkeypatch.setattr("attnscan.results.files.os.fsync", full)
+    done = CliRunner().invoke(app, [*arguments, "--model", str(toy), "--predictive", "off", option, name])
+    assert done.exit_code == 1 and not (place / name).exists()
+    assert done.stderr.rstrip().endswith(
+        f"cannot write {name}: No space left on device; choose another place with {option}"
+    )
 
 
 def test_a_file_behind_a_redirection_counts(place: Path) -> None:

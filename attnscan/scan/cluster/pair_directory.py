@@ -70,7 +70,7 @@ class PairDirectory:
         shutil.rmtree(self.beside, ignore_errors=True)
 
     def _refused(self, error: OSError) -> OutputError:
-        return OutputError(f"cannot write {self._path}: {error.strerror or error}", "choose another place")
+        return OutputError(f"cannot write {self._path}: {error.strerror or error}", "choose another place", self._path)
 
 
 def pieces_of_file(store: float) -> int:
