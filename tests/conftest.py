@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +23,18 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 
 import torch  # noqa: E402
 from draws import ALL  # noqa: E402
-from hypothesis import settings  # noqa: E402
+from hypothesis import HealthCheck, settings  # noqa: E402
 from loaded_models import LoadedModels  # noqa: E402
 
+from attnscan.model import threads as side_by_side  # noqa: E402
 from attnscan.model.sources import bundled_directory  # noqa: E402
 from attnscan.scan import scanner  # noqa: E402
 
 torch.set_num_threads(1)  # should something have imported it before
-settings.register_profile("quick", max_examples=ALL // 4)  # what `make test` asks for
+# A busy machine is no fault of what is tested: no example has a deadline
+settings.register_profile("all", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("quick", settings.get_profile("all"), max_examples=ALL // 4)  # what `make test` asks for
+settings.load_profile("all")
 
 SHARED = Path(__file__).parents[2] / "shared"
 
@@ -100,26 +104,36 @@ def threads() -> Iterator[Callable[[int], None]]:
 
 
 @pytest.fixture
-def hands(monkeypatch: pytest.MonkeyPatch) -> dict[str, set[str]]:
-    """By what they do, running, scoring or asking, the names of the threads that have done it."""
-    from attnscan.scan.scanner import Scanner
-    from attnscan.scoring import predictive
+def crews(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Of each piece of work that threads shared, how many of them had a turn: all, or as many as there were items.
 
-    found: dict[str, set[str]] = {}
+    Nobody's first item is done before that, whatever the system does with threads.
+    """
+    by_threads, turns = side_by_side._by_threads, list[int]()
 
-    def watch(kind: str, owner: Any, name: str) -> None:
-        work, found[kind] = getattr(owner, name), set()
+    def all_at_once(workers: Sequence[Any], items: Iterable[Any], work: Callable[..., Any]) -> Iterator[Any]:
+        begun, go_on = set[int](), threading.Event()
 
-        def watched(*given: Any, **named: Any) -> Any:
-            found[kind].add(threading.current_thread().name)
-            return work(*given, **named)
+        def until_all_have_begun() -> Iterator[Any]:
+            yield from items
+            go_on.set()
 
-        monkeypatch.setattr(owner, name, watched)
+        def together(worker: Any, item: Any) -> Any:
+            begun.add(id(worker))
+            if len(begun) == len(workers):
+                go_on.set()
+            assert go_on.wait(60)
+            return work(worker, item)
 
-    watch("running", Scanner, "run")
-    watch("scoring", Scanner, "score")
-    watch("asking", predictive._Asker, "answers")
-    return found
+        with closing(by_threads(workers, until_all_have_begun(), together)) as worked:
+            try:
+                yield from worked
+            finally:
+                go_on.set()
+                turns.append(len(begun))
+
+    monkeypatch.setattr(side_by_side, "_by_threads", all_at_once)
+    return turns
 
 
 @pytest.fixture

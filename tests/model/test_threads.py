@@ -51,9 +51,9 @@ def test_workers_work_at_the_same_time_and_never_share() -> None:
     def work(worker: Runner, _item: int) -> None:
         assert id(worker) not in used
         used.add(id(worker))
-        gate.wait(20)
+        gate.wait(60)
         used.remove(id(worker))
-        gate.wait(20)
+        gate.wait(60)
 
     workers = [Runner() for _ in range(3)]
     assert len(list(side_by_side.side_by_side(workers, range(6), work))) == 6
@@ -104,10 +104,10 @@ def test_closing_ends_work_inside_a_model_and_leaves_no_thread_and_no_hook(threa
 
     stream = side_by_side.side_by_side(workers, range(10**9), work)
     assert next(stream) == (0, 0)
-    assert begun.wait(20)
+    assert begun.wait(60)
     stream.close()
-    for each in set(threading.enumerate()) - others:
-        each.join(2)
+    for thread in set(threading.enumerate()) - others:
+        thread.join(60)
     assert not set(threading.enumerate()) - others
     assert not [module for worker in workers for module in worker.whole.modules() if module._forward_pre_hooks]
     assert torch.get_num_threads() == 2
@@ -149,7 +149,7 @@ def test_replicas_that_run_at_once_show_what_the_model_shows_alone(family: str) 
 
         def consume(block: Any) -> None:
             if (block.layer, block.inputs.start, block.heads.start) == (1, 0, 0):
-                gate.wait(20)  # all are in the midst of their second layer
+                gate.wait(60)  # all are in the midst of their second layer
             collected(block)
 
         tap[0].run({name: values[[row % 2]] for name, values in inputs.items()}, consume)
@@ -246,31 +246,44 @@ def test_a_closed_stream_ends_its_thread() -> None:
     stream.close()  # type: ignore[attr-defined]
     for thread in threading.enumerate():
         if thread.name == "attnscan-ahead":
-            thread.join(2)
+            thread.join(60)
     assert not [thread for thread in threading.enumerate() if thread.name == "attnscan-ahead"]
 
 
-def test_an_interrupt_while_a_stream_closes_waits_for_its_thread() -> None:
+class _Interrupted:
+    """An event; the first two who wait for it hear Ctrl-C, and then `heard` is set."""
+
+    def __init__(self, event: threading.Event, heard: threading.Event) -> None:
+        self.event, self.heard, self.left = event, heard, 2
+
+    def is_set(self) -> bool:
+        return self.event.is_set()
+
+    def wait(self, seconds: float) -> None:
+        if self.left:
+            self.left -= 1
+            signal.raise_signal(signal.SIGINT)
+        self.heard.set()
+        self.event.wait(seconds)
+
+
+def test_an_interrupt_while_a_stream_closes_waits_for_its_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     """Left alone inside a tokenizer, it would abort the process at its end."""
-    asked, over, main = threading.Event(), threading.Event(), threading.main_thread().ident
-    assert main is not None
+    wait_for, heard, over = side_by_side._wait_for, threading.Event(), threading.Event()
+    monkeypatch.setattr(side_by_side, "_PATIENCE", 60)
+    monkeypatch.setattr(side_by_side, "_wait_for", lambda ended: wait_for(_Interrupted(ended, heard)))  # type: ignore[arg-type]
 
     def slow() -> Iterator[int]:
         yield 1
-        asked.set()
-        for _ in range(2):  # Ctrl-C, twice, while the stream waits for this to end
-            threading.Event().wait(0.1)
-            signal.pthread_kill(main, signal.SIGINT)
-        threading.Event().wait(0.1)
+        heard.wait(60)
         over.set()
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         stream = ahead(slow(), 1)
         next(stream)
-        asked.wait()
         with pytest.raises(KeyboardInterrupt):
             stream.close()
-        assert over.is_set()
+        assert heard.is_set() and over.is_set()
     finally:
         signal.signal(signal.SIGINT, before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -82,13 +81,15 @@ def test_a_writer_that_ends_anywhere_leaves_the_old_or_the_new(
 
 
 def test_what_was_not_waited_for_does_not_come_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store, file, go_on = store_at(tmp_path, monkeypatch), StoredFile("s3://bucket/state"), threading.Event()
-    replace = stored_file._upload
+    store, file = store_at(tmp_path, monkeypatch), StoredFile("s3://bucket/state")
+    go_on, last, replace = threading.Event(), threading.Event(), stored_file._upload
 
     def slow(*of: Any) -> None:
         if of[2] == b"slow":
-            go_on.wait(30)
+            go_on.wait(60)
         replace(*of)
+        if of[2] == b"fast":
+            last.set()
 
     monkeypatch.setattr(stored_file, "_upload", slow)
     monkeypatch.setattr(stored_file, "PATIENCE", 0.2)
@@ -97,10 +98,8 @@ def test_what_was_not_waited_for_does_not_come_later(tmp_path: Path, monkeypatch
             file.write_bytes(content)
     assert not file.exists()
     go_on.set()
-    until = time.monotonic() + 10
-    while not (file.exists() and (tmp_path / "state").read_bytes() == b"fast") and time.monotonic() < until:
-        time.sleep(0.01)
-    monkeypatch.setattr(stored_file, "PATIENCE", 10)
+    assert last.wait(60)
+    monkeypatch.setattr(stored_file, "PATIENCE", 60)
     assert file.read_bytes(9) == b"fast" and store.without == ()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from live import TOKEN, StandIn, body_of, fetched, listened, session_of
+from live import TOKEN, StandIn, body_of, fetched, listened, session_of, until
 
 from attnscan.errors import OutputError
 from attnscan.server import guard, serving
@@ -103,14 +103,13 @@ def test_a_hundred_clients_at_once(port: int, model: StandIn) -> None:
     assert [fetched(port, "answer", body_of(a=f"cat {n}", client=f"c{n}")).status for n in refused[:20]] == [200] * 20
 
 
-def test_a_later_question_of_the_same_client_drops_the_one_before(port: int, model: StandIn) -> None:
+def test_a_later_question_of_the_same_client_drops_the_one_before(port: int, session: Session, model: StandIn) -> None:
     model.let.clear()
     with ThreadPoolExecutor(3) as pool:
         running = pool.submit(fetched, port, "answer", body_of(a="a dog", client="another"))
         assert model.begun.wait(WAIT)
         asked_first = pool.submit(fetched, port, "answer", body_of(a="the c", turn=1))
-        while not _waiting(port):
-            pass
+        until(lambda: session.worker._waiting)
         later = pool.submit(fetched, port, "answer", body_of(a="the cat", turn=2))
         stale = asked_first.result(WAIT)
         assert (stale.status, stale.json) == (409, {"stale": True})
@@ -119,33 +118,17 @@ def test_a_later_question_of_the_same_client_drops_the_one_before(port: int, mod
     assert [pair.a for pair, _ in model.asked] == ["a dog", "the cat"]
 
 
-@pytest.fixture(autouse=True)
-def _sessions(session: Session, port: int) -> Iterator[None]:
-    _SESSIONS[port] = session
-    yield
-    del _SESSIONS[port]
-
-
-_SESSIONS: dict[int, Session] = {}
-
-
-def _waiting(port: int) -> int:
-    return len(_SESSIONS[port].worker._waiting)
-
-
-def test_what_a_client_that_has_gone_asked_for_is_not_done(port: int, model: StandIn) -> None:
+def test_what_a_client_that_has_gone_asked_for_is_not_done(port: int, session: Session, model: StandIn) -> None:
     model.let.clear()
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(fetched, port, "answer", body_of(client="another"))
         assert model.begun.wait(WAIT)
         body = body_of(a="nobody wants this")
         client = _sent(port, _request(port, body, len(body)))
-        while not _waiting(port):
-            pass
-        future = _SESSIONS[port].worker._waiting[0].future
+        until(lambda: session.worker._waiting)
+        future = session.worker._waiting[0].future
         client.close()
-        while not future.cancelled():
-            pass
+        until(future.cancelled)
         model.let.set()
         assert running.result(WAIT).status == 200
     assert fetched(port, "answer", body_of(client="you")).status == 200
@@ -165,33 +148,43 @@ def test_one_that_goes_while_it_is_answered_costs_nothing_more(port: int, model:
 def test_a_body_that_never_comes_to_its_end_is_given_up(
     session: Session, bugs: list[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guard, "SECONDS", 0.2)
     with listened(session, bugs) as port:
-        for length in (2000, guard.MOST_BODY):
-            found = _until_closed(_sent(port, _request(port, body_of(), length)))
-            assert found.startswith(b"HTTP/1.1 408 ") and b"did not come to its end" in found
-        found = _until_closed(_sent(port, _request(port, body_of(), 2000), ends=True))
-        assert found == b"" or found.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 408 "))
+        with monkeypatch.context() as patch:
+            patch.setattr(guard, "SECONDS", 0.05)
+            for length in (2000, guard.MOST_BODY):
+                said = _until_closed(_sent(port, _request(port, body_of(), length)))
+                assert said.startswith(b"HTTP/1.1 408 ") and b"did not come to its end" in said
+            said = _until_closed(_sent(port, _request(port, body_of(), 2000), ends=True))
+            assert said == b"" or said.startswith((b"HTTP/1.1 400 ", b"HTTP/1.1 408 "))
         assert fetched(port, "answer", body_of()).status == 200
 
 
 def test_connections_that_ask_nothing_are_closed(
     session: Session, bugs: list[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "SECONDS", 0.2)
     with listened(session, bugs) as port:
-        for begun in (b"", b"GET /", f"GET /{TOKEN}/ HTTP/1.1\r\nHost: x\r\nX-Slow: ".encode()):
-            assert _until_closed(_sent(port, begun)) == b""
+        with monkeypatch.context() as patch:
+            patch.setattr(serving, "SECONDS", 0.05)
+            for begun in (b"", b"GET /", f"GET /{TOKEN}/ HTTP/1.1\r\nHost: x\r\nX-Slow: ".encode()):
+                assert _until_closed(_sent(port, begun)) == b""
         assert fetched(port, "").status == 200
 
 
 def test_one_that_is_answered_for_long_is_not_closed(
     session: Session, model: StandIn, bugs: list[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(serving, "SECONDS", 0.05)
-    looks = threading.Semaphore(0)
-    whole = serving._Protocol._look
-    monkeypatch.setattr(serving._Protocol, "_look", lambda *given: (whole(*given), looks.release()))
+    """It is looked at four times while the model works; before, a request may take as long as it likes to arrive."""
+    looks, whole = threading.Semaphore(0), serving._Protocol._look
+
+    def look(self: serving._Protocol, before: object) -> None:
+        if model.begun.is_set():
+            whole(self, before)
+            looks.release()
+        else:
+            self.loop.call_later(0.01, self._look, before)
+
+    monkeypatch.setattr(serving, "SECONDS", 0.01)
+    monkeypatch.setattr(serving._Protocol, "_look", look)
     model.let.clear()
     with listened(session, bugs) as port, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(fetched, port, "answer", body_of())

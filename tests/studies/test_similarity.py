@@ -23,15 +23,13 @@ from attnscan.studies.divergence import queries_of
 from attnscan.studies.similarity import similar
 
 
-def test_likeness_is_the_same_to_the_last_bit(
-    directory: str, threads: Callable[[int], None], hands: dict[str, set[str]]
-) -> None:
+def test_likeness_is_the_same_to_the_last_bit(directory: str, threads: Callable[[int], None], crews: list[int]) -> None:
     found = []
     for count in (1, 4):
         threads(count)
         with Scanner(ScanOptions(model=directory, predictive="off", batch_tokens=60)) as scanner:
             found.append(similar(scanner, RECORDS))
-    assert len(hands["scoring"]) > 2
+    assert crews == [4]
     assert (found[0].divergence == found[1].divergence).all() and (found[0].se == found[1].se).all()
 
 

@@ -6,7 +6,8 @@ import asyncio
 import http.client
 import json
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -89,6 +90,14 @@ class Answer:
     def json(self) -> Any:
         """The body, read."""
         return json.loads(self.body)
+
+
+def until(done: Callable[[], object]) -> None:
+    """Wait for what another thread does. Raises: AssertionError after a minute."""
+    end = time.monotonic() + 60
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.001)
 
 
 @contextmanager

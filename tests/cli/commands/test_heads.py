@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from io import StringIO
 from itertools import count
 from pathlib import Path
@@ -214,30 +215,17 @@ def test_every_pairs_rows_of_some_heads(tmp_path: Path) -> None:
 
 
 def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(tmp_path: Path) -> None:
-    """A real process, a real Ctrl-C, in the middle of a long scan."""
-    import time
-
+    """A real process, a real Ctrl-C, in the middle of a long scan whose state is kept after each window."""
     pairs, state = tmp_path / "pairs.csv", tmp_path / "state.json"
     pairs.write_text("text\n" + "the cat sat on the mat and the dog ran to the store\n" * 200_000)
-    command = [
-        sys.executable,
-        "-m",
-        "attnscan",
-        "heads",
-        "--pairs",
-        str(pairs),
-        "--model",
-        "bundled",
-        "-p",
-        "next-word",
-    ]
-    running = subprocess.Popen(
-        [*command, "--state", str(state)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    script = "from attnscan.cli import scanning, app; scanning._SAVE_EVERY = 0; app.main()"
+    options = ["--model", "bundled", "-p", "next-word", "--no-related", "--state", str(state)]
+    command = [sys.executable, "-c", script, "heads", "--pairs", str(pairs), *options]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not state.exists() and running.poll() is None:
-        time.sleep(0.1)
+        time.sleep(0.01)
     running.send_signal(signal.SIGINT)
-    out, err = running.communicate(timeout=60)
+    out, err = running.communicate(timeout=300)
     assert running.returncode == 130, err
     assert "1-8" in out and re.search(r"interrupted after [\d,]+ pairs?; the same command goes on", err)
     assert "Traceback" not in err

@@ -223,12 +223,13 @@ def test_a_state_is_kept_now_and_then_and_whatever_ends_the_scan(
 ) -> None:
     plan, path = plan_of(toy, files), tmp_path / "state"
     about, found, totals = about_scan(plan.options, plan.files), found_in(plan), begun(plan)
+    monkeypatch.setattr(keeping, "SAVE_EVERY", 10**6)
     with pytest.raises(KeyboardInterrupt), saved(path, about, lambda: totals.progress, print) as now_and_then:
         now_and_then()
         totals.add(found[0])
         now_and_then()
         assert not path.exists()
-        monkeypatch.setattr(keeping, "SAVE_EVERY", 0)
+        monkeypatch.setattr(keeping, "SAVE_EVERY", -1)
         now_and_then()
         assert load_progress(path, plan.options, about).next == (0, 1)
         totals.add(found[1])

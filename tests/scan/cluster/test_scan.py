@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,8 @@ from attnscan.scan.cluster.pair_directory import PairDirectory, write_rows  # no
 from attnscan.scan.cluster.scan import scan_on_ray  # noqa: E402
 from attnscan.scan.cluster.totals import Asked, Found, Totals  # noqa: E402
 from attnscan.scan.cluster.worker import Asker, Plan, Worker  # noqa: E402
+
+ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not import tests
 
 # Ray's own, when processes that it started end
 pytestmark = [
@@ -382,8 +384,11 @@ def test_a_directory_for_every_pairs_scores_is_new_and_whole(toy: str, files: li
 # With one
 
 
-def watched(directory: Path, pause: float = 0.0) -> tuple[Pattern, ...]:
-    """The patterns; where the first is looked for, a process adds to a file of its number, and takes its time."""
+def watched(directory: Path, may_go_on: Callable[[int, int], bool] = lambda *_: True) -> tuple[Pattern, ...]:
+    """The patterns; where the first is looked for, a process adds to a file of its number.
+
+    It goes on when it may after so many looks by so many processes.
+    """
     first, *others = PATTERNS
     look = first.target
     assert look is not None
@@ -391,10 +396,24 @@ def watched(directory: Path, pause: float = 0.0) -> tuple[Pattern, ...]:
     def target(batch: EncodedBatch) -> Any:
         with (directory / str(os.getpid())).open("a") as file:
             file.write("x")
-        time.sleep(pause)
+        looks = looks_in(directory)
+        until(lambda: may_go_on(looks, len(list(directory.iterdir()))))
         return look(batch)
 
     return (replace(first, target=target), *others)
+
+
+def looks_in(directory: Path) -> int:
+    """How often all processes together have looked for the first pattern."""
+    return sum(path.stat().st_size for path in directory.iterdir())
+
+
+def until(done: Callable[[], bool]) -> None:
+    """Wait for other processes. Raises: AssertionError after minutes."""
+    end = time.monotonic() + 300
+    while not done():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def block_files(files: list[str], block_pairs: int) -> BlockFiles:
@@ -411,27 +430,29 @@ def test_whatever_dies_the_tables_are_the_local_engines(
     files: list[str],
     tmp_path: Path,
 ) -> None:
-    """Three workers and some twenty blocks: at the fifth a worker is killed, at the tenth a machine goes away."""
-    (made, another), seen, rows, harmed = cluster, tmp_path / "seen", tmp_path / "every pair", []
+    """Three workers and some twenty blocks: at the fifth a worker is killed, at the tenth a machine goes away.
+
+    The fifth comes when all three are at work, the tenth when a fourth is, the thirteenth when the machine has gone.
+    """
+    (made, another), seen, rows, gone = cluster, tmp_path / "seen", tmp_path / "every pair", tmp_path / "gone"
     monkeypatch.setattr(engine_ray, "pieces_of_file", lambda _: 3)
     _, third = another(), another()
     seen.mkdir()
 
-    def wait_for(batches: int) -> None:
-        while sum(path.stat().st_size for path in seen.iterdir()) < batches:
-            time.sleep(0.01)
+    def may_go_on(looks: int, processes: int) -> bool:
+        return gone.exists() if looks > 12 else processes >= (3 if looks < 5 else 4)
 
     def harm() -> None:
-        wait_for(5)
+        until(lambda: looks_in(seen) >= 5)
         os.kill(int(max(seen.iterdir(), key=lambda path: path.stat().st_mtime).name), signal.SIGKILL)
-        wait_for(10)
+        until(lambda: looks_in(seen) >= 10)
         made.remove_node(third, allow_graceful=False)
-        harmed.append(True)
+        gone.touch()
 
     threading.Thread(target=harm, daemon=True).start()
-    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(seen, 0.4), predictive_pairs=2)
+    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(seen, may_go_on), predictive_pairs=2)
     result, _ = scan_on_ray(options, block_files(files, 16), ClusterOptions(workers=3), per_pair=rows)
-    assert harmed and len(list(seen.iterdir())) >= 4  # three, and one in the place of the first
+    assert gone.exists() and len(list(seen.iterdir())) >= 4  # three, and one in the place of the first
     told = capsys.readouterr()  # a table that goes to a file holds nothing of it
     assert "raylet" not in told.out and "raylet" in told.err
     assert_equal(result, local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet"))
@@ -448,31 +469,35 @@ def test_whatever_dies_the_tables_are_the_local_engines(
 def test_drivers_are_killed_and_another_one_goes_on_to_the_same_bytes(
     cluster: Any, toy: str, files: list[str], tmp_path: Path
 ) -> None:
+    """A driver that dies does so by itself, when it has kept its state for the fourth time."""
     state, wanted = tmp_path / "state", tmp_path / "whole.csv"
-    script = (
-        "from attnscan.scan.cluster import progress; progress.SAVE_EVERY = 0; from attnscan.cli.app import app; app()"
-    )
+    script = """
+import itertools, os, signal, sys
+from attnscan.cli.app import app
+from attnscan.scan.cluster import progress
+lives, saves, save = int(sys.argv.pop(1)), itertools.count(1), progress.save_progress
+progress.SAVE_EVERY = 0
+
+def saved(*given):
+    save(*given)
+    if next(saves) == lives:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+progress.save_progress = saved
+app()
+"""
     scan = ["heads", "--model", toy, "--engine", "ray", "--ray-address", cluster[0].address, "--workers", "1"]
     scan += ["--block-pairs", "4", "--predictive-pairs", "2", *(f"--pairs={name}" for name in files)]
 
-    def driver(*more: str) -> subprocess.Popen[str]:
-        said = (tmp_path / "said").open("w")
-        return subprocess.Popen([sys.executable, "-c", script, *scan, *more], stderr=said, text=True)
+    def driver(lives: int, *more: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-c", script, str(lives), *scan, *more], capture_output=True, text=True)
 
-    assert driver("-o", str(wanted)).wait() == 0
-    times = set()
+    assert driver(0, "-o", str(wanted)).returncode == 0
     for _ in range(2):
-        run, before = driver("--state", str(state), "-o", str(tmp_path / "none.csv")), times.copy()
-        while len(times - before) < 4 and run.poll() is None:  # four times it is saved
-            if state.exists():
-                times.add(state.stat().st_mtime_ns)
-            time.sleep(0.002)
-        run.kill()
-        assert run.wait() == -signal.SIGKILL
-    assert driver("--state", str(state), "-o", str(tmp_path / "found.csv")).wait() == 0
-    assert (tmp_path / "found.csv").read_bytes() == wanted.read_bytes()
-    told = (tmp_path / "said").read_text()
-    assert 0 < int(re.findall(r"(\d+) pairs in ", told)[0]) < 300, told
+        assert driver(4, "--state", str(state), "-o", str(tmp_path / "none.csv")).returncode == -signal.SIGKILL
+    last = driver(0, "--state", str(state), "-o", str(tmp_path / "found.csv"))
+    assert last.returncode == 0 and (tmp_path / "found.csv").read_bytes() == wanted.read_bytes()
+    assert 0 < int(re.findall(r"(\d+) pairs in ", last.stderr)[0]) < 300, last.stderr
     assert not (tmp_path / "none.csv").exists()
 
 

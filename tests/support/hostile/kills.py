@@ -87,12 +87,18 @@ class Scene:
         clock_goes_back: bool = False,
         first: Callable[[], None] = lambda: None,
     ) -> Ended:
-        """A run of its own, sent signals so many seconds after its start and after one another.
+        """A run of its own, sent signals so many seconds after the command begins and after one another.
 
         `first` is what else its process does before.
         """
+        begun, begins = os.pipe()
+        pid = self.start(
+            arguments, largest_file=largest_file, clock_goes_back=clock_goes_back, first=first, begins=begins
+        )
+        os.close(begins)
+        os.read(begun, 1)  # however long a busy machine takes to get there
+        os.close(begun)
         began = time.monotonic()
-        pid = self.start(arguments, largest_file=largest_file, clock_goes_back=clock_goes_back, first=first)
         for after, number in signals:
             time.sleep(after)
             os.kill(pid, number)  # it is not waited for yet, and so its number is not another's
@@ -109,8 +115,9 @@ class Scene:
         largest_file: int | None = None,
         clock_goes_back: bool = False,
         first: Callable[[], None] = lambda: None,
+        begins: int | None = None,
     ) -> int:
-        """Fork, and run the command there."""
+        """Fork, and run the command there; a byte goes into `begins` before."""
         sys.stdout.flush()
         pid = os.fork()
         if pid:
@@ -131,6 +138,8 @@ class Scene:
         code = 70  # a traceback
         try:
             first()
+            if begins is not None:
+                os.write(begins, b"!")
             main()
         except SystemExit as end:
             code = int(end.code or 0) if isinstance(end.code, int | None) else 70
