@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from attnscan.errors import OptionError
 from attnscan.results.labels import Labels, Stability
 from attnscan.results.profile import Fit, Profile
-from attnscan.results.scores import FloatArray, IntArray, Scores
+from attnscan.results.scores import FloatArray, IntArray, Scores, best_first
 from attnscan.results.shown import counted, lines, shaped
 from attnscan.results.signature import Signature
 from attnscan.results.terms import THRESHOLD
@@ -163,15 +163,14 @@ class Classification:
         return self.html(self) if self.html else None
 
     def ranking(self, pattern: str | None = None, *, without_delimiters: bool = False) -> IntArray:
-        """All heads, best first: by score on `pattern`, or without one by how far their label is above chance.
+        """The heads that have a score, best first: on `pattern`, or without one by how far their best is above chance.
 
-        Shape: [layer x head], heads counted layer by layer.
+        Shape: [ranked head], heads counted layer by layer.
         """
         table = self.scores.table(without_delimiters)
         if pattern is not None:
             return table.ranked(self.scores.patterns.index(pattern))
-        strength = np.nan_to_num(table.above_chance, nan=-np.inf).max(-1)
-        return np.argsort(-strength.ravel(), kind="stable")
+        return best_first(np.fmax.reduce(table.above_chance, axis=-1))
 
     def to_frame(self, patterns: Sequence[str] | None = None, *, without_delimiters: bool = False) -> pd.DataFrame:
         """One row a head: names, labels, scores of `patterns` (default: all), entropy, how sure the labels are."""

@@ -136,12 +136,12 @@ class Comparison:
         return up if surviving[up] > 0 else None, down if surviving[down] < 0 else None
 
     def chosen(self, pattern: str, heads: Sequence[Head] | None = None, top: int | None = None) -> list[Head]:
-        """All heads, or those of `heads`, in order; with `top`, that many of them, the greatest difference first."""
+        """All heads, or those of `heads`, in order; with `top`, so many with a difference, the greatest first."""
         several = [(int(layer), int(head)) for layer, head in np.ndindex(self.one.grid)] if heads is None else heads
         if top is None:
             return list(several)
-        sizes = np.nan_to_num(np.abs(self.difference[..., self.patterns.index(pattern)]), nan=-1)
-        return sorted(several, key=lambda head: -sizes[head])[:top]
+        sizes = np.abs(self.difference[..., self.patterns.index(pattern)])
+        return sorted((head for head in several if not np.isnan(sizes[head])), key=lambda head: -sizes[head])[:top]
 
     def to_frame(
         self, patterns: Sequence[str] | None = None, heads: Sequence[Head] | None = None, top: int | None = None

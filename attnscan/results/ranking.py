@@ -48,8 +48,9 @@ class Ranking:
     def __repr__(self) -> str:
         scores, width, best = self.scores.every_key.score, self.scores.grid[1], []
         for p, pattern in enumerate(self.scores.patterns):
-            head = divmod(int(self.order(pattern)[0]), width)
-            best += [f"{pattern} {scored(head, float(scores[(*head, p)]))}"] if np.isfinite(scores[(*head, p)]) else []
+            for flat in self.order(pattern)[:1]:
+                head = divmod(int(flat), width)
+                best.append(f"{pattern} {scored(head, float(scores[(*head, p)]))}")
         labels = [] if self.labels is None else [f"labels: {counted(self.mapped.label)}"]
         return lines(self, self.signature, self.scores.grid, *labels, f"best heads: {', '.join(best) or 'none'}")
 
@@ -88,9 +89,10 @@ class Ranking:
         return self.carried or self.known_labels()
 
     def order(self, pattern: str, *, without_delimiters: bool = False) -> IntArray:
-        """All heads, best first by score on `pattern`. Shape: [layer x head], heads counted layer by layer."""
-        scores = self.ranked_by or self.scores
-        return scores.table(without_delimiters).ranked(scores.patterns.index(pattern))
+        """The heads that have a score on `pattern`, best first. Shape: [ranked head], heads counted layer by layer."""
+        p = self.scores.patterns.index(pattern)
+        order = (self.ranked_by or self.scores).table(without_delimiters).ranked(p)
+        return order[~np.isnan(self.scores.table(without_delimiters).score[..., p].ravel()[order])]
 
     def leads(self, pattern: str, *, without_delimiters: bool = False) -> Leads:
         """By how much the head of each rank is above the next, with errors of that difference's own."""
@@ -102,7 +104,7 @@ class Ranking:
         """The heads that cannot be told from the best by these pairs, best first; none where leads have no error."""
         order = self.order(pattern, without_delimiters=without_delimiters)
         table, p = self.scores.table(without_delimiters), self.scores.patterns.index(pattern)
-        leads = Leads.of(table, p, np.broadcast_to(order[0], order[1:].shape), order[1:])
+        leads = Leads.of(table, p, order[:1].repeat(len(order[1:])), order[1:])
         width = self.scores.grid[1]
         return [divmod(int(flat), width) for flat in order[1:][~leads.sure & ~np.isnan(leads.se)]]
 
@@ -122,24 +124,34 @@ class Ranking:
     def to_frame(
         self, patterns: Sequence[str] | None = None, top: int | None = None, *, without_delimiters: bool = False
     ) -> pd.DataFrame:
-        """One row for each head of each pattern, ranked; at most `top` heads a pattern."""
+        """One row for each head of each pattern, best first, then the heads without a score, which have no rank.
+
+        With `top`, at most so many of the ranked heads of each pattern.
+        """
         import pandas as pd
 
-        table, heads = self.scores.table(without_delimiters), self.scores.grid[1]
+        table, (layers, heads) = self.scores.table(without_delimiters), self.scores.grid
         parts = []
         for pattern in patterns or self.scores.patterns:
             order = self.order(pattern, without_delimiters=without_delimiters)
             leads = self.leads(pattern, without_delimiters=without_delimiters)
             p = self.scores.patterns.index(pattern)
-            layer, head = np.divmod(order, heads)
-            columns = {"model": self.signature.model, "pattern": pattern, "rank": np.arange(1, len(order) + 1)}
+            unranked = np.setdiff1d(np.arange(layers * heads), order)
+            shown = order[:top] if top else np.concatenate([order, unranked])
+            layer, head = np.divmod(shown, heads)
+            index = pd.RangeIndex(len(shown))
+            columns: dict[str, Any] = {"model": self.signature.model, "pattern": pattern}
+            columns["rank"] = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(index)
             columns |= {"layer": layer, "head": head}
             for name in ("score", "chance", "above_chance", "se", "n", "pairs"):
                 columns[name] = getattr(table, name)[layer, head, p]
             columns |= {"low": table.interval[0][layer, head, p], "high": table.interval[1][layer, head, p]}
-            columns |= {"lead": np.append(leads.difference, np.nan), "lead_se": np.append(leads.se, np.nan)}
+            columns |= {
+                "lead": pd.Series(leads.difference).reindex(index),
+                "lead_se": pd.Series(leads.se).reindex(index),
+            }
             columns["self"] = table.itself[layer, head, p]
-            parts.append(pd.DataFrame(columns).head(top or len(order)))
+            parts.append(pd.DataFrame(columns, index=index))
         frame = pd.concat(parts, ignore_index=True)
         frame.attrs = {"signature": asdict(self.signature), "split": self.ranked_by is not None}
         return frame

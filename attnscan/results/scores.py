@@ -59,11 +59,20 @@ class ScoreTable:
         return (self.score - width).clip(0), (self.score + width).clip(max=1)
 
     def ranked(self, pattern: int) -> IntArray:
-        """All heads, best first by score on a pattern, those without one last.
+        """The heads that have a score on a pattern, best first. Shape: [ranked head], heads counted layer by layer."""
+        return best_first(self.score[..., pattern])
 
-        Shape: [layer x head], heads counted layer by layer.
-        """
-        return np.argsort(-np.nan_to_num(self.score[..., pattern], nan=-np.inf).ravel(), kind="stable")
+
+def best_first(values: FloatArray) -> IntArray:
+    """Where the largest value is, where the next one is, and so on, without those that are NaN; equals in their order.
+
+    >>> best_first(np.array([[0.5, np.nan], [0.7, 0.5]])).tolist()
+    [2, 0, 3]
+
+    Shape: any -> [number], places counted row by row.
+    """
+    order: IntArray = np.argsort(-values, axis=None, kind="stable")  # NaN comes last
+    return order[: np.count_nonzero(~np.isnan(values))]
 
 
 class PatternNames(tuple[str, ...]):

@@ -22,12 +22,12 @@ from attnscan.views.summary import (
     label_notes,
     label_rows,
     map_note,
-    not_scored,
     notes,
     pattern_rows,
     strongest_by,
     token_lines,
     told_apart,
+    why_unscored,
     worth,
 )
 
@@ -71,8 +71,8 @@ def ranking_html(result: Ranking) -> str:
     rows = [_row("th", zip(names, styles, strict=True))]
     for p, pattern in enumerate(result.scores.patterns):
         name = Markup("{} {}").format(_swatch(pattern), plain(pattern))
-        if why_none := not_scored(result, p):
-            rows.append(_row("td", zip((name, why_none), styles[:2], strict=True)))
+        if not len(result.order(pattern)):
+            rows.append(_row("td", zip((name, why_unscored(result, pattern)), styles[:2], strict=True)))
             continue
         for flat in result.order(pattern)[:_STRONGEST]:
             head = divmod(int(flat), result.scores.grid[1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from attnscan.results.heads import Head, head_name
 from attnscan.results.labels import FEWEST, RESAMPLINGS, STAYS, Labels
 from attnscan.results.profile import FAMILIES
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import MIXED, FloatArray, ScoreTable
+from attnscan.results.scores import MIXED, FloatArray, ScoreTable, best_first
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 
@@ -91,15 +92,14 @@ def pattern_rows(
         counts = _counts(result, pattern)
         if pattern == MIXED:
             yield PatternRow(pattern, counts, (), _of_mixed(result))
-        elif pattern in result.not_measured:
-            yield PatternRow(pattern, ("",) * len(counts), (), f"{NOT_MEASURED}: {plain(result.not_measured[pattern])}")
-        elif np.isnan(score := scores[..., result.scores.patterns.index(pattern)]).all():
-            yield PatternRow(pattern, counts, (), "no word of this input is eligible")
-        else:
-            order = result.ranking(pattern, without_delimiters=without_delimiters)[:top]
-            best = [divmod(int(flat), score.shape[1]) for flat in order]
+        elif len(order := result.ranking(pattern, without_delimiters=without_delimiters)):
+            score = scores[..., result.scores.patterns.index(pattern)]
+            best = [divmod(int(flat), score.shape[1]) for flat in order[:top]]
             why_none = "" if _some_head_does(result, pattern) else "no head does this; the nearest:"
             yield PatternRow(pattern, counts, tuple((head, float(score[head])) for head in best), why_none)
+        else:
+            counts = ("",) * len(counts) if pattern in result.not_measured else counts
+            yield PatternRow(pattern, counts, (), why_unscored(result, pattern, without_delimiters=without_delimiters))
 
 
 def _some_head_does(result: Classification, pattern: str) -> bool:
@@ -128,22 +128,34 @@ def label_rows(result: Ranking) -> Iterator[LabelRow]:
 
     The map is of words alone, where no head follows `delimiter`: those that do so with every key are named there.
     """
-    for p, pattern in enumerate((*result.scores.patterns, MIXED)):
+    for pattern in (*result.scores.patterns, MIXED):
         counts = _counts(result, pattern)
         if pattern == MIXED:
             yield LabelRow(pattern, counts, ())
-        elif why_none := not_scored(result, p):
-            yield LabelRow(pattern, ("",) * len(counts), (), why_none)
-        else:
+        elif len(result.order(pattern)):
             yield LabelRow(pattern, counts, tuple(_followers(mapped(result), pattern)))
+        else:
+            yield LabelRow(pattern, ("",) * len(counts), (), why_unscored(result, pattern))
 
 
-def not_scored(result: Ranking, pattern: int) -> str:
-    """Why no head has a score for a pattern, by its place; empty if some have."""
-    if (result.scores.every_key.n[..., pattern] > 0).any():
-        return ""
-    unasked = result.scores.patterns[pattern] == "predictive" and result.signature.predictive == "off"
-    return f"{NOT_MEASURED}: the model was not asked" if unasked else "no word of these pairs is eligible"
+def why_unscored(result: Classification | Ranking, pattern: str, *, without_delimiters: bool = False) -> str:
+    """Why heads have no score for a pattern, and so no rank: all of them, or some; empty if every head has a score."""
+    of_input = isinstance(result, Classification)
+    rank = result.ranking if isinstance(result, Classification) else result.order
+    ranked, heads = len(rank(pattern, without_delimiters=without_delimiters)), math.prod(result.scores.grid)
+    if ranked:
+        return "" if ranked == heads else f"no word is eligible for {heads - ranked} of {heads} heads"
+    if isinstance(result, Classification) and pattern in result.not_measured:
+        return f"{NOT_MEASURED}: {plain(result.not_measured[pattern])}"
+    if pattern == "predictive" and result.signature.predictive == "off":
+        return f"{NOT_MEASURED}: the model was not asked"
+    p, halves = result.scores.patterns.index(pattern), [result.scores]
+    halves += [result.ranked_by] if isinstance(result, Ranking) and result.ranked_by is not None else []
+    eligible = [bool(scores.every_key.n[..., p].any()) for scores in halves]
+    if without_delimiters and all(eligible):
+        return "no word is eligible with special tokens removed"
+    half = "one half of " if any(eligible) else ""
+    return f"no word of {half}{'this input' if of_input else 'these pairs'} is eligible"
 
 
 def _followers(labels: Labels, pattern: str) -> list[tuple[Head, bool]]:
@@ -151,8 +163,8 @@ def _followers(labels: Labels, pattern: str) -> list[tuple[Head, bool]]:
     which, unsure, table = labels.content_label, labels.content_unsure, labels.scores.words_only
     if pattern == "delimiter":
         which, unsure, table = labels.label, labels.unsure, labels.scores.every_key
-    above = np.nan_to_num(table.above_chance[..., labels.scores.patterns.index(pattern)], nan=-np.inf)
-    order = [divmod(int(flat), above.shape[1]) for flat in np.argsort(-above, axis=None, kind="stable")]
+    above = table.above_chance[..., labels.scores.patterns.index(pattern)]
+    order = [divmod(int(flat), above.shape[1]) for flat in best_first(above)]
     return [(head, bool(unsure[head])) for head in order if which[head] == pattern]
 
 
@@ -193,8 +205,7 @@ def notes(result: Classification) -> tuple[str, ...]:
 
 def _most_output(result: Classification) -> Iterator[str]:
     """Which heads put out the largest share of their layers' output."""
-    if result.carried is not None and np.isfinite(output := result.carried.output).any():
-        order = np.argsort(-np.nan_to_num(output, nan=-np.inf), axis=None, kind="stable")[:_CLOSE]
+    if result.carried is not None and len(order := best_first(output := result.carried.output)[:_CLOSE]):
         heads = [divmod(int(flat), output.shape[1]) for flat in order]
         most = ", ".join(f"{head_name(head)} {output[head]:.2f}" for head in heads)
         yield f"Most of a layer's output, where an equal part is {1 / output.shape[1]:.2f}: {most}."

@@ -15,23 +15,54 @@ from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.terms import Scored
 
 
-def test_ranking_puts_the_best_first_and_nan_last() -> None:
+def test_ranking_puts_the_best_first_and_has_no_head_without_a_score() -> None:
     result = result_of([[0.1, 0.9, 0, 0], [0.5, 0.2, 0, 0], [np.nan, np.nan, np.nan, np.nan], [0.3, 0, 0, 0.6]])
-    assert result.ranking("next-word").tolist() == [1, 3, 0, 2]
-    assert result.ranking().tolist() == [0, 3, 1, 2]
+    assert result.ranking("next-word").tolist() == [1, 3, 0]
+    assert result.ranking().tolist() == [0, 3, 1]
 
 
-def _ranking(se_between: float | None, ranked_by: list[float] | None = None) -> Ranking:
-    """Three heads of one layer, scored for one pattern 0.5, 0.49 and 0.2 by 10 pairs; all differences as uncertain."""
-    score = np.array([[[0.5], [0.49], [0.2]]])
+NAN = float("nan")
+
+
+def _ranking(
+    se_between: float | None,
+    ranked_by: list[float] | None = None,
+    scores: tuple[float, float, float] = (0.5, 0.49, 0.2),
+) -> Ranking:
+    """Three heads of one layer, scored for one pattern by 10 pairs; all differences are as uncertain."""
+    score = np.array(scores).reshape(1, 3, 1)
     between = None if se_between is None else np.full((1, 3, 3), se_between)
     rest = (np.full_like(score, 0.01), np.full((1, 3, 1), 40), np.full((1, 3, 1), 10), np.ones_like(score), 0 * score)
     table = ScoreTable(score, np.full_like(score, 0.1), *rest, between)
-    scores = Scores((Scored("next-word"),), table, table, np.ones((1, 3)))
+    told = Scores((Scored("next-word"),), table, table, np.ones((1, 3)))
     if ranked_by is None:
-        return Ranking(scores, SIGNATURE)
+        return Ranking(told, SIGNATURE)
     other = replace(table, score=np.array(ranked_by).reshape(1, 3, 1))
-    return Ranking(scores, SIGNATURE, replace(scores, every_key=other))
+    return Ranking(told, SIGNATURE, replace(told, every_key=other))
+
+
+@pytest.mark.parametrize(
+    ("scores", "ranked_by", "order"),
+    [
+        ((NAN, 0.2, 0.5), None, [2, 1]),
+        ((NAN, NAN, NAN), None, []),
+        ((0.5, 0.2, NAN), [0.1, NAN, 0.3], [0]),  # by either half
+    ],
+)
+def test_a_head_without_a_score_has_no_rank(
+    scores: tuple[float, float, float], ranked_by: list[float] | None, order: list[int]
+) -> None:
+    ranking = _ranking(0.5, ranked_by, scores)
+    assert ranking.order("next-word").tolist() == order
+    assert ranking.close_to_best("next-word") == [(0, head) for head in order[1:]]
+    assert len(ranking.leads("next-word").se) == max(len(order) - 1, 0)
+    assert ranking.pairs_to_tell("next-word") is None or len(order) > 1
+    assert ("best heads: none" in repr(ranking)) == (not order)
+    frame, rest = ranking.to_frame(), [head for head in range(3) if head not in order]
+    assert frame["head"].tolist() == order + rest
+    assert frame["rank"].dropna().tolist() == list(range(1, len(order) + 1)) and frame["rank"].dtype == "Int64"
+    assert frame["lead"].notna().sum() == max(len(order) - 1, 0)
+    assert ranking.to_frame(top=2)["head"].tolist() == order[:2]
 
 
 def test_leads_are_sure_beyond_their_own_interval() -> None:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
-from small_results import result_of, table_of
+import pytest
+from small_results import SIGNATURE, result_of, table_of
 
-from attnscan.results.scores import MIXED
-from attnscan.views.summary import PatternRow, notes, pattern_rows, token_lines, worth
+from attnscan.results.ranking import Ranking
+from attnscan.results.scores import MIXED, Scores
+from attnscan.results.terms import Scored
+from attnscan.views.summary import PatternRow, notes, pattern_rows, token_lines, why_unscored, worth
 
 NAN = float("nan")
 # Patterns: next-word, identical, cross-sentence (a part of identical), delimiter
@@ -38,6 +41,38 @@ def test_a_row_without_heads_says_why() -> None:
     _, identical, part, _ = pattern_rows(asked, ("next-word", "identical", "cross-sentence"), 5)
     assert identical == PatternRow("identical", ("", ""), (), r"not measured: a\x1bb")
     assert part == PatternRow("cross-sentence", ("0", "0"), (), "no word of this input is eligible")
+
+
+def _eligible(words: int, of_others: int = 0) -> Scores:
+    """Two heads, one pattern: so many eligible words, and so many with special tokens removed."""
+    tables = (table_of([[0.5 if n else NAN]] * 2) for n in (words, of_others))
+    return Scores((Scored("predictive"),), *tables, np.ones((1, 2)))
+
+
+@pytest.mark.parametrize(
+    ("ranking", "without_delimiters", "why"),
+    [
+        (Ranking(_eligible(5, 5), SIGNATURE), True, ""),
+        (Ranking(_eligible(0), SIGNATURE), False, "not measured: the model was not asked"),
+        (Ranking(_eligible(0), replace(SIGNATURE, predictive="cpmi")), False, "no word of these pairs is eligible"),
+        (
+            Ranking(_eligible(5), replace(SIGNATURE, predictive="cpmi")),
+            True,
+            "no word is eligible with special tokens removed",
+        ),
+        (
+            Ranking(_eligible(5), replace(SIGNATURE, predictive="cpmi"), ranked_by=_eligible(0)),
+            False,
+            "no word of one half of these pairs is eligible",
+        ),
+    ],
+)
+def test_why_no_head_has_a_score(ranking: Ranking, without_delimiters: bool, why: str) -> None:
+    assert why_unscored(ranking, "predictive", without_delimiters=without_delimiters) == why
+
+
+def test_some_heads_without_a_score_are_counted() -> None:
+    assert why_unscored(RESULT, "identical") == "no word is eligible for 1 of 3 heads"
 
 
 def test_scores_on_words_rank_heads_anew() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -18,7 +19,7 @@ from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.session import Passes, classified
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
-from attnscan.results.heads import check_heads_are_named, head_name, heads_named
+from attnscan.results.heads import Head, check_heads_are_named, head_name, heads_named
 from attnscan.results.terms import THRESHOLD
 from attnscan.scoring.own_patterns import with_own
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from attnscan.results.classification import Classification
-    from attnscan.results.scores import IntArray
 
 EXAMPLES = (
     'attnscan classify "The cat sat on the mat." "The cat lay on the rug."',
@@ -83,23 +83,24 @@ def classify(
     options = scan.options(model=given.model, threshold=threshold, patterns=patterns)
     names = names or [known.id for known in patterns]
 
-    def ordered(result: Classification) -> IntArray:
-        order = result.ranking(names[0] if pattern else None, without_delimiters=without_delimiters)
-        if heads is None:
-            return order
-        named = heads_named(heads, result.scores.grid)
-        chosen: IntArray = order[[divmod(int(flat), result.scores.grid[1]) in named for flat in order]]
-        return chosen
+    def listed_heads(result: Classification) -> tuple[list[Head], list[Head]]:
+        rank = partial(result.ranking, without_delimiters=without_delimiters)
+        order = next(filter(len, map(rank, names if pattern else [None])), ())
+        return _listed(order, heads, result.scores.grid)
 
     def frame(result: Classification) -> pd.DataFrame:
-        every_head, order = result.to_frame(names, without_delimiters=without_delimiters), ordered(result)
-        return every_head.iloc[order].head(top or len(order)) if listed or pattern or top else every_head
+        every_head = result.to_frame(names, without_delimiters=without_delimiters)
+        if not (listed or pattern or top):
+            return every_head
+        ranked, others = listed_heads(result)
+        shown, width = ranked[:top] if top else [*ranked, *others], result.scores.grid[1]
+        return every_head.iloc[[layer * width + head for layer, head in shown]]
 
     def view(nth: int | None, result: Classification, width: int) -> RenderableType:
         from attnscan.views.terminal.classification import all_heads_view, classification_view
 
         if listed:
-            return all_heads_view(result, names, ordered(result)[:top], width, without_delimiters, nth)
+            return all_heads_view(result, names, listed_heads(result)[0][:top], width, without_delimiters, nth)
         return classification_view(result, names, width, top, without_delimiters, nth)
 
     if several:
@@ -120,10 +121,18 @@ def classify(
         from attnscan.inputs.weights import write_weights
 
         write_file(save_weights, write_weights(result.kept_attention().saved()))
-    best = head_name(divmod(int(ordered(result)[0]), result.scores.grid[1]))
+    best = tuple(map(head_name, listed_heads(result)[0][:1]))
     above = about_input(given.a, given.b, given.weights) if listed else ()  # else its tokens are shown
-    screen_frame = ScreenFrame(above, ("show", best), given.sentences, options_of(given.model, weights=given.weights))
+    command = ("show", *best) if best else ()
+    screen_frame = ScreenFrame(above, command, given.sentences, options_of(given.model, weights=given.weights))
     destination.emit(lambda: frame(result), partial(view, None, result), screen_frame=screen_frame)
+
+
+def _listed(order: Iterable[int], heads: str | None, grid: tuple[int, int]) -> tuple[list[Head], list[Head]]:
+    """Of all heads, or those named, the ranked ones in the order of their ranks, and those that have none."""
+    wanted = dict.fromkeys(heads_named(heads or "all", grid))
+    ranked = dict.fromkeys(head for head in (divmod(int(flat), grid[1]) for flat in order) if head in wanted)
+    return [*ranked], [head for head in wanted if head not in ranked]
 
 
 def _check_several(given: OneInput, files: PairFiles, save_weights: Path | None) -> None:

@@ -78,6 +78,8 @@ def compare(
         result = comparison.compare(scanner, other, passes.read, match, passes.on_bad, step)
     tell(*result.signatures, bad=passes.bad, dtype=ours.dtype)
     names = names or list(result.patterns)
+    greatest = (result.chosen(name, some, 1) for name in names)
+    command = next((("profile", "--heads", head_name(heads[0])) for heads in greatest if heads), ())
     from attnscan.views.terminal.comparison import comparison_view
 
     destination.emit(
@@ -87,7 +89,7 @@ def compare(
         names,
         screen_frame=ScreenFrame(
             about_pairs(files.paths, result.pairs),
-            ("profile", "--heads", head_name(result.chosen(names[0], some, 1)[0])),
+            command,
             (),
             options_of(model_b, files.typed()),
         ),

@@ -129,19 +129,24 @@ def heads(
     (destination.for_part() if interrupted else destination).emit(
         lambda: result.to_labels() if labels else result.to_frame(names, top, without_delimiters=without_delimiters),
         lambda width: ranking_view(result, names if not labels else (), shown, width, without_delimiters),
-        screen_frame=_screen_frame(result, files, scan.model, from_file, names[0]),
+        screen_frame=_screen_frame(result, files, scan.model, from_file, _best(result, names, without_delimiters)),
     )
     if interrupted:
         end_interrupted(parts)
 
 
+def _best(result: Ranking, names: Sequence[str], without_delimiters: bool) -> str | None:
+    """The best head of the first pattern that heads have scores for; None if there is no such pattern."""
+    orders = (result.order(name, without_delimiters=without_delimiters) for name in names)
+    return next((head_name(divmod(int(order[0]), result.scores.grid[1])) for order in orders if len(order)), None)
+
+
 def _screen_frame(
-    result: Ranking, files: PairFiles, model: str | None, from_file: Path | None, pattern: str
+    result: Ranking, files: PairFiles, model: str | None, from_file: Path | None, best: str | None
 ) -> ScreenFrame:
-    """The best head of the first pattern, explained by the same pairs."""
-    best = head_name(divmod(int(result.order(pattern)[0]), result.scores.grid[1]))
+    """The best head explained by the same pairs."""
     above = about_pairs(files.paths, result.signature.pairs_read) if from_file is None else (f"pairs  {from_file}",)
-    return ScreenFrame(above, ("explain", best), (), options_of(model, files.typed()))
+    return ScreenFrame(above, () if best is None else ("explain", best), (), options_of(model, files.typed()))
 
 
 def _warn_of_few(result: Ranking, names: Sequence[str]) -> None:

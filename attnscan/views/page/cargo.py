@@ -19,6 +19,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import zip_longest
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,7 +27,7 @@ from numpy.typing import NDArray
 
 from attnscan.results.attention import Attention
 from attnscan.results.heads import Head, head_name
-from attnscan.results.scores import Scores
+from attnscan.results.scores import Scores, best_first
 
 WEIGHT_STEPS = (10_000, 2000, 1000, 500, 250)
 """Into how many steps a weight of 1 is divided, finest first: errors of 0.00005 to 0.002."""
@@ -154,9 +155,8 @@ def strongest_first(scores: Scores) -> list[Head]:
     By how far a head is above chance, so that patterns with many targets have no advantage.
     """
     layers, heads = scores.grid
-    above = scores.every_key.above_chance.reshape(layers * heads, -1)
-    above = np.nan_to_num(above[:, ~np.isnan(above).all(axis=0)], nan=-np.inf)
-    ranked: list[int] = np.argsort(-above, axis=0, kind="stable").ravel().tolist()
+    rankings = [best_first(of_heads) for of_heads in np.moveaxis(scores.every_key.above_chance, -1, 0)]
+    ranked = [int(flat) for of_rank in zip_longest(*rankings) for flat in of_rank if flat is not None]
     return [divmod(flat, heads) for flat in dict.fromkeys([*ranked, *range(layers * heads)])]
 
 

@@ -9,12 +9,21 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.classification import Classification
-from attnscan.results.heads import head_name
+from attnscan.results.heads import Head, head_name
 from attnscan.results.scores import MIXED
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter
-from attnscan.views.summary import PatternRow, count_names, leading_part, notes, pattern_rows, strongest_by, token_lines
+from attnscan.views.summary import (
+    PatternRow,
+    count_names,
+    leading_part,
+    notes,
+    pattern_rows,
+    strongest_by,
+    token_lines,
+    why_unscored,
+)
 from attnscan.views.terminal.map import map_view
 from attnscan.views.terminal.parts import columns, fitted, flowed, model_line, named, number, wrapped
 
@@ -64,12 +73,12 @@ def classification_view(
 def all_heads_view(
     result: Classification,
     patterns: Sequence[str],
-    order: Iterable[int],
+    order: Iterable[Head],
     width: int,
     without_delimiters: bool,
     nth: int | None = None,
 ) -> RenderableType:
-    """Every head with its labels and scores, in the given order of heads counted layer by layer."""
+    """Heads with their labels and scores, in the given order; and why there are no scores, where that is so."""
     scores = result.scores
     table = scores.table(without_delimiters)
     carries = result.carried is not None and not result.signature.norm
@@ -86,8 +95,7 @@ def all_heads_view(
     of_others = of_others if roomy or len(patterns) < _FEW else []
     selves = [f"{letter(pattern)} self" for pattern in of_others]
     grid = columns(("head", *labels), (*map(letter, patterns), *selves, *numbers), header="bold", apart=1)
-    for flat in order:
-        layer, head = divmod(int(flat), scores.grid[1])
+    for layer, head in order:
         grid.add_row(
             f"{layer}-{head}",
             *(_label(readings[name], name, str(label[layer, head]), (layer, head)) for name, label in labels.items()),
@@ -105,9 +113,22 @@ def all_heads_view(
     entries += ["· a mixed head's largest part (attnscan profile)"] if labelled and result.profile is not None else []
     entries += [f"out share of its layer's output, {1 / scores.grid[1]:.2f} an equal part"] if "out" in there else []
     legend = flowed((Text(entry, style="dim") for entry in entries), width)
+    listed = [grid] if grid.row_count else []
+    why = [line for why in _why_unscored(result, patterns, without_delimiters) for line in wrapped(why, width)]
     if nth is not None:
-        return Group(_title(result, nth), *_tokens(result, width), grid, "")
-    return Group(_title(result), "", grid, "", *legend, *_table_notes(result, without_delimiters))
+        return Group(_title(result, nth), *_tokens(result, width), *listed, *why, "")
+    explained: list[RenderableType] = ["", *legend] if listed else []
+    return Group(_title(result), "", *listed, *why, *explained, *_table_notes(result, without_delimiters))
+
+
+def _why_unscored(result: Classification, patterns: Sequence[str], without_delimiters: bool) -> Iterator[str]:
+    """Why heads have no score, a line for the patterns of which the same is true."""
+    of_patterns: dict[str, list[str]] = {}
+    for pattern in patterns:
+        of_patterns.setdefault(why_unscored(result, pattern, without_delimiters=without_delimiters), []).append(pattern)
+    for why, unscored in of_patterns.items():
+        if why:
+            yield f"{', '.join(map(plain, unscored))}: {why}"
 
 
 def _label(result: Classification, kind: str, label: str, head: tuple[int, int]) -> Text:

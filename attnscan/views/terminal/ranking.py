@@ -11,7 +11,7 @@ from rich.text import Text
 from attnscan.results.heads import head_name
 from attnscan.results.ranking import Leads, Ranking
 from attnscan.results.terms import THRESHOLD
-from attnscan.views.summary import none_does, not_scored, ranked_by, told_apart, worth
+from attnscan.views.summary import none_does, ranked_by, told_apart, why_unscored, worth
 from attnscan.views.terminal.labels import labels_view
 from attnscan.views.terminal.parts import (
     beyond,
@@ -37,15 +37,18 @@ def ranking_view(
     if result.labels is not None:
         blocks += ["", *labels_view(result, width)]
     threshold = THRESHOLD if result.labels is None else result.labels.threshold
+    ranked = False
     for pattern in patterns:
         blocks += ["", named(pattern)]
-        if why_none := not_scored(result, result.scores.patterns.index(pattern)):
-            blocks.append(Text(why_none, style="dim"))
+        why = why_unscored(result, pattern, without_delimiters=without_delimiters)
+        blocks += [Text(why, style="dim")] if why else []
+        if not len(result.order(pattern, without_delimiters=without_delimiters)):
             continue
+        ranked = True
         blocks += wrapped(none_does(table, result.scores.patterns.index(pattern), threshold), width)
         blocks += [_table(result, pattern, top, width, without_delimiters)]
         blocks += wrapped(told_apart(result, pattern, without_delimiters=without_delimiters), width)
-    blocks += ["", *_notes(without_delimiters, width)] if patterns else []
+    blocks += ["", *_notes(without_delimiters, width)] if ranked else []
     return Group(*blocks)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from command_line import COLUMNS, A, B, classify, run
+from toy import save_toy_bert
 
 from attnscan.scoring.patterns import PATTERNS
 
@@ -98,6 +99,18 @@ def test_saved_weights_come_back_as_the_same_table(tmp_path: Path) -> None:
 def test_a_single_sentence_has_no_cross_sentence() -> None:
     table = pd.read_csv(StringIO(run("classify", A, "--model", "bundled", "--csv").stdout))
     assert table["cross-sentence"].isna().all() and table["next-word"].notna().all()
+
+
+def test_heads_without_a_score_come_last_and_are_not_what_to_try_next(tmp_path: Path) -> None:
+    save_toy_bert(tmp_path, 1, 3, {(0, 1): "previous-word"})
+    one = ("classify", "cat sat on mat", "--model", str(tmp_path))
+    table = pd.read_csv(StringIO(run(*one, "-p", "cross-sentence", "-p", "previous-word", "--csv").stdout))
+    assert table["head"][0] == 1 and table["previous-word"].is_monotonic_decreasing
+    assert pd.read_csv(StringIO(run(*one, "-p", "cross-sentence", "--csv").stdout))["head"].tolist() == [0, 1, 2]
+    assert run(*one, "-p", "cross-sentence", "--top", "2", "--csv").stdout.count("\n") == 1
+    screen = run(*one, "-p", "cross-sentence", "--heads", "0-2,0-1").stdout
+    assert "cross-sentence: no word of this input is eligible" in screen and "Next:" not in screen
+    assert re.findall(r"^0-\d", run(*one, "--heads", "0-2,0-1").stdout, re.MULTILINE) == ["0-1", "0-2"]
 
 
 def test_the_default_model_without_a_hub_is_the_bundled_one_and_says_so() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import signal
 import subprocess
@@ -16,6 +17,7 @@ import pandas as pd
 import pytest
 from command_line import run
 from pyarrow import fs
+from toy import save_toy_bert
 from typer.testing import CliRunner
 
 import attnscan
@@ -70,6 +72,28 @@ def test_what_heads_do_comes_first_and_a_row_a_head_with_labels() -> None:
 def test_labels_are_of_all_patterns(options: tuple[str, ...], says: str) -> None:
     refused = CliRunner().invoke(app, ["heads", *options])
     assert refused.exit_code == 2 and says in " ".join(refused.stderr.split())
+
+
+@pytest.fixture
+def over_single_sentences(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    monkeypatch.chdir(tmp_path)
+    save_toy_bert(tmp_path / "toy", 1, 3, {(0, 1): "previous-word"})
+    (tmp_path / "one.csv").write_text("text\ncat sat on mat\ndog ran to store\n")
+    return ("heads", "--model", "./toy", "--pairs", "one.csv", "--predictive", "off")
+
+
+def test_without_a_score_there_is_no_rank(over_single_sentences: tuple[str, ...]) -> None:
+    part = (*over_single_sentences, "-p", "cross-sentence")
+    screen = run(*part).stdout
+    assert "no word of these pairs is eligible" in screen and "Next:" not in screen
+    rows = json.loads(run(*part, "--format", "json").stdout)["heads"]
+    assert [(row["rank"], row["head"], row["score"]) for row in rows] == [(None, head, None) for head in range(3)]
+    assert run(*part, "--top", "2", "--csv").stdout.count("\n") == 1
+
+
+def test_what_to_try_next_is_of_a_head_with_a_rank(over_single_sentences: tuple[str, ...]) -> None:
+    """The first pattern has no scores, and 0-0 is not the best by the second."""
+    assert "Next: attnscan explain 0-1" in run(*over_single_sentences, "-p", "cross-sentence", "-p", "P").stdout
 
 
 def test_heads_over_the_wikipedia_pairs(shared: Path, tmp_path: Path) -> None:

@@ -310,6 +310,12 @@ class TestModelView:
         captions = texts(shown.locator("#thumbnails .caption > span"))
         np.testing.assert_allclose([float(text) for text in captions], scores, atol=0.005 + 1e-9)
 
+    def test_where_no_head_has_a_score_none_has_a_rank_and_why_is_said(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page, "#order=delimiter&by=words")
+        why = "No head has a rank by delimiter: no word is eligible with special tokens removed."
+        expect(shown.locator("#model-hint")).to_contain_text(why)
+        assert set(texts(shown.locator("#thumbnails .caption > span"))) == {"–"}
+
     def test_a_click_opens_the_head_and_back_returns(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page)
         shown.click("#thumbnails button[value='0-2']")
@@ -841,7 +847,7 @@ class TestManyPairs:
         expected = [table.score, table.chance, table.above_chance]
         score, chance, above = (f"{values[1, 9, 1]:.3f}" for values in np.broadcast_arrays(*expected))
         expect(row).to_have_text([score, f"{low[1, 9, 1]:.3f}–{high[1, 9, 1]:.3f}", chance, above, ""])
-        expect(shown.locator("#cards table.scores tbody tr").nth(5)).to_contain_text("left out")
+        expect(shown.locator("#cards table.scores tbody tr").nth(5)).to_contain_text("special tokens removed")
         stays = ranking.mapped.stability.content_label[1, 9]
         expect(shown.locator("#cards")).to_contain_text(f"label stays in {round(100 * stays, 1):g} % of resamplings")
         agrees = ranking.mapped.agreement.content_label[1, 9]

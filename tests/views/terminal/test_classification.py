@@ -11,10 +11,12 @@ from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_run import classify
+from small_results import result_of
 
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.classification import Classification
+from attnscan.results.heads import heads_named
 from attnscan.results.labels import STAYS
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
@@ -47,7 +49,11 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
     patterns = result.scores.patterns
     for view in (
         classification_view(result, patterns, width),
-        *([all_heads_view(result, patterns, range(2), width, False)] if width >= 80 else []),
+        *(
+            [all_heads_view(result, patterns, heads_named("all", (layers, heads))[:2], width, False)]
+            if width >= 80
+            else []
+        ),
     ):
         text = render(view, width)
         assert max(map(len, text.splitlines())) <= width
@@ -60,7 +66,7 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_names_of_columns_are_not_broken(article: Classification, width: int) -> None:
     patterns = article.scores.patterns
-    lines = render(all_heads_view(article, patterns, range(3), width, False), width).splitlines()
+    lines = render(all_heads_view(article, patterns, [(0, 0), (0, 1), (0, 2)], width, False), width).splitlines()
     assert all(any(f" {pattern}" in line for line in lines) for pattern in patterns)
     assert any("W predictive" in line for line in lines)
 
@@ -145,12 +151,30 @@ def test_no_eligible_word_is_told_apart_from_not_measured() -> None:
 
 
 def test_all_heads_in_the_order_given(article: Classification) -> None:
-    text = render(all_heads_view(article, article.scores.patterns, article.ranking("next-word"), 80, False), 80)
+    order = [divmod(int(flat), 12) for flat in article.ranking("next-word")]
+    text = render(all_heads_view(article, article.scores.patterns, order, 80, False), 80)
     rows = re.findall(r"^(\d+)-(\d+) ", text, re.MULTILINE)
     assert len(rows) == 72
     column = article.scores.every_key.score[..., 0]
     ranked = [column[int(layer), int(head)] for layer, head in rows]
     assert ranked == sorted(ranked, reverse=True)
+
+
+def test_where_no_head_has_a_score_none_is_listed_and_why_is_said() -> None:
+    nan = float("nan")
+    result = result_of([[0.5, nan, nan, 0.1], [0.2, nan, nan, nan]])
+    lists = (
+        (pattern, [divmod(int(flat), 2) for flat in result.ranking(pattern)]) for pattern in result.scores.patterns
+    )
+    screens = {pattern: render(all_heads_view(result, [pattern], order, 80, False), 80) for pattern, order in lists}
+    assert "0-0" in screens["next-word"] and "eligible" not in screens["next-word"]
+    assert "head" not in screens["identical"].splitlines()[1] and "0-0" not in screens["identical"]
+    assert "identical: no word of this input is eligible" in screens["identical"]
+    assert (
+        "0-1" not in screens["delimiter"] and "delimiter: no word is eligible for 1 of 2 heads" in screens["delimiter"]
+    )
+    both = render(all_heads_view(result, ["identical", "cross-sentence"], [], 80, False), 80)
+    assert "identical, cross-sentence: no word of this input is eligible" in both
 
 
 @settings(deadline=None, max_examples=draws(150))

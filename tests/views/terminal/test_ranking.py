@@ -81,7 +81,14 @@ def test_lines_fit(width: int, of_others: bool) -> None:
 
 
 def test_nothing_eligible_is_said() -> None:
-    assert "no word of these pairs is eligible" in _screen(_ranking(scores=(np.nan, np.nan)))
+    screen = _screen(_ranking(scores=(np.nan, np.nan)))
+    assert "no word of these pairs is eligible" in screen and "0-0" not in screen and "lead" not in screen
+
+
+def test_a_head_without_a_score_is_not_listed() -> None:
+    screen = _screen(_ranking(scores=(0.5, np.nan, 0.2)))
+    assert re.findall(r"^0-\d", screen, re.MULTILINE) == ["0-0", "0-2"]
+    assert "no word is eligible for 1 of 3 heads" in screen
 
 
 def _bar(line: str) -> int:

@@ -30,7 +30,7 @@ const headView = {
       bar.style.setProperty("--share", above);
       const numbers = score
         ? [decimals(score), bounds[0] && bounds.map(decimals).join("–"), decimals(chance), above ? decimals(above) : ""]
-        : [this.whyNone(id)];
+        : [whyNone(id)];
       const cells = numbers.map((text) => make("td", score ? {} : { colspan: 4, class: "none" }, text));
       const label = id === labelOf(head) ? "label" : "";
       return make("tr", { class: label }, make("th", { scope: "row" }, id), ...cells, make("td", {}, bar));
@@ -38,12 +38,6 @@ const headView = {
     const header = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
     const caption = make("caption", {}, `Scores by ${facts.titles[state.by].replace("each head", "it")}`);
     return make("table", { class: "scores" }, caption, make("thead", {}, header), make("tbody", {}, ...rows));
-  },
-
-  /** Why no head has a score for a pattern. */
-  whyNone(id) {
-    if (pattern[id].whyNone) return `not measured: ${pattern[id].whyNone}`;
-    return id === "delimiter" && amongWords(state.by) ? "left out" : "no word of these pairs is eligible";
   },
 
   /** What the head's attention is made of and how it falls off with distance, where that is known. */

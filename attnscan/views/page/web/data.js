@@ -56,6 +56,13 @@ const rowOf = (head) => facts.columns.map((name) => cellOf(head, name));
 /** A head's score for a pattern as the CSV's text. */
 const scoreOf = (head, id) => cellOf(head, id);
 
+/** Why no head has a score for a pattern. */
+function whyNone(id) {
+  if (pattern[id].whyNone) return `not measured: ${pattern[id].whyNone}`;
+  if (id === "delimiter" && amongWords(state.by)) return "no word is eligible with special tokens removed";
+  return `no word of ${OF_PAIRS ? "these pairs" : "this input"} is eligible`;
+}
+
 /** What an even spread would score for a pattern; null where no word was eligible. */
 function chanceOf(head, id) {
   const chance = packed.chance[state.by][scored.indexOf(id)];

@@ -95,7 +95,11 @@ const modelView = {
       OF_PAIRS || heads.every((head) => holds("weights", head)) ? "" : "Dashed: a thumbnail alone. ",
       heads.some(rests) ? small : "",
       heads.some((head) => isUnsure(head)) ? `?: ${facts.whyUnsure}. ` : "",
-      wanted && !heads.some((head) => labelOf(head) === wanted) ? `No head does this: none is labelled ${wanted}.` : "",
+      scored.includes(state.order) && heads.every((head) => scoreOf(head, state.order) === "")
+        ? `No head has a rank by ${state.order}: ${whyNone(state.order)}.`
+        : wanted && !heads.some((head) => labelOf(head) === wanted)
+          ? `No head does this: none is labelled ${wanted}.`
+          : "",
     ].join("");
   },
 
