@@ -8,9 +8,9 @@ from pathlib import Path
 
 import openpyxl
 import pytest
+from hostile.workbooks import SOFFICE, Book, books, by_libreoffice, holds
 from pair_files import AB, CD, Make, refusal
 
-from attnscan.errors import PairsError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.formats import workbook
 from attnscan.inputs.pairs import Pair, read_pairs
@@ -47,14 +47,18 @@ class TestSheets:
         assert [r.pair for r in read_pairs([path], on_note=notes.append)] == [Pair("Is it so?", "It is."), CD]
         assert "its first line is read as data" in notes[0]
 
-    @pytest.mark.parametrize(
-        ("row", "why"),
-        [(["a"], "sentence B is missing"), ([1, "b"], "sentence A is not text"), (["a", True], "not text")],
-    )
-    def test_a_bad_row_is_named(self, make: Make, row: list[object], why: str) -> None:
-        path = make("p.xlsx", book(["text1", "text2"], ["a", "b"], row))
-        error = refusal(path)
-        assert error.what.startswith(f"{path}: row 3: ") and why in error.what and "--skip-bad" in error.remedy
+
+@pytest.mark.parametrize("written", books(), ids=lambda written: written.name)
+def test_what_other_programs_write(tmp_path: Path, written: Book) -> None:
+    written.write(path := tmp_path / "p.xlsx")
+    holds(written, path)
+
+
+@pytest.mark.long
+@pytest.mark.skipif(SOFFICE is None, reason="LibreOffice is not installed")
+def test_what_libreoffice_saves_again(tmp_path: Path) -> None:
+    read = [holds(written, path) for written, path in by_libreoffice(tmp_path)]
+    assert len(read) > 30 and sum(read) > 20
 
 
 class TestHostile:
@@ -73,17 +77,3 @@ class TestHostile:
                 file.write(bytes(1 << 24))
         assert path.stat().st_size < 2 << 20
         assert "at most 256 MiB are read" in refusal(str(path)).what
-
-    def test_rows_far_away_take_no_time(self, tmp_path: Path) -> None:
-        content = book(["text"], ["a"], ["b"])
-        path = tmp_path / "p.xlsx"
-        with zipfile.ZipFile(io.BytesIO(content)) as old, zipfile.ZipFile(path, "w") as new:
-            for name in old.namelist():
-                data = old.read(name)
-                if name.endswith("sheet1.xml"):
-                    data = data.replace(b'<row r="3"', b'<row r="4000000000"').replace(b'"A3"', b'"A4000000000"')
-                new.writestr(name, data)
-        try:
-            assert [r.pair.a for r in read_pairs([str(path)])] == ["a"]
-        except PairsError as error:
-            assert "not a sound" in error.what
