@@ -49,7 +49,9 @@ class Input:
 class Checkpoint:
     """A model and its tokenizer, by transformers alone."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, name: str = "") -> None:
+        """`name` is what attnscan calls it, if that is not its directory."""
+        self.directory, self.name = directory, name or str(directory)
         self.tokenizer = AutoTokenizer.from_pretrained(directory)
         self.network = AutoModel.from_pretrained(directory, attn_implementation="eager", dtype=torch.float32).eval()
         self.causal = self.network.config.model_type == "gpt2"
@@ -107,20 +109,28 @@ def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
     return {i: {j: value for (query, j), value in corrected.items() if query == i} for i in queries}
 
 
-def related(checkpoint: Checkpoint, one: Input) -> set[tuple[int, int]]:
-    """The places of words that are near in the embeddings: both ways round, and none to itself.
-
-    The pairs that the threshold is taken of are drawn as attnscan draws them, by torch's generator with the seed 0.
-    """
+def whole_words(checkpoint: Checkpoint) -> tuple[list[int], torch.Tensor]:
+    """The ids of all words of letters alone, and the directions of their embeddings from the mean word."""
     vocabulary = {number: text for text, number in checkpoint.tokenizer.get_vocab().items()}
     ids = [number for number, text in sorted(vocabulary.items()) if text.isalpha() and len(text) > 1]
     rows = checkpoint.network.get_input_embeddings().weight.detach()[ids]
     rows = rows - rows.mean(0)
-    rows = rows / rows.norm(dim=1, keepdim=True)
-    generator = torch.Generator().manual_seed(0)
-    left, right = (torch.randperm(len(ids), generator=generator)[:3000] for _ in range(2))
-    cosines = (rows[left] @ rows[right].T).masked_fill(left[:, None] == right, -1).flatten()
-    threshold = float(cosines.sort(descending=True).values[math.ceil(len(cosines) / 10_000) - 1])
+    return ids, rows / rows.norm(dim=1, keepdim=True)
+
+
+def near_enough(rows: torch.Tensor) -> float:
+    """The cosine that one of ten thousand pairs reaches, of words dealt into hands as attnscan deals them."""
+    order = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))
+    count = math.ceil(len(rows) ** 2 / 30_000_000)
+    hands = [rows[order[first::count]] for first in range(count)]
+    cosines = torch.cat([(hand @ hand.T)[torch.ones(len(hand), len(hand)).triu(1) > 0] for hand in hands])
+    return float(cosines.sort(descending=True).values[math.ceil(len(cosines) / 10_000) - 1])
+
+
+def related(checkpoint: Checkpoint, one: Input) -> set[tuple[int, int]]:
+    """The places of words that are near in the embeddings: both ways round, and none to itself."""
+    ids, rows = whole_words(checkpoint)
+    threshold = near_enough(rows)
     place = {number: i for i, number in enumerate(ids)}
     here = {i: place[one.inputs["input_ids"][i]] for i in one.words if one.inputs["input_ids"][i] in place}
     near: dict[int, list[int]] = {}

@@ -1,8 +1,8 @@
 """Every number of attnscan's tables beside the same number by other code, and how often its intervals hold the truth.
 
-    python benchmarks/truth.py [--only classify heads ...]
+    python benchmarks/truth.py [--only classify heads ...] [--model bundled DIRECTORY ...]
 
-attnscan runs as a command, with the bundled model, on a few of the pairs that it ships; nothing of it is imported.
+attnscan runs as a command, with each model, on a few of the pairs that it ships; nothing of it is imported.
 `by_loops.py` works the same numbers out in plain loops from transformers' own attention, and each is compared with what
 the command wrote; `truth_of_studies.py` and `truth_of_explain.py` do so for the other commands. Where attnscan draws at
 random, its draw is made again, or a draw of one's own is compared within its error. `coverage_of_intervals.py` draws
@@ -39,10 +39,12 @@ from by_loops import (
     every_head,
     helps,
     labels,
+    near_enough,
     race,
     related,
     stays,
     targets,
+    whole_words,
 )
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
@@ -60,9 +62,9 @@ RESAMPLED = 1_000
 """Bootstrap drawings here, and in attnscan."""
 
 
-def classify(name: str, checkpoint: Checkpoint, model: str) -> Iterator[Tally]:
+def classify(checkpoint: Checkpoint, name: str = "") -> Iterator[Tally]:
     """Scores, entropy and labels of one input, and in how many resamplings of its words each label stays."""
-    rows = {head_of(row): row for row in command("classify", *PAIR, "--model", model, "--no-related")}
+    rows = {head_of(row): row for row in command("classify", *PAIR, *asked_of(checkpoint), "--no-related")}
     one = checkpoint.read(PAIR)
     asked = helps(checkpoint, one) if checkpoint.tokenizer.mask_token_id is not None else None
     target, matrices = targets(one, asked), checkpoint.weights(one)
@@ -86,6 +88,12 @@ def classify(name: str, checkpoint: Checkpoint, model: str) -> Iterator[Tally]:
     yield shares
 
 
+def asked_of(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Options: the model, and hidden states to tell by what helps to predict, also where a head could."""
+    causal = checkpoint.tokenizer.mask_token_id is None
+    return ("--model", checkpoint.name, "--predictive", "off" if causal else "distance")
+
+
 def _entropy(one: Input, matrix: Sequence[Sequence[float]]) -> float:
     """Of a word's row on average, in nats."""
     return sum(-w * math.log(w) for i in one.words for w in matrix[i] if w > 0) / len(one.words)
@@ -104,10 +112,12 @@ def _compare_shares(tally: Tally, what: str, cell: str, expected: float) -> None
 def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Which words of a long input are related, and what that makes of the scores."""
     pair = [" ".join(texts) for texts in zip(*shipped(LONG), strict=True)]
-    told = json.loads(written("classify", *pair, "--model", "bundled", "--predictive", "off", "--format", "json"))
+    asked = ("classify", *pair, "--model", checkpoint.name, "--predictive", "off", "--format", "json")
+    told, of_seed_1 = (json.loads(written(*asked, "--seed", seed)) for seed in "01")
     one, tally = checkpoint.read(pair), Tally("classify, related words")
     alike = related(checkpoint, one)
     tally.same("related words", sorted(map(tuple, told["related"])), sorted((i, j) for i, j in alike if i < j))
+    tally.same("related words by another seed", of_seed_1["related"], told["related"])
     target, matrices = targets(one, alike=alike), checkpoint.weights(one)
     for row in told["heads"]:
         found = by_query(one, matrices[row["layer"]][row["head"]], target)
@@ -116,13 +126,26 @@ def related_words(checkpoint: Checkpoint) -> Iterator[Tally]:
             tally.compare(f"{head_of(row)} {pattern}", str(row[pattern]), score.mean())
     tally.table += f" ({len(alike) // 2} pairs)"
     yield tally
+    yield _near_pairs(checkpoint)
+
+
+def _near_pairs(checkpoint: Checkpoint) -> Tally:
+    """How many in ten thousand of all pairs of words, none left out, are as near as the draw says one is."""
+    _, rows = whole_words(checkpoint)
+    threshold, near = near_enough(rows), 0
+    for start in range(0, len(rows), 512):
+        cosines = rows[start : start + 512] @ rows[start:].T
+        near += int((cosines.triu(1) >= threshold).sum())
+    tally = Tally("related words, the percentile", 0.05, "of one in ten thousand, which a draw may be off by")
+    tally.compare("near pairs in ten thousand", "1", near / math.comb(len(rows), 2) * 10_000)
+    return tally
 
 
 def show(checkpoint: Checkpoint) -> Iterator[Tally]:
     """Every weight of two heads."""
     one, tally = checkpoint.read(PAIR), Tally("show")
     matrices = checkpoint.weights(one)
-    rows = command("show", "0-2,1-8", *PAIR, "--model", "bundled")
+    rows = command("show", "0-2,1-8", *PAIR, "--model", checkpoint.name)
     tally.same("rows", len(rows), 2 * len(one.text) ** 2)
     for row in rows:
         layer, head, query, key = (int(row[name]) for name in ("layer", "head", "query", "key"))
@@ -136,7 +159,7 @@ def predictive(checkpoint: Checkpoint) -> Iterator[Tally]:
     expected = helps(checkpoint, one)
     target = targets(one, expected)["predictive"]
     tally = Tally("predictive", 1e-4, "distances of float32 states, not shares")
-    rows = command("predictive", *PAIR, "--model", "bundled")
+    rows = command("predictive", *PAIR, *asked_of(checkpoint))
     tally.same("rows", len(rows), sum(map(len, expected.values())))
     for row in rows:
         query, key = int(row["query"]), int(row["key"])
@@ -164,14 +187,14 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     pairs = shipped(HEADS_PAIRS)
     asked = sorted(pairs, key=_hash)[:ASKED]
     every_key, words_only = scanned(checkpoint, pairs, asked)
-    every = ("--model", "bundled", "--top", "72", "--predictive-pairs", str(ASKED))
+    every = (*asked_of(checkpoint), "--top", "72", "--predictive-pairs", str(ASKED))
     tally = Tally("heads")
     _compare_ranking(tally, over(pairs, "heads", *every), every_key)
     yield tally
     tally = Tally("heads --without-delimiters")
     _compare_ranking(tally, over(pairs, "heads", *every, "--without-delimiters"), words_only)
     yield tally
-    yield from _compare_labels(over(pairs, "heads", *every[:2], *every[-2:], "--labels"), every_key, words_only)
+    yield from _compare_labels(over(pairs, "heads", *every[:4], *every[-2:], "--labels"), every_key, words_only)
     tally = Tally("heads --split")
     half = [int(_hash(pair)[-1], 16) & 1 for pair in pairs]
     of_half = [[own for own, which in zip(every_key, half, strict=True) if which == number] for number in (0, 1)]
@@ -242,11 +265,11 @@ def _compare_ranking(
             tally.row(row, f"{pattern} {head}", **expected)
 
 
-def causal(_bundled: Checkpoint) -> Iterator[Tally]:
+def causal(_another: Checkpoint) -> Iterator[Tally]:
     """A decoder of random weights: no query has a next word, and an even spread is over what may be seen."""
     with tempfile.TemporaryDirectory() as directory:
         checkpoint = random_decoder(Path(directory))
-        yield from classify(" of a GPT-2", checkpoint, directory)
+        yield from classify(checkpoint, " of a GPT-2")
         tally, (every_key, _) = Tally("heads of a GPT-2"), scanned(checkpoint, shipped(4))
         rows = over(shipped(4), "heads", "--model", directory, "--top", "8")
         _compare_ranking(tally, rows, every_key)
@@ -271,7 +294,7 @@ def random_decoder(directory: Path) -> Checkpoint:
 
 
 TABLES = {
-    "classify": lambda checkpoint: classify("", checkpoint, "bundled"),
+    "classify": classify,
     "related": related_words,
     "show": show,
     "predictive": predictive,
@@ -288,15 +311,20 @@ def main() -> int:
     """Print a line for each table, then how often intervals hold."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=[*TABLES, "coverage"], default=[*TABLES, "coverage"])
-    only = parser.parse_args().only
+    parser.add_argument("--model", nargs="+", default=["bundled"], help="bundled, or directories of BERTs")
+    given = parser.parse_args()
+    only = given.only
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     print(f"{datetime.now(UTC):%Y-%m-%d}, torch {torch.__version__}", flush=True)
-    checkpoint, failed = Checkpoint(bundled()), False
-    for name in (name for name in TABLES if name in only):
-        for tally in TABLES[name](checkpoint):
-            print(tally, flush=True)
-            failed |= bool(tally.wrong)
+    failed = False
+    for model in given.model:
+        checkpoint = Checkpoint(bundled(), model) if model == "bundled" else Checkpoint(Path(model))
+        print(Path(model).name, flush=True)
+        for name in (name for name in TABLES if name in only and (name != "causal" or model == given.model[0])):
+            for tally in TABLES[name](checkpoint):
+                print(tally, flush=True)
+                failed |= bool(tally.wrong)
     if "coverage" in only:
         print("", *coverage_of_intervals.lines(), sep="\n", flush=True)
     return int(failed)

@@ -23,7 +23,7 @@ from by_loops import (
     targets,
 )
 from scipy.stats import t as student
-from written import Row, Tally, bundled, head_of, over, shipped
+from written import Row, Tally, head_of, over, shipped
 
 PAIRS = 4
 SWITCHED_OFF: tuple[Head, Head] = ((0, 2), (1, 8))
@@ -49,9 +49,8 @@ def scores_over(of_pairs: Sequence[Mapping[Head, Mapping[str, Measured]]]) -> di
 def similar(checkpoint: Checkpoint) -> Iterator[Tally]:
     """The Jensen-Shannon divergence of every two heads, groups and the map."""
     pairs, tally = shipped(PAIRS), Tally("similar")
-    rows = {
-        head_of(row): row for row in over(pairs, "similar", "--model", "bundled", "--queries", "999", "--nearest", "71")
-    }
+    asked = ("--model", checkpoint.name, "--queries", "999", "--nearest", "71")
+    rows = {head_of(row): row for row in over(pairs, "similar", *asked)}
     scores, order = scores_of(checkpoint, pairs), sorted(rows)
     apart = _divergences(checkpoint, pairs)
     between = np.zeros((len(order), len(order)))
@@ -118,10 +117,10 @@ def _placed(between: np.ndarray) -> np.ndarray:
 
 
 def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
-    """The bundled model beside itself with every weight changed a little."""
+    """A model beside itself with every weight changed a little."""
     pairs, tally = shipped(PAIRS), Tally("compare")
     with tempfile.TemporaryDirectory() as directory:
-        other = Checkpoint(bundled())
+        other = Checkpoint(checkpoint.directory)
         generator = torch.Generator().manual_seed(0)
         with torch.no_grad():
             for values in other.network.parameters():
@@ -129,7 +128,7 @@ def compare(checkpoint: Checkpoint) -> Iterator[Tally]:
                 values += 0.2 * values.std(correction=0) * noise
         other.network.save_pretrained(directory)
         other.tokenizer.save_pretrained(directory)
-        rows = over(pairs, "compare", "bundled", directory)
+        rows = over(pairs, "compare", checkpoint.name, directory)
     ours, theirs = scores_of(checkpoint, pairs), scores_of(other, pairs)
     p = [_p_value(row, ours, theirs) for row in rows]
     rates = false_discovery_rates(p)
@@ -164,7 +163,7 @@ def ablate(checkpoint: Checkpoint) -> Iterator[Tally]:
     pairs, tally = shipped(PAIRS), Tally("ablate --measure cls")
     named = ",".join(f"{layer}-{head}" for layer, head in SWITCHED_OFF)
     asked = ("--heads", named, "--measure", "cls", "--draws", str(CONTROLS))
-    (row,) = over(pairs, "ablate", *asked, "--model", "bundled")
+    (row,) = over(pairs, "ablate", *asked, "--model", checkpoint.name)
     controls = _controls()
     inputs = [checkpoint.read(pair) for pair in pairs]
     intact = [_vector(checkpoint, one, ()) for one in inputs]

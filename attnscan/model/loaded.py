@@ -56,13 +56,11 @@ class LoadedModel:
     """How much of its GPU's memory this process may plan with, where others run on the same one."""
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
     """Held by whoever runs it: its attention is read by changing it."""
-    _related: dict[int, Relatedness] = field(default_factory=dict, repr=False, compare=False)
 
-    def related(self, seed: int) -> Relatedness:
+    @cached_property
+    def relatedness(self) -> Relatedness:
         """Which words are related by its embeddings; measured once."""
-        if seed not in self._related:
-            self._related[seed] = Relatedness(self.embedding, whole_words(self.tokenizer), seed)
-        return self._related[seed]
+        return Relatedness(self.embedding, whole_words(self.tokenizer))
 
     @property
     def whole(self) -> Any:

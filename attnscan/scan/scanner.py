@@ -93,6 +93,7 @@ class Scanner:
 
     def exact(self) -> Scanner:
         """The same model in the number format of its weights, which on a CPU is float32 whatever scores are made in."""
+        _ = self.relation  # made once, and shared by the copy
         other = copy(self)
         other.loaded, other._tap = replace(self.loaded, fast=None), self._exact_tap
         return other
@@ -296,7 +297,7 @@ class Scanner:
         """Which words are related, by the model's own embeddings; None if identical ones alone count."""
         if not self.options.related:
             return None
-        return self.loaded.related(self.options.seed)
+        return self.loaded.relatedness
 
     def with_relation(self, relation: Relation | None) -> Scanner:
         """The same model under the same tap, with other words related than by its own embeddings."""

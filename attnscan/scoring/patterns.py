@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from attnscan.inputs.batch import EncodedBatch
 
-PATTERN_SET_VERSION = "2"
+PATTERN_SET_VERSION = "3"
 """Rises whenever a pattern's meaning changes, so that old and new results are not compared."""
 
 

@@ -36,11 +36,11 @@ def _near(rows: Tensor, place: int, other: int, far: float = 0.3) -> None:
     rows[FIRST + place] = rows[FIRST + other] + far * torch.randn(64, generator=generator)
 
 
-def _found(rows: Tensor, *places: int, words: WholeWords = WORDS, seed: int = 0) -> set[tuple[int, int]]:
+def _found(rows: Tensor, *places: int, words: WholeWords = WORDS) -> set[tuple[int, int]]:
     """Of some words, by their places, the pairs that are related."""
     tokens = [NAMES[place] for place in places]
     units = (tokens, [0] * len(tokens), list(range(len(tokens))))
-    (related,) = Relatedness(rows, words, seed).related([units])
+    (related,) = Relatedness(rows, words).related([units])
     assert torch.equal(related, related.T) and not related.diagonal().any()
     return {(places[i], places[j]) for i, j in related.triu().nonzero().tolist()}
 
@@ -66,7 +66,7 @@ def test_near_from_one_side_alone_is_not_enough() -> None:
     for i, place in enumerate(range(600, 610)):
         rows[FIRST + place] = rows[FIRST + KING] - 0.1 * (rows[FIRST + QUEEN] - rows[FIRST + KING])
         rows[FIRST + place, i] += 0.1
-    relation = Relatedness(rows, WORDS, 0)
+    relation = Relatedness(rows, WORDS)
     assert not relation.related([([NAMES[KING], NAMES[QUEEN]], [0, 0], [0, 1])])[0].any()
     assert relation._nearest[FIRST + QUEEN][FIRST + KING] > relation.threshold
     assert FIRST + QUEEN not in relation._nearest[FIRST + KING]
@@ -82,11 +82,9 @@ def test_two_frequent_words_are_never_related_and_one_of_them_may_be() -> None:
 def test_near_means_the_percentile_of_pairs_of_different_words() -> None:
     rows = _rows()[: FIRST + 1500]
     words = WholeWords({name: FIRST + i for i, name in enumerate(NAMES[:1500])}, "##")
-    directions = torch.nn.functional.normalize(rows[FIRST:] - rows[FIRST:].mean(0), dim=-1)
-    cosines = (directions @ directions.T)[~torch.eye(1500, dtype=torch.bool)]
-    expected = cosines.sort().values[-math.ceil(1500 * 1500 * 0.0001)].item()
-    assert Relatedness(rows, words, 0).threshold == pytest.approx(expected, abs=1e-6)  # all pairs are drawn
-    threshold = Relatedness(rows, words, 0).threshold
+    cosines = _cosines(rows, 1500)
+    threshold = Relatedness(rows, words).threshold
+    assert threshold == pytest.approx(cosines[-math.ceil(len(cosines) / 10_000)].item(), abs=1e-6)
     generator = torch.Generator().manual_seed(1)
     below = threshold - 0.05
     mean = rows[FIRST:].mean(0)
@@ -98,10 +96,23 @@ def test_near_means_the_percentile_of_pairs_of_different_words() -> None:
         assert _found(rows, KING, RARE, words=words) == expected_pairs
 
 
-def test_the_seed_decides_where_not_all_words_are_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("attnscan.inputs.related._SAMPLE", 1000)
-    thresholds = [Relatedness(_rows(), WORDS, seed).threshold for seed in (0, 0, 1)]
-    assert thresholds[0] == thresholds[1] != thresholds[2]
+def test_a_part_of_the_pairs_stands_for_all_wherever_near_words_lie(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every word is near to its neighbour in the vocabulary, as where that is in alphabetical order."""
+    rows, shares = _rows(), []
+    rows[FIRST + 1 :: 2] = rows[FIRST::2] + 0.6 * torch.randn(SIZE // 2, 64, generator=torch.Generator().manual_seed(1))
+    cosines = _cosines(rows, SIZE)
+    for most in (SIZE**2, 1_000_000, 250_000):
+        monkeypatch.setattr("attnscan.inputs.related._MOST_PAIRS", most)
+        shares.append((cosines >= Relatedness(rows, WORDS).threshold - 1e-6).double().mean().item())
+    assert shares[0] == pytest.approx(1e-4, rel=0.01)
+    assert all(0.5e-4 < share < 2e-4 for share in shares)
+
+
+def _cosines(rows: Tensor, count: int) -> Tensor:
+    """Those of all pairs of the first words, ascending."""
+    words = rows[FIRST : FIRST + count]
+    directions = torch.nn.functional.normalize(words - words.mean(0), dim=-1)
+    return (directions @ directions.T)[torch.ones(count, count, dtype=torch.bool).triu(1)].sort().values
 
 
 @pytest.mark.parametrize(
@@ -110,7 +121,7 @@ def test_the_seed_decides_where_not_all_words_are_drawn(monkeypatch: pytest.Monk
     ids=["orthogonal", "alike", "zero", "nan"],
 )
 def test_where_no_pair_stands_out_none_is_related(rows: Tensor) -> None:
-    assert Relatedness(rows, WORDS, 0).threshold == math.inf
+    assert Relatedness(rows, WORDS).threshold == math.inf
     assert not _found(rows, KING, QUEEN, RARE)
 
 
@@ -135,18 +146,18 @@ def test_short_numbers_are_computed_with_as_long_ones(dtype: torch.dtype) -> Non
     _near(rows, QUEEN, KING)
     short = rows.to(dtype)
     assert _found(short, KING, QUEEN, RARE) == {(KING, QUEEN)}
-    assert Relatedness(short, WORDS, 0).threshold == Relatedness(short.float(), WORDS, 0).threshold
+    assert Relatedness(short, WORDS).threshold == Relatedness(short.float(), WORDS).threshold
 
 
 def test_the_company_of_a_word_changes_nothing() -> None:
     rows = _rows()
     _near(rows, QUEEN, KING)
     inputs = [([NAMES[i] for i in places], [0, 0], [0, 1]) for places in ((KING, QUEEN), (RARE, QUEEN), (40, 41))]
-    together = Relatedness(rows, WORDS, 0)
-    alone = [Relatedness(rows, WORDS, 0).related([one])[0] for one in inputs]
+    together = Relatedness(rows, WORDS)
+    alone = [Relatedness(rows, WORDS).related([one])[0] for one in inputs]
     for found, expected in zip(together.related(inputs), alone, strict=True):
         assert torch.equal(found, expected)
-    again = Relatedness(rows, WORDS, 0)
+    again = Relatedness(rows, WORDS)
     again.related(inputs[::-1])
     assert again._nearest == together._nearest
 
@@ -155,7 +166,7 @@ def test_a_word_that_occurs_twice_is_related_in_both_places() -> None:
     rows = _rows()
     _near(rows, QUEEN, KING)
     tokens = [NAMES[KING], NAMES[QUEEN], NAMES[KING]]
-    (related,) = Relatedness(rows, WORDS, 0).related([(tokens, [0, 0, 1], [0, 1, 2])])
+    (related,) = Relatedness(rows, WORDS).related([(tokens, [0, 0, 1], [0, 1, 2])])
     assert related.nonzero().tolist() == [[0, 1], [1, 0], [1, 2], [2, 1]]
 
 
@@ -164,7 +175,7 @@ def test_two_models_must_agree() -> None:
     for rows, near in ((one, (QUEEN, RARE)), (other, (QUEEN, OTHER))):
         for place in near:
             _near(rows, place, KING)
-    relations = [Relatedness(rows, WORDS, 0) for rows in (one, other)]
+    relations = [Relatedness(rows, WORDS) for rows in (one, other)]
     tokens = [NAMES[place] for place in (KING, QUEEN, RARE, OTHER)]
     units = (tokens, [0] * 4, [0, 1, 2, 3])
     (found,) = Both(*relations).related([units])
@@ -183,7 +194,7 @@ def test_words_of_like_meaning_are_found_and_no_others(name: str, bundled_dir: P
         for key, tensor in load_file(directory / "model.safetensors").items()
         if key.endswith("word_embeddings.weight")
     )
-    relation = Relatedness(rows, whole_words(AutoTokenizer.from_pretrained(directory)), 0)
+    relation = Relatedness(rows, whole_words(AutoTokenizer.from_pretrained(directory)))
     lines = (shared / "text" / "related-words.tsv").read_text(encoding="utf-8").splitlines()[1:]
     pairs = [line.split("\t") for line in lines]
     related = relation.related([([a, b], [0, 0], [0, 1]) for a, b, _ in pairs])
@@ -216,7 +227,7 @@ def test_a_batch_is_looked_up_as_its_pairs_are_one_by_one(bundled_dir: Path, uni
     from transformers import AutoTokenizer
 
     tokenizer, weights = AutoTokenizer.from_pretrained(bundled_dir), load_file(bundled_dir / "model.safetensors")
-    relation = Relatedness(weights["embeddings.word_embeddings.weight"], whole_words(tokenizer), 0)
+    relation = Relatedness(weights["embeddings.word_embeddings.weight"], whole_words(tokenizer))
     pairs = [record.pair for record in shipped_pairs()][:12]
     inputs = [encode_pair(tokenizer, pair, unit, 512, truncate=False) for pair in pairs]
     units = [(one.tokens, one.sentence, one.unit) for one in inputs]
@@ -243,7 +254,7 @@ def _crowded() -> Relatedness:
     for i in range(1, 41):
         if i % 5:
             _near(rows, 80 + 10 * i, 80 + 10 * (i - i % 5))
-    return Relatedness(rows, WORDS, 0)
+    return Relatedness(rows, WORDS)
 
 
 CROWDED = _crowded()
