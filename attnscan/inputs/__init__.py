@@ -1,11 +1,9 @@
 """What goes in: files and objects -> pairs -> tokens -> batches.
 
-pairs.py            pairs of sentences, and the files that they come from
-columns.py          which columns of a file hold them, and how files are read
+pairs.py            pairs of sentences, and files of them by their formats
+columns.py          which columns of a file hold the sentences
 places/             names to files to streams of bytes, wherever they are
-readers.py          streams of bytes to rows, by their format
 formats/            one module a format
-parts.py            a large file as parts that are read side by side
 objects/            what programs hold, to pairs
 weights.py          saved attention weights, .npz, in and out
 tokens.py           how tokenizers write their tokens

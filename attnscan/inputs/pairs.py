@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib import resources
-from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, TYPE_CHECKING
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.formats.found import MAX_BYTES, OnNote, bad_record
-from attnscan.inputs.formats.part import WHOLE, Part
+from attnscan.inputs.formats.delimited import csv_rows, first_line, text_rows, tsv_rows
+from attnscan.inputs.formats.json_records import are_lines, document_rows, line_rows
+from attnscan.inputs.formats.lines import Lines
+from attnscan.inputs.formats.row import MAX_BYTES, OnNote, Row, Rows, bad_record
 from attnscan.inputs.places.compression import unpacked
 from attnscan.inputs.places.files import called, files_named, format_of, local_files, opened
-from attnscan.inputs.places.names import shown, suffix_in
-from attnscan.inputs.readers import Row, rows
+from attnscan.inputs.places.names import ARROW, PARQUET, SHEETS, shown, suffix_in
+
+if TYPE_CHECKING:
+    from attnscan.inputs.formats.columnar import RowGroups
+
+OnBad = Callable[[PairsError], None]
+"""Is handed each bad record in place of an error; reading goes on after it."""
 
 _LONGEST_LINE = 1 << 20
 _BY_LINES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
@@ -90,10 +95,10 @@ class Record:
 def read_pairs(
     paths: Sequence[str],
     reading: Reading = Reading(),
-    on_bad: Callable[[PairsError], None] | None = None,
+    on_bad: OnBad | None = None,
     on_note: OnNote = lambda _: None,
 ) -> Iterator[Record]:
-    """The pairs of files, one after another, as a stream; `paths` are names as `places.py` takes them.
+    """The pairs of files, one after another, as a stream; `paths` are names as `places/files.py` takes them.
 
     The files' suffixes tell their formats, `names.FORMATS`, and `names.PACKED` how they are packed; the first
     line of standard input does.
@@ -103,8 +108,7 @@ def read_pairs(
     Raises: PairsError, at once if a file is not there, later for a bad record or a damaged file.
     """
     files = [(file, format_of(file)) for file in files_named(paths)]
-    found = (_rows(partial(opened, file), called(file), suffix, reading, on_note) for file, suffix in files)
-    return _records(chain.from_iterable(found), on_bad)
+    return _of_files(files, reading, on_bad, on_note)
 
 
 def shipped_pairs() -> Iterator[Record]:
@@ -113,7 +117,7 @@ def shipped_pairs() -> Iterator[Record]:
         yield from pairs_in(file, "attnscan/inputs/data/pairs.csv")
 
 
-def lines_of_stdin(on_bad: Callable[[PairsError], None] | None = None) -> Iterator[Record]:
+def lines_of_stdin(on_bad: OnBad | None = None) -> Iterator[Record]:
     """Standard input, an input a line: a sentence, or A and B with a tab between. Blank lines are left out.
 
     Raises: PairsError if it is closed; or for a line that is no input, unless that is handed to `on_bad`.
@@ -167,22 +171,32 @@ def pairs_in(
     file: IO[bytes],
     name: str,
     reading: Reading = Reading(),
-    on_bad: Callable[[PairsError], None] | None = None,
+    on_bad: OnBad | None = None,
     on_note: OnNote = lambda _: None,
-    part: Part = WHOLE,
+    groups: RowGroups | None = None,
 ) -> Iterator[Record]:
-    """The pairs of one file that is open, wherever it is, or of a part of it.
+    """The pairs of one file that is open, wherever it is, or of some of its row groups if it is of Parquet.
 
     Its name tells its format, and is what errors say.
     Raises: PairsError as `read_pairs` does.
     """
-    return _records(_rows(lambda: nullcontext(file), shown(name), suffix_in(name), reading, on_note, part), on_bad)
+    name, suffix = shown(name), suffix_in(name)
+    return _records(_rows(file, name, suffix, reading, on_note, groups), name, on_bad)
 
 
-def _records(found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], None] | None) -> Iterator[Record]:
-    for row in found:
+def _of_files(
+    files: Sequence[tuple[str, str]], reading: Reading, on_bad: OnBad | None, on_note: OnNote
+) -> Iterator[Record]:
+    for file, suffix in files:
+        with opened(file) as stream:
+            name = called(file)
+            yield from _records(_rows(stream, name, suffix, reading, on_note), name, on_bad)
+
+
+def _records(rows: Rows, name: str, on_bad: OnBad | None) -> Iterator[Record]:
+    for row in rows:
         try:
-            record = _record(row)
+            record = _record(row, name)
         except PairsError as error:
             if on_bad is None:
                 raise
@@ -192,30 +206,62 @@ def _records(found: Iterable[Row | PairsError], on_bad: Callable[[PairsError], N
 
 
 def _rows(
-    opened: Callable[[], AbstractContextManager[IO[bytes]]],
-    name: str,
-    suffix: str,
-    reading: Reading,
-    note: OnNote,
-    part: Part = WHOLE,
-) -> Iterator[Row | PairsError]:
-    with opened() as file, unpacked(file, name, suffix) as stream:
-        yield from rows(stream, name, suffix, reading, note, part)
+    file: IO[bytes], name: str, suffix: str, reading: Reading, note: OnNote, groups: RowGroups | None = None
+) -> Rows:
+    with unpacked(file, name, suffix) as stream:
+        if suffix in (*PARQUET, *ARROW, *SHEETS):
+            yield from _binary_rows(stream, name, suffix, reading, note, groups)
+        else:
+            yield from _text_rows(Lines(stream, name), suffix, reading, note)
 
 
-def _record(row: Row | PairsError) -> Record:
+def _binary_rows(
+    stream: IO[bytes], name: str, suffix: str, reading: Reading, note: OnNote, groups: RowGroups | None
+) -> Rows:
+    if suffix in SHEETS:
+        from attnscan.inputs.formats.workbook import xlsx_rows
+
+        return xlsx_rows(stream, name, reading, note)
+    from attnscan.inputs.formats.columnar import arrow_rows, parquet_rows
+
+    return parquet_rows(stream, name, reading, groups) if suffix in PARQUET else arrow_rows(stream, name, reading)
+
+
+def _text_rows(lines: Lines, suffix: str, reading: Reading, note: OnNote) -> Rows:
+    """The rows of a text by its format; without a suffix, the first line tells that."""
+    match suffix or _sniffed(lines):
+        case ".csv":
+            return csv_rows(lines, reading, note)
+        case ".tsv":
+            return tsv_rows(lines, reading, note)
+        case ".txt":
+            return text_rows(lines, reading, note)
+        case ".json":
+            return (line_rows if are_lines(lines) else document_rows)(lines, reading)
+        case _:
+            return line_rows(lines, reading)
+
+
+def _sniffed(lines: Lines) -> str:
+    first = first_line(lines).lstrip()
+    if first[:1] in ("{", "["):
+        return ".json" if first[:1] == "[" or first.strip() == "{" else ".jsonl"
+    return ".tsv" if "\t" in first else ".csv"
+
+
+def _record(row: Row | PairsError, name: str) -> Record:
     if isinstance(row, PairsError):
         raise row
     texts = []
-    for name, cell in zip("AB", row.sentences, strict=False):
+    for sentence, cell in zip("AB", row.sentences, strict=False):
         if not isinstance(cell, str):
-            raise bad_record(row.where, f"sentence {name} is {'missing' if cell is None else 'not text'}")
+            raise bad_record(row.where, f"sentence {sentence} is {'missing' if cell is None else 'not text'}")
         if len(cell) > MAX_BYTES:
-            raise bad_record(row.where, f"sentence {name} is longer than {MAX_BYTES >> 20} MiB")
+            raise bad_record(row.where, f"sentence {sentence} is longer than {MAX_BYTES >> 20} MiB")
         texts.append(cell)
     try:
         pair = Pair(*texts)
     except InputError as error:
         raise bad_record(row.where, error.what) from None
     label, key = (None if cell is None else str(cell) for cell in (row.label, row.id))
-    return Record(pair, row.where, label, Place(row.file, row.number, key))
+    return Record(pair, row.where, label, Place(name, row.number, key))

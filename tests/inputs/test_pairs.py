@@ -19,7 +19,7 @@ from pair_files import AB, CD, EF, HEADER, LINES, Make, gzipped, pairs_in, parqu
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import COLUMNS, Reading
 from attnscan.inputs.formats import lines
-from attnscan.inputs.formats.found import MAX_BYTES
+from attnscan.inputs.formats.row import MAX_BYTES
 from attnscan.inputs.pairs import Pair, about_how_many, read_pairs, shipped_pairs
 
 ROOT = Path(__file__).parents[2]

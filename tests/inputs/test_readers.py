@@ -19,7 +19,7 @@ import pytest
 from pair_files import AB, CD, HEADER, Make, Stdin, gzipped, pairs_in, parquet, refusal
 
 from attnscan.errors import PairsError
-from attnscan.inputs.formats.found import MAX_BYTES
+from attnscan.inputs.formats.row import MAX_BYTES
 from attnscan.inputs.pairs import Pair, read_pairs
 from attnscan.inputs.places.names import FORMATS, PACKED
 

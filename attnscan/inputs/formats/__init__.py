@@ -1,7 +1,6 @@
-"""One module a format: a stream of bytes -> what is found in it, row by row.
+"""One module a format: a stream of bytes -> rows.
 
-found.py         a row before it is a pair, and its bounds
-part.py          some of a file's rows
+row.py           a row before it is a pair, and its bounds
 lines.py         the lines of a text, each bounded
 delimited.py     CSV and TSV, and texts of a sentence a line
 dialect.py       separators, quotes and headers, told by their looks

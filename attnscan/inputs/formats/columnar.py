@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Iterator, Sequence
+from typing import IO, Any, NamedTuple
 
 from attnscan.errors import PairsError, needs
 from attnscan.inputs.columns import Column, Picked, Reading, picked
-from attnscan.inputs.formats.found import Found, FoundRows, bad_record
-from attnscan.inputs.formats.part import WHOLE, Bookmark, Part
+from attnscan.inputs.formats.row import Rows, bad_record, row_of
 
 _ROWS = 16  # at a time: a Parquet file of a kilobyte can repeat a long cell a million times
 
 
-def parquet_rows(file: IO[bytes], name: str, reading: Reading, part: Part = WHOLE) -> FoundRows:
+class RowGroups(NamedTuple):
+    """Some row groups of a Parquet file, for readers that share it."""
+
+    start: int
+    stop: int
+    rows_before: int
+    """Of all groups before `start`."""
+
+
+def parquet_rows(file: IO[bytes], name: str, reading: Reading, groups: RowGroups | None = None) -> Rows:
     """The rows of a Parquet file, or of some of its row groups. Raises: PairsError."""
     table = _parquet(file, name)
     from pyarrow import types
@@ -24,30 +32,33 @@ def parquet_rows(file: IO[bytes], name: str, reading: Reading, part: Part = WHOL
         names = [field.name for field in fields]
         plain = not all(map(types.is_dictionary, (field.type for field in fields)))
         size = _ROWS if plain else 64 * _ROWS  # where cells stay references, nothing is repeated
-        groups = range(table.num_row_groups)[part.start.offset : part.stop]
-        told, number = sum(table.metadata.row_group(group).num_rows for group in groups), 0
-        for batch in table.iter_batches(size, row_groups=list(groups), columns=names, use_threads=False):
-            yield from _rows(batch, names, columns, name, part.start.row + number)
+        start, stop, number = groups or (0, table.num_row_groups, 0)
+        wanted, data = list(range(start, stop)), table.metadata
+        end = data.num_rows if groups is None else number + sum(data.row_group(group).num_rows for group in wanted)
+        for batch in table.iter_batches(size, row_groups=wanted, columns=names, use_threads=False):
+            yield from _rows(batch, names, columns, name, number)
             number += batch.num_rows
-        if part == WHOLE:
-            told = table.metadata.num_rows
-        if number != told:
-            raise PairsError(f"has {told} rows, of which {number} can be read", "write it again")
+        if number != end:
+            raise PairsError(f"has {end} rows, of which {number} can be read", "write it again")
 
 
-def parquet_bookmarks(file: IO[bytes], name: str, size: int) -> list[Bookmark]:
-    """Where parts of a Parquet file start that are row groups of about so many bytes together. Raises: PairsError."""
+def row_groups(file: IO[bytes], name: str, size: int) -> list[RowGroups]:
+    """The row groups of a Parquet file in parts of about so many bytes; none if its numbers of rows do not agree.
+
+    Raises: PairsError.
+    """
     table = _parquet(file, name)
     with _Sound(name, "Parquet"):
-        starts, rows, held = [Bookmark()], 0, 0
+        parts, start, before, rows, held = list[RowGroups](), 0, 0, 0, 0
         for number in range(table.num_row_groups):
             group = table.metadata.row_group(number)
             if held >= size:
-                starts.append(Bookmark(number, row=rows))
-                held = 0
+                parts.append(RowGroups(start, number, before))
+                start, before, held = number, rows, 0
             rows += group.num_rows
             held += group.total_byte_size
-        return starts if rows == table.metadata.num_rows else starts[:1]
+        parts.append(RowGroups(start, table.num_row_groups, before))
+        return parts if rows == table.metadata.num_rows else []
 
 
 def _parquet(file: IO[bytes], name: str) -> Any:
@@ -61,7 +72,7 @@ def _parquet(file: IO[bytes], name: str) -> Any:
         return pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16, page_checksum_verification=True)
 
 
-def arrow_rows(file: IO[bytes], name: str, reading: Reading) -> FoundRows:
+def arrow_rows(file: IO[bytes], name: str, reading: Reading) -> Rows:
     """The rows of an Arrow file, or of an Arrow stream, as `datasets` keeps them. Raises: PairsError."""
     with needs(f"reading {name} needs pyarrow", "parquet", PairsError):
         import pyarrow as pa
@@ -102,12 +113,16 @@ class _Sound:
             ) from None
 
 
-def _rows(batch: Any, names: Sequence[str], columns: Picked, file: str, before: int) -> FoundRows:
+def _rows(batch: Any, names: Sequence[str], columns: Picked, file: str, before: int) -> Rows:
     arrays = dict(zip(columns.indexes, map(batch.column, names), strict=True))
     for row in range(batch.num_rows):
         where = f"{file}: row {before + row + 1}"
-        cells = _cells(where, {index: array[row] for index, array in arrays.items()})
-        yield cells if isinstance(cells, PairsError) else Found(where, before + row + 1, columns, cells)
+        try:
+            cells = {index: array[row].as_py() for index, array in arrays.items()}
+        except UnicodeDecodeError as error:
+            yield bad_record(where, f"is not valid UTF-8 at byte {error.start + 1}")
+        else:
+            yield row_of(where, before + row + 1, columns, cells)
 
 
 def _text_columns(schema: Any, reading: Reading) -> Picked:
@@ -147,10 +162,3 @@ def _check_text(field: Any, column: Column) -> None:
 
 
 _OTHERS = "name others with --columns"
-
-
-def _cells(where: str, cells: Mapping[int, Any]) -> dict[int, object] | PairsError:
-    try:
-        return {index: cell.as_py() for index, cell in cells.items()}
-    except UnicodeDecodeError as error:
-        return bad_record(where, f"is not valid UTF-8 at byte {error.start + 1}")

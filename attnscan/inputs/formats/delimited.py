@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from attnscan.errors import PairsError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.formats.dialect import SAMPLE, begun, is_quoted, separator, shows_quoting
-from attnscan.inputs.formats.found import MAX_BYTES, Found, FoundRows, OnNote, bad_record, picked_in
 from attnscan.inputs.formats.lines import Lines, TooLong, whole
+from attnscan.inputs.formats.row import MAX_BYTES, OnNote, Rows, bad_record, picked_in, row_of
 
 _SAID = re.compile('"?sep=(.)"?\r?\n?')  # Excel's own first line, which says what separates the cells
 Cells = Iterator[list[str] | PairsError]
@@ -27,7 +27,7 @@ def first_line(lines: Lines) -> str:
         lines.back(keep=0)
 
 
-def csv_rows(lines: Lines, reading: Reading, note: OnNote) -> FoundRows:
+def csv_rows(lines: Lines, reading: Reading, note: OnNote) -> Rows:
     """The rows of a CSV file, or of one with semicolons or tabs in place of commas."""
     first = first_line(lines)
     if said := _SAID.fullmatch(first):
@@ -40,7 +40,7 @@ def csv_rows(lines: Lines, reading: Reading, note: OnNote) -> FoundRows:
     return _table(lines, cells, reading, note)
 
 
-def tsv_rows(lines: Lines, reading: Reading, note: OnNote) -> FoundRows:
+def tsv_rows(lines: Lines, reading: Reading, note: OnNote) -> Rows:
     """The rows of a TSV file."""
     match reading.quoting:
         case "csv":
@@ -52,46 +52,44 @@ def tsv_rows(lines: Lines, reading: Reading, note: OnNote) -> FoundRows:
     return _table(lines, cells, reading, note)
 
 
-def text_rows(lines: Lines, reading: Reading, note: OnNote) -> FoundRows:
+def text_rows(lines: Lines, reading: Reading, note: OnNote) -> Rows:
     """The lines of a text, each a sentence; its rows, where its first line has a tab inside."""
     if "\t" in first_line(lines).strip() or reading.header:
         return tsv_rows(lines, reading, note)
     return _sentences(lines, reading)
 
 
-def _sentences(lines: Lines, reading: Reading) -> FoundRows:
+def _sentences(lines: Lines, reading: Reading) -> Rows:
     columns = picked_in(lines.name, reading, ["sentence"])  # so --columns that name others are refused
-    lines.jump()
     for line in whole(lines, lines):
         if isinstance(line, PairsError):
             yield line
         elif line.strip():
-            yield Found(lines.where, lines.number, columns, [_without_end(line)])
+            yield row_of(lines.where, lines.number, columns, [_without_end(line)])
 
 
-def _table(lines: Lines, table: Cells, reading: Reading, note: OnNote) -> FoundRows:
+def _table(lines: Lines, table: Cells, reading: Reading, note: OnNote) -> Rows:
     header = next(table, None)
     if header is None:
         raise PairsError(f"{lines.name} is empty", "its first line must name the columns")
     if isinstance(header, PairsError):
         raise PairsError(header.what, "the first line must name the columns")
     columns, names_columns = begun(lines.name, header, reading, note)
-    needed = 1 + max(columns.indexes)
-    if not names_columns and not lines.elsewhere:
-        lines.rows = 1
-        yield Found(lines.where, 1, columns, header)
-    lines.jump()
-    for row in table:
-        lines.rows += 1
-        if isinstance(row, PairsError):
-            yield row
-        elif names_columns and len(row) != len(header):
-            why = f"its number of fields is {len(row)}, and in the first line {len(header)}"
+    needed, number = 1 + max(columns.indexes), 0
+    if not names_columns:
+        number = 1
+        yield row_of(lines.where, number, columns, header)
+    for cells in table:
+        number += 1
+        if isinstance(cells, PairsError):
+            yield cells
+        elif names_columns and len(cells) != len(header):
+            why = f"its number of fields is {len(cells)}, and in the first line {len(header)}"
             yield bad_record(lines.where, why)
-        elif len(row) < needed:
-            yield bad_record(lines.where, f"its number of fields is {len(row)}, and {needed} are needed")
+        elif len(cells) < needed:
+            yield bad_record(lines.where, f"its number of fields is {len(cells)}, and {needed} are needed")
         else:
-            yield Found(lines.where, lines.rows, columns, row)
+            yield row_of(lines.where, number, columns, cells)
 
 
 def _quoted(lines: Lines, between: str) -> Cells:
@@ -113,7 +111,9 @@ def _judged(lines: Lines, between: str, note: OnNote) -> Cells:
     """Without quote processing, as the GLUE files are to be read, unless the lines from the first quoted cell on say
     otherwise; what speaks against it later is told once.
     """
-    width = None
+    width: int | None = None
+    quoted: bool | None = None  # unknown until a cell begins with a quote
+    warned = False
     for line in whole(lines, lines):
         if isinstance(line, PairsError):
             yield line
@@ -121,22 +121,19 @@ def _judged(lines: Lines, between: str, note: OnNote) -> Cells:
         if not line.strip(" \r\n"):
             continue
         cells = _without_end(line).split(between)
-        if lines.quoted is None and '"' in line and any(cell.startswith('"') for cell in cells):
+        if quoted is None and '"' in line and any(cell.startswith('"') for cell in cells):
             sample, cut = lines.ahead(*SAMPLE)
-            lines.quoted = is_quoted([line, *sample], width, between, cut=cut)
-            if lines.quoted:
+            quoted = is_quoted([line, *sample], width, between, cut=cut)
+            if quoted:
                 note(f"{lines.name}: its cells are quoted, and are read so (--quoting none if the quotes are text)")
                 lines.back(keep=0)
-                break
-        if not lines.told and '""' in line and shows_quoting(cells):
-            lines.told = True
+                yield from _quoted(lines, between)
+                return
+        if not warned and '""' in line and shows_quoting(cells):
+            warned = True
             note(f"{lines.where}: a cell looks quoted, and its quotes are read as text (--quoting csv if they are not)")
         width = width or len(cells)
         yield cells
-        if lines.quoted:  # where a part starts
-            break
-    if lines.quoted:
-        yield from _quoted(lines, between)
 
 
 def _without_end(line: str) -> str:

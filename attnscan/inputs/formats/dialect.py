@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from attnscan.errors import PairsError
 from attnscan.inputs.columns import Picked, Reading, known_among, number_of, picked
-from attnscan.inputs.formats.found import OnNote
+from attnscan.inputs.formats.row import OnNote
 
 SAMPLE = 1000, 1 << 18
 """Lines and bytes by which quotes are judged."""

@@ -10,8 +10,8 @@ from typing import Any
 
 from attnscan.errors import PairsError
 from attnscan.inputs.columns import Picked, Reading, picked
-from attnscan.inputs.formats.found import Found, FoundRows, bad_record
 from attnscan.inputs.formats.lines import Lines, whole
+from attnscan.inputs.formats.row import Row, Rows, bad_record, row_of
 
 MAX_DOCUMENT = 256 << 20
 """Bytes of a JSON document; JSON lines may be of any length."""
@@ -29,7 +29,7 @@ class Records:
         self._kind: type | None = None
         self._unfit: PairsError | None = None
 
-    def found(self, record: object, where: str, number: int) -> Found | PairsError:
+    def row(self, record: object, where: str, number: int) -> Row | PairsError:
         """A record as a row."""
         kind = self._kind = self._kind or type(record)
         if not isinstance(record, kind) or not isinstance(record, dict | list | str):
@@ -46,7 +46,7 @@ class Records:
             self._names = {at: name for at, name in enumerate(record) if at in self._columns.indexes}
         if missing := [name for name in self._names.values() if name not in record]:
             return bad_record(where, f"has no field {missing[0]!r}")
-        return Found(where, number, self._columns, {at: record[name] for at, name in self._names.items()})
+        return row_of(where, number, self._columns, {at: record[name] for at, name in self._names.items()})
 
     def _picked(self, record: dict[str, Any]) -> Picked:
         names, reading = list(record), self._reading
@@ -54,35 +54,21 @@ class Records:
             reading = replace(reading, columns=tuple(names))
         return picked(reading, names, False)
 
-    @property
-    def known(self) -> bool:
-        """Whether a record had the columns."""
-        return self._columns is not None
-
     def check(self) -> None:
         """Raises: PairsError if no record had the columns."""
         if self._unfit and self._columns is None:
             raise PairsError(f"{self._name}: {self._unfit.what}", self._unfit.remedy)
 
 
-def line_rows(lines: Lines, reading: Reading) -> FoundRows:
-    """The rows of JSON lines; a file without any that has the columns is an error, and so is such a part."""
-    records = Records(lines.name, reading)
-    if lines.elsewhere:
-        next((None for _ in _line_rows(lines, records) if records.known), None)
-        lines.jump()
-    yield from _line_rows(lines, records)
-    records.check()
-    if not records.known and lines.ended():
-        raise PairsError(f"{lines.name} tells too late where its sentences are", "read it as a whole")
-
-
-def _line_rows(lines: Lines, records: Records) -> FoundRows:
+def line_rows(lines: Lines, reading: Reading) -> Rows:
+    """The rows of JSON lines; a file without any that has the columns is an error."""
+    records, number = Records(lines.name, reading), 0
     for line in whole(lines, lines):
         if isinstance(line, PairsError) or line.strip():
-            lines.rows += 1
+            number += 1
             record = line if isinstance(line, PairsError) else _parsed(line, lines.where)
-            yield record if isinstance(record, PairsError) else records.found(record, lines.where, lines.rows)
+            yield record if isinstance(record, PairsError) else records.row(record, lines.where, number)
+    records.check()
 
 
 def are_lines(lines: Lines) -> bool:
@@ -94,7 +80,7 @@ def are_lines(lines: Lines) -> bool:
         return False
 
 
-def document_rows(lines: Lines, reading: Reading) -> FoundRows:
+def document_rows(lines: Lines, reading: Reading) -> Rows:
     """The rows of a JSON document, which is held in memory as a whole. Raises: PairsError."""
     name = lines.name
     if len(content := lines.content(MAX_DOCUMENT + 1)) > MAX_DOCUMENT:
@@ -109,7 +95,7 @@ def document_rows(lines: Lines, reading: Reading) -> FoundRows:
         raise PairsError(f"{name} {_why_not(error)}", "write it again") from None
     records = Records(name, reading)
     for number, record in enumerate(_records_of(document), 1):
-        yield records.found(record, f"{name}: record {number}", number)
+        yield records.row(record, f"{name}: record {number}", number)
     records.check()
 
 

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import IO, TypeVar
 
 from attnscan.errors import PairsError
-from attnscan.inputs.formats.found import MAX_BYTES, bad_record
-from attnscan.inputs.formats.part import WHOLE, Bookmark, Part
+from attnscan.inputs.formats.row import MAX_BYTES, bad_record
 from attnscan.inputs.places.compression import KINDS
 
 MAX_LINES = 1 << 16
@@ -34,25 +33,15 @@ class TooLong(Exception):
 
 
 class Lines:
-    """The lines of a stream as text, with their ends; it remembers those of the present row.
+    """The lines of a stream as text, with their ends; those of the present row are remembered."""
 
-    Of a part of it, the first lines are to be read as well, as they tell how the others are; then `jump`.
-    """
-
-    def __init__(self, stream: IO[bytes], name: str, part: Part = WHOLE) -> None:
+    def __init__(self, stream: IO[bytes], name: str) -> None:
         self.name = name
         self.flaw = ""
         """What is wrong with the bytes of the present row, if anything is."""
-        self.rows = 0
-        """How many rows there were, as their format counts."""
-        self.quoted: bool | None = None
-        """Whether cells are quoted, as far as that has been seen."""
-        self.told = False
-        """Whether what speaks against that was told."""
+        self.number = 0
+        """Of the line read last, from 1."""
         self._stream = stream
-        self._part = part
-        self._offset = 0  # of the line that is next
-        self._number = 0
         self._row: list[bytes] = []
         self._size = 0
         self._again: list[bytes] = []  # lines to be read again, the next one last
@@ -66,8 +55,7 @@ class Lines:
         line = self._again.pop() if self._again else self._read()
         if not line:
             raise StopIteration
-        self._number += 1
-        self._offset += len(line)
+        self.number += 1
         self._row.append(line)
         self._size += len(line)
         if self._size > MAX_BYTES or len(self._row) > MAX_LINES:
@@ -85,64 +73,31 @@ class Lines:
         size = sum(map(len, lines))
         if size <= self._may_reread:
             self._may_reread -= size
-            self._number -= len(lines)
-            self._offset -= size
+            self.number -= len(lines)
             self._again.extend(reversed(lines))
             del self._row[keep:]
 
     @property
-    def elsewhere(self) -> bool:
-        """Whether the part starts behind the first lines."""
-        return bool(self._part.start.offset)
-
-    def jump(self) -> None:
-        """Go on where the part starts, as whoever read all before would."""
-        start = self._part.start
-        if self.elsewhere:
-            self._stream.seek(start.offset)
-            self._offset, self._number, self.rows = start.offset, start.line, start.row
-            self.quoted, self.told = start.quoted, start.told
-            self._again, self._within_line = [], False
-
-    @property
-    def bookmark(self) -> Bookmark:
-        """Where the next row starts."""
-        return Bookmark(self._offset, self._number, self.rows, self.quoted, self.told)
-
-    def ended(self) -> bool:
-        """Whether the next row, if there is one, belongs to another part."""
-        if self._part.stop is None:
-            return False
-        if not self._again:
-            self._end_line()
-        return self._offset >= self._part.stop
-
-    @property
     def where(self) -> str:
         """Where the present row starts."""
-        return f"{self.name}:{self._number - len(self._row) + 1}"
+        return f"{self.name}:{self.number - len(self._row) + 1}"
 
     @property
     def blank(self) -> bool:
         """Whether the present row is white space alone."""
         return not b"".join(self._row).strip()
 
-    @property
-    def number(self) -> int:
-        """Of the line read last, from 1."""
-        return self._number
-
     def ahead(self, most: int, size: int) -> tuple[list[str], bool]:
         """The lines to come, at most so many and so many bytes, which will be read again; whether there are more."""
-        found: list[bytes] = []
-        while len(found) < most and size > 0 and not self._within_line:
+        lines: list[bytes] = []
+        while len(lines) < most and size > 0 and not self._within_line:
             if not (line := self._again.pop() if self._again else self._read()):
                 most = 0
                 break
-            found.append(line)
+            lines.append(line)
             size -= len(line)
-        self._again.extend(reversed(found))
-        return [line.decode(errors="replace") for line in found], bool(most)
+        self._again.extend(reversed(lines))
+        return [line.decode(errors="replace") for line in lines], bool(most)
 
     def content(self, most: int) -> bytes:
         """All bytes that are to come, or so many, for what does not go by lines."""
@@ -151,15 +106,10 @@ class Lines:
         self._check_is_text(content)
         return content
 
-    def _end_line(self) -> None:
-        """Leave out the rest of a line that was too long."""
-        while self._within_line:
-            part = self._stream.readline(1 << 20)
-            self._offset += len(part)
-            self._within_line = bool(part) and not part.endswith(b"\n")
-
     def _read(self) -> bytes:
-        self._end_line()
+        while self._within_line:  # the rest of a line that was too long
+            rest = self._stream.readline(1 << 20)
+            self._within_line = bool(rest) and not rest.endswith(b"\n")
         line = self._stream.readline(MAX_BYTES + 1)
         self._within_line = len(line) > MAX_BYTES and not line.endswith(b"\n")
         return line
@@ -171,21 +121,21 @@ class Lines:
                 raise PairsError(f"{self.name} is {form}", remedy)
 
     def _text(self, line: bytes) -> str:
-        if self._number == 1:
+        if self.number == 1:
             self._check_is_text(line)
         try:
             text = line.decode()
         except UnicodeDecodeError as error:  # the structure of the row is kept, so that the next one is found
             text = line.decode(errors="surrogateescape")
-            self.flaw = self.flaw or f"is not valid UTF-8 at byte {error.start + 1} of line {self._number}"
+            self.flaw = self.flaw or f"is not valid UTF-8 at byte {error.start + 1} of line {self.number}"
         if "\0" in text:
-            self.flaw = self.flaw or f"has a NUL character in line {self._number}"
-        return text.removeprefix("\ufeff") if self._number == 1 else text
+            self.flaw = self.flaw or f"has a NUL character in line {self.number}"
+        return text.removeprefix("\ufeff") if self.number == 1 else text
 
 
 def whole(lines: Lines, parsed: Iterator[_T]) -> Iterator[_T | PairsError]:
     """What a parser makes of the lines, row by row, and its errors, after each of which it goes on."""
-    while not lines.ended():
+    while True:
         lines.begin()
         try:
             row = next(parsed, None)

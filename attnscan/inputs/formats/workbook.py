@@ -20,7 +20,7 @@ from xml.etree.ElementTree import Element
 from attnscan.errors import PairsError, out_of_memory
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.formats.dialect import begun
-from attnscan.inputs.formats.found import Found, FoundRows, OnNote
+from attnscan.inputs.formats.row import OnNote, Rows, row_of
 
 _MAX_UNPACKED = 256 << 20  # bytes: the texts of a workbook are held in memory
 _MAX_ROWS = 1 << 20  # of a sheet
@@ -41,7 +41,7 @@ class _Sheet(NamedTuple):
     hidden: bool
 
 
-def xlsx_rows(file: IO[bytes], name: str, reading: Reading, note: OnNote) -> FoundRows:
+def xlsx_rows(file: IO[bytes], name: str, reading: Reading, note: OnNote) -> Rows:
     """The rows of the first visible sheet with cells, without blank ones; `note` is told which, if there are several.
 
     Raises: PairsError.
@@ -73,7 +73,7 @@ def _chosen(sheets: list[_Sheet], name: str, note: OnNote) -> _Sheet:
     return chosen
 
 
-def _table(rows: Iterator[tuple[int, dict[int, object]]], name: str, reading: Reading, note: OnNote) -> FoundRows:
+def _table(rows: Iterator[tuple[int, dict[int, object]]], name: str, reading: Reading, note: OnNote) -> Rows:
     first, header = next(rows, (0, {}))
     if not header:
         raise PairsError(f"{name} is empty", "its first row must name the columns")
@@ -81,9 +81,9 @@ def _table(rows: Iterator[tuple[int, dict[int, object]]], name: str, reading: Re
     columns, names_columns = begun(name, names, reading, note)
     start = first if names_columns else first - 1
     if not names_columns:
-        yield Found(f"{name}: row {first}", 1, columns, {at: header.get(at) for at in columns.indexes})
+        yield row_of(f"{name}: row {first}", 1, columns, {at: header.get(at) for at in columns.indexes})
     for number, cells in rows:
-        yield Found(f"{name}: row {number}", number - start, columns, {at: cells.get(at) for at in columns.indexes})
+        yield row_of(f"{name}: row {number}", number - start, columns, {at: cells.get(at) for at in columns.indexes})
 
 
 class _Book:

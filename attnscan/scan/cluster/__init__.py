@@ -6,7 +6,6 @@ connection.py      to a cluster, and what share of it each worker takes
 worker.py          what runs there
 lives.py           how often each worker has been started
 totals.py          what blocks add up to, each once
-cutting.py         large files as parts
 progress.py        how far a scan is, in a file too
 pair_directory.py  --per-pair as a directory
 """

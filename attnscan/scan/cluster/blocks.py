@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.formats.part import WHOLE, Bookmark, Part
+from attnscan.inputs.formats.columnar import RowGroups, row_groups
 from attnscan.inputs.pairs import Record, pairs_in
-from attnscan.inputs.parts import Starts, parts_at
-from attnscan.inputs.places.files import opened
+from attnscan.inputs.places.files import opened, size_of
+from attnscan.inputs.places.names import PARQUET, packing_in, scheme_of, shown, suffix_in
 
 if TYPE_CHECKING:
     from attnscan.inputs.batch import EncodedInput
 
+PART_BYTES = 128 << 20
+"""Of a Parquet file, what a part has at least."""
+MOST_PARTS = 256
+"""Of all Parquet files together, which feed any cluster; beyond that, parts are larger."""
+
+Cuts = Mapping[int, tuple[RowGroups, ...]]
+"""The parts of those files that have several, by the files' places."""
+
+_ASKED_AT_ONCE = 32  # files, of stores that answer slowly
 _TOLD = 3  # bad records whose words travel; the others are counted
 
 
@@ -62,7 +72,8 @@ class FilePart:
     number: int
     """Among the parts of all files."""
     file: str
-    part: Part = WHOLE
+    groups: RowGroups | None = None
+    """Of a Parquet file that has several parts: what this part holds."""
     first: int = 0
     """The number of the first block that is wanted."""
 
@@ -76,16 +87,28 @@ class BlockFiles:
     skip_bad: bool = False
     block_pairs: int = 1024
 
-    def parts(self, cuts: Mapping[int, Starts], start: tuple[int, int] = (0, 0)) -> list[FilePart]:
-        """What is to be read from a block on, given by its part and its own number.
+    def cuts(self) -> dict[int, tuple[RowGroups, ...]]:
+        """How large Parquet files are shared among readers; every other file has one reader.
 
-        `cuts` are of those files that have several parts, by their places.
+        Raises: PairsError.
         """
-        parts = [(file, part) for at, file in enumerate(self.paths) for part in (parts_at(cuts.get(at, (Bookmark(),))))]
+        columnar = [at for at, file in enumerate(self.paths) if suffix_in(file) in PARQUET and not packing_in(file)]
+        if len(columnar) > MOST_PARTS:  # readers enough: stores are not asked how large their files are
+            columnar = [at for at in columnar if not scheme_of(self.paths[at])]
+        with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
+            sizes = dict(zip(columnar, threads.map(lambda at: size_of(self.paths[at]) or 0, columnar), strict=True))
+            piece = max(PART_BYTES, -(-sum(sizes.values()) // MOST_PARTS))
+            large = [at for at, size in sizes.items() if size > piece]
+            cuts = dict(zip(large, threads.map(lambda at: _row_groups(self.paths[at], piece), large), strict=True))
+        return {at: groups for at, groups in cuts.items() if len(groups) > 1}
+
+    def parts(self, cuts: Cuts, start: tuple[int, int] = (0, 0)) -> list[FilePart]:
+        """What is to be read from a block on, given by its part and its own number."""
+        parts = [(file, groups) for at, file in enumerate(self.paths) for groups in cuts.get(at, (None,))]
         first, block = start
         return [
-            FilePart(number, file, part, block if number == first else 0)
-            for number, (file, part) in enumerate(parts)
+            FilePart(number, file, groups, block if number == first else 0)
+            for number, (file, groups) in enumerate(parts)
             if number >= first
         ]
 
@@ -105,7 +128,7 @@ class BlockFiles:
         try:
             with opened(wanted.file) as stream:
                 on_bad = bad.append if self.skip_bad else None
-                for record in pairs_in(stream, wanted.file, self.reading, on_bad, notes.append, wanted.part):
+                for record in pairs_in(stream, wanted.file, self.reading, on_bad, notes.append, wanted.groups):
                     records.append(record)
                     if len(records) == self.block_pairs:
                         block = taken()
@@ -120,6 +143,11 @@ class BlockFiles:
         """The same for Ray Data: a row that holds a FilePart, to rows of its blocks."""
         for block in self.blocks(pickle.loads(batch["item"][0])):
             yield row("block", block)
+
+
+def _row_groups(file: str, size: int) -> tuple[RowGroups, ...]:
+    with opened(file) as stream:
+        return tuple(row_groups(stream, shown(file), size))
 
 
 def row(name: str, value: object) -> dict[str, Any]:

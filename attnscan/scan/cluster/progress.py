@@ -11,18 +11,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attnscan.errors import PairsError, StateError
-from attnscan.inputs.formats.part import Bookmark
-from attnscan.inputs.parts import Starts
+from attnscan.inputs.formats.columnar import RowGroups
 from attnscan.inputs.places.files import version_of
 from attnscan.results.signature import hashed
 from attnscan.results.stored_file import Saving, StoredFile
-from attnscan.scan.cluster.blocks import Bad, BlockFiles
+from attnscan.scan.cluster.blocks import Bad, BlockFiles, Cuts
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair_about import signature_read
 from attnscan.scan.shard import Shard, computed
@@ -30,7 +29,7 @@ from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_du
 
 SAVE_EVERY = 60.0
 """Seconds between two states in a file."""
-_FORMAT = "cluster 2"
+_FORMAT = "cluster 3"
 _ASKED_AT_ONCE = 32  # files, of stores that answer slowly
 
 Number = tuple[int, int]
@@ -55,8 +54,8 @@ class Progress:
     bad: Bad = field(default_factory=Bad)
     proof: Proof | None = None
     """The last of them that had pairs; None where none had."""
-    cuts: Mapping[int, Starts] = field(default_factory=dict)
-    """Where the parts start of those files that have several, by the files' places: what blocks are numbered by."""
+    cuts: Cuts = field(default_factory=dict)
+    """What blocks are numbered by."""
 
 
 def save_progress(path: Path | StoredFile, progress: Progress, about: Mapping[str, Any]) -> None:
@@ -65,7 +64,7 @@ def save_progress(path: Path | StoredFile, progress: Progress, about: Mapping[st
     assert shard.signature is not None and shard.sums.any is not None and proof is not None
     data = {
         "about": about,
-        "cuts": {at: [astuple(start) for start in starts] for at, starts in progress.cuts.items()},
+        "cuts": progress.cuts,
         "next": progress.next,
         "proof": [*proof.number, proof.digest],
         "bad": [bad.count, *([error.what, error.remedy] for error in bad.first)],
@@ -90,7 +89,7 @@ def load_progress(path: Path | StoredFile, options: ScanOptions, about: Mapping[
         count, *first = data["bad"]
         shard = Shard(options, seen_loaded(**data["seen"]), sums, signature)
         bad = Bad(count, tuple(PairsError(what, remedy) for what, remedy in first))
-        cuts = {int(at): tuple(Bookmark(*start) for start in starts) for at, starts in data["cuts"].items()}
+        cuts = {int(at): tuple(RowGroups(*groups) for groups in cut) for at, cut in data["cuts"].items()}
         part_next, block_next = data["next"]
         return Progress(shard, (part_next, block_next), bad, Proof((part, block), digest), cuts)
 

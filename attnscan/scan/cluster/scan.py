@@ -31,7 +31,6 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile
 from attnscan.scan.cluster.blocks import Bad, BlockFiles, FilePart
 from attnscan.scan.cluster.connection import Share, connected, shared
-from attnscan.scan.cluster.cutting import cut
 from attnscan.scan.cluster.lives import Lives
 from attnscan.scan.cluster.pair_directory import PairDirectory, pieces_of_file, write_rows
 from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, saved
@@ -76,7 +75,7 @@ def scan_on_ray(
     kept: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
     with kept as directory, connected(cluster), Lives(_LIVES) as lives, _settled(), _explained():
         if not begun:
-            totals.progress = replace(totals.progress, cuts=cut(files))
+            totals.progress = replace(totals.progress, cuts=files.cuts())
         parts = files.parts(totals.progress.cuts, totals.start)
         share = shared(options, cluster, say)
         plan = Plan(

@@ -15,7 +15,7 @@ from toy import save_toy_bert
 
 from attnscan.errors import PairsError, StateError
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.formats.part import Bookmark
+from attnscan.inputs.formats.columnar import RowGroups
 from attnscan.inputs.places import stores
 from attnscan.results.stored_file import StoredFile
 from attnscan.scan.cluster import progress as keeping
@@ -107,7 +107,7 @@ def test_a_scan_stopped_after_any_block_goes_on_to_the_same_bits(
         stopped = begun(plan)
         for each in found[:stop]:
             stopped.add(each)
-        stopped.progress = replace(stopped.progress, cuts={1: (Bookmark(), Bookmark(9, 1, 1, True, True))})
+        stopped.progress = replace(stopped.progress, cuts={1: (RowGroups(0, 9, 0), RowGroups(9, 12, 400))})
         save_progress(path, stopped.progress, about)
         totals = Totals(load_progress(path, plan.options, about))
         assert_same(totals, stopped)

@@ -31,6 +31,7 @@ from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.pairs import read_pairs
 from attnscan.results.ranking import Ranking
+from attnscan.scan.cluster import blocks as blocks_module
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
 from attnscan.scan.cluster.progress import Progress
 from attnscan.scan.local import ScanState, scan
@@ -42,7 +43,7 @@ from attnscan.scan.shard import Shard
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 ray = pytest.importorskip("ray")
-from attnscan.scan.cluster import cutting, pair_directory  # noqa: E402
+from attnscan.scan.cluster import pair_directory  # noqa: E402
 from attnscan.scan.cluster import scan as engine_ray  # noqa: E402
 from attnscan.scan.cluster.pair_directory import PairDirectory, write_rows  # noqa: E402
 from attnscan.scan.cluster.scan import scan_on_ray  # noqa: E402
@@ -293,15 +294,14 @@ def test_profiles_add_up_on_a_cluster(toy: str, files: list[str], predictive: An
     assert ("predictive" in found.profile.parts) == (predictive != "off")
 
 
-def test_files_of_stores_are_not_looked_at_where_there_are_many(
-    files: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_stores_are_not_looked_at_where_there_are_many(monkeypatch: pytest.MonkeyPatch) -> None:
     looked_at: list[str] = []
-    monkeypatch.setattr(cutting, "size_of", lambda file: looked_at.append(file) or 5)
-    few, many = [f"s3://bucket/{number}.csv" for number in range(3)], [f"s3://b/{number}.csv" for number in range(300)]
-    for names, expected in ((few, few), ([*many, *files], files)):
+    monkeypatch.setattr(blocks_module, "size_of", lambda file: looked_at.append(file) or 5)
+    local, others = ["a.parquet", "b.pq"], ["c.csv", "d.parquet.gz", "s3://bucket/e.tsv"]
+    stored = [f"s3://bucket/{number}.parquet" for number in range(300)]
+    for some, expected in ((stored[:3], [*stored[:3], *local]), (stored, local)):
         looked_at.clear()
-        assert cutting.cut(block_files(names, 8)) == {} and sorted(looked_at) == sorted(expected)
+        assert block_files([*some, *local, *others], 8).cuts() == {} and sorted(looked_at) == sorted(expected)
 
 
 def test_bad_records_are_counted_and_the_first_ones_told(toy: str, tmp_path: Path) -> None:
@@ -518,15 +518,17 @@ def test_one_worker_loads_the_model_once_and_the_summary_says_how_fast(
 def test_large_files_are_read_in_parts_and_gone_on_with(
     monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], tmp_path: Path
 ) -> None:
-    """Cells with line ends, where a part's start cannot be told by its looks; a small file beside it is left whole."""
-    monkeypatch.setattr(cutting, "PART_BYTES", 1500)
-    sentences = [record.pair.a.replace(" ", "\n") for record in read_pairs(files[:1])]
-    large, small, state = tmp_path / "large.csv", tmp_path / "small.parquet", tmp_path / "state"
-    pd.DataFrame({"text1": sentences * 2, "text2": "the cat sat"}).to_csv(large, index=False)
-    pd.DataFrame({"text1": sentences[:5]}).to_parquet(small)
-    options, names = ScanOptions(model=toy, on_long="truncate", predictive="off"), [str(large), str(small)]
+    """By its row groups; files beside it are left whole."""
+    monkeypatch.setattr(blocks_module, "PART_BYTES", 1500)
+    sentences = [record.pair.a for record in read_pairs(files[:1])]
+    large, text, small, state = (tmp_path / name for name in ("large.parquet", "large.csv", "small.parquet", "state"))
+    frame = pd.DataFrame({"text1": sentences * 2, "text2": "the cat sat"})
+    frame.to_parquet(large, row_group_size=20)
+    frame[:60].to_csv(text, index=False)
+    frame[:5].to_parquet(small)
+    options, names = ScanOptions(model=toy, on_long="truncate", predictive="off"), [str(large), str(text), str(small)]
     asked, cluster = block_files(names, 16), ClusterOptions(workers=1)
-    cuts = cutting.cut(asked)
+    cuts = asked.cuts()
     parts = asked.parts(cuts)
     assert list(cuts) == [0] and len(parts) > 4 and {part.file for part in parts} == set(names)
     whole, _ = scan_on_ray(options, asked, cluster, per_pair=tmp_path / "rows", state=None)
@@ -545,10 +547,10 @@ def test_large_files_are_read_in_parts_and_gone_on_with(
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(engine_ray, "_scored", until_the_seventh)
         scan_on_ray(options, asked, cluster, state=state)
-    monkeypatch.setattr(engine_ray, "cut", None)  # what is gone on with is cut already
+    monkeypatch.setattr(BlockFiles, "cuts", None)  # what is gone on with is cut already
     told: list[str] = []
     again, _ = scan_on_ray(options, asked, cluster, state=state, say=told.append)
-    assert seen[-1].block.part > 0 and int(told[-1].split()[0]) < 250  # of 305
+    assert seen[-1].block.part > 0 and int(told[-1].split()[0]) < 300  # of 365
     assert again.to_frame().equals(whole.to_frame()) and again.signature == whole.signature
 
 

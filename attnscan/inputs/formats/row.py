@@ -1,0 +1,55 @@
+"""A row of a file as every format gives it, before it is a pair, and how large it may be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from attnscan.errors import PairsError
+from attnscan.inputs.columns import Picked, Reading, picked
+
+MAX_BYTES = 16 << 20
+"""The largest row that is read, and so the most that is held of a text."""
+
+OnNote = Callable[[str], None]
+"""Is told how a file is read where its looks decided."""
+
+
+class Row(NamedTuple):
+    """The cells that were asked for, as they are in the file, and where they were read."""
+
+    where: str
+    """Such as `pairs.tsv:12`, the line where it starts, or `pairs.parquet: row 12`; both counted from 1."""
+    number: int
+    """Which of the file's rows it is, from 1, bad ones counted."""
+    sentences: tuple[object, ...]
+    id: object = None
+    label: object = None
+
+
+Rows = Iterator[Row | PairsError]
+"""The rows of a file, and a PairsError in the place of each bad one."""
+
+
+def row_of(where: str, number: int, columns: Picked, cells: Sequence[object] | Mapping[int, object]) -> Row:
+    """A row of the picked columns, whose cells are known by their places."""
+    return Row(
+        where,
+        number,
+        tuple([column.within(cells[column.index]) for column in columns.sentences]),
+        None if columns.id is None else columns.id.within(cells[columns.id.index]),
+        None if columns.label is None else columns.label.within(cells[columns.label.index]),
+    )
+
+
+def bad_record(where: str, why: str) -> PairsError:
+    """The error for one record, which can be left out."""
+    return PairsError(f"{where}: {why}", "correct it, or pass --skip-bad to go on without it")
+
+
+def picked_in(name: str, reading: Reading, names: Sequence[str]) -> Picked:
+    """The columns of a file in which all rows have the same. Raises: PairsError that names the file."""
+    try:
+        return picked(reading, names, True)
+    except PairsError as error:
+        raise PairsError(f"{name}: {error.what}", error.remedy) from None
