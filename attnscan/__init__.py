@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from attnscan.results.comparison import Comparison
     from attnscan.results.dependencies import Dependencies
     from attnscan.results.explanation import Explanations
+    from attnscan.results.grid import AttentionKind, Grid, Head
     from attnscan.results.head_explanation import HeadExplanation
     from attnscan.results.labels import Agreement, Labels, Stability
     from attnscan.results.profile import Fit, Profile
@@ -44,6 +45,7 @@ __all__ = [
     "Ablation",
     "Agreement",
     "Attention",
+    "AttentionKind",
     "AttnscanError",
     "Carried",
     "Classification",
@@ -54,6 +56,8 @@ __all__ = [
     "EncodedInput",
     "Explanations",
     "Fit",
+    "Grid",
+    "Head",
     "HeadExplanation",
     "Labels",
     "Leads",
@@ -103,6 +107,7 @@ _HOMES = {
     "results.comparison": ("Comparison",),
     "results.dependencies": ("Dependencies",),
     "results.explanation": ("Explanations",),
+    "results.grid": ("AttentionKind", "Grid", "Head"),
     "results.head_explanation": ("HeadExplanation",),
     "results.labels": ("Agreement", "Labels", "Stability"),
     "results.profile": ("Fit", "Profile"),

@@ -37,13 +37,14 @@ from sidebyside import machine
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.pairs import Record, read_pairs, shipped_pairs
 from attnscan.model.tap import AttentionBlock, Consumer
+from attnscan.results.grid import Grid
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.stream import Stream
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
 
-GRID = 12, 12
+GRID = Grid.square(12, 12)
 BATCH = 65_536
 BOUND = 3000
 
@@ -53,12 +54,13 @@ class Stub(Scanner):
 
     def run(self, model_inputs: dict[str, torch.Tensor], consume: Consumer) -> None:
         """Show every layer."""
+        layers, width = GRID.shape
         with torch.inference_mode():
             seen = model_inputs["attention_mask"].bool()
             visible = seen[:, None, :].expand(-1, seen.shape[1], -1).contiguous()
-            weights = (visible / visible.sum(-1, keepdim=True))[:, None].expand(-1, GRID[1], -1, -1).contiguous()
-            inputs, heads = slice(0, len(seen)), slice(0, GRID[1])
-            for layer in range(GRID[0]):
+            weights = (visible / visible.sum(-1, keepdim=True))[:, None].expand(-1, width, -1, -1).contiguous()
+            inputs, heads = slice(0, len(seen)), slice(0, width)
+            for layer in range(layers):
                 logits = torch.zeros_like(weights)
                 consume(AttentionBlock(GRID, layer, inputs, heads, weights, visible, None, None, None, logits))
 

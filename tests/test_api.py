@@ -85,7 +85,7 @@ def test_the_attention_comes_along() -> None:
     result = attnscan.classify(A, model="bundled", predictive="off")
     attention = result.attention
     assert isinstance(attention, attnscan.Attention)
-    assert attention.tokens == result.units and attention.weights.shape[:2] == result.scores.grid
+    assert attention.tokens == result.units and attention.weights.shape[:2] == result.scores.grid.shape
     assert attnscan.classify(A, model="bundled", predictive="off", keep_attention=False).attention is None
 
 

@@ -105,8 +105,8 @@ def test_arrows_run_down() -> None:
 
 def test_arrows_that_do_not_are_found() -> None:
     """A control."""
-    wrong = {"attnscan.results.heads": {"attnscan.scan.local", "attnscan.results.files", "attnscan"}}
-    assert _breaches(wrong) == ["attnscan.results.heads -> attnscan", "attnscan.results.heads -> attnscan.scan.local"]
+    wrong = {"attnscan.results.grid": {"attnscan.scan.local", "attnscan.results.files", "attnscan"}}
+    assert _breaches(wrong) == ["attnscan.results.grid -> attnscan", "attnscan.results.grid -> attnscan.scan.local"]
     across = {"attnscan.views.notebook": {"attnscan.scan.options"}, "attnscan.scan.local": {"attnscan.views.palette"}}
     assert len(_breaches(across)) == 2
 

@@ -26,7 +26,7 @@ from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.explanation import Explanations
-from attnscan.results.heads import Heads, heads_named, heads_written
+from attnscan.results.grid import Heads, heads_written
 from attnscan.results.ranking import Ranking
 from attnscan.scan import one_input
 from attnscan.scan.options import Choices
@@ -109,7 +109,7 @@ def explain(
     """
     record, named = Record(pair_of(a, b), "the input"), heads_written(heads)
     with opened(model, tokenizer, explained(model, pattern, options)) as scanner:
-        return explain_input(scanner, record, heads_named(named, scanner.grid()), pattern)
+        return explain_input(scanner, record, scanner.grid().select(named), pattern)
 
 
 @checked
@@ -150,7 +150,7 @@ def page(
     if heads is not None:
         if isinstance(result, Ranking):
             raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
-        carried = tuple(heads_named(heads, result.kept_attention().grid))
+        carried = tuple(result.kept_attention().grid.select(heads))
     size = int(megabytes * 1_000_000) if megabytes else SIZE if heads is None else None
     return page_of(result, PageOptions(carried, neurons, size))
 

@@ -21,7 +21,7 @@ from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import Comparison
 from attnscan.results.explanation import Explanations
-from attnscan.results.heads import Heads, heads_named, heads_written
+from attnscan.results.grid import Heads, heads_written
 from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
 from attnscan.results.terms import DRAWS, MEASURES, QUERIES, WITHIN, By, Match
 from attnscan.scan.options import Choices, asked_for_labels, check_number
@@ -60,7 +60,7 @@ def explain_over(
     source, named = source_of(pairs, columns, None, on_bad, on_progress), heads_written(heads)
     on_batch = source.on_batch("explaining heads by pairs")
     with opened(model, tokenizer, asked) as scanner:
-        chosen = heads_named(named, scanner.grid())
+        chosen = scanner.grid().select(named)
         return explanation.explain(scanner, source.read(), chosen, pattern, source.on_bad, on_batch)
 
 

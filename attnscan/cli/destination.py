@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from rich.console import RenderableType
 
-    from attnscan.results.heads import Head
+    from attnscan.results.grid import Head
     from attnscan.views.pictures.picture import Drawable
 
 FORMATS: tuple[Format, ...] = get_args(Format)

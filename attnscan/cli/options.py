@@ -27,7 +27,7 @@ from attnscan.inputs.places.names import STDIN, shown
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.files import check_suffix
-from attnscan.results.heads import are_heads
+from attnscan.results.grid import are_heads
 from attnscan.results.tables import Format
 from attnscan.scan.options import SMALLEST_SHARE, ClusterOptions, Engine, OnLong, Predictive, ScanOptions
 from attnscan.scoring.own_patterns import is_own

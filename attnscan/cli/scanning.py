@@ -25,6 +25,7 @@ from attnscan.scoring.own_patterns import is_own
 
 if TYPE_CHECKING:
     from attnscan.inputs.pairs import Place, Record
+    from attnscan.results.grid import Grid
     from attnscan.results.ranking import Ranking
     from attnscan.results.scores import FloatArray
     from attnscan.results.signature import Signature
@@ -46,7 +47,7 @@ class EachPair(Protocol):
     def write(self, places: Sequence[Place], sums: Mapping[str, FloatArray], /) -> None:
         """Take what was measured of some of them later."""
 
-    def finish(self, signature: Signature, grid: tuple[int, int], *, whole: bool = True) -> None:
+    def finish(self, signature: Signature, grid: Grid, *, whole: bool = True) -> None:
         """All have come."""
 
 

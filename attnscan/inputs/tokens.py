@@ -8,9 +8,12 @@ goes on (`straw@@`, as in BERTweet and PhoBERT) or one that ends a word (`berrie
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import lru_cache
 from typing import Literal
+
+from attnscan.errors import SelectionError, nearest
 
 CONTINUES = "##"
 WORD_STARTS = ("Ġ", "▁", " ")
@@ -77,3 +80,31 @@ def continues_word(previous: str, token: str, marks_starts: bool, marks_ends: bo
     if marks_ends:
         return not previous.endswith(WORD_END)
     return marks_starts and not token.startswith(WORD_STARTS) and not splits_words(previous, token)
+
+
+def token_named(text: str, tokens: Sequence[str]) -> int:
+    """The index of a token: by its text, `#2` behind it for the second of the same text, or by index itself.
+
+    Case and marks of word starts do not count. What can be read as an index is one.
+
+    >>> token_named("store", ["[CLS]", "the", "ĠStore"]), token_named("1", ["[CLS]", "the"])
+    (2, 1)
+
+    Raises: SelectionError if there is none.
+    """
+    if re.fullmatch(r"\d{1,9}", text) and int(text) < len(tokens):
+        return int(text)
+    for name, number in _readings(text):
+        places = [i for i, token in enumerate(tokens) if bare(token) == bare(name)]
+        if places and number > len(places):
+            raise SelectionError(f"there is no {name}#{number}: the input has {len(places)} of them", f"try {name}#1")
+        if places and number:
+            return places[number - 1]
+    hint = nearest(bare(text), map(bare, tokens), f"give a token's text, or an index from 0 to {len(tokens) - 1}")
+    raise SelectionError(f"the input has no token '{text}'", hint)
+
+
+def _readings(text: str) -> list[tuple[str, int]]:
+    """A token's text and which of that text; `#2` can be a token's own end, too."""
+    match = re.fullmatch(r"(.+)#(\d{1,9})", text, re.DOTALL)
+    return [(text, 1), *([(match[1], int(match[2]))] if match else [])]

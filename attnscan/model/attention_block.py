@@ -7,13 +7,15 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from attnscan.results.grid import Grid
+
 
 @dataclass(frozen=True)
 class AttentionBlock:
     """A part of one layer's attention: some inputs of the batch, some heads, all queries and keys."""
 
-    grid: tuple[int, int]
-    """How many layers and heads there are in all, by what the model does rather than what its config says."""
+    grid: Grid
+    """All heads of the model, by what it does rather than what its config says."""
     layer: int
     inputs: slice
     heads: slice

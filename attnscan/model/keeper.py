@@ -9,6 +9,7 @@ from attnscan.inputs.batch import EncodedInput
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.carried import OutputProjections
 from attnscan.results.attention import Attention
+from attnscan.results.grid import Grid
 
 
 class AttentionKeeper:
@@ -16,21 +17,21 @@ class AttentionKeeper:
 
     def __init__(self, projections: OutputProjections | None = None) -> None:
         self._projections = projections
-        self._grid = (0, 0)
+        self._grid: Grid | None = None
         self._neurons: NDArray[np.float32] | None = None
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
         if block.grid != self._grid or (block.query is None) != (self._neurons is None):
-            self._grid = block.grid
-            self.weights = np.empty((*block.grid, *block.weights.shape[2:]), dtype=np.float32)
+            self._grid, (layers, heads) = block.grid, block.grid.shape
+            self.weights = np.empty((layers, heads, *block.weights.shape[2:]), dtype=np.float32)
             """Shape: [layer, head, query, key]."""
-            self._visible = np.empty((block.grid[0], *block.weights.shape[2:]), dtype=np.bool_)
-            self._scaling = [0.0] * block.grid[0]
-            self._norms = np.empty((*block.grid, block.weights.shape[-1]), dtype=np.float32)
+            self._visible = np.empty((layers, *block.weights.shape[2:]), dtype=np.bool_)
+            self._scaling = [0.0] * layers
+            self._norms = np.empty((layers, heads, block.weights.shape[-1]), dtype=np.float32)
             self._neurons = None
             if block.query is not None:
-                self._neurons = np.empty((2, *block.grid, *block.query.shape[2:]), dtype=np.float32)
+                self._neurons = np.empty((2, layers, heads, *block.query.shape[2:]), dtype=np.float32)
         place, length = (block.layer, block.heads), block.weights.shape[-1]
         self.weights[place] = block.weights[0].cpu().numpy()
         self._visible[block.layer] = block.visible[0, :length, :length].cpu().numpy()

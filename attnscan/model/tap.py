@@ -32,6 +32,7 @@ from attnscan.model.attention_function import (
 from attnscan.model.masks import Mask, Untappable, same_or, visible_keys
 from attnscan.model.running import accepted, failed
 from attnscan.model.without_tap import shown_weights
+from attnscan.results.grid import Grid
 
 _BLOCK = 1 << 20  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
 _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
@@ -107,7 +108,7 @@ class Tap(AttentionFunction):
         key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
         mask = run.mask_of(attention_mask, query)
-        grid = (self.layers, query.shape[1])
+        grid = Grid.square(self.layers, query.shape[1])
         # Of padding, which no block reaches, the output is 0.
         empty = query.new_empty if min(run.lengths) == query.shape[2] else query.new_zeros
         output = empty((*query.shape[:-1], value.shape[-1]))
@@ -147,13 +148,13 @@ class Tap(AttentionFunction):
             part = slice(start, start := start + len(list(some)))
             own = {k: v[part, :length] if isinstance(v, Tensor) else v for k, v in inputs.items()}
             every_layer = shown_weights(self.model, own)
-            grid = (len(every_layer), every_layer[0].shape[1])
+            grid = Grid.square(len(every_layer), every_layer[0].shape[1])
             visible = torch.zeros(0)
             for layer, weights in enumerate(every_layer):
                 own_visible = weights.new_zeros(*whole, whole[1], dtype=torch.bool)
                 own_visible[part, :length, :length] = visible_keys(weights, None)
                 visible = same_or(visible, own_visible)
-                heads = slice(0, grid[1])
+                heads = slice(0, weights.shape[1])
                 consume(AttentionBlock(grid, layer, part, heads, weights.float(), visible, None, None, None, None))
 
 

@@ -21,7 +21,7 @@ ablation.py        what heads are worth
 similarity.py      which heads attend alike
 comparison.py      what sets two models apart
 checkpoint.py      what a checkpoint is, and what can be scored in it
-heads.py           how heads and tokens are named
+grid.py            a model's heads: how many, in what order, by what names
 tables.py          tables to CSV, JSON, Parquet, Markdown; only this module rounds
 workbook.py        tables to Excel workbooks
 cache.py           numbers that are kept from run to run

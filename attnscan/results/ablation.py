@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Grid, Head, names
 from attnscan.results.intervals import half_width
 from attnscan.results.shown import lines, some
 from attnscan.results.signature import Signature
@@ -106,8 +105,8 @@ class Ablation:
 
     effects: tuple[Effect, ...]
     """Quantity by quantity, set by set."""
-    grid: tuple[int, int]
-    """Layers and heads."""
+    grid: Grid
+    """The model's heads."""
     by: By
     """What takes the place of a switched-off head's output: `zero`, or its `mean`."""
     draws: int
@@ -140,7 +139,7 @@ class Ablation:
     @property
     def alone(self) -> bool:
         """Whether every set is a single head, named as itself."""
-        return all([effect.set.name] == [head_name(head) for head in effect.set.heads] for effect in self.effects)
+        return all([effect.set.name] == [head.name for head in effect.set.heads] for effect in self.effects)
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each set and quantity."""
@@ -155,7 +154,7 @@ class Ablation:
             "chosen_by": self.chosen_by,
             "choosing_pairs": self.choosing_pairs,
             "measured_pairs": self.measured_pairs,
-            "members": {effect.set.name: members(effect.set.heads) for effect in self.effects},
+            "members": {effect.set.name: names(effect.set.heads) for effect in self.effects},
             "possible_controls": {effect.set.name: effect.set.possible for effect in self.effects},
         }
         return frame
@@ -175,11 +174,6 @@ class Ablation:
             "n": effect.n,
             "pairs": effect.pairs,
         }
-
-
-def members(heads: Sequence[tuple[int, int]]) -> str:
-    """Heads by name, as the command line takes them."""
-    return ",".join(map(head_name, heads))
 
 
 @dataclass(frozen=True)

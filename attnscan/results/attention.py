@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
 from attnscan.inputs.weights import SavedWeights
+from attnscan.results.grid import Grid, Head
 from attnscan.results.shown import shaped
 
 
@@ -44,9 +45,9 @@ class Attention:
     __repr__ = shaped
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """Layers and heads."""
-        return self.weights.shape[0], self.weights.shape[1]
+    def grid(self) -> Grid:
+        """The model's heads."""
+        return Grid.of(self.weights)
 
     @cached_property
     def carried(self) -> Attention:
@@ -88,18 +89,19 @@ class Attention:
             norms=None,
         )
 
-    def products(self, layer: int, head: int, query: int) -> NDArray[np.float32]:
+    def products(self, head: Head, query: int) -> NDArray[np.float32]:
         """What each neuron adds to the logit of each key, q·k scaled; a row's sum is that key's logit.
 
         Shape: [key, neuron].
         """
         assert self.query is not None and self.key is not None
-        products: NDArray[np.float32] = self.query[layer, head, query] * self.key[layer, head] * self.scaling[layer]
+        products: NDArray[np.float32] = self.query[(*head.place, query)] * self.key[head.place]
+        products *= self.scaling[head.layer]
         return products
 
-    def mean_weights(self, heads: Sequence[tuple[int, int]]) -> NDArray[np.float32]:
+    def mean_weights(self, heads: Sequence[Head]) -> NDArray[np.float32]:
         """The mean of some heads' weights. Shape: [query, key]; rows sum to 1."""
-        chosen = np.stack([self.weights[place] for place in heads])
+        chosen = np.stack([self.weights[head.place] for head in heads])
         return np.asarray(chosen.mean(axis=0, dtype=np.float64), dtype=np.float32)
 
     @classmethod

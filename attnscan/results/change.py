@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from attnscan.errors import OptionError, nearest
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Head
 
 Positions = Literal["kept", "shuffled"]
 Segments = Literal["kept", "swapped", "zeroed"]
@@ -35,8 +35,6 @@ class Change:
                 raise OptionError(f"{name} cannot be {value!r:.60}", nearest(str(value)[:60], known, either))
         if not _are_whole(self.hidden):
             raise OptionError("hidden names something that is no place of a token", "give whole numbers from 0 on")
-        if not all(isinstance(head, tuple) and len(head) == 2 and _are_whole(head) for head in self.off):
-            raise OptionError("off names something that is no head", "give (layer, head), two whole numbers each")
         object.__setattr__(self, "hidden", tuple(sorted(set(self.hidden))))
         object.__setattr__(self, "off", tuple(sorted(set(self.off))))
 
@@ -52,7 +50,7 @@ class Change:
             *([f"hidden behind the mask token: {hidden}"] if self.hidden else []),
             *([f"the words' positions are shuffled, by seed {seed}"] if self.positions == "shuffled" else []),
             *([f"segments are {self.segments}"] if self.segments != "kept" else []),
-            *([f"heads switched off: {', '.join(map(head_name, self.off))}"] if self.off else []),
+            *([f"heads switched off: {', '.join(head.name for head in self.off)}"] if self.off else []),
         )
 
 

@@ -176,17 +176,15 @@ class Classification:
         """One row a head: names, labels, scores of `patterns` (default: all), entropy, how sure the labels are."""
         import pandas as pd
 
-        layers, heads = self.scores.grid
         table = self.scores.table(without_delimiters)
-        layer, head = np.divmod(np.arange(layers * heads), heads)
-        columns: dict[str, Any] = {"model": self.signature.model, "layer": layer, "head": head}
+        columns: dict[str, Any] = {"model": self.signature.model, **self.scores.grid.columns()}
         columns |= {name: getattr(self, name).ravel() for name in ("label", "runner_up", "content_label")}
         for pattern in patterns or self.scores.patterns:
             columns[pattern] = table.score[..., self.scores.patterns.index(pattern)].ravel()
         columns["entropy"] = self.scores.entropy.ravel()
         for pattern in (known.id for known in self.scores.scored if known.of_others and known.id in columns):
             columns[f"{pattern}_self"] = table.itself[..., self.scores.patterns.index(pattern)].ravel()
-        unknown = np.full(self.scores.grid, np.nan)
+        unknown = np.full(self.scores.grid.shape, np.nan)
         stability, carried = self.labels.stability, None if self.carried is None else self.carried.stability
         columns["label_stays"] = (unknown if stability is None else stability.label).ravel()
         columns["content_label_stays"] = (unknown if stability is None else stability.content_label).ravel()

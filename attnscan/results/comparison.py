@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.heads import Head
+from attnscan.results.grid import Head
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.labels import STAYS
 from attnscan.results.scores import FloatArray, IntArray, Scores
@@ -107,18 +107,19 @@ class Comparison:
     def unsure(self) -> NDArray[np.bool_]:
         """Which heads have a label that would not stay, in the one model or in the other. Shape: [layer, head]."""
         if self.stays is None:
-            return np.zeros(self.one.grid, dtype=bool)
+            return np.zeros(self.one.grid.shape, dtype=bool)
         stay: NDArray[np.bool_] = (self.stays >= STAYS).min(0)
         return ~stay
 
     @property
     def changed(self) -> dict[tuple[str, str], list[Head]]:
         """The heads whose label is another one, by both labels; most heads first."""
-        found: dict[tuple[str, str], list[Head]] = {}
+        changed: dict[tuple[str, str], list[Head]] = {}
         one, other = self.labels
-        for layer, head in np.argwhere(one != other):
-            found.setdefault((str(one[layer, head]), str(other[layer, head])), []).append((int(layer), int(head)))
-        return dict(sorted(found.items(), key=lambda each: -len(each[1])))
+        for number in np.flatnonzero(one != other):
+            both = str(one.flat[number]), str(other.flat[number])
+            changed.setdefault(both, []).append(self.one.grid[number])
+        return dict(sorted(changed.items(), key=lambda entry: -len(entry[1])))
 
     def correlation(self, pattern: str) -> float:
         """Spearman's rank correlation between the two models' scores for a pattern, over heads; NaN without spread."""
@@ -132,16 +133,17 @@ class Comparison:
         """Of the heads whose difference survives, those whose score rises and falls most; None where none does."""
         p = self.patterns.index(pattern)
         surviving = np.where(self.survives[..., p], self.difference[..., p], 0)
-        up, down = (divmod(int(place), surviving.shape[1]) for place in (surviving.argmax(), surviving.argmin()))
-        return up if surviving[up] > 0 else None, down if surviving[down] < 0 else None
+        up, down = (self.one.grid[number] for number in (surviving.argmax(), surviving.argmin()))
+        return up if surviving.max() > 0 else None, down if surviving.min() < 0 else None
 
     def chosen(self, pattern: str, heads: Sequence[Head] | None = None, top: int | None = None) -> list[Head]:
         """All heads, or those of `heads`, in order; with `top`, so many with a difference, the greatest first."""
-        several = [(int(layer), int(head)) for layer, head in np.ndindex(self.one.grid)] if heads is None else heads
+        several = list(self.one.grid) if heads is None else list(heads)
         if top is None:
-            return list(several)
+            return several
         sizes = np.abs(self.difference[..., self.patterns.index(pattern)])
-        return sorted((head for head in several if not np.isnan(sizes[head])), key=lambda head: -sizes[head])[:top]
+        different = [head for head in several if not np.isnan(sizes[head.place])]
+        return sorted(different, key=lambda head: -sizes[head.place])[:top]
 
     def to_frame(
         self, patterns: Sequence[str] | None = None, heads: Sequence[Head] | None = None, top: int | None = None
@@ -149,9 +151,8 @@ class Comparison:
         """One row for each pattern and `chosen` head: both scores, their difference, what it is worth, both labels."""
         import pandas as pd
 
-        layers, across = self.one.grid
-        layer, head = np.divmod(np.arange(layers * across), across)
-        labels, unknown = [label.ravel() for label in self.labels], np.full(self.one.grid, np.nan)
+        grid = self.one.grid
+        labels, unknown = [label.ravel() for label in self.labels], np.full(grid.shape, np.nan)
         parts = []
         for pattern in patterns or self.patterns:
             p = self.patterns.index(pattern)
@@ -160,7 +161,7 @@ class Comparison:
                 "model_b": self.signatures[1].model,
                 "pattern": pattern,
             }
-            columns |= {"layer": layer, "head": head}
+            columns |= grid.columns()
             columns |= {"layer_b": self.matched[..., 0].ravel(), "head_b": self.matched[..., 1].ravel()}
             columns |= {"score_a": self.one.every_key.score[..., p].ravel()}
             columns |= {"score_b": self.other.every_key.score[..., p].ravel()}
@@ -170,7 +171,7 @@ class Comparison:
             columns |= {"p": self.p[..., p].ravel(), "fdr": self.rate[..., p].ravel()}
             for name, stays in zip("ab", self.stays if self.stays is not None else (unknown, unknown), strict=True):
                 columns[f"label_{name}_stays"] = stays.ravel()
-            rows = [one[0] * across + one[1] for one in self.chosen(pattern, heads, top)]
+            rows = [grid.index(head) for head in self.chosen(pattern, heads, top)]
             parts.append(pd.DataFrame(columns).iloc[rows])
         correlations = ((name, self.correlation(name)) for name in patterns or self.patterns)
         frame = pd.concat(parts, ignore_index=True)
@@ -182,9 +183,3 @@ class Comparison:
             "rank_correlation": {name: None if np.isnan(rho) else rho for name, rho in correlations},
         }
         return frame
-
-
-def places(grid: tuple[int, int]) -> IntArray:
-    """Each head's own place. Shape: [layer, head, 2]."""
-    found: IntArray = np.moveaxis(np.indices(grid), 0, -1)
-    return found

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.results.attention import Attention
+from attnscan.results.grid import Head, HeadLike
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
-from attnscan.results.heads import Head, heads_named
 from attnscan.results.labels import Labels
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import MIXED, FloatArray, Scores
@@ -58,20 +58,20 @@ class Explanations:
         more = [f"and {len(self.heads) - _SHOWN} more"] if len(self.heads) > _SHOWN else []
         return lines(self, self.signature, self.scores.grid, f"explained: {', '.join([*about, *more])}")
 
-    def __getitem__(self, head: Head | str) -> HeadExplanation:
+    def __getitem__(self, named: HeadLike) -> HeadExplanation:
         """One head's. Raises: SelectionError if the model has no such head."""
-        (head,) = heads_named([head], self.scores.grid)
+        (head,) = self.scores.grid.select([named])
         table = self.scores.every_key
-        label, stability = str(self.labels.label[head]), self.labels.stability
+        label, stability = str(self.labels.label[head.place]), self.labels.stability
         pattern = self.pattern or (label if label != MIXED else self._nearest(head))
-        place = (*head, self.scores.patterns.index(pattern))
+        place = (*head.place, self.scores.patterns.index(pattern))
         tables = {name: self.causes[name].every_key for name in CAUSES if name in self.causes}
         unknown = dict.fromkeys(CAUSES, float("nan"))
         return HeadExplanation(
             head=head,
             label=label,
-            label_stays=float("nan") if stability is None else float(stability.label[head]),
-            unsure=bool(self.labels.unsure[head]),
+            label_stays=float("nan") if stability is None else float(stability.label[head.place]),
+            unsure=bool(self.labels.unsure[head.place]),
             pattern=pattern,
             score=float(table.score[place]),
             chance=float(table.chance[place]),
@@ -87,7 +87,7 @@ class Explanations:
 
     def _nearest(self, head: Head) -> str:
         """The pattern that a head comes nearest to, though it is not near enough to be its label."""
-        above = np.nan_to_num(self.scores.every_key.above_chance[head], nan=-np.inf)
+        above = np.nan_to_num(self.scores.every_key.above_chance[head.place], nan=-np.inf)
         return self.scores.patterns[int(np.argmax(above))]
 
     def to_frame(self) -> pd.DataFrame:
@@ -115,16 +115,16 @@ class Explanations:
         count = len(attention.tokens)
         columns: dict[str, Any] = {
             "model": self.signature.model,
-            "layer": head[0],
-            "head": head[1],
+            "layer": head.layer,
+            "head": head.head,
             "query": query,
             "query_token": attention.tokens[query],
             "key": range(count),
             "key_token": attention.tokens,
-            "weight": attention.weights[(*head, query)].astype(float),
+            "weight": attention.weights[(*head.place, query)].astype(float),
         }
         if attention.query is not None:
-            products = attention.products(*head, query).astype(float)
+            products = attention.products(head, query).astype(float)
             columns["logit"] = products.sum(-1)
             columns |= {f"neuron_{n}": products[:, n] for n in range(products.shape[1])}
         return pd.DataFrame(columns)
@@ -137,11 +137,11 @@ class Explanations:
             return {**about, "heads": rows}
         attention = self.attention
         for row, head in zip(rows, self.heads, strict=True):
-            row["weights"] = attention.weights[head].tolist()
+            row["weights"] = attention.weights[head.place].tolist()
             if attention.query is not None and attention.key is not None:
                 queries = range(len(attention.tokens))
-                row["scaling"] = attention.scaling[head[0]]
-                row["query"] = attention.query[head].tolist()
-                row["key"] = attention.key[head].tolist()
-                row["products"] = [attention.products(*head, query).tolist() for query in queries]
+                row["scaling"] = attention.scaling[head.layer]
+                row["query"] = attention.query[head.place].tolist()
+                row["key"] = attention.key[head.place].tolist()
+                row["products"] = [attention.products(head, query).tolist() for query in queries]
         return {**about, "tokens": list(attention.tokens), "sentence": list(attention.sentence), "heads": rows}

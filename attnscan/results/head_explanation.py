@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.neurons import InBases, neurons_conclusion
 from attnscan.results.terms import SHUFFLES, THRESHOLD
@@ -41,7 +41,7 @@ class HeadExplanation:
     """How one head makes one pattern."""
 
     head: Head
-    """Its layer and its number in the layer, both from 0."""
+    """Which one, both its numbers from 0."""
     label: str
     """The pattern that the head follows, or `mixed`."""
     label_stays: float
@@ -119,7 +119,7 @@ class HeadExplanation:
     @property
     def conclusion(self) -> str:
         """What the scores say, in one sentence."""
-        name, short = head_name(self.head), f"its {self.pattern} score"
+        name, short = self.head.name, f"its {self.pattern} score"
         if self.above_chance != self.above_chance:
             return f"{name} cannot be explained here: no query of {self.pattern} is eligible."
         if self.above_chance < THRESHOLD:
@@ -158,7 +158,6 @@ class HeadExplanation:
 
     def row(self) -> dict[str, Any]:
         """As the columns of a table."""
-        layer, head = self.head
         own = ("label", "pattern", "score", "chance", "above_chance", *self.neurons)
         rotated = {
             name: value
@@ -166,8 +165,8 @@ class HeadExplanation:
             for name, value in ((f"{measure}_rotated", each.rotated), (f"{measure}_rotated_sd", each.rotated_sd))
         }
         return {
-            "layer": layer,
-            "head": head,
+            "layer": self.head.layer,
+            "head": self.head.head,
             **{name: getattr(self, name) for name in own},
             **self.causes,
             "n": self.n,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from attnscan.errors import SelectionError
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
-from attnscan.results.heads import Head
+from attnscan.results.grid import Head
 from attnscan.results.terms import Sentence
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class HeadWeights:
             yield self.heads, self.attention.mean_weights(self.heads)[cut]
         else:
             for head in self.heads:
-                yield (head,), self.attention.weights[head][cut]
+                yield (head,), self.attention.weights[head.place][cut]
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each query and key; of a mean, layer and head are empty."""
@@ -54,7 +54,7 @@ class HeadWeights:
         parts = []
         for heads, matrix in self.matrices():
             query, key = np.repeat(self.queries, len(self.keys)), np.tile(self.keys, len(self.queries))
-            layer, head = (None, None) if self.average else heads[0]
+            layer, head = (None, None) if self.average else heads[0].place
             columns: dict[str, Any] = {
                 "model": self.result.signature.model,
                 "layer": layer,
@@ -66,7 +66,7 @@ class HeadWeights:
         frame = pd.concat(parts, ignore_index=True).astype({"layer": "Int64", "head": "Int64"})
         frame.attrs = {"signature": asdict(self.result.signature), "tokens": list(tokens)}
         if self.average:
-            frame.attrs["mean_of"] = [list(head) for head in self.heads]
+            frame.attrs["mean_of"] = [list(head.place) for head in self.heads]
         return frame
 
 

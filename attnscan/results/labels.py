@@ -107,7 +107,7 @@ class Labels:
     def parking(self) -> FloatArray:
         """How much each head rests on delimiters, in [0, 1]; 0 where there are none. Shape: [layer, head]."""
         if "delimiter" not in self.scores.patterns:
-            return np.zeros(self.scores.grid)
+            return np.zeros(self.scores.grid.shape)
         return np.nan_to_num(self.scores.every_key.score[..., self.scores.patterns.index("delimiter")])
 
     @cached_property

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from attnscan.results.heads import Head
+from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray
 from attnscan.results.shown import shaped
@@ -87,7 +87,7 @@ class NeuronTable:
 
     def in_bases(self, heads: Sequence[Head], pattern: int) -> dict[str, InBases]:
         """Each of `NEURON_MEASURES` as its mean over some heads, on one pattern; each rotation's own mean beside."""
-        layer, head = zip(*heads, strict=True)
+        layer, head = zip(*(head.place for head in heads), strict=True)
         measured = {
             "effective_neurons": (self.effective, self.effective_rotated),
             "stability": (self.stability, self.stability_rotated),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnscan.results.heads import Head, Heads, heads_named
+from attnscan.results.grid import Grid, Head, Heads
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray
 from attnscan.results.shown import lines, shaped
@@ -136,16 +136,9 @@ class Profile:
         return lines(self, self.signature, self.grid, f"on average a word's attention is {spent}", explained)
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """Layers and heads."""
-        layers, heads = self.fit.explained.shape
-        return layers, heads
-
-    @property
-    def heads(self) -> list[Head]:
-        """All heads, layer by layer."""
-        layers, width = self.grid
-        return [divmod(flat, width) for flat in range(layers * width)]
+    def grid(self) -> Grid:
+        """The model's heads."""
+        return Grid.of(self.fit.explained)
 
     @cached_property
     def interval(self) -> FloatArray:
@@ -157,7 +150,7 @@ class Profile:
 
         Neighbouring distances of one side are one entry where none has less than half of the largest one's share.
         """
-        share = dict(zip(self.parts, np.nan_to_num(self.fit.share[head]).tolist(), strict=True))
+        share = dict(zip(self.parts, np.nan_to_num(self.fit.share[head.place]).tolist(), strict=True))
         entries = [(in_words(part), value) for part, value in share.items() if not offset_of(part)]
         for side in (-1, 1):
             entries += _merged({d: share[f"offset{side * d:+}"] for d in range(1, FARTHEST + 1)}, side)
@@ -177,12 +170,13 @@ class Profile:
         import pandas as pd
 
         rows = []
-        for head in self.heads if heads is None else heads_named(heads, self.grid):
-            there = np.flatnonzero(self.fit.existing[head[0]] > 0)
+        for head in self.grid if heads is None else self.grid.select(heads):
+            share, se, explained = (values[head.place] for values in (self.fit.share, self.fit.se, self.fit.explained))
+            there = np.flatnonzero(self.fit.existing[head.layer] > 0)
             if top is not None:
-                there = there[np.argsort(-self.fit.share[head][there], kind="stable")][:top]
-            about, explained = (self.signature.model, *head), self.fit.explained[head]
-            rows += [(*about, self.parts[p], self.fit.share[head][p], self.fit.se[head][p], explained) for p in there]
+                there = there[np.argsort(-share[there], kind="stable")][:top]
+            about = (self.signature.model, *head.place)
+            rows += [(*about, self.parts[p], share[p], se[p], explained) for p in there]
         frame = pd.DataFrame(rows, columns=["model", "layer", "head", "part", "share", "se", "explained"])
         frame.attrs = {"signature": asdict(self.signature)}
         return frame

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
-from attnscan.results.heads import Head
+from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.labels import Labels
 from attnscan.results.profile import Profile
@@ -46,11 +46,11 @@ class Ranking:
     """Writes what a notebook shows of it."""
 
     def __repr__(self) -> str:
-        scores, width, best = self.scores.every_key.score, self.scores.grid[1], []
+        best = []
         for p, pattern in enumerate(self.scores.patterns):
-            for flat in self.order(pattern)[:1]:
-                head = divmod(int(flat), width)
-                best.append(f"{pattern} {scored(head, float(scores[(*head, p)]))}")
+            for number in self.order(pattern)[:1]:
+                head = self.scores.grid[number]
+                best.append(f"{pattern} {scored(head, float(self.scores.every_key.score[(*head.place, p)]))}")
         labels = [] if self.labels is None else [f"labels: {counted(self.mapped.label)}"]
         return lines(self, self.signature, self.scores.grid, *labels, f"best heads: {', '.join(best) or 'none'}")
 
@@ -89,7 +89,7 @@ class Ranking:
         return self.carried or self.known_labels()
 
     def order(self, pattern: str, *, without_delimiters: bool = False) -> IntArray:
-        """The heads that have a score on `pattern`, best first. Shape: [ranked head], heads counted layer by layer."""
+        """The numbers of the heads that have a score on `pattern`, best first. Shape: [ranked head]."""
         p = self.scores.patterns.index(pattern)
         order = (self.ranked_by or self.scores).table(without_delimiters).ranked(p)
         return order[~np.isnan(self.scores.table(without_delimiters).score[..., p].ravel()[order])]
@@ -105,8 +105,7 @@ class Ranking:
         order = self.order(pattern, without_delimiters=without_delimiters)
         table, p = self.scores.table(without_delimiters), self.scores.patterns.index(pattern)
         leads = Leads.of(table, p, order[:1].repeat(len(order[1:])), order[1:])
-        width = self.scores.grid[1]
-        return [divmod(int(flat), width) for flat in order[1:][~leads.sure & ~np.isnan(leads.se)]]
+        return [self.scores.grid[number] for number in order[1:][~leads.sure & ~np.isnan(leads.se)]]
 
     def pairs_to_tell(self, pattern: str, *, without_delimiters: bool = False) -> int | None:
         """About how many pairs would tell the best head from the next, if both score as they do on these.
@@ -130,19 +129,18 @@ class Ranking:
         """
         import pandas as pd
 
-        table, (layers, heads) = self.scores.table(without_delimiters), self.scores.grid
-        parts = []
+        table, parts = self.scores.table(without_delimiters), []
         for pattern in patterns or self.scores.patterns:
             order = self.order(pattern, without_delimiters=without_delimiters)
             leads = self.leads(pattern, without_delimiters=without_delimiters)
             p = self.scores.patterns.index(pattern)
-            unranked = np.setdiff1d(np.arange(layers * heads), order)
+            unranked = np.setdiff1d(np.arange(len(self.scores.grid)), order)
             shown = order[:top] if top else np.concatenate([order, unranked])
-            layer, head = np.divmod(shown, heads)
             index = pd.RangeIndex(len(shown))
             columns: dict[str, Any] = {"model": self.signature.model, "pattern": pattern}
             columns["rank"] = pd.Series(np.arange(1, len(order) + 1), dtype="Int64").reindex(index)
-            columns |= {"layer": layer, "head": head}
+            columns |= self.scores.grid.columns(shown)
+            layer, head = columns["layer"], columns["head"]
             for name in ("score", "chance", "above_chance", "se", "n", "pairs"):
                 columns[name] = getattr(table, name)[layer, head, p]
             columns |= {"low": table.interval[0][layer, head, p], "high": table.interval[1][layer, head, p]}
@@ -165,13 +163,11 @@ class Ranking:
         import pandas as pd
 
         own, carried = self.known_labels(), self.labels if self.signature.norm else self.carried
-        layers, heads = self.scores.grid
-        layer, head = np.divmod(np.arange(layers * heads), heads)
         told = {"label": (own, "label"), "content_label": (own, "content_label"), "carried_label": (carried, "label")}
-        columns: dict[str, Any] = {"model": self.signature.model, "layer": layer, "head": head}
+        columns: dict[str, Any] = {"model": self.signature.model, **self.scores.grid.columns()}
         columns |= {"label": own.label.ravel(), "runner_up": own.runner_up.ravel()}
         columns["content_label"] = own.content_label.ravel()
-        unknown = np.full(self.scores.grid, np.nan)
+        unknown = np.full(self.scores.grid.shape, np.nan)
         columns["carried_label"] = (unknown if carried is None else carried.label).ravel()
         columns |= {"above_chance": own.best.ravel(), "margin": own.margin.ravel()}
         for kind, measure in (("agree", "agreement"), ("stays", "stability")):
@@ -198,7 +194,7 @@ class Leads:
 
     @classmethod
     def of(cls, table: ScoreTable, pattern: int, heads: IntArray, others: IntArray) -> Leads:
-        """Of some heads above as many others, all counted layer by layer."""
+        """Of some heads above as many others, by their numbers."""
         score, pairs = table.score[..., pattern].ravel(), table.pairs[..., pattern].ravel()
         difference: FloatArray = score[heads] - score[others]
         between = table.se_between

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, nearest
+from attnscan.results.grid import Grid
 from attnscan.results.intervals import half_width
 from attnscan.results.shown import shaped
 from attnscan.results.terms import Scored
@@ -59,7 +60,7 @@ class ScoreTable:
         return (self.score - width).clip(0), (self.score + width).clip(max=1)
 
     def ranked(self, pattern: int) -> IntArray:
-        """The heads that have a score on a pattern, best first. Shape: [ranked head], heads counted layer by layer."""
+        """The numbers of the heads that have a score on a pattern, best first. Shape: [ranked head]."""
         return best_first(self.score[..., pattern])
 
 
@@ -109,10 +110,9 @@ class Scores:
         return PatternNames(pattern.id for pattern in self.scored)
 
     @property
-    def grid(self) -> tuple[int, int]:
-        """Layers and heads."""
-        layers, heads = self.entropy.shape
-        return layers, heads
+    def grid(self) -> Grid:
+        """The model's heads."""
+        return Grid.of(self.entropy)
 
     def table(self, without_delimiters: bool) -> ScoreTable:
         """The scores with every key, or with words alone."""

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Grid, Head
 from attnscan.results.signature import Signature
 from attnscan.safe_text import plain
 
@@ -18,9 +18,9 @@ _WIDTH = 240  # of a line
 _MOST = 6  # things in a list
 
 
-def lines(what: Any, signature: Signature, grid: tuple[int, int] | None, *more: str) -> str:
+def lines(what: Any, signature: Signature, grid: Grid | None, *more: str) -> str:
     """A result's class, of which model and how many pairs it is, and some lines more."""
-    heads = [] if grid is None else [f"{grid[0]} × {grid[1]} = {grid[0] * grid[1]} heads"]
+    heads = [] if grid is None else [f"{grid} = {len(grid)} heads"]
     norm = ["by what heads carry"] if signature.norm else []
     about = [signature.model, *heads, *norm, *([signature.counts] if signature.pairs_read > 1 else [])]
     return "\n".join([f"{type(what).__name__} of {short(', '.join(about))}", *(f"  {short(line)}" for line in more)])
@@ -54,10 +54,10 @@ def counted(labels: NDArray[np.str_]) -> str:
 def scored(head: Head, score: float) -> str:
     """A head with its score.
 
-    >>> scored((0, 2), 0.998)
+    >>> scored(Head(0, 2), 0.998)
     '0-2 (1.00)'
     """
-    return f"{head_name(head)} ({score:.2f})"
+    return f"{head.name} ({score:.2f})"
 
 
 def shaped(what: Any) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import needs
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Head
 from attnscan.results.labels import Labels
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.shown import lines
@@ -27,7 +27,7 @@ _SHOWN = 4  # pairs of heads
 
 @dataclass(frozen=True)
 class Similarity:
-    """How far apart all heads of a model are. Heads are counted layer by layer."""
+    """How far apart all heads of a model are."""
 
     divergence: FloatArray
     """Mean Jensen-Shannon divergence in nats, in [0, ln 2]. Shape: [head, head]."""
@@ -49,16 +49,15 @@ class Similarity:
 
     def __repr__(self) -> str:
         near = [
-            f"{head_name(self.heads[one])} and {head_name(self.heads[other])} ({self.divergence[one, other]:.3f})"
+            f"{self.heads[one].name} and {self.heads[other].name} ({self.divergence[one, other]:.3f})"
             for one, other in self.closest(_SHOWN)
         ]
         return lines(self, self.signature, self.scores.grid, f"most alike, by divergence in nats: {', '.join(near)}")
 
-    @property
+    @cached_property
     def heads(self) -> list[Head]:
         """All of them, in order."""
-        layers, heads = self.scores.grid
-        return [(layer, head) for layer in range(layers) for head in range(heads)]
+        return list(self.scores.grid)
 
     @cached_property
     def label(self) -> NDArray[np.str_]:
@@ -100,7 +99,7 @@ class Similarity:
         """One row a head, or one for each of `heads`: label, group, place, nearest heads with divergence and error."""
         frame, each = self._about_heads(), range(len(self.heads))
         for rank, others in enumerate(zip(*(self.nearest(head, nearest) for head in each), strict=True), 1):
-            frame[f"nearest_{rank}"] = [head_name(self.heads[other]) for other in others]
+            frame[f"nearest_{rank}"] = [self.heads[other].name for other in others]
             frame[f"divergence_{rank}"] = self.divergence[each, others]
             frame[f"se_{rank}"] = self.se[each, others]
         return self._of(heads, frame)
@@ -110,20 +109,19 @@ class Similarity:
         import pandas as pd
 
         about = self._about_heads()
-        matrix = pd.DataFrame(self.divergence, columns=[head_name(head) for head in self.heads])
+        matrix = pd.DataFrame(self.divergence, columns=[head.name for head in self.heads])
         frame = pd.concat([about, matrix], axis=1)
         frame.attrs = about.attrs
         return self._of(heads, frame)
 
     def _of(self, heads: Sequence[Head] | None, frame: pd.DataFrame) -> pd.DataFrame:
         frame["label_stays"] = np.nan if self.labels.stability is None else self.labels.stability.label.ravel()
-        return frame if heads is None else frame.iloc[[self.heads.index(head) for head in heads]]
+        return frame if heads is None else frame.iloc[[self.scores.grid.index(head) for head in heads]]
 
     def _about_heads(self) -> pd.DataFrame:
         import pandas as pd
 
-        frame = pd.DataFrame({"model": self.signature.model}, index=range(len(self.heads)))
-        frame[["layer", "head"]] = self.heads
+        frame = pd.DataFrame({"model": self.signature.model, **self.scores.grid.columns()})
         frame["label"] = self.label
         frame["group"] = 0
         for number, group in enumerate(self.groups, 1):

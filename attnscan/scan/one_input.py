@@ -23,6 +23,7 @@ from attnscan.model.masks import same_or, visible_keys
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Carried, Classification
 from attnscan.results.dependencies import Dependencies
+from attnscan.results.grid import Grid
 from attnscan.results.labels import Stability
 from attnscan.results.profile import Fit
 from attnscan.results.scores import Scores
@@ -192,7 +193,7 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
         raise OptionError("saved weights do not tell what heads carry", "leave out --norm, or name a model")
     encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
     batch = collate([encoded])
-    grid = (saved.attention.shape[0], saved.attention.shape[1])
+    grid = Grid.of(saved.attention)
     scorers = _Scorers(Targets(batch, options.patterns))
     everything = slice(None)
     seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
@@ -252,8 +253,8 @@ class _CarriedScorers(_Scorers):
 
     def take_outputs(self, block: AttentionBlock, outputs: Tensor) -> None:
         """Take how long one block's outputs are. Shape: `outputs` [head, query]."""
-        if self._outputs.shape[:2] != block.grid:
-            self._outputs = outputs.new_empty(*block.grid, outputs.shape[-1])
+        if self._outputs.shape[:2] != block.grid.shape:
+            self._outputs = outputs.new_empty(*block.grid.shape, outputs.shape[-1])
         self._outputs[block.layer, block.heads] = outputs
 
     def found(self, encoded: EncodedInput, options: ScanOptions, before: Callable[[], None] | None) -> Carried:

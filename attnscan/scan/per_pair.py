@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.pairs import Place
 from attnscan.results.files import begun, check_suffix, descriptor, explained, partial_of, settle
-from attnscan.results.heads import heads_named
+from attnscan.results.grid import Grid
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
@@ -84,7 +84,7 @@ class PerPairWriter:
                 self._writer = parquet_writer(self._beside, table.schema)
             self._writer.write_table(table)
 
-    def finish(self, signature: Signature, grid: tuple[int, int], *, whole: bool = True) -> None:
+    def finish(self, signature: Signature, grid: Grid, *, whole: bool = True) -> None:
         """Add what the file has to say of itself, and give it its name, or that of `partial_of`."""
         with explained(self._path):
             if self._writer is not None:
@@ -122,9 +122,10 @@ def pair_table(
     arrow, _ = pyarrow_parquet()
     eligible = sums["every_key.n"] > 0
     if heads is not None:
-        _, layers, count, _ = eligible.shape
-        wanted = np.zeros((layers, count), dtype=np.bool_)
-        wanted[tuple(zip(*heads_named(heads, (layers, count)), strict=True))] = True
+        grid = Grid.of(eligible[0])
+        wanted = np.zeros(grid.shape, dtype=np.bool_)
+        for head in grid.select(heads):
+            wanted[head.place] = True
         eligible = eligible & wanted[..., None]
     place = np.nonzero(eligible)
     files = {file: number for number, file in enumerate(dict.fromkeys(each.file for each in places))}

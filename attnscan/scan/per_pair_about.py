@@ -6,11 +6,13 @@ A small file can name a huge model: the sizes are bounded here, before anything 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, get_type_hints
 
 from attnscan.inputs.weights import MAX_HEADS
+from attnscan.results.grid import Grid
 from attnscan.results.signature import Signature
 
 KEY = "attnscan"
@@ -31,14 +33,14 @@ class About:
 
     signature: Signature
     patterns: tuple[str, ...]
-    grid: tuple[int, int]
-    """Layers and heads."""
+    grid: Grid
+    """The model's heads."""
     parts: tuple[str, ...] | None = None
     """The files of a directory, by name and in order, without `.parquet`; None for a file."""
 
     def metadata(self) -> dict[str, str]:
         """The metadata that says it."""
-        about = {"signature": asdict(self.signature), "patterns": list(self.patterns), "grid": list(self.grid)}
+        about = {"signature": asdict(self.signature), "patterns": list(self.patterns), "grid": list(self.grid.shape)}
         return {KEY: json.dumps(about if self.parts is None else {**about, "parts": list(self.parts)})}
 
     @classmethod
@@ -52,17 +54,17 @@ class About:
         about = json.loads(metadata[KEY.encode()])
         _check(isinstance(about, dict) and {"signature", "patterns", "grid"} <= set(about), "it lacks what it must say")
         _check(set(about) <= {field.name for field in fields(cls)}, "it says more than it can")
-        grid, patterns = about["grid"], _names(about["patterns"], "patterns")
-        _check(isinstance(grid, list) and len(grid) == 2 and all(_is_count(each) for each in grid), "its grid is none")
-        layers, heads = grid
+        shape, patterns = about["grid"], _names(about["patterns"], "patterns")
+        _check(isinstance(shape, list) and len(shape) == 2 and all(map(_is_count, shape)), "its grid is none")
+        grid = Grid.square(*shape)
         _check(0 < len(patterns) <= _MAX_PATTERNS, f"it has {len(patterns)} patterns")
-        _check(0 < layers * heads <= MAX_HEADS, f"it is of {layers} layers of {heads} heads")
-        _check(layers * heads * len(patterns) <= MAX_SCORES, "it is of more heads and patterns than any model has")
+        _check(0 < math.prod(shape) <= MAX_HEADS, f"it is of {shape[0]} layers of {shape[1]} heads")
+        _check(len(grid) * len(patterns) <= MAX_SCORES, "it is of more heads and patterns than any model has")
         parts = about.get("parts")
         return cls(
             signature_read(about["signature"]),
             patterns,
-            (layers, heads),
+            grid,
             None if parts is None else _names(parts, "parts"),
         )
 

@@ -37,8 +37,8 @@ def rank_file(path: Path, wanted: Sequence[str] = ()) -> Ranking:
         raise PairsError(f"{path} is not a regular file", "name a file that --per-pair wrote")
     try:
         about, files = _told(path)
-        shape, scored = (*about.grid, len(about.patterns)), tuple(map(Scored, about.patterns))
-        nothing = np.full(about.grid, np.nan)
+        shape, scored = (*about.grid.shape, len(about.patterns)), tuple(map(Scored, about.patterns))
+        nothing = np.full(about.grid.shape, np.nan)
         sums = ScoreSums.of(_of_pairs(_NO_ROWS, shape), scored, nothing, nothing, products=True)
         for rows in _whole_pairs(files, shape, about.patterns):
             sums += ScoreSums.of(_of_pairs(rows, shape), scored, nothing, nothing, products=True)

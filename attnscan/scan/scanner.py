@@ -26,6 +26,7 @@ from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
 from attnscan.model.threads import most_workers, replicas
 from attnscan.results.dependencies import Help
+from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
@@ -134,12 +135,12 @@ class Scanner:
         """The model, its task head included."""
         return self.loaded.whole
 
-    def grid(self) -> tuple[int, int]:
-        """How many layers and heads the model shows, by running it on a word.
+    def grid(self) -> Grid:
+        """The heads that the model shows, by running it on a word.
 
         Raises: ModelError if it shows none.
         """
-        grids: list[tuple[int, int]] = []
+        grids: list[Grid] = []
         batch = self.collate([self.encode(_WORD)])
         self._tap.run(batch.model_inputs, lambda block: grids.append(block.grid))
         return grids[-1]

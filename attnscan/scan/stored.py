@@ -20,6 +20,7 @@ import numpy as np
 from attnscan.errors import StateError
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.results.files import write_file
+from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import hashed
 from attnscan.results.stored_file import StoredFile
@@ -96,8 +97,8 @@ def sums_dumped(sums: ScanSums) -> dict[str, Any]:
     }
 
 
-def sums_loaded(data: Mapping[str, Any], options: ScanOptions, grid: tuple[int, int], *, predictive: bool) -> ScanSums:
-    """The same sums again, of a model of so many layers and heads, of which `predictive` is asked or not.
+def sums_loaded(data: Mapping[str, Any], options: ScanOptions, grid: Grid, *, predictive: bool) -> ScanSums:
+    """Read a model's sums from what `sums_dumped` wrote; `predictive` says whether these patterns were asked for.
 
     Raises: whatever a damaged file makes of itself.
     """
@@ -138,16 +139,15 @@ def _drawn(key: str, file: str, row: int, name: str | None, *sentences: str) -> 
     return key, Place(file, row, name), Pair(*sentences)
 
 
-def _loaded(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: tuple[int, int]) -> ScoreSums | None:
+def _loaded(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: Grid) -> ScoreSums | None:
     if data is None:
         return None
-    shape, heads = (*grid, len(scored)), grid[0] * grid[1]
-    of_heads = (len(scored), heads, heads)
+    shape, of_heads = (*grid.shape, len(scored)), (len(scored), len(grid), len(grid))
     every_key, words_only = (Sums(**_arrays(data[kind], Sums, shape)) for kind in KINDS)
     products = None
     if "products" in data:
         products = {kind: HeadProducts(**_arrays(data["products"][kind], HeadProducts, of_heads)) for kind in KINDS}
-    of_rows = {name: _array(data[name], grid) for name in _OF_ROWS}
+    of_rows = {name: _array(data[name], grid.shape) for name in _OF_ROWS}
     return ScoreSums(scored, every_key, words_only, **of_rows, products=products)
 
 
@@ -161,25 +161,23 @@ def _dumped_labels(sums: LabelSums | None) -> dict[str, Any] | None:
     return {"bits": sums.bits, "votes": _text(sums.votes), "groups": groups}
 
 
-def _loaded_labels(
-    data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: tuple[int, int]
-) -> LabelSums | None:
+def _loaded_labels(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: Grid) -> LabelSums | None:
     if data is None:
         return None
     groups = {
         int(key): {name: _array(text, tuple(shape)) for name, (shape, text) in group.items()}
         for key, group in data["groups"].items()
     }
-    votes = _array(data["votes"], (len(KINDS), *grid, len(scored) + 1)).astype(np.int64)
+    votes = _array(data["votes"], (len(KINDS), *grid.shape, len(scored) + 1)).astype(np.int64)
     sums = LabelSums(scored, groups, votes, int(data["bits"]))
     sums.check()
     return sums
 
 
-def _loaded_profile(data: list[str] | None, parts: Sequence[str], grid: tuple[int, int]) -> ProfileSums | None:
+def _loaded_profile(data: list[str] | None, parts: Sequence[str], grid: Grid) -> ProfileSums | None:
     if data is None:
         return None
-    like = ProfileSums.zero(*grid, len(parts)).fields
+    like = ProfileSums.zero(*grid.shape, len(parts)).fields
     return ProfileSums(*(_array(text, each.shape) for text, each in zip(data, like, strict=True)))
 
 

@@ -106,12 +106,12 @@ class LabelSums:
 
     def check(self) -> None:
         """Raises: ValueError if groups are not of the shape or the keys that they must be, as from a damaged file."""
-        grid = self.votes.shape[1:-1]
+        layers_and_heads = self.votes.shape[1:-1]
         for key, group in self.groups.items():
             if not 0 <= key < 1 << self.bits or not 0 <= self.bits <= BITS or set(group) != set(_names()):
                 raise ValueError("groups of pairs of another kind")
             for name, values in group.items():
-                shape = (*grid, len(columns_of(name, self.scored)))
+                shape = (*layers_and_heads, len(columns_of(name, self.scored)))
                 if values.ndim != len(shape) or np.broadcast_shapes(values.shape, shape) != shape:
                     raise ValueError("groups of pairs of another shape")
 

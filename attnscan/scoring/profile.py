@@ -13,6 +13,7 @@ from attnscan.inputs.pairs import Pair
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import not_finite
 from attnscan.results.dependencies import Help
+from attnscan.results.grid import Grid
 from attnscan.results.profile import BLOCKS, parts_of
 from attnscan.scoring.merging import Merge
 from attnscan.scoring.parts import Parts
@@ -43,18 +44,18 @@ class Profiler:
         """By name."""
         self._merge = None if batch.unit is None else Merge(batch.unit)
         self._laid_out: dict[tuple[int, int, int, int], tuple[Tensor, Parts]] = {}
-        self._grid = (0, 0)
+        self._grid: Grid | None = None
 
-    def _start(self, grid: tuple[int, int]) -> None:
+    def _start(self, grid: Grid) -> None:
         """Make room for every layer and head."""
         self._grid, parts, word = grid, len(self.parts), self._batch.word
-        inputs, layers = len(self._batch), grid[0]
+        inputs, (layers, heads) = len(self._batch), grid.shape
 
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(inputs, *shape, dtype=exact(word.device), device=word.device)
 
         self._gram, self._mass = zeros(layers, parts, parts), zeros(layers, parts)
-        self._on_part, self._squares = zeros(*grid, parts), zeros(*grid)
+        self._on_part, self._squares = zeros(layers, heads, parts), zeros(layers, heads)
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
@@ -98,7 +99,8 @@ class Profiler:
             raise not_finite("the attention weights")
         words = self._batch.word.sum(1).cpu().numpy().astype(np.float64)
         of = [block_of(Pair(*one.sentences)) % blocks if one.sentences else 0 for one in self._batch.inputs]
-        sums = ProfileSums.zero(*self._grid, len(self.parts), blocks)
+        _, layers, heads = squares.shape
+        sums = ProfileSums.zero(layers, heads, len(self.parts), blocks)
         for block, *own in zip(of, gram, on_part, mass, squares, words, strict=True):
             for total, added in zip(sums.fields, own, strict=True):
                 total[block] += added

@@ -43,15 +43,15 @@ def _stays(scores: Scores, kind: str, units: PairSums, threshold: float, seed: i
     """The same by one kind of score; NaN where a label rests on too few units. Shape: [layer, head]."""
     count = len(units["every_key.n"])
     if count < FEWEST:  # too few for any label, and of tens of thousands of heads the drawings take minutes
-        return np.full(scores.grid, np.nan)
+        return np.full(scores.grid.shape, np.nan)
     table: ScoreTable = getattr(scores, kind)
-    winners, kept = Race(scores.scored, table).winners(0, threshold), np.zeros(scores.grid)
-    laid_out = _laid_out(units, kind, scores.scored, scores.grid)
+    winners, kept = Race(scores.scored, table).winners(0, threshold), np.zeros(scores.grid.shape)
+    laid_out = _laid_out(units, kind, scores.scored, scores.grid.shape)
     for drawn in _drawings(count, seed):
         kept += (Race(scores.scored, _table(laid_out, scores.scored, drawn)).winners(0, threshold) == winners).sum(0)
     # a label rests on the units that are eligible for its pattern; `mixed`, the last of these, on all of them
     eligible = np.broadcast_to((units[f"{kind}.n"] > 0).sum(0), table.score.shape)
-    rests_on = np.concatenate([eligible, np.full((*scores.grid, 1), count)], -1)
+    rests_on = np.concatenate([eligible, np.full((*scores.grid.shape, 1), count)], -1)
     too_few = np.take_along_axis(rests_on, winners[..., None] % rests_on.shape[-1], -1)[..., 0] < FEWEST
     return np.where(too_few, np.nan, kept / RESAMPLINGS)
 
@@ -63,8 +63,8 @@ def _drawings(count: int, seed: int) -> tuple[FloatArray, ...]:
     return tuple(rng.multinomial(count, even, size=_AT_ONCE).astype(float) for _ in range(0, RESAMPLINGS, _AT_ONCE))
 
 
-def _laid_out(units: PairSums, kind: str, scored: Sequence[Scored], grid: tuple[int, int]) -> dict[str, FloatArray]:
-    """What labels follow from, pattern by pattern, of the patterns that need it.
+def _laid_out(units: PairSums, kind: str, scored: Sequence[Scored], shape: tuple[int, int]) -> dict[str, FloatArray]:
+    """What labels follow from, pattern by pattern, of the patterns that need it; `shape` is layers and heads.
 
     Shape: each [pattern, unit, layer, head], or 1 in place of layer or head.
     """
@@ -74,7 +74,7 @@ def _laid_out(units: PairSums, kind: str, scored: Sequence[Scored], grid: tuple[
         # how many are eligible, and what chance gives them, hang on no head but where some carry nothing
         values = squeezed(values) if name in ("n", "chance") else values
         if name == "weight":  # which may come with one for all heads
-            values = np.broadcast_to(values, (len(values), *grid, len(scored)))
+            values = np.broadcast_to(values, (len(values), *shape, len(scored)))
         found[name] = np.ascontiguousarray(np.moveaxis(values, -1, 0))
     return found
 

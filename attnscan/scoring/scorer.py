@@ -11,6 +11,7 @@ from torch import Tensor
 
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import not_finite
+from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.merging import Merge
 from attnscan.scoring.readout import Columns, Readout, exact
@@ -47,22 +48,22 @@ class Scorer:
         self._words = batch.word.float()
         self._merge = None if batch.unit is None else Merge(batch.unit)
         self._parts: dict[tuple[int, int, int, int], _Part] = {}
-        self._grid = (0, 0)
+        self._grid: Grid | None = None
 
     def fresh(self) -> Scorer:
         """Another scorer of the same batch, which has seen nothing yet."""
         other = copy(self)
-        other._grid = (0, 0)
+        other._grid = None
         return other
 
-    def _start(self, grid: tuple[int, int]) -> None:
+    def _start(self, grid: Grid) -> None:
         """Make room for every layer and head."""
         self._grid = grid
         dtype = exact(self._words.device)
-        self._entropy = self._words.new_full((len(self._words), *grid), torch.nan, dtype=dtype)
+        self._entropy = self._words.new_full((len(self._words), *grid.shape), torch.nan, dtype=dtype)
         self._rows = self._words.sum(1, dtype=dtype)[:, None, None].expand_as(self._entropy).clone()
         """Whose entropy that is."""
-        shape = (len(KINDS), self._words.shape[1] if self._by_query else len(self._words), *grid)
+        shape = (len(KINDS), self._words.shape[1] if self._by_query else len(self._words), *grid.shape)
         self._weight = self._words.new_zeros(*shape, len(self._columns), dtype=dtype)
         """On targets, in the columns of the readout."""
         self._counted = self._words.new_zeros(*shape, 2 * self._columns.targets, dtype=dtype)

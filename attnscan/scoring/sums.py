@@ -162,9 +162,7 @@ class HeadProducts:
     @classmethod
     def of(cls, total: FloatArray, n: FloatArray) -> HeadProducts:
         """The products of some pairs. Shape: each [pair, layer, head, pattern]."""
-        pairs, layers, heads, patterns = total.shape
-        flat = (pairs, layers * heads, patterns)
-        total, n = total.reshape(flat), n.reshape(flat)
+        total, n = (np.reshape(values, (len(values), -1, values.shape[-1])) for values in (total, n))
         if (n == n[:, :1]).all():  # how many queries count seldom hangs on the head, and one column stands for all
             n = n[:, :1]
         # Laid out anew, since BLAS takes no matrix whose numbers stand apart

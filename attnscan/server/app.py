@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from attnscan.errors import AttnscanError, MemoryFullError, out_of_memory
-from attnscan.results.heads import Head
+from attnscan.results.grid import Head
 from attnscan.server.guard import BUG, App, Guard
 from attnscan.server.question import Malformed, head_of, is_id, question_of
 from attnscan.server.session import Gone, Session, encoded

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
 from attnscan.inputs.pairs import Pair, Place, Record
-from attnscan.results.heads import Head
+from attnscan.results.grid import Grid, Head
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED, FloatArray
 from attnscan.results.signature import Signature
@@ -41,14 +41,13 @@ class Corpus:
 
     def pairs_of(self, head: Head) -> dict[str, Any]:
         """The pairs on which a head follows its label among words most, and least. Raises: OptionError."""
-        layers, heads = self.ranking.scores.grid
-        if not (head[0] < layers and head[1] < heads):
-            raise OptionError(f"there is no head {head[0]}-{head[1]}", f"this model has {layers} × {heads}")
+        if head not in (grid := self.ranking.scores.grid):
+            raise OptionError(f"there is no head {head.name}", f"this model has {grid}")
         pattern = self._pattern(head)
         if pattern is None:
             return {"pattern": None, "pairs": []}
         p = self.ranking.scores.patterns.index(pattern)
-        scores = np.array([each.scores[(*head, p)] for each in self.kept], dtype=np.float64)
+        scores = np.array([kept.scores[(*head.place, p)] for kept in self.kept], dtype=np.float64)
         order = [int(i) for i in np.argsort(-scores, kind="stable") if np.isfinite(scores[i])]
         shown = [*order[:_MOST], *order[_MOST:][-_LEAST:]]
         return {"pattern": pattern, "pairs": [self._shown(self.kept[i], scores[i]) for i in shown]}
@@ -56,9 +55,9 @@ class Corpus:
     def _pattern(self, head: Head) -> str | None:
         """A head's label on the map or, of a mixed one, what it is farthest above chance for."""
         labels = self.ranking.mapped
-        if (label := str(labels.content_label[head])) != MIXED:
+        if (label := str(labels.content_label[head.place])) != MIXED:
             return label
-        above = labels.scores.words_only.above_chance[head]
+        above = labels.scores.words_only.above_chance[head.place]
         return None if np.isnan(above).all() else labels.scores.patterns[int(np.nanargmax(above))]
 
     def _shown(self, kept: _Kept, score: float) -> dict[str, Any]:
@@ -96,7 +95,7 @@ class PairKeeper:
     def write_held(self) -> None:
         """Nothing: a scan that is interrupted is not served."""
 
-    def finish(self, signature: Signature, grid: tuple[int, int], *, whole: bool = True) -> None:
+    def finish(self, signature: Signature, grid: Grid, *, whole: bool = True) -> None:
         """Nothing: there is no file."""
 
     def corpus(self, title: str, ranking: Ranking) -> Corpus:

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from attnscan.inputs.pairs import Pair
 from attnscan.results.change import Change
-from attnscan.results.heads import Head
+from attnscan.results.grid import Head
 from attnscan.results.signature import hashed
 
 _HEAD = re.compile(r"(\d{1,4})-(\d{1,4})", re.ASCII)
@@ -53,7 +53,7 @@ class Question:
             "hidden": list(self.change.hidden),
             "positions": self.change.positions,
             "segments": self.change.segments,
-            "off": [f"{layer}-{head}" for layer, head in self.change.off],
+            "off": [head.name for head in self.change.off],
             "model": self.model,
         }
 
@@ -87,7 +87,7 @@ def is_id(text: object) -> bool:
 def head_of(name: str) -> Head | None:
     """The head of a name such as `2-0`; None if it names none."""
     match = _HEAD.fullmatch(name)
-    return None if match is None else (int(match[1]), int(match[2]))
+    return None if match is None else Head(int(match[1]), int(match[2]))
 
 
 def _fields(body: bytes) -> dict[str, Any]:

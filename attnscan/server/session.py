@@ -13,7 +13,7 @@ from typing import Any
 from attnscan.api.one_input import page
 from attnscan.errors import OptionError
 from attnscan.results.classification import Classification
-from attnscan.results.heads import Head
+from attnscan.results.grid import Head
 from attnscan.results.signature import Signature
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
@@ -115,9 +115,8 @@ class Session:
     def numbers(self, name: str, head: Head) -> bytes:
         """One head's weights, queries and keys, as JSON. Raises: Gone; OptionError for a head that is not there."""
         result = self._get(name).result
-        layers, heads = result.scores.grid
-        if not (head[0] < layers and head[1] < heads):
-            raise OptionError(f"there is no head {head[0]}-{head[1]}", f"this model has {layers} × {heads}")
+        if head not in (grid := result.scores.grid):
+            raise OptionError(f"there is no head {head.name}", f"this model has {grid}")
         return encoded(numbers_of(result, head))
 
     def rest(self, name: str) -> Future[bytes]:

@@ -21,7 +21,7 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.model.output_tap import OutputTap
 from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.results.ablation import Ablation, Effect, HeadSet
-from attnscan.results.heads import Head
+from attnscan.results.grid import Grid, Head
 from attnscan.results.terms import OnStep
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
@@ -89,7 +89,7 @@ class _Study:
     """One measure of one model, over windows of inputs."""
 
     def __init__(
-        self, scanner: Scanner, measure: Loss, sets: Sequence[HeadSet], grid: tuple[int, int], means: Tensor | None
+        self, scanner: Scanner, measure: Loss, sets: Sequence[HeadSet], grid: Grid, means: Tensor | None
     ) -> None:
         self._scanner, self._measure, self._sets = scanner, measure, sets
         self._crew = [Answerer(measure, means, scanner.loaded.device)]
@@ -97,10 +97,10 @@ class _Study:
         for one in sets:
             for heads in (one.heads, *one.controls):
                 numbers.setdefault(heads, len(numbers))
-        self._off = torch.zeros(len(numbers), *grid, dtype=torch.bool)
+        self._off = torch.zeros(len(numbers), *grid.shape, dtype=torch.bool)
         for heads, number in numbers.items():
             for head in heads:
-                self._off[(number, *head)] = True
+                self._off[(number, *head.place)] = True
         self._compared = [(numbers[one.heads], [numbers[heads] for heads in one.controls]) for one in sets]
         nothing = np.zeros((0, len(measure.quantities), len(numbers)))
         self._sums = sums_beside_controls(nothing, nothing[..., 0], self._compared)

@@ -33,7 +33,7 @@ def examine(options: ScanOptions, source: Source) -> Checkpoint:
     with Scanner(options, source) as scanner:
         loaded, encoded = scanner.loaded, scanner.encode(_PROBE)
         attention = _attention(scanner, encoded)
-        layers, heads = attention.grid
+        layers, heads = attention.grid.shape
         no_measures = not_measured(loaded)
         return Checkpoint(
             model=source.name,

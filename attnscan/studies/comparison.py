@@ -15,7 +15,8 @@ from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.related import Both, Relation
-from attnscan.results.comparison import Comparison, places
+from attnscan.results.comparison import Comparison
+from attnscan.results.grid import Head
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.terms import QUERIES, Match, OnStep
 from attnscan.scan.local import ScanState, scan
@@ -50,12 +51,11 @@ def compare(
     grids = one.grid(), other.grid()
     if match == "place":
         if grids[0] != grids[1]:
-            shapes = " and ".join(f"{layers} × {heads}" for layers, heads in grids)
             raise ModelError(
-                f"the two models have {shapes} heads, which have no places in common",
+                f"the two models have {' and '.join(map(str, grids))} heads, which have no places in common",
                 "--match nearest finds the most similar head of each",
             )
-        matched, divergence = places(grids[0]), np.full(grids[0], np.nan)
+        matched, divergence = _places(grids[0], grids[0].shape), np.full(grids[0].shape, np.nan)
     else:
         matched, divergence = nearest_heads(one, other, read(), on_bad, on_step)
     sums, states = _scanned(one, other, read(), matched, on_bad, on_step)
@@ -176,7 +176,7 @@ def nearest_heads(
             "leave out --match nearest",
         )
     reader = min((one, other), key=lambda scanner: scanner.loaded.limit)
-    (layers, heads), (_, width) = one.grid(), other.grid()
+    shape, others = one.grid().shape, other.grid()
     total: FloatArray | None = None
     n = 0
 
@@ -192,9 +192,12 @@ def nearest_heads(
                 total, n = found if total is None else total + found, n + queries
     if total is None or not n:
         raise no_pair("to match heads by")
-    best = total.argmin(1)
-    matched = np.stack(np.divmod(best, width), -1).reshape(layers, heads, 2)
-    return matched, (total.min(1) / n).reshape(layers, heads)
+    return _places([others[number] for number in total.argmin(1)], shape), (total.min(1) / n).reshape(shape)
+
+
+def _places(heads: Iterable[Head], shape: tuple[int, int]) -> IntArray:
+    """The layers and numbers of some heads. Shape: [layer, head, 2], the first two by `shape`."""
+    return np.array([head.place for head in heads], dtype=np.int64).reshape(*shape, 2)
 
 
 @dataclass(frozen=True)

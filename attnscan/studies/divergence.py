@@ -16,6 +16,7 @@ from torch import Tensor
 from attnscan.inputs.batch import EncodedInput
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import check_finite
+from attnscan.results.grid import Grid
 from attnscan.studies.draws import drawn
 
 _TILE, _GPU_TILE = 1 << 17, 1 << 26  # weights of two heads' mean at a time: 512 KiB of float32 on a CPU
@@ -33,14 +34,14 @@ class RowKeeper:
     def __init__(self, queries: Sequence[Sequence[int]], lengths: Sequence[int]) -> None:
         self._queries, self._lengths = queries, lengths
         self._kept: list[Tensor] = []
-        self._grid = (0, 0)
+        self._grid: Grid | None = None
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
         if block.grid != self._grid:
             self._grid = block.grid
             self._kept = [
-                block.weights.new_zeros(*block.grid, len(queries), length)
+                block.weights.new_zeros(*block.grid.shape, len(queries), length)
                 for queries, length in zip(self._queries, self._lengths, strict=True)
             ]
         start, _, _ = block.inputs.indices(len(self._queries))
@@ -49,7 +50,7 @@ class RowKeeper:
             kept[block.layer, block.heads] = weights[:, list(self._queries[row]), : kept.shape[-1]]
 
     def rows(self) -> list[Tensor]:
-        """Of each input. Shape: [head, query x key], heads counted layer by layer.
+        """Of each input. Shape: [head, query x key].
 
         Raises: CaptureError if the model's attention is not finite.
         """

@@ -22,8 +22,8 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention
 from attnscan.results.explanation import Explanations
+from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES
-from attnscan.results.heads import Head
 from attnscan.results.labels import Labels
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import Scores
@@ -214,8 +214,7 @@ class _Explainer:
             )
         if found.neurons is None:
             not_available["neurons"] = "this architecture shows no queries and keys"
-        layers, width = scores.grid
-        shape = (layers, width, len(scores.patterns))
+        shape = (*scores.grid.shape, len(scores.patterns))
         units = found.pairs.units() if found.words is None else found.words
         return Explanations(
             labels=Labels(scores, False, THRESHOLD, stability(scores, units, THRESHOLD, self._scanner.options.seed)),
@@ -224,7 +223,7 @@ class _Explainer:
             fall_se={name: causes[name][1] for name in CAUSES if name in causes},
             not_available=not_available,
             signature=self._scanner.signature(seen),
-            heads=tuple(self._heads or ((layer, head) for layer in range(layers) for head in range(width))),
+            heads=tuple(self._heads or scores.grid),
             pattern=self._pattern,
             attention=found.attention,
         )

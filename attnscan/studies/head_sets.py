@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from attnscan.errors import InputError
 from attnscan.inputs.pairs import Record
 from attnscan.results.ablation import HeadSet
-from attnscan.results.heads import Head, head_name, heads_named
+from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import MIXED, Scores
 from attnscan.results.terms import DRAWS, By, OnStep
 from attnscan.scan.local import ScanState, scan
@@ -82,10 +82,10 @@ def requested_sets(
     if not request.names_heads:
         return _by_patterns(scanner, read(), request, on_bad, on_step)
     grid, text = scanner.grid(), request.heads or "all"
-    heads = heads_named(text, grid)
-    sets = {head_name(head): [head] for head in heads} if request.singly else {text: heads}
-    found = [with_controls(name, own, grid[1], request.draws, options.seed) for name, own in sets.items()]
-    return RequestedSets(found, "by name")
+    heads = grid.select(text)
+    named = {head.name: [head] for head in heads} if request.singly else {text: heads}
+    sets = [with_controls(name, own, grid, request.draws, options.seed) for name, own in named.items()]
+    return RequestedSets(sets, "by name")
 
 
 def measured(records: Iterable[Record], request: AblationRequest, seed: int) -> Iterator[Record]:
@@ -110,12 +110,12 @@ def _by_patterns(
     known = [pattern.id for pattern in options.patterns if pattern.target is not None or options.predictive != "off"]
     patterns = [name for name in known if not request.patterns or name in request.patterns]
     labels = scores.ranked_labels(scores.every_key, 0, options.threshold)
-    found = [
-        with_controls(name, heads, scores.grid[1], request.draws, options.seed, _barred(labels, name))
+    sets = [
+        with_controls(name, heads, scores.grid, request.draws, options.seed, _barred(labels, name))
         for name, heads in heads_of_patterns(scores, labels, patterns, request.top).items()
     ]
     by_label, by_top = f"label, {options.threshold:g} above chance", f"the {request.top} most above chance"
-    return RequestedSets(found, by_label if request.top is None else by_top, state.seen)
+    return RequestedSets(sets, by_label if request.top is None else by_top, state.seen)
 
 
 def _choosing(records: Iterable[Record], seed: int, counts: list[int]) -> Iterator[Record]:
@@ -140,8 +140,8 @@ def _check_halves(counts: Sequence[int]) -> None:
 
 def _barred(labels: NDArray[np.str_], pattern: str) -> frozenset[Head]:
     """The heads that may not be controls of a pattern's: those that are labelled with another one, which does work."""
-    places = np.argwhere(~np.isin(labels, [pattern, _RESTS, MIXED]))
-    return frozenset((int(layer), int(head)) for layer, head in places)
+    barred = ~np.isin(labels, [pattern, _RESTS, MIXED])
+    return frozenset(head for head in Grid.of(labels) if barred[head.place])
 
 
 def heads_of_patterns(
@@ -151,13 +151,13 @@ def heads_of_patterns(
 
     No head at chance or below is among them, so that there may be fewer, or none.
     """
-    found = {}
+    followers = {}
     for pattern in patterns:
         if top is None:
-            places = np.flatnonzero(labels == pattern)
+            numbers = np.flatnonzero(labels == pattern)
         else:
             above = scores.every_key.above_chance[..., scores.patterns.index(pattern)].ravel()
             best = np.argsort(-above, kind="stable")[:top]
-            places = best[above[best] > 0]  # NaN is not
-        found[pattern] = [divmod(int(place), scores.grid[1]) for place in places]
-    return found
+            numbers = best[above[best] > 0]  # NaN is not
+        followers[pattern] = [scores.grid[number] for number in numbers]
+    return followers

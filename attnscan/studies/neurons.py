@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.results.heads import Head
+from attnscan.results.grid import Grid, Head
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.targets import Targets
@@ -70,7 +70,7 @@ class NeuronScorer:
         self._only = None if only is None else set(only)
         self._kept: dict[tuple[int, int, int], tuple[list[int], list[int], FloatArray]] = {}
         """By layer, first head and first input of a block: its heads, its patterns, and their sums over its inputs."""
-        self._grid = (0, 0)
+        self._grid: Grid | None = None
         self._parts: dict[tuple[int, int, int, int], _Part] = {}
 
     def __call__(self, block: AttentionBlock) -> None:
@@ -78,8 +78,8 @@ class NeuronScorer:
         if block.query is None or block.key is None or block.scaling is None:
             self._kept.clear()  # all blocks come once more, and these have none
             return
-        first, last, _ = block.heads.indices(block.grid[1])
-        heads = [h for h in range(first, last) if self._only is None or (block.layer, h) in self._only]
+        first, last, _ = block.heads.indices(block.grid.shape[1])
+        heads = [h for h in range(first, last) if self._only is None or Head(block.layer, h) in self._only]
         if not heads:
             return
         self._grid = block.grid
@@ -93,9 +93,9 @@ class NeuronScorer:
 
     def sums(self) -> NeuronSums | None:
         """The batch's sums; None if the model showed no queries."""
-        if not self._kept:
+        if not self._kept or self._grid is None:
             return None
-        total = np.zeros((len(_SUMS), 1 + ROTATIONS, *self._grid, len(self._targets.patterns)))
+        total = np.zeros((len(_SUMS), 1 + ROTATIONS, *self._grid.shape, len(self._targets.patterns)))
         for (layer, _, _), (heads, patterns, sums) in self._kept.items():
             total[:, :, layer, np.array(heads)[:, None], patterns] += sums
         return NeuronSums(*total)

@@ -21,7 +21,6 @@ from attnscan.model.output_tap import OutputTap
 from attnscan.model.running import check_finite, forward
 from attnscan.results.change import Change
 from attnscan.results.classification import Classification
-from attnscan.results.heads import heads_named
 from attnscan.results.prediction import Prediction
 from attnscan.results.signature import hashed
 from attnscan.scan.one_input import Reading
@@ -80,7 +79,7 @@ class Trials:
             if getattr(change, name) != getattr(_NOTHING, name) and (why := self.available[name]):
                 raise OptionError(f"{name} cannot be changed: {why}", f"leave {name} as it is")
         if change.off:
-            heads_named(change.off, self._grid)
+            self._grid.select(change.off)
         return Trial(self, self._scanner, pair, change)
 
     @property
@@ -185,6 +184,6 @@ def _switch_off(change: Change) -> OnOutput | None:
         return None
 
     def edit(layer: int, output: Tensor) -> None:
-        output[:, :, [head for of, head in change.off if of == layer]] = 0
+        output[:, :, [head.head for head in change.off if head.layer == layer]] = 0
 
     return edit

@@ -11,7 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from attnscan.results.classification import Classification
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Grid, Head
 from attnscan.results.labels import Labels
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
@@ -74,10 +74,10 @@ def ranking_html(result: Ranking) -> str:
         if not len(result.order(pattern)):
             rows.append(_row("td", zip((name, why_unscored(result, pattern)), styles[:2], strict=True)))
             continue
-        for flat in result.order(pattern)[:_STRONGEST]:
-            head = divmod(int(flat), result.scores.grid[1])
-            row = worth(result.scores.every_key, (*head, p))
-            texts = (name, head_name(head), *(row[number] for number in numbers))
+        for head_number in result.order(pattern)[:_STRONGEST]:
+            head = result.scores.grid[head_number]
+            row = worth(result.scores.every_key, (*head.place, p))
+            texts = (name, head.name, *(row[number] for number in numbers))
             rows.append(_row("td", zip(texts, styles, strict=True)))
             name = Markup("")
         if told := told_apart(result, pattern):
@@ -92,7 +92,7 @@ def _labels(result: Ranking) -> Iterator[Markup]:
     rows = [_row("th", (("pattern", _LEFT), *counted, ("which", _LEFT)))]
     for row in label_rows(result):
         name = Markup("{} {}").format(_swatch(row.pattern), plain(row.pattern))
-        named = [head_name(head) + "?" * unsure for head, unsure in row.heads]
+        named = [head.name + "?" * unsure for head, unsure in row.heads]
         more = [f"and {len(named) - _NAMED} more"] if len(named) > _NAMED else []
         which = row.why_none or ", ".join(named[:_NAMED] + more)
         rows.append(_row("td", ((name, _LEFT), *((count, _NUMBER) for count in row.counts), (which, _LEFT))))
@@ -102,12 +102,11 @@ def _labels(result: Ranking) -> Iterator[Markup]:
     yield _map(result.mapped)
 
 
-def _title(signature: Signature, grid: tuple[int, int], *more: str) -> Markup:
-    layers, heads = grid
+def _title(signature: Signature, grid: Grid, *more: str) -> Markup:
     carried = ["by what heads carry"] if signature.norm else []
     details = ", ".join((f"{signature.device} {signature.dtype}", *carried, *more))
-    return Markup('<p style="{}"><b>{}</b> {} × {} = {} heads <span style="{}">{}</span></p>').format(
-        _LINE, plain(signature.title), layers, heads, layers * heads, _FAINT, details
+    return Markup('<p style="{}"><b>{}</b> {} = {} heads <span style="{}">{}</span></p>').format(
+        _LINE, plain(signature.title), grid, len(grid), _FAINT, details
     )
 
 
@@ -150,7 +149,7 @@ def _patterns(result: Classification) -> Markup:
         strongest = " ".join(
             [
                 *([row.why_none] if row.why_none else []),
-                ", ".join(f"{head_name(h)} {score:.2f}" for h, score in row.strongest),
+                ", ".join(f"{h.name} {score:.2f}" for h, score in row.strongest),
             ]
         )
         rows.append(_row("td", ((name, _LEFT), *((count, _NUMBER) for count in row.counts), (strongest, _LEFT))))
@@ -159,25 +158,25 @@ def _patterns(result: Classification) -> Markup:
 
 def _map(labels: Labels) -> Markup:
     """The layer x head grid of content labels, paler and in small letters where a head rests on delimiters."""
-    layers, heads = labels.scores.grid
+    layers, heads = labels.scores.grid.shape
     rows = [_row("th", (("", _CELL), *((str(head), _CELL) for head in range(heads))))]
     for layer in range(layers):
-        cells = Markup("").join(_head(labels, (layer, head)) for head in range(heads))
+        cells = Markup("").join(_head(labels, Head(layer, head)) for head in range(heads))
         rows.append(Markup('<tr><th style="{}">{}</th>{}</tr>').format(_CELL, layer, cells))
     return Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
 
 
-def _head(labels: Labels, place: Head) -> Markup:
+def _head(labels: Labels, head: Head) -> Markup:
     label, parking, unsure = (
-        str(labels.content_label[place]),
-        float(labels.parking[place]),
-        labels.content_unsure[place],
+        str(labels.content_label[head.place]),
+        float(labels.parking[head.place]),
+        labels.content_unsure[head.place],
     )
     color = on_white(paper_color(label), opacity(parking))
-    scores = zip(labels.scores.patterns, labels.scores.every_key.score[place], strict=True)
+    scores = zip(labels.scores.patterns, labels.scores.every_key.score[head.place], strict=True)
     measured = ", ".join(f"{plain(pattern)} {score:.2f}" for pattern, score in scores if not np.isnan(score))
     sure = ", not sure" if unsure else ""
-    tooltip = f"{head_name(place)}: {plain(str(labels.label[place]))}, on words {plain(label)}{sure}\n{measured}"
+    tooltip = f"{head.name}: {plain(str(labels.label[head.place]))}, on words {plain(label)}{sure}\n{measured}"
     style = f"{_CELL};background:{color};color:{readable_on(color)}"
     text = mark(label, parking) + ("?" if unsure else "")
     return Markup('<td style="{}" title="{}">{}</td>').format(style, tooltip, text)

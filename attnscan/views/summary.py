@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from attnscan.results.classification import Classification
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Grid, Head
 from attnscan.results.labels import FEWEST, RESAMPLINGS, STAYS, Labels
 from attnscan.results.profile import FAMILIES
 from attnscan.results.ranking import Ranking
@@ -94,9 +93,9 @@ def pattern_rows(
             yield PatternRow(pattern, counts, (), _of_mixed(result))
         elif len(order := result.ranking(pattern, without_delimiters=without_delimiters)):
             score = scores[..., result.scores.patterns.index(pattern)]
-            best = [divmod(int(flat), score.shape[1]) for flat in order[:top]]
+            best = [result.scores.grid[number] for number in order[:top]]
             why_none = "" if _some_head_does(result, pattern) else "no head does this; the nearest:"
-            yield PatternRow(pattern, counts, tuple((head, float(score[head])) for head in best), why_none)
+            yield PatternRow(pattern, counts, tuple((head, float(score[head.place])) for head in best), why_none)
         else:
             counts = ("",) * len(counts) if pattern in result.not_measured else counts
             yield PatternRow(pattern, counts, (), why_unscored(result, pattern, without_delimiters=without_delimiters))
@@ -142,7 +141,7 @@ def why_unscored(result: Classification | Ranking, pattern: str, *, without_deli
     """Why heads have no score for a pattern, and so no rank: all of them, or some; empty if every head has a score."""
     of_input = isinstance(result, Classification)
     rank = result.ranking if isinstance(result, Classification) else result.order
-    ranked, heads = len(rank(pattern, without_delimiters=without_delimiters)), math.prod(result.scores.grid)
+    ranked, heads = len(rank(pattern, without_delimiters=without_delimiters)), len(result.scores.grid)
     if ranked:
         return "" if ranked == heads else f"no word is eligible for {heads - ranked} of {heads} heads"
     if isinstance(result, Classification) and pattern in result.not_measured:
@@ -163,9 +162,9 @@ def _followers(labels: Labels, pattern: str) -> list[tuple[Head, bool]]:
     which, unsure, table = labels.content_label, labels.content_unsure, labels.scores.words_only
     if pattern == "delimiter":
         which, unsure, table = labels.label, labels.unsure, labels.scores.every_key
-    above = table.above_chance[..., labels.scores.patterns.index(pattern)]
-    order = [divmod(int(flat), above.shape[1]) for flat in best_first(above)]
-    return [(head, bool(unsure[head])) for head in order if which[head] == pattern]
+    above, grid = table.above_chance[..., labels.scores.patterns.index(pattern)], labels.scores.grid
+    order = [grid[number] for number in best_first(above)]
+    return [(head, bool(unsure[head.place])) for head in order if which[head.place] == pattern]
 
 
 def label_notes(result: Classification | Ranking) -> Iterator[str]:
@@ -206,8 +205,8 @@ def notes(result: Classification) -> tuple[str, ...]:
 def _most_output(result: Classification) -> Iterator[str]:
     """Which heads put out the largest share of their layers' output."""
     if result.carried is not None and len(order := best_first(output := result.carried.output)[:_CLOSE]):
-        heads = [divmod(int(flat), output.shape[1]) for flat in order]
-        most = ", ".join(f"{head_name(head)} {output[head]:.2f}" for head in heads)
+        heads = [result.scores.grid[number] for number in order]
+        most = ", ".join(f"{head.name} {output[head.place]:.2f}" for head in heads)
         yield f"Most of a layer's output, where an equal part is {1 / output.shape[1]:.2f}: {most}."
 
 
@@ -270,7 +269,7 @@ def none_does(table: ScoreTable, pattern: int, threshold: float) -> str:
     above = table.above_chance[..., pattern]
     if np.isnan(above).all() or np.nanmax(above) >= threshold:
         return ""
-    best = head_name(divmod(int(np.nanargmax(above)), above.shape[1]))
+    best = Grid.of(above)[np.nanargmax(above)].name
     farthest = f"{best} is the farthest above chance, by {np.nanmax(above):.2f}"
     return f"No head does this: {farthest}, and a label takes {threshold:g}."
 
@@ -298,9 +297,9 @@ def told_apart(result: Ranking, pattern: str, *, without_delimiters: bool = Fals
     if not close:
         return ""
     order = result.order(pattern, without_delimiters=without_delimiters)
-    best = head_name(divmod(int(order[0]), result.scores.grid[1]))
+    best = result.scores.grid[order[0]].name
     more = f" and {len(close) - _CLOSE} more" if len(close) > _CLOSE else ""
-    said = f"{best} cannot be told from {', '.join(map(head_name, close[:_CLOSE]))}{more}"
+    said = f"{best} cannot be told from {', '.join(head.name for head in close[:_CLOSE])}{more}"
     needed = result.pairs_to_tell(pattern, without_delimiters=without_delimiters)
     said += f"; about {counted(needed, 'pair')} would tell it from the next" if needed is not None else ""
     luck = "" if result.ranked_by else " The best of close heads is in part the luckiest: --split takes luck out."

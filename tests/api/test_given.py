@@ -16,6 +16,7 @@ from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
+from attnscan.results.grid import Head
 
 A, B = "the cat sat on the mat .", "the cat sat ."
 PAIRS = [(A, B), (B, A), (A, A)]
@@ -121,20 +122,21 @@ HEADS: list[Any] = [
     np.array([[0, 1], [1, 0]]),
     ["0-1", (np.int64(1), np.uint8(0))],
     iter([[0, 1], [1, 0]]),
+    [Head(0, 1), Head(1, 0)],
     torch.tensor([[0, 1], [1, 0]]),
 ]
 
 
 @pytest.mark.parametrize("heads", HEADS, ids=lambda heads: type(heads).__name__)
 def test_heads_are_named_in_many_ways(heads: Any, by_name: Given) -> None:
-    assert attnscan.explain(A, B, heads=heads, **by_name).heads == ((0, 1), (1, 0))
+    assert attnscan.explain(A, B, heads=heads, **by_name).heads == (Head(0, 1), Head(1, 0))
 
 
 def test_a_head_may_stand_alone(by_name: Given) -> None:
     found = attnscan.explain(A, B, heads=(1, 0), **by_name)
-    assert found.heads == ((1, 0),) and found[1, 0].head == found["1-0"].head == found[np.int64(1), 0].head
+    assert found.heads == (Head(1, 0),) and found[1, 0].head == found["1-0"].head == found[np.int64(1), 0].head
     effects = attnscan.ablate(PAIRS, heads=(np.int64(1), 0), draws=2, **by_name).effects
-    assert {effect.set.heads for effect in effects} == {((1, 0),)}
+    assert {effect.set.heads for effect in effects} == {(Head(1, 0),)}
     result = attnscan.classify(A, B, **by_name)
     assert attnscan.picture(result, "head", heads=(1, 0)) == attnscan.picture(result, "head", heads="1-0")
     assert attnscan.page(result, heads=np.array([1, 0])).html == attnscan.page(result, heads="1-0").html

@@ -17,6 +17,7 @@ from attnscan.errors import InputError, ModelError, PairsError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, shipped_pairs
 from attnscan.model.sources import Source
+from attnscan.results.grid import Grid
 from attnscan.results.signature import Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -108,7 +109,7 @@ def test_a_model_is_opened_by_its_name_or_as_it_was_chosen(tmp_path: Path) -> No
     directory = str(save_toy_bert(tmp_path / "toy", 1, 2, {}))
     options = ScanOptions(model=directory, predictive="off")
     with opened(options) as scanner, opened(replace(options, model="not there"), chosen(options)) as other:
-        assert scanner.grid() == other.grid() == (1, 2)
+        assert scanner.grid() == other.grid() == Grid.square(1, 2)
     with pytest.raises(ModelError):
         opened(replace(options, model="./not/there"))
 

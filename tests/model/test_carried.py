@@ -15,6 +15,7 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.carried import OutputProjections
 from attnscan.model.output_projections import output_projections
 from attnscan.model.tap import Tap
+from attnscan.results.grid import Grid
 
 _LENGTHS = (12, 8)  # of the inputs, without padding
 
@@ -55,7 +56,7 @@ def test_what_heads_put_out_adds_up_to_what_the_projection_does(family: str) -> 
     for layer, parts in blocks.items():
         errors = []
         for weight, bias, output in ran:
-            heads = parts[0].grid[1]
+            heads = parts[0].grid.shape[1]
             if weight.shape[0] % heads or any(part.value.shape[-1] != weight.shape[0] // heads for part in parts):  # type: ignore[union-attr]
                 continue
             slices = weight.reshape(heads, -1, weight.shape[1])
@@ -162,7 +163,7 @@ def _block(weights: Tensor, value: Tensor) -> AttentionBlock:
     visible = torch.ones(1, length, length, dtype=torch.bool)
     logits = weights.log().clip(torch.finfo(torch.float32).min)[None, None]
     return AttentionBlock(
-        (1, 1), 0, every, every, weights[None, None], visible, None, None, 1.0, logits, value[None, None]
+        Grid.square(1, 1), 0, every, every, weights[None, None], visible, None, None, 1.0, logits, value[None, None]
     )
 
 

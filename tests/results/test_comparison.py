@@ -4,9 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from small_results import PATTERNS, SIGNATURE, result_of
 
-from attnscan.results.comparison import Comparison, places
+from attnscan.results.comparison import Comparison
+from attnscan.results.grid import Head
+
+
+def _own_places(heads: int) -> NDArray[np.int64]:
+    """Each head of one layer, held against itself."""
+    return np.array([[[0, head] for head in range(heads)]])
 
 
 def _compared(one: list[float], other: list[float]) -> float:
@@ -15,7 +22,7 @@ def _compared(one: list[float], other: list[float]) -> float:
     grid = (1, len(one))
     unknown = np.full(grid, np.nan)
     error = np.full((*grid, len(PATTERNS)), np.nan)
-    found = Comparison(scores[0], scores[1], error, places(grid), unknown, "place", 5, (SIGNATURE, SIGNATURE))
+    found = Comparison(scores[0], scores[1], error, _own_places(len(one)), unknown, "place", 5, (SIGNATURE, SIGNATURE))
     return found.correlation("next-word")
 
 
@@ -26,7 +33,7 @@ def _differing(by: list[float], errors: list[float]) -> Comparison:
     se[0, :, 0] = errors
     unknown = np.full((1, len(by)), np.nan)
     return Comparison(
-        scores[0], scores[1], se, places((1, len(by))), unknown, "place", 5, (SIGNATURE, SIGNATURE), alike="so."
+        scores[0], scores[1], se, _own_places(len(by)), unknown, "place", 5, (SIGNATURE, SIGNATURE), alike="so."
     )
 
 
@@ -40,7 +47,7 @@ def test_differences_survive_by_t_over_pairs_among_all_heads_and_patterns() -> N
     rates = stats.false_discovery_control(np.concatenate([expected, np.ones(12)]))
     assert found.rate[0, :, 0] == pytest.approx(rates[:4], rel=1e-9)
     assert found.survives[0, :, 0].tolist() == [True, True, False, False] and not found.survives[..., 1:].any()
-    assert found.extremes("next-word") == ((0, 0), (0, 1))
+    assert found.extremes("next-word") == (Head(0, 0), Head(0, 1))
     frame = found.to_frame(["next-word"])
     assert list(frame.columns[-4:-2]) == ["p", "fdr"] and frame["fdr"].tolist() == found.rate[0, :, 0].tolist()
     assert frame.attrs["alike"] == "so."
@@ -48,13 +55,13 @@ def test_differences_survive_by_t_over_pairs_among_all_heads_and_patterns() -> N
 
 def test_rows_are_of_the_heads_that_are_chosen() -> None:
     found = _differing([0.1, -0.3, 0.05, 0.2], [0.01] * 4)
-    assert found.chosen("next-word") == [(0, 0), (0, 1), (0, 2), (0, 3)]
-    assert found.chosen("next-word", top=2) == [(0, 1), (0, 3)]
-    assert found.chosen("next-word", [(0, 2), (0, 0), (0, 1)]) == [(0, 2), (0, 0), (0, 1)]
-    assert found.chosen("next-word", [(0, 2), (0, 0)], top=1) == [(0, 0)]
+    assert found.chosen("next-word") == [Head(0, 0), Head(0, 1), Head(0, 2), Head(0, 3)]
+    assert found.chosen("next-word", top=2) == [Head(0, 1), Head(0, 3)]
+    assert found.chosen("next-word", [Head(0, 2), Head(0, 0), Head(0, 1)]) == [Head(0, 2), Head(0, 0), Head(0, 1)]
+    assert found.chosen("next-word", [Head(0, 2), Head(0, 0)], top=1) == [Head(0, 0)]
     all_rows = found.to_frame(["next-word"])
     assert found.to_frame(["next-word"], top=2).equals(all_rows.iloc[[1, 3]].reset_index(drop=True))
-    both = found.to_frame(["next-word", "delimiter"], [(0, 2)])
+    both = found.to_frame(["next-word", "delimiter"], [Head(0, 2)])
     assert both[["pattern", "layer", "head"]].to_numpy().tolist() == [["next-word", 0, 2], ["delimiter", 0, 2]]
 
 

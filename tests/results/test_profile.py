@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from small_results import SIGNATURE
 
+from attnscan.results.grid import Head
 from attnscan.results.profile import FAMILIES, Fit, Profile, parts_of
 
 PARTS = parts_of(["my-own"])
@@ -37,13 +38,13 @@ def _profile(*heads: dict[str, float], explained: float = 0.5) -> Profile:
 def test_parts_are_named_strongest_first_and_like_distances_together(
     shares: dict[str, float], words: list[str]
 ) -> None:
-    assert [f"{name} {share:.2f}" for name, share in _profile(shares).strongest((0, 0))] == words
+    assert [f"{name} {share:.2f}" for name, share in _profile(shares).strongest(Head(0, 0))] == words
 
 
 def test_words_lose_nothing_of_the_shares() -> None:
     shares = np.random.default_rng(0).random(len(PARTS))
     profile = _profile(dict(zip(PARTS, shares.tolist(), strict=True)))
-    assert sum(share for _, share in profile.strongest((0, 0))) == pytest.approx(np.nansum(profile.fit.share))
+    assert sum(share for _, share in profile.strongest(Head(0, 0))) == pytest.approx(np.nansum(profile.fit.share))
     assert profile.by_family().sum() == pytest.approx(np.nansum(profile.fit.share))
 
 

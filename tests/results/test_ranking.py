@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from small_results import SIGNATURE, result_of
 
+from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores, ScoreTable
@@ -71,8 +72,8 @@ def test_leads_are_sure_beyond_their_own_interval() -> None:
     assert leads.difference.tolist() == pytest.approx([0.01, 0.29])
     assert leads.sure.tolist() == [False, True]
     assert _ranking(0.01 / 2.27).leads("next-word").sure.all()
-    assert _ranking(0.01).close_to_best("next-word") == [(0, 1)]
-    assert _ranking(0.5).close_to_best("next-word") == [(0, 1), (0, 2)]
+    assert _ranking(0.01).close_to_best("next-word") == [Head(0, 1)]
+    assert _ranking(0.5).close_to_best("next-word") == [Head(0, 1), Head(0, 2)]
 
 
 def test_about_so_many_pairs_would_tell_the_best_from_the_next() -> None:

@@ -101,7 +101,7 @@ def test_predictive_words_vote_where_pairs_were_asked_for_them() -> None:
     agreement = ranking.known_labels().agreement
     assert agreement is not None
     told = 0
-    for head in np.ndindex(ranking.scores.grid):
+    for head in np.ndindex(ranking.scores.grid.shape):
         label = str(ranking.label[head])
         says = [str(alone[pair].label[head]) for pair in pairs]
         could = [True] * len(pairs)

@@ -24,6 +24,7 @@ from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of, load
 from attnscan.model.sources import Source, choose
 from attnscan.results.dependencies import Help
+from attnscan.results.grid import Head
 from attnscan.results.terms import HelpMeasure
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -247,7 +248,7 @@ def test_a_layer_behind_the_last_attention_that_is_not_finite_is_refused_by_ever
         dependencies(pair, options)
     for name in ("masked-lm", "cls"):
         with Scanner(options) as scanner, pytest.raises(CaptureError, match="answers are not finite"):
-            ablate(scanner, reader_of(pair, pair), each_of((0, 1), measures=(name,)))
+            ablate(scanner, reader_of(pair, pair), each_of(Head(0, 1), measures=(name,)))
     quiet = classify(pair, replace(options, predictive="off"))
     assert np.isfinite(quiet.scores.entropy).all()  # a control
 

@@ -28,6 +28,7 @@ from attnscan.inputs.tokens import Unit
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.carried import OutputProjections
 from attnscan.results.dependencies import Help
+from attnscan.results.grid import Grid
 from attnscan.results.profile import parts_of
 from attnscan.scoring.patterns import PATTERNS, Pattern
 from attnscan.scoring.profile import Profiler, profiled
@@ -122,7 +123,7 @@ def profiler_of(
                     some = slice(first, min(first + heads_at_once, heads))
                     of_idle = idle[:, some] if cases[0].idle is not None else None
                     given = (weights[:, some], visible[layer], None, None, None, None, None, of_idle)
-                    profiler(AttentionBlock((layers, heads), layer, inputs, some, *given))
+                    profiler(AttentionBlock(Grid.square(layers, heads), layer, inputs, some, *given))
     return profiler
 
 
@@ -356,7 +357,17 @@ def test_planted_mixtures_are_found_in_what_heads_carry() -> None:
         logits = (case.weights.double() / lengths[:, :, None]).log().clip(-1e4).float()
         weights, every = logits.softmax(-1), slice(0, heads)
         block = AttentionBlock(
-            (1, heads), 0, slice(0, 1), every, weights, case.masks[0][None], None, None, None, logits, values.float()
+            Grid.square(1, heads),
+            0,
+            slice(0, 1),
+            every,
+            weights,
+            case.masks[0][None],
+            None,
+            None,
+            None,
+            logits,
+            values.float(),
         )
         carried = projections.carried(block)
         assert_allclose(carried.weights, case.weights, atol=1e-5)

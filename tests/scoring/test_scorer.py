@@ -19,12 +19,14 @@ from written import input_of
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.model.attention_block import AttentionBlock
+from attnscan.results.grid import Grid
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
 from attnscan.scoring.targets import Targets
 
 LAYERS, HEADS = 2, 3
+GRID = Grid.square(LAYERS, HEADS)
 NUMBERS = ("score", "chance", "se", "n", "pairs", "itself")
 WORDS = ["a", "A", "the", "cat", "##s", ".", ",", "ran", "Ġcat"]
 
@@ -83,7 +85,16 @@ def _scorer(
             every = slice(0, len(texts))
             scorer(
                 AttentionBlock(
-                    (LAYERS, HEADS), layer, every, heads, padded[:, layer, heads], visible, None, None, None, None
+                    Grid.square(LAYERS, HEADS),
+                    layer,
+                    every,
+                    heads,
+                    padded[:, layer, heads],
+                    visible,
+                    None,
+                    None,
+                    None,
+                    None,
                 )
             )
     return scorer
@@ -187,7 +198,9 @@ def test_words_of_several_pieces_sum_to_them_and_average_from_them() -> None:
     scorer = Scorer(Targets(batch, PATTERNS))
     every = slice(None)
     scorer(
-        AttentionBlock((1, 1), 0, every, every, weights, torch.ones(1, 5, 5, dtype=torch.bool), None, None, None, None)
+        AttentionBlock(
+            Grid.square(1, 1), 0, every, every, weights, torch.ones(1, 5, 5, dtype=torch.bool), None, None, None, None
+        )
     )
     table = scorer.sums().finish().every_key
     assert table.score[0, 0, 0] == pytest.approx(0.3 + 0.5)  # big -> straw and ##berries

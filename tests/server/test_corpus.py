@@ -10,6 +10,7 @@ import pytest
 import attnscan
 from attnscan.errors import OptionError
 from attnscan.inputs.pairs import Pair, Place, Record, read_pairs
+from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED
 from attnscan.scan.local import ScanState, scan
@@ -41,7 +42,7 @@ def corpus(scanned: tuple[PairKeeper, Ranking]) -> Corpus:
 
 def test_a_head_shows_where_it_follows_its_label_most_and_least(corpus: Corpus) -> None:
     labels = corpus.ranking.mapped.content_label
-    head = next((int(layer), int(number)) for layer, number in np.argwhere(labels == "next-word"))
+    head = next(head for head in corpus.ranking.scores.grid if labels[head.place] == "next-word")
     found = corpus.pairs_of(head)
     assert found["pattern"] == "next-word" and len(found["pairs"]) == 12
     scores = [pair["score"] for pair in found["pairs"]]
@@ -49,26 +50,26 @@ def test_a_head_shows_where_it_follows_its_label_most_and_least(corpus: Corpus) 
     for pair in (found["pairs"][0], found["pairs"][-1]):
         alone = attnscan.classify(pair["a"], pair["b"], model="bundled", predictive="off")
         p = alone.scores.patterns.index("next-word")
-        assert alone.by_weight.words_only.score[(*head, p)] == pytest.approx(pair["score"], abs=1e-3)
+        assert alone.by_weight.words_only.score[(*head.place, p)] == pytest.approx(pair["score"], abs=1e-3)
         line = int(pair["where"].rpartition(":")[2])
         assert pair["a"] == SENTENCES[line - 1]
 
 
 def test_a_mixed_head_shows_what_it_comes_nearest_to(corpus: Corpus) -> None:
     labels = corpus.ranking.mapped
-    head = tuple(int(i) for i in np.argwhere(labels.content_label == MIXED)[0])
-    above = labels.scores.words_only.above_chance[head]
-    found = corpus.pairs_of((head[0], head[1]))
+    head = next(head for head in labels.scores.grid if labels.content_label[head.place] == MIXED)
+    above = labels.scores.words_only.above_chance[head.place]
+    found = corpus.pairs_of(head)
     assert found["pattern"] == labels.scores.patterns[int(np.nanargmax(above))]
 
 
 def test_a_pattern_that_no_pair_was_scored_for_has_no_pairs(scanned: tuple[PairKeeper, Ranking]) -> None:
     corpus = Corpus("none", scanned[1], [])
-    assert corpus.pairs_of((0, 2))["pairs"] == []
+    assert corpus.pairs_of(Head(0, 2))["pairs"] == []
 
 
-@pytest.mark.parametrize("head", [(6, 0), (0, 12)])
-def test_heads_that_are_not_there(corpus: Corpus, head: tuple[int, int]) -> None:
+@pytest.mark.parametrize("head", [Head(6, 0), Head(0, 12)])
+def test_heads_that_are_not_there(corpus: Corpus, head: Head) -> None:
     with pytest.raises(OptionError, match="this model has 6 × 12"):
         corpus.pairs_of(head)
 

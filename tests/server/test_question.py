@@ -11,6 +11,7 @@ from live import body_of
 from attnscan.errors import InputError, OptionError
 from attnscan.inputs.pairs import Pair
 from attnscan.results.change import Change
+from attnscan.results.grid import Head
 from attnscan.server.question import Malformed, Question, head_of, is_id, question_of
 
 
@@ -28,7 +29,7 @@ def test_a_question_with_everything() -> None:
         ),
         models=2,
     )
-    change = Change(hidden=(2, 4), positions="shuffled", segments="swapped", off=((0, 11), (2, 0)))
+    change = Change(hidden=(2, 4), positions="shuffled", segments="swapped", off=(Head(0, 11), Head(2, 0)))
     assert asked == Question(Pair("the cat", "a dog"), change, 1, "0123456789abcdef", "me", 7)
     again = json.dumps(asked.as_json() | {"client": "you", "turn": 1}).encode()
     assert question_of(again, models=2).id == asked.id
@@ -124,6 +125,6 @@ def test_changes_that_there_are_not(field: str) -> None:
 
 
 def test_names() -> None:
-    assert head_of("2-0") == (2, 0) and head_of("9999-9999") == (9999, 9999)
+    assert head_of("2-0") == Head(2, 0) and head_of("9999-9999") == Head(9999, 9999)
     assert [head_of(name) for name in ("", "2", "2-", "-1-0", "2-0 ", "2-0\n", "12345-0", "..-..")] == [None] * 8
     assert is_id("0123456789abcdef") and not any(map(is_id, ("", "g" * 16, "0" * 17, "0" * 16 + "\n", None, 1)))

@@ -10,6 +10,7 @@ from live import Answer, StandIn, body_of, session_of
 
 from attnscan.errors import InputError, OptionError
 from attnscan.results.classification import Classification
+from attnscan.results.grid import Head
 from attnscan.server.question import Question, question_of
 from attnscan.server.session import Gone, Session, _size
 from attnscan.server.worker import Stale
@@ -32,7 +33,7 @@ def test_an_answer_says_what_it_answers_and_is_held(session: Session, model: Sta
     assert found["question"] == ask(b="a dog", off=["2-0"]).as_json()
     again = answered(session, b="a dog", off=["2-0"], turn=2, client="you")
     assert again == found and len(model.asked) == 1, "the model is not asked again"
-    assert json.loads(session.numbers(found["id"], (0, 2)))
+    assert json.loads(session.numbers(found["id"], Head(0, 2)))
     assert json.loads(session.rest(found["id"]).result(WAIT))
     assert b"<html" in session.page(found["id"]).result(WAIT)
 
@@ -42,7 +43,7 @@ def test_what_was_never_answered_is_gone(session: Session) -> None:
         with pytest.raises(Gone):
             second("0" * 16)
     with pytest.raises(Gone):
-        session.numbers("0" * 16, (0, 0))
+        session.numbers("0" * 16, Head(0, 0))
     with pytest.raises(Gone):
         session.answer(ask(beside="0" * 16)).result(WAIT)
     with pytest.raises(Gone):
@@ -64,14 +65,14 @@ def test_what_is_looked_at_stays(model: StandIn, result: Classification) -> None
     with session_of(model, most_bytes=2 * _size(result)) as session:
         first = answered(session, a="cat 0", turn=1)["id"]
         for i in range(1, 5):
-            session.numbers(first, (0, 0))
+            session.numbers(first, Head(0, 0))
             answered(session, a=f"cat {i}", turn=i + 1)
         assert _is_held(session, first)
 
 
 def _is_held(session: Session, name: str) -> bool:
     try:
-        session.numbers(name, (0, 0))
+        session.numbers(name, Head(0, 0))
     except Gone:
         return False
     return True
@@ -86,7 +87,7 @@ def test_two_answers_are_laid_beside_each_other(session: Session) -> None:
 
 def test_heads_that_are_not_there(session: Session) -> None:
     name = answered(session)["id"]
-    for head in ((6, 0), (0, 12), (9999, 9999)):
+    for head in (Head(6, 0), Head(0, 12), Head(9999, 9999)):
         with pytest.raises(OptionError, match="there is no head"):
             session.numbers(name, head)
 

@@ -14,6 +14,7 @@ from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
 from attnscan.errors import CaptureError, InputError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.ablation import Ablation
+from attnscan.results.grid import Head
 from attnscan.results.terms import By
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -39,7 +40,7 @@ def toy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
 
 @pytest.fixture(scope="module")
 def worth(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> Ablation:
-    return ablate(toy, chain, each_of(CARRIER, (0, 1), (1, 1)))
+    return ablate(toy, chain, each_of(CARRIER, Head(0, 1), Head(1, 1)))
 
 
 def test_the_head_that_carries_the_answer_costs_the_analytic_amount_and_others_nothing(worth: Ablation) -> None:
@@ -57,7 +58,7 @@ def test_the_head_that_carries_the_answer_costs_the_analytic_amount_and_others_n
 def test_a_head_whose_controls_hold_the_answer_is_worth_less_than_they(worth: Ablation) -> None:
     """Of its layer's three others, all of which were taken, one is the carrier; nothing was left to chance."""
     useless = worth.effects[1]
-    assert useless.set.controls == (((0, 0),), ((0, 2),), ((0, 3),)) and useless.set.has_all_controls
+    assert useless.set.controls == ((Head(0, 0),), (Head(0, 2),), (Head(0, 3),)) and useless.set.has_all_controls
     assert useless.others == pytest.approx((LOSS_WITHOUT, LOSS, LOSS), abs=1e-4)
     assert useless.effect == pytest.approx(-(LOSS_WITHOUT - LOSS) / 3, abs=1e-4)
     assert useless.spread == pytest.approx((LOSS_WITHOUT - LOSS) / 3**0.5, abs=1e-4)
@@ -71,7 +72,9 @@ def test_the_ranks_of_the_head_that_carries_the_answer_and_of_those_that_do_not(
 def test_draws_that_leave_some_controls_out_make_the_effect_less_certain(
     toy: Scanner, chain: Callable[[], Iterator[Record]]
 ) -> None:
-    seed = next(seed for seed in range(9) if (CARRIER,) in with_controls("", [(0, 1)], 4, 2, seed).controls)
+    seed = next(
+        seed for seed in range(9) if (CARRIER,) in with_controls("", [Head(0, 1)], toy.grid(), 2, seed).controls
+    )
     found = ablate(toy.with_options(seed=seed), chain, AblationRequest(heads="0-1", draws=2)).effects[0]
     assert len(found.set.controls) == 2 and found.set.possible == 3
     variance = (LOSS_WITHOUT - LOSS) ** 2 / 2
@@ -80,7 +83,7 @@ def test_draws_that_leave_some_controls_out_make_the_effect_less_certain(
 
 def test_a_heads_mean_says_as_little_as_nothing_does(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> None:
     """The mean over all words names no single word, so the answer is lost; heads that put out nothing lose nothing."""
-    carrier, idle = ablate(toy, chain, each_of(CARRIER, (1, 1), by="mean")).effects
+    carrier, idle = ablate(toy, chain, each_of(CARRIER, Head(1, 1), by="mean")).effects
     assert carrier.ablated > LOSS + 1
     assert idle.ablated == pytest.approx(LOSS, abs=1e-4)
 
@@ -89,7 +92,7 @@ def test_a_heads_mean_says_as_little_as_nothing_does(toy: Scanner, chain: Callab
 def test_batches_and_shared_forwards_change_nothing(
     toy: Scanner, chain: Callable[[], Iterator[Record]], worth: Ablation, batch_tokens: int
 ) -> None:
-    other = ablate(toy.with_options(batch_tokens=batch_tokens), chain, each_of(CARRIER, (0, 1), (1, 1)))
+    other = ablate(toy.with_options(batch_tokens=batch_tokens), chain, each_of(CARRIER, Head(0, 1), Head(1, 1)))
     for one, again in zip(worth.effects, other.effects, strict=True):
         for name in ("intact", "ablated", "control", "effect", "se", "spread", "rank"):
             assert getattr(again, name) == pytest.approx(getattr(one, name), abs=1e-5)
@@ -99,7 +102,7 @@ def test_batches_and_shared_forwards_change_nothing(
 def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
     toy: Scanner, chain: Callable[[], Iterator[Record]], of_little_memory: Any, by: str
 ) -> None:
-    asked = each_of(CARRIER, (0, 1), by=by)
+    asked = each_of(CARRIER, Head(0, 1), by=by)
     expected = ablate(toy, chain, asked)
     with of_little_memory(toy.loaded.model, 6) as sizes:
         found = ablate(toy, chain, asked)
@@ -114,7 +117,7 @@ def test_an_architecture_beside_the_tap_is_refused(tmp_path: Path) -> None:
         Scanner(ScanOptions(model=model, predictive="off")) as scanner,
         pytest.raises(CaptureError, match="switched off"),
     ):
-        ablate(scanner, reader_of(*PAIRS), each_of((0, 1)))
+        ablate(scanner, reader_of(*PAIRS), each_of(Head(0, 1)))
 
 
 def test_no_pair_is_an_error(toy: Scanner) -> None:
@@ -160,7 +163,7 @@ def test_each_step_is_told_from_its_beginning_to_its_end(toy: Scanner) -> None:
 def test_many_workers_find_what_one_finds_to_the_last_bit(
     toy: Scanner, chain: Callable[[], Iterator[Record]], by: By, threads: Callable[[int], None], crews: list[int]
 ) -> None:
-    asked, found = each_of(CARRIER, (0, 1), (1, 1), measures=("masked-lm", "cls"), by=by), []
+    asked, found = each_of(CARRIER, Head(0, 1), Head(1, 1), measures=("masked-lm", "cls"), by=by), []
     for count in (1, 3):
         threads(count)
         found.append(ablate(toy.with_options(batch_tokens=20), chain, asked))

@@ -18,6 +18,7 @@ from attnscan.errors import InputError, ModelError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.related import Units
 from attnscan.results.comparison import Comparison
+from attnscan.results.grid import Head
 from attnscan.results.terms import Match
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -88,11 +89,11 @@ def test_what_was_changed_is_found_and_nothing_else(before: Path, after: Path) -
     found = _compared(before, after)
     p = found.patterns.index("delimiter")
     assert found.difference[1, 2, p] > 0.5 and found.difference[0, 0, p] == 0
-    assert found.extremes("delimiter")[0] in ((0, 3), (1, 2))
-    assert found.extremes("delimiter")[1] == (0, 1)
+    assert found.extremes("delimiter")[0] in (Head(0, 3), Head(1, 2))
+    assert found.extremes("delimiter")[1] == Head(0, 1)
     changed = {head for heads in found.changed.values() for head in heads}
-    assert changed == {(0, 1), (0, 3), (1, 0), (1, 1), (1, 2), (1, 3)}
-    assert (1, 2) in found.changed["previous-word", "delimiter"]
+    assert changed == {Head(0, 1), Head(0, 3), Head(1, 0), Head(1, 1), Head(1, 2), Head(1, 3)}
+    assert Head(1, 2) in found.changed["previous-word", "delimiter"]
 
 
 def test_words_are_related_where_both_models_say_so_and_exchanging_them_flips_the_signs(

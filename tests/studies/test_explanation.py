@@ -21,6 +21,7 @@ from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Pair, Record, shipped_pairs
 from attnscan.results.attention import Attention
 from attnscan.results.explanation import Explanations
+from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.neurons import InBases
 from attnscan.results.terms import SHUFFLES
@@ -31,12 +32,12 @@ from attnscan.studies import explanation
 from attnscan.studies.explanation import explain, explain_input
 from attnscan.studies.interventions import shuffled
 
-NEXT, THREE, IDENTICAL, FIRST, NOTHING = (0, 0), (0, 1), (0, 2), (1, 0), (1, 1)
+NEXT, THREE, IDENTICAL, FIRST, NOTHING = Head(0, 0), Head(0, 1), Head(0, 2), Head(1, 0), Head(1, 1)
 PLAN = {
-    NEXT: "next-word",
-    THREE: "delimiter by three neurons",
-    IDENTICAL: "identical",
-    FIRST: "bag of first sentence",
+    NEXT.place: "next-word",
+    THREE.place: "delimiter by three neurons",
+    IDENTICAL.place: "identical",
+    FIRST.place: "bag of first sentence",
 }
 SHUFFLED = "positions_shuffled"
 LONG_AND_SHORT = Pair("the cat sat on the mat and the dog ran to a store", "a dog ran .")
@@ -57,7 +58,7 @@ def found(toy: str) -> Explanations:
         return explain_input(scanner, _record(LONG_AND_SHORT))
 
 
-def _of(found: Explanations, head: tuple[int, int], pattern: str) -> HeadExplanation:
+def _of(found: Explanations, head: Head, pattern: str) -> HeadExplanation:
     return Explanations(**{**vars(found), "pattern": pattern})[head]
 
 
@@ -184,7 +185,7 @@ def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> Hea
     same = InBases(5.0, 14.0, 1.0, 8)
     causes = {"positions_shuffled": shuffled, "segments_zeroed": score, "segments_swapped": score}
     return HeadExplanation(
-        head=(0, 1),
+        head=Head(0, 1),
         label="next-word",
         label_stays=1.0,
         unsure=False,
@@ -229,10 +230,10 @@ def test_the_bundled_models_heads_over_the_pairs_that_come_along() -> None:
     pairs = [record for record, _ in zip(shipped_pairs(), range(30), strict=False)]
     with Scanner(ScanOptions(model="bundled", predictive="off")) as scanner:
         found = explain(scanner, pairs)
-    previous, following = _of(found, (0, 2), "previous-word"), _of(found, (1, 8), "next-word")
+    previous, following = _of(found, Head(0, 2), "previous-word"), _of(found, Head(1, 8), "next-word")
     assert previous.score > 0.95 and previous.causes["positions_shuffled"] < 0.1
     assert following.score > 0.5 and following.causes["positions_shuffled"] < 0.1
-    identical = _of(found, (2, 9), "identical")
+    identical = _of(found, Head(2, 9), "identical")
     assert identical.causes["positions_shuffled"] > 0.8 * identical.score
 
 

@@ -15,6 +15,7 @@ from toy import save_toy_bert
 
 from attnscan.errors import InputError, SelectionError
 from attnscan.inputs.pairs import Pair
+from attnscan.results.grid import Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import half
@@ -48,13 +49,16 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
 @pytest.mark.parametrize(
     ("asked", "sets"),
     [
-        (AblationRequest(heads="0-1,1-2"), {"0-1,1-2": [(0, 1), (1, 2)]}),
-        (AblationRequest(heads="layer:1", singly=True), {f"1-{head}": [(1, head)] for head in range(3)}),
-        (AblationRequest(singly=True), {f"{layer}-{head}": [(layer, head)] for layer in range(2) for head in range(3)}),
+        (AblationRequest(heads="0-1,1-2"), {"0-1,1-2": [Head(0, 1), Head(1, 2)]}),
+        (AblationRequest(heads="layer:1", singly=True), {f"1-{head}": [Head(1, head)] for head in range(3)}),
+        (
+            AblationRequest(singly=True),
+            {f"{layer}-{head}": [Head(layer, head)] for layer in range(2) for head in range(3)},
+        ),
     ],
 )
 def test_heads_that_are_named_are_taken_without_a_scan(
-    planted: Scanner, asked: AblationRequest, sets: dict[str, list[tuple[int, int]]]
+    planted: Scanner, asked: AblationRequest, sets: dict[str, list[Head]]
 ) -> None:
     def unread() -> Iterator[Any]:
         raise AssertionError
@@ -69,8 +73,8 @@ def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> Non
     request = AblationRequest(("previous-word", "next-word"), draws=2)
     found = requested_sets(planted, READ, request, on_step=lambda _doing, done, _total=None: counts.append(done))
     assert [(chosen.name, chosen.heads) for chosen in found.sets] == [
-        ("next-word", ((0, 1), (1, 2))),
-        ("previous-word", ((1, 0),)),
+        ("next-word", (Head(0, 1), Head(1, 2))),
+        ("previous-word", (Head(1, 0),)),
     ]
     choosing = in_half(0, *PAIRS)
     assert found.chosen_by == "label, 0.25 above chance" and counts[-1] == found.seen.read == len(choosing)
@@ -81,10 +85,10 @@ def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> Non
 def test_heads_that_another_pattern_labels_are_no_controls(planted: Scanner) -> None:
     """Layer 1 has one head beside those of next-word and previous-word, and layer 0 two beside next-word's."""
     sets = {one.name: one for one in requested_sets(planted, READ, AblationRequest()).sets}
-    assert sets["next-word"].controls == (((0, 0), (1, 1)), ((0, 2), (1, 1)))
-    assert sets["previous-word"].controls == (((1, 1),),)
+    assert sets["next-word"].controls == ((Head(0, 0), Head(1, 1)), (Head(0, 2), Head(1, 1)))
+    assert sets["previous-word"].controls == ((Head(1, 1),),)
     named = requested_sets(planted, READ, AblationRequest(heads="1-0")).sets[0]
-    assert named.controls == (((1, 1),), ((1, 2),))
+    assert named.controls == ((Head(1, 1),), (Head(1, 2),))
 
 
 def test_a_head_that_rests_may_be_a_control(tmp_path: Path) -> None:
@@ -94,13 +98,16 @@ def test_a_head_that_rests_may_be_a_control(tmp_path: Path) -> None:
         sets = {one.name: one for one in requested_sets(scanner, READ, AblationRequest()).sets}
         (top,) = requested_sets(scanner, READ, AblationRequest(("next-word",), top=1)).sets
     assert {name: one.heads for name, one in sets.items() if one.heads} == {
-        "next-word": ((0, 0), (0, 3)),
-        "identical": ((0, 2),),
-        "delimiter": ((0, 1),),
+        "next-word": (Head(0, 0), Head(0, 3)),
+        "identical": (Head(0, 2),),
+        "delimiter": (Head(0, 1),),
     }
-    assert sets["identical"].controls == (((0, 1),),)
+    assert sets["identical"].controls == ((Head(0, 1),),)
     assert sets["delimiter"].controls == ()
-    assert top.heads == ((0, 0),) and top.controls == (((0, 1),), ((0, 3),))  # its own pattern's may be, too
+    assert top.heads == (Head(0, 0),) and top.controls == (
+        (Head(0, 1),),
+        (Head(0, 3),),
+    )  # its own pattern's may be, too
 
 
 def test_the_half_that_measures_chooses_nothing(tmp_path: Path) -> None:
@@ -113,14 +120,14 @@ def test_the_half_that_measures_chooses_nothing(tmp_path: Path) -> None:
         for which in (0, 1):
             read = reader_of(*in_half(which, *twice), *in_half(1 - which, *once))
             (chosen[which],) = requested_sets(scanner, read, AblationRequest(("identical",))).sets
-    assert {which: one.heads for which, one in chosen.items()} == {0: ((0, 1),), 1: ()}
+    assert {which: one.heads for which, one in chosen.items()} == {0: (Head(0, 1),), 1: ()}
 
 
 def test_of_each_pattern_that_is_scored_the_best_heads(planted: Scanner) -> None:
     found = requested_sets(planted, READ, AblationRequest(top=1))
     assert found.chosen_by == "the 1 most above chance"
     best = {chosen.name: chosen.heads for chosen in found.sets}
-    assert best["previous-word"] == ((1, 0),) and len(best["next-word"]) == 1
+    assert best["previous-word"] == (Head(1, 0),) and len(best["next-word"]) == 1
     assert len(best) == 6 and "predictive" not in best  # which nobody asked the model for
 
 
@@ -129,8 +136,8 @@ def test_no_head_at_chance_or_below_is_among_the_best() -> None:
     of_heads = [[above, 0.1, nan, -0.1] for above in (0.1, 0.0, -0.1, nan, 0.5)]
     scores, labels = result_of(of_heads).scores, np.full((1, 5), "mixed")
     asked = ("next-word", "cross-sentence", "delimiter")
-    nothing: dict[str, list[tuple[int, int]]] = {"cross-sentence": [], "delimiter": []}
-    for top, best in ((1, [(0, 4)]), (4, [(0, 4), (0, 0)])):
+    nothing: dict[str, list[Head]] = {"cross-sentence": [], "delimiter": []}
+    for top, best in ((1, [Head(0, 4)]), (4, [Head(0, 4), Head(0, 0)])):
         assert heads_of_patterns(scores, labels, asked, top) == {"next-word": best, **nothing}
 
 
@@ -157,4 +164,4 @@ def test_an_ablation_by_asked_is_that_of_the_sets_which_it_describes(planted: Sc
     asked = requested_sets(planted, READ, request)
     assert [(effect.set, effect.quantity.name) for effect in found.effects] == [(one, "cls") for one in asked.sets]
     assert (found.chosen_by, found.by, found.draws) == (asked.chosen_by, "mean", 2)
-    assert found.effects[0].set.heads == ((0, 1), (1, 2))
+    assert found.effects[0].set.heads == (Head(0, 1), Head(1, 2))

@@ -13,6 +13,7 @@ from transformers import AutoModelForSequenceClassification, BertConfig, BertFor
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.pairs import Pair, Record
+from attnscan.results.grid import Head
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import half
@@ -35,9 +36,9 @@ def test_a_classifiers_divergence_and_accuracy(tmp_path: Path) -> None:
     model = saved_with_tokenizer(tmp_path / "classifier", whole)
     with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
         found = ablate(scanner, reader_of(*PAIRS, label="No"), AblationRequest(heads="all"))
-        alone = ablate(scanner, reader_of(*PAIRS, label="No"), each_of((0, 1)))
+        alone = ablate(scanner, reader_of(*PAIRS, label="No"), each_of(Head(0, 1)))
         with pytest.raises(InputError, match="here has the label 'never', and the model knows yes, no, maybe"):
-            ablate(scanner, reader_of(*PAIRS, label="never"), each_of((0, 1)))
+            ablate(scanner, reader_of(*PAIRS, label="never"), each_of(Head(0, 1)))
         inputs = [scanner.encode(pair).model_inputs for pair in PAIRS]
     divergence, accuracy = found.effects
     before, after = (_probabilities(whole, inputs, off) for off in (False, True))
@@ -82,7 +83,7 @@ def _probabilities(whole: torch.nn.Module, inputs: list[dict[str, list[int]]], o
 def test_next_sentences_are_told_from_others(tmp_path: Path) -> None:
     model = saved_with_tokenizer(tmp_path / "nsp", BertForNextSentencePrediction(_config()).eval())
     with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
-        found = ablate(scanner, reader_of(*PAIRS, Pair("a cat")), each_of((0, 1)))
+        found = ablate(scanner, reader_of(*PAIRS, Pair("a cat")), each_of(Head(0, 1)))
         inputs = [scanner.encode(pair) for pair in (*PAIRS, Pair("a cat"))]
     effect = found.effects[0]
     assert effect.quantity.name == "next-sentence" and effect.n == 6  # a pair and its other one; a single sentence none
@@ -96,8 +97,8 @@ def test_without_a_task_head_the_vector_of_the_input_counts(tmp_path: Path) -> N
     for family in ("bert", "gpt2", "modernbert"):
         model = saved_with_tokenizer(tmp_path / family, tiny_model(family, TAPPED[family]))
         with Scanner(ScanOptions(model=model, predictive="off")) as scanner:
-            found = ablate(scanner, reader_of(*PAIRS), each_of((0, 1), (2, 0)))
+            found = ablate(scanner, reader_of(*PAIRS), each_of(Head(0, 1), Head(2, 0)))
             with pytest.raises(ModelError, match="masked-lm cannot be measured"):
-                ablate(scanner, reader_of(*PAIRS), each_of((0, 1), measures=("masked-lm",)))
+                ablate(scanner, reader_of(*PAIRS), each_of(Head(0, 1), measures=("masked-lm",)))
         assert [effect.quantity.name for effect in found.effects] == ["cls", "cls"]
         assert all(effect.ablated > 0 and effect.intact == 0 for effect in found.effects)

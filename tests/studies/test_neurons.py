@@ -14,6 +14,7 @@ from written import batch_of, input_of
 
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.model.attention_block import AttentionBlock
+from attnscan.results.grid import Grid, Head
 from attnscan.results.neurons import NEURON_MEASURES, NeuronTable, neurons_conclusion
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.patterns import PATTERNS
@@ -44,7 +45,8 @@ def _block(batch: EncodedBatch, query: Tensor, key: Tensor) -> AttentionBlock:
     """One layer's only block, of queries and keys. Shape: each [batch, head, token, neuron]."""
     visible = torch.ones(len(batch), query.shape[2], query.shape[2], dtype=torch.bool)
     weights = torch.softmax(query @ key.transpose(2, 3), -1)
-    return AttentionBlock((1, query.shape[1]), 0, slice(None), slice(None), weights, visible, query, key, 0.5, None)
+    grid = Grid.square(1, query.shape[1])
+    return AttentionBlock(grid, 0, slice(None), slice(None), weights, visible, query, key, 0.5, None)
 
 
 def _plain(one: EncodedInput, target: FloatArray, query: FloatArray, key: FloatArray) -> tuple[float, float, float]:
@@ -113,7 +115,7 @@ def test_one_neuron_that_does_it_all_is_many_in_rotated_bases() -> None:
     key[0, 0, [0, 5, 9], 3] = 1
     query = torch.zeros(1, 1, 10, 32)
     query[..., 3] = 1
-    found = _measured(query, key).in_bases([(0, 0)], DELIMITER)
+    found = _measured(query, key).in_bases([Head(0, 0)], DELIMITER)
     assert found["effective_neurons"].own == pytest.approx(1) and found["stability"].own == pytest.approx(1)
     assert found["effective_neurons"].rotated > 8 and found["effective_neurons"].sign == "<"
     assert (
@@ -135,7 +137,7 @@ def test_random_queries_and_keys_have_no_basis_of_their_own() -> None:
     assert_allclose(np.mean(table.stability[0, :, NEXT]), 0.075, atol=0.02)
     assert np.mean(table.stability[0, :, BAG]) > 0.12  # words of a sentence share their targets
     for name in NEURON_MEASURES:
-        signs = [table.in_bases([(0, head)], BAG)[name].sign for head in range(60)]
+        signs = [table.in_bases([Head(0, head)], BAG)[name].sign for head in range(60)]
         assert signs.count("≈") >= 52
     together = table.in_bases([(0, head) for head in range(60)], BAG)
     assert {measure.sign for measure in together.values()} == {"≈"}

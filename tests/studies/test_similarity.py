@@ -16,6 +16,7 @@ from toy import _tokenizer, save_toy_bert
 from attnscan.errors import InputError, MemoryFullError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.model.keeper import AttentionKeeper
+from attnscan.results.grid import Head
 from attnscan.results.similarity import Similarity
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -84,10 +85,10 @@ def test_divergences_are_those_of_a_plain_loop(toy: Scanner, found: Similarity) 
 
 
 def test_heads_made_equal_diverge_by_nothing_and_are_of_one_group(found: Similarity) -> None:
-    number = {head: place for place, head in enumerate(found.heads)}
+    number = {head.place: number for number, head in enumerate(found.heads)}
     assert found.divergence[number[0, 0], number[1, 2]] == pytest.approx(0, abs=1e-6)
     groups = [{found.heads[head] for head in group} for group in found.groups]
-    assert {(0, 0), (1, 2)} in groups and {(0, 1), (1, 3)} in groups and {(1, 0)} in groups
+    assert {Head(0, 0), Head(1, 2)} in groups and {Head(0, 1), Head(1, 3)} in groups and {Head(1, 0)} in groups
     assert found.nearest(number[0, 0], 1) == [number[1, 2]]
     assert_allclose(found.map[number[0, 0]], found.map[number[1, 2]], atol=1e-3)
     assert found.label[number[0, 0]] == found.label[number[1, 2]] == "next-word"

@@ -32,6 +32,7 @@ from attnscan.errors import AttnscanError, InputError, OptionError, SelectionErr
 from attnscan.inputs.pairs import Pair
 from attnscan.results.change import Change
 from attnscan.results.classification import Classification
+from attnscan.results.grid import Head
 from attnscan.scan import one_input
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -39,7 +40,7 @@ from attnscan.studies.interventions import shuffled
 from attnscan.studies.trial import Trials
 
 PAIR = Pair("the cat sat on the mat .", "a dog ran to the store")
-OFF = ((0, 1), (1, 0), (1, 3))
+OFF = (Head(0, 1), Head(1, 0), Head(1, 3))
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class ByHand:
         return torch.stack([layer[0] for layer in self.run().attentions]).numpy()
 
     @contextmanager
-    def without(self, heads: tuple[tuple[int, int], ...], projection: str) -> Iterator[None]:
+    def without(self, heads: tuple[Head, ...], projection: str) -> Iterator[None]:
         """The columns of these heads zeroed where they enter a layer's output projection; calls count layers."""
         calls = 0
 
@@ -117,9 +118,8 @@ class ByHand:
             nonlocal calls
             states = given[0].clone()
             size = states.shape[-1] // self.model.config.num_attention_heads
-            for layer, head in heads:
-                if layer == calls:
-                    states[..., head * size : (head + 1) * size] = 0
+            for number in (head.head for head in heads if head.layer == calls):
+                states[..., number * size : (number + 1) * size] = 0
             calls += 1
             return (states, *given[1:])
 
@@ -304,7 +304,7 @@ def test_all_changes_at_once(directories: dict[str, Path]) -> None:
 def test_a_result_says_what_was_changed(directories: dict[str, Path]) -> None:
     with trials_of(directories["bert"]) as trials:
         plain = trials.run(PAIR).result
-        changed = trials.run(PAIR, Change(hidden=(2,), off=((0, 1),)))
+        changed = trials.run(PAIR, Change(hidden=(2,), off=(Head(0, 1),)))
         results = [changed.result, changed.finished()[0]]
     for result in results:
         assert result.notes == ("hidden behind the mask token: cat (2)", "heads switched off: 0-1", *plain.notes)
@@ -315,7 +315,8 @@ def test_the_head_that_carries_the_answer_is_missed_and_no_other(tmp_path: Path)
     pair = Pair(sentence(6))
     with trials_of(save_toy_mlm(tmp_path)) as trials:
         other, carrier = (
-            trials.run(pair, Change(hidden=(3,), off=(head,))).finished()[1][0].words[0] for head in ((0, 1), CARRIER)
+            trials.run(pair, Change(hidden=(3,), off=(head,))).finished()[1][0].words[0]
+            for head in (Head(0, 1), CARRIER)
         )
     assert other.before.top[0][0] == other.truth == other.after.top[0][0]
     assert carrier.before.truth == pytest.approx(other.after.truth) and carrier.before.truth > 0.8
@@ -391,8 +392,8 @@ def _bare(config: Any) -> Any:
     [
         (Change(hidden=(0,)), InputError, r"the special token \[CLS\] \(0\) cannot be hidden"),
         (Change(hidden=(2, 99)), InputError, "there is no token 99 to hide: the input has 17"),
-        (Change(off=((3, 0),)), SelectionError, "this model has layers 0 to 2"),
-        (Change(off=((0, 4),)), SelectionError, "this model has heads 0 to 3"),
+        (Change(off=(Head(3, 0),)), SelectionError, "this model has layers 0 to 2"),
+        (Change(off=(Head(0, 4),)), SelectionError, "this model has heads 0 to 3"),
     ],
 )
 def test_what_cannot_be_changed_is_refused_in_a_line(
@@ -409,7 +410,7 @@ def test_what_a_model_does_not_allow_it_says_beforehand(directories: dict[str, P
         assert "does not pass through the tap" in trials.available["off"]
         assert trials.available["hidden"] == ""
         with pytest.raises(OptionError, match=r"off cannot be changed: .* leave off as it is"):
-            trials.run(PAIR, Change(off=((0, 0),)))
+            trials.run(PAIR, Change(off=(Head(0, 0),)))
     with trials_of(directories["distilbert"]) as trials:
         assert trials.available["segments"] == "the model reads no segment ids"
         assert [name for name, why in trials.available.items() if not why] == ["hidden", "positions", "off"]
@@ -427,7 +428,7 @@ def test_what_a_model_does_not_allow_it_says_beforehand(directories: dict[str, P
 
 
 def test_whoever_waits_can_break_in_anywhere_and_the_trial_is_finished_later(directories: dict[str, Path]) -> None:
-    change = Change(hidden=(2,), off=((0, 1),))
+    change = Change(hidden=(2,), off=(Head(0, 1),))
     with trials_of(directories["bert"]) as trials:
         calls: list[int] = []
         expected, predictions = trials.run(PAIR, change).finished(lambda: calls.append(0))
@@ -458,7 +459,7 @@ def test_words_of_several_tokens_show_what_is_hidden_of_them(directories: dict[s
 def test_predictive_is_asked_of_the_model_as_it_is_and_the_result_says_so(tmp_path: Path) -> None:
     pair, told = Pair(sentence(6)), "which words help to predict which is asked of the model as it is"
     with trials_of(save_toy_mlm(tmp_path), predictive="cpmi") as trials:
-        plain, without = (trials.run(pair, Change(off=off)).result for off in ((), ((0, 0),)))
+        plain, without = (trials.run(pair, Change(off=off)).result for off in ((), (Head(0, 0),)))
     place = plain.scores.patterns.index("predictive")
     assert told in without.notes and told not in plain.notes
     assert plain.scores.every_key.n[0, 0, place] > 0

@@ -9,8 +9,8 @@ import torch
 from toy import _tokenizer
 
 from attnscan.inputs.pairs import Pair, Record
-from attnscan.results.ablation import Effect, HeadSet, Quantity, members
-from attnscan.results.heads import Head
+from attnscan.results.ablation import Effect, HeadSet, Quantity
+from attnscan.results.grid import Head, names
 from attnscan.results.terms import By
 from attnscan.studies.head_sets import AblationRequest
 
@@ -22,13 +22,13 @@ def reader_of(*pairs: Pair, label: str | None = None) -> Callable[[], Iterator[R
 
 
 def each_of(*heads: Head, measures: tuple[str, ...] = (), by: By = "zero") -> AblationRequest:
-    return AblationRequest(heads=members(heads), singly=True, draws=DRAWS, measures=measures, by=by)
+    return AblationRequest(heads=names(heads), singly=True, draws=DRAWS, measures=measures, by=by)
 
 
 def effect_of(ablated: float, others: tuple[float, ...], name: str = "x", possible: int | None = None) -> Effect:
     """Of one head, with as many controls as are given; `possible` is how many there could be, if that is more."""
-    controls = tuple(((0, number),) for number in range(1, len(others) + 1))
-    heads_off = HeadSet(name, ((0, 0),), controls, len(controls) if possible is None else possible)
+    controls = tuple((Head(0, number),) for number in range(1, len(others) + 1))
+    heads_off = HeadSet(name, (Head(0, 0),), controls, len(controls) if possible is None else possible)
     return Effect(heads_off, Quantity("masked-lm", "nats a word"), 1.0, ablated, others, 0.125, 9, 5)
 
 

@@ -65,12 +65,12 @@ def carrying(result: Classification, norms: NDArray[np.floating] | None = None) 
     """The same result with what its heads carry, by norms [layer, head, key] of which a few are small unless given."""
     attention = result.kept_attention()
     if norms is None:
-        norms = np.random.default_rng(1).lognormal(0, 1.5, (*attention.grid, len(attention.tokens)))
+        norms = np.random.default_rng(1).lognormal(0, 1.5, (*attention.grid.shape, len(attention.tokens)))
     attention = replace(attention, norms=norms.astype(np.float32))
     shares = attention.carried.weights
     spread = np.where(shares.any(-1, keepdims=True), shares, attention.weights)  # saved weights may hold no empty row
     carried = classify_weights(replace(attention, weights=spread).saved(), "made-up", ScanOptions())
-    output = np.full(attention.grid, 1 / attention.grid[1])
+    output = np.full(attention.grid.shape, 1 / attention.grid.shape[1])
     of_norms = Carried(carried.by_weight, output, carried.labels.stability)
     result = replace(result, carried=of_norms, attention=attention)
     return result, attention

@@ -14,8 +14,10 @@ import torch
 from toy import _FEATURES, _WORD, HEAD_SIZE, SPECIALS, VOCABULARY, WORDS, _install, save_toy_bert
 from transformers import BertForMaskedLM
 
+from attnscan.results.grid import Head
+
 GAP = 5.0
-CARRIER = (0, 0)
+CARRIER = Head(0, 0)
 LOSS = math.log(1 + (len(VOCABULARY) - 1) * math.exp(-GAP))
 """Of every hidden word, in nats."""
 LOSS_WITHOUT = math.log(len(VOCABULARY))
@@ -30,7 +32,7 @@ def sentence(words: int) -> str:
 
 def save_toy_mlm(directory: Path) -> Path:
     """Save the checkpoint, and its tokenizer."""
-    save_toy_bert(directory, 2, HEADS, {CARRIER: "previous-word", (1, 1): "next-word"})
+    save_toy_bert(directory, 2, HEADS, {CARRIER.place: "previous-word", (1, 1): "next-word"})
     model = BertForMaskedLM.from_pretrained(directory, tie_word_embeddings=False).eval()
     with torch.no_grad():
         for parameter in model.cls.parameters():

@@ -27,7 +27,7 @@ def test_counts_the_map_and_how_sure_labels_are_come_first(ranking: Ranking) -> 
     labels = ranking.mapped
     for row in label_rows(ranking):
         if row.heads:
-            assert ", ".join(f"{layer}-{head}{'?' * unsure}" for (layer, head), unsure in row.heads[:24]) in html
+            assert ", ".join(f"{head.name}{'?' * unsure}" for head, unsure in row.heads[:24]) in html
     assert "not measured: the model was not asked" in html
     cells = re.findall(r'<td style="[^"]*" title="(\d+)-(\d+): [^"]*">([^<]*)</td>', html)
     assert len(cells) == 72

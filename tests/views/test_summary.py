@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from small_results import SIGNATURE, result_of, table_of
 
+from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED, Scores
 from attnscan.results.terms import Scored
@@ -30,7 +31,7 @@ def test_a_closing_delimiter_goes_with_its_sentence_and_a_blank_token_is_seen() 
 def test_a_row_has_the_strongest_heads_best_first() -> None:
     row, *_, delimiter, mixed = pattern_rows(RESULT, RESULT.scores.patterns, 2)
     assert (row.pattern, row.counts, row.why_none) == ("next-word", ("2", "2"), "")
-    assert [(head, round(score, 2)) for head, score in row.strongest] == [((0, 0), 0.92), ((0, 1), 0.6)]
+    assert [(head, round(score, 2)) for head, score in row.strongest] == [(Head(0, 0), 0.92), (Head(0, 1), 0.6)]
     assert delimiter.counts == ("1", "–")
     assert mixed == PatternRow(MIXED, ("0", "0"), (), "no pattern is far enough above chance")
 
@@ -78,7 +79,7 @@ def test_some_heads_without_a_score_are_counted() -> None:
 def test_scores_on_words_rank_heads_anew() -> None:
     result = result_of([[0.9, 0, 0, 0], [0.1, 0, 0, 0]], words=[[0.1, 0, 0, 0], [0.9, 0, 0, 0]])
     best = [next(pattern_rows(result, ("next-word",), 1, without_delimiters=flag)) for flag in (False, True)]
-    assert [row.strongest[0][0] for row in best] == [(0, 0), (0, 1)]
+    assert [row.strongest[0][0] for row in best] == [Head(0, 0), Head(0, 1)]
 
 
 def test_notes_begin_with_the_threshold() -> None:

@@ -18,6 +18,7 @@ from typer.testing import CliRunner
 import attnscan
 from attnscan.cli.app import app
 from attnscan.inputs.pairs import shipped_pairs
+from attnscan.results.grid import Grid
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 
@@ -96,4 +97,4 @@ def test_an_exact_scanner_is_closed_with_the_other() -> None:
     with Scanner(ScanOptions(model="bundled", device="cpu", dtype="bfloat16")) as scanner:
         exact = scanner.exact()
         assert exact.loaded.scored is exact.loaded.model is scanner.loaded.model is not scanner.loaded.scored
-        assert exact.grid() == scanner.grid() == (6, 12)
+        assert exact.grid() == scanner.grid() == Grid.square(6, 12)

@@ -84,7 +84,7 @@ def outcome(family: str) -> Outcome:
         read_by_tap=tap.works,
         tapped=[collected.layer(layer) for layer in sorted(collected.blocks)],
         visible=[collected.visible(layer) for layer in sorted(collected.blocks)],
-        grids={block.grid for layer in blocks for block in layer},
+        grids={block.grid.shape for layer in blocks for block in layer},
         alone=alone,
         written=[_written(one) for one in ids],
         sums=scorer.sums(),
@@ -149,7 +149,7 @@ def test_scores_equal_the_plain_loop(family: str, words_only: bool) -> None:
     table: ScoreTable = scores.words_only if words_only else scores.every_key
     for layer in range(LAYERS):
         visible = [(alone[layer] > 0).any(0).numpy() for alone in found.alone]
-        for head in range(scores.grid[1]):
+        for head in range(scores.grid.shape[1]):
             matrices = [alone[layer, head].double().numpy() for alone in found.alone]
             expected = reference.scores(found.written, matrices, words_only=words_only, visible=visible)
             for pattern, numbers in expected.items():

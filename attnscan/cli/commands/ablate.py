@@ -11,7 +11,7 @@ from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.cli.session import Passes, opened, tell
-from attnscan.results.heads import check_heads_are_named, head_name
+from attnscan.results.grid import check_heads_are_named, names
 from attnscan.results.terms import DRAWS, MEASURES, THRESHOLD, By
 from attnscan.scan.options import asked_for_labels
 from attnscan.scoring.own_patterns import with_own
@@ -103,7 +103,7 @@ def _next(result: Ablation) -> tuple[str, ...]:
     if most is None:
         return ()
     if len(most.set.heads) == 1:
-        return ("explain", head_name(most.set.heads[0]))
+        return ("explain", most.set.heads[0].name)
     if called(most.set.name) is not None:
         return ("heads", "--pattern", most.set.name)
-    return ("similar", "--heads", ",".join(map(head_name, most.set.heads)))
+    return ("similar", "--heads", names(most.set.heads))

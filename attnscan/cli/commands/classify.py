@@ -19,7 +19,7 @@ from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.session import Passes, classified
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
-from attnscan.results.heads import Head, check_heads_are_named, head_name, heads_named
+from attnscan.results.grid import Grid, Head, check_heads_are_named
 from attnscan.results.terms import THRESHOLD
 from attnscan.scoring.own_patterns import with_own
 
@@ -93,8 +93,8 @@ def classify(
         if not (listed or pattern or top):
             return every_head
         ranked, others = listed_heads(result)
-        shown, width = ranked[:top] if top else [*ranked, *others], result.scores.grid[1]
-        return every_head.iloc[[layer * width + head for layer, head in shown]]
+        shown = ranked[:top] if top else [*ranked, *others]
+        return every_head.iloc[[result.scores.grid.index(head) for head in shown]]
 
     def view(nth: int | None, result: Classification, width: int) -> RenderableType:
         from attnscan.views.terminal.classification import all_heads_view, classification_view
@@ -121,17 +121,17 @@ def classify(
         from attnscan.inputs.weights import write_weights
 
         write_file(save_weights, write_weights(result.kept_attention().saved()))
-    best = tuple(map(head_name, listed_heads(result)[0][:1]))
+    best = tuple(head.name for head in listed_heads(result)[0][:1])
     above = about_input(given.a, given.b, given.weights) if listed else ()  # else its tokens are shown
     command = ("show", *best) if best else ()
     screen_frame = ScreenFrame(above, command, given.sentences, options_of(given.model, weights=given.weights))
     destination.emit(lambda: frame(result), partial(view, None, result), screen_frame=screen_frame)
 
 
-def _listed(order: Iterable[int], heads: str | None, grid: tuple[int, int]) -> tuple[list[Head], list[Head]]:
+def _listed(order: Iterable[int], heads: str | None, grid: Grid) -> tuple[list[Head], list[Head]]:
     """Of all heads, or those named, the ranked ones in the order of their ranks, and those that have none."""
-    wanted = dict.fromkeys(heads_named(heads or "all", grid))
-    ranked = dict.fromkeys(head for head in (divmod(int(flat), grid[1]) for flat in order) if head in wanted)
+    wanted = dict.fromkeys(grid.select(heads or "all"))
+    ranked = dict.fromkeys(head for head in (grid[number] for number in order) if head in wanted)
     return [*ranked], [head for head in wanted if head not in ranked]
 
 

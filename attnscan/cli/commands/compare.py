@@ -13,7 +13,7 @@ from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Wh
 from attnscan.cli.overwrite import FileRole
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.cli.session import Passes, chosen, opened, tell
-from attnscan.results.heads import check_heads_are_named, head_name, heads_named
+from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import THRESHOLD, Match
 from attnscan.scoring.own_patterns import with_own
 
@@ -74,12 +74,12 @@ def compare(
     ):
         from attnscan.studies import comparison
 
-        some = None if heads is None else heads_named(heads, scanner.grid())
+        some = None if heads is None else scanner.grid().select(heads)
         result = comparison.compare(scanner, other, passes.read, match, passes.on_bad, step)
     tell(*result.signatures, bad=passes.bad, dtype=ours.dtype)
     names = names or list(result.patterns)
     greatest = (result.chosen(name, some, 1) for name in names)
-    command = next((("profile", "--heads", head_name(heads[0])) for heads in greatest if heads), ())
+    command = next((("profile", "--heads", heads[0].name) for heads in greatest if heads), ())
     from attnscan.views.terminal.comparison import comparison_view
 
     destination.emit(

@@ -22,7 +22,8 @@ from attnscan.cli.options import (
 )
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
 from attnscan.cli.session import Passes, opened, tell, tell_unknown
-from attnscan.results.heads import are_heads, check_heads_are_named, heads_named, token_named
+from attnscan.inputs.tokens import token_named
+from attnscan.results.grid import are_heads, check_heads_are_named
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.own_patterns import with_own
 
@@ -117,7 +118,7 @@ def _by_input(
 
         encoded = scanner.encode(record.pair)
         query = None if token is None else token_named(token, encoded.tokens)
-        explanations = explain_input(scanner, record, heads_named(heads, scanner.grid()), pattern, encoded, step)
+        explanations = explain_input(scanner, record, scanner.grid().select(heads), pattern, encoded, step)
     tell(explanations.signature, length=len(encoded.tokens), dtype=options.dtype)
     tell_unknown(scanner, encoded)
     return explanations, query
@@ -129,7 +130,7 @@ def _by_pairs(files: PairFiles, options: ScanOptions, *, heads: str, pattern: st
     with opened(options) as scanner, working("explaining heads by pairs", passes.how_many) as step:
         from attnscan.studies.explanation import explain
 
-        chosen = heads_named(heads, scanner.grid())
+        chosen = scanner.grid().select(heads)
         explanations = explain(
             scanner, records, chosen, pattern, passes.on_bad, partial(step, "explaining heads by pairs")
         )

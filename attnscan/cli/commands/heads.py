@@ -27,7 +27,7 @@ from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.cli.session import Passes
 from attnscan.errors import PairsError
 from attnscan.model.surroundings import check_address_space
-from attnscan.results.heads import check_heads_are_named, head_name
+from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.results.terms import THRESHOLD, counted
 from attnscan.scoring.own_patterns import with_own
@@ -138,7 +138,7 @@ def heads(
 def _best(result: Ranking, names: Sequence[str], without_delimiters: bool) -> str | None:
     """The best head of the first pattern that heads have scores for; None if there is no such pattern."""
     orders = (result.order(name, without_delimiters=without_delimiters) for name in names)
-    return next((head_name(divmod(int(order[0]), result.scores.grid[1])) for order in orders if len(order)), None)
+    return next((result.scores.grid[order[0]].name for order in orders if len(order)), None)
 
 
 def _screen_frame(

@@ -12,7 +12,7 @@ from attnscan.cli.overwrite import FileRole
 from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, ranked_here, ranked_on
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
 from attnscan.cli.session import OnePair, Passes, classified, profile_of
-from attnscan.results.heads import check_heads_are_named, head_name, heads_named
+from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.scoring.own_patterns import is_own, with_own
 
@@ -79,7 +79,7 @@ def profile(
         ranking, interrupted = ranked_here(options, passes, keeping)
         result = ranking.profile
     assert result is not None  # it was asked for
-    chosen = None if heads is None else heads_named(heads, result.grid)
+    chosen = None if heads is None else result.grid.select(heads)
     from attnscan.views.terminal.profile import profile_view
 
     (destination.for_part() if interrupted else destination).emit(
@@ -98,7 +98,7 @@ def _screen_frame(given: OneInput, files: PairFiles, result: Profile, heads: str
     import numpy as np
 
     explained = np.nan_to_num(result.fit.explained, nan=-np.inf)
-    best = head_name(divmod(int(explained.argmax()), explained.shape[1]))
+    best = result.grid[explained.argmax()].name
     if given.a is None and given.weights is None:
         command = ("profile", "--heads", best) if heads is None else ("similar", "--heads", heads)
         above = about_pairs(files.paths, result.signature.pairs_read)

@@ -19,7 +19,7 @@ from attnscan.cli.overwrite import FileRole
 from attnscan.cli.scanning import end_interrupted, parts_of, ranked_here
 from attnscan.cli.session import Passes, classified
 from attnscan.results.files import check_writable, descriptor, write_file
-from attnscan.results.heads import check_heads_are_named
+from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
 
 if TYPE_CHECKING:

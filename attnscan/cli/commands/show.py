@@ -12,7 +12,8 @@ from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Token, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.session import classified
-from attnscan.results.heads import are_heads, check_heads_are_named, heads_named, token_named
+from attnscan.inputs.tokens import token_named
+from attnscan.results.grid import are_heads, check_heads_are_named
 from attnscan.results.terms import THRESHOLD, Sentence
 
 EXAMPLES = (
@@ -69,7 +70,7 @@ def show(
     query = None if token is None else token_named(token, attention.tokens)
     weights = HeadWeights(
         result=result,
-        heads=tuple(heads_named(heads, attention.grid)),
+        heads=tuple(attention.grid.select(heads)),
         average=average,
         queries=tokens_within(attention, from_sentence, within if query is None else None, query),
         keys=tokens_within(attention, to_sentence, within),

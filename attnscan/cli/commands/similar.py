@@ -12,7 +12,7 @@ from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.options import PairFiles, ScanChoices, Threshold, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.cli.session import Passes, opened, tell
-from attnscan.results.heads import check_heads_are_named, head_name, heads_named
+from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import QUERIES, THRESHOLD, WITHIN
 
 EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o divergence.csv")
@@ -53,14 +53,14 @@ def similar(
     with opened(options) as scanner, working("comparing heads by pairs", passes.how_many) as step:
         from attnscan.studies import similarity
 
-        chosen = None if heads is None else heads_named(heads, scanner.grid())
+        chosen = None if heads is None else scanner.grid().select(heads)
         result = similarity.similar(
             scanner, passes.read(), queries, within, passes.on_bad, partial(step, "comparing heads by pairs")
         )
     tell(result.signature, bad=passes.bad, dtype=options.dtype)
     from attnscan.views.terminal.similarity import similarity_view
 
-    one = None if chosen is None else result.heads.index(chosen[0])
+    one = None if chosen is None else result.scores.grid.index(chosen[0])
     alike = result.closest(1)[0] if one is None else (one, *result.nearest(one, 1))
     destination.emit(
         lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
@@ -68,7 +68,7 @@ def similar(
         result,
         screen_frame=ScreenFrame(
             about_pairs(files.paths, result.signature.pairs_read),
-            ("profile", "--heads", ",".join(head_name(result.heads[head]) for head in alike)),
+            ("profile", "--heads", ",".join(result.heads[head].name for head in alike)),
             (),
             options_of(scan.model, files.typed()),
         ),

@@ -19,6 +19,7 @@ from typing import Any
 from attnscan.errors import PairsError, StateError
 from attnscan.inputs.formats.columnar import RowGroups
 from attnscan.inputs.places.files import version_of
+from attnscan.results.grid import Grid
 from attnscan.results.signature import hashed
 from attnscan.results.stored_file import Saving, StoredFile
 from attnscan.scan.cluster.blocks import Bad, BlockFiles, Cuts
@@ -83,8 +84,8 @@ def load_progress(path: Path | StoredFile, options: ScanOptions, about: Mapping[
     """
     with read_checked(path, _FORMAT) as data:
         _check_about(path, data["about"], about)
-        signature, (layers, heads) = signature_read(data["signature"]), data["grid"]
-        sums = sums_loaded(data, options, (layers, heads), predictive=signature.predictive != "off")
+        signature, grid = signature_read(data["signature"]), Grid.square(*data["grid"])
+        sums = sums_loaded(data, options, grid, predictive=signature.predictive != "off")
         part, block, digest = data["proof"]
         count, *first = data["bad"]
         shard = Shard(options, seen_loaded(**data["seen"]), sums, signature)

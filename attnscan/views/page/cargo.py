@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.attention import Attention
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Head
 from attnscan.results.scores import Scores, best_first
 
 WEIGHT_STEPS = (10_000, 2000, 1000, 500, 250)
@@ -99,10 +99,10 @@ class Cargo:
         found = {f"thumbnails-of-{name}": packed for name, packed in self.thumbnails.items()}
         found |= {f"mask-{number}": packed for number, packed in enumerate(self.masks)}
         for head, each in self.weights.items():
-            found[f"weights-{head_name(head)}"] = each.packed
+            found[f"weights-{head.name}"] = each.packed
             if each.carried:
-                found[f"carried-{head_name(head)}"] = each.carried
-        return found | {f"neurons-{head_name(head)}": each.packed for head, each in self.neurons.items()}
+                found[f"carried-{head.name}"] = each.carried
+        return found | {f"neurons-{head.name}": each.packed for head, each in self.neurons.items()}
 
     @property
     def weight_error(self) -> float:
@@ -154,16 +154,14 @@ def strongest_first(scores: Scores) -> list[Head]:
 
     By how far a head is above chance, so that patterns with many targets have no advantage.
     """
-    layers, heads = scores.grid
     rankings = [best_first(of_heads) for of_heads in np.moveaxis(scores.every_key.above_chance, -1, 0)]
-    ranked = [int(flat) for of_rank in zip_longest(*rankings) for flat in of_rank if flat is not None]
-    return [divmod(flat, heads) for flat in dict.fromkeys([*ranked, *range(layers * heads)])]
+    ranked = [scores.grid[number] for of_rank in zip_longest(*rankings) for number in of_rank if number is not None]
+    return list(dict.fromkeys([*ranked, *scores.grid]))
 
 
 def _side(attention: Attention, room: int) -> int:
     """How many cells wide thumbnails are at most, so that those of all heads take about `room` bytes."""
-    layers, heads = attention.grid
-    return max(1, min(_SIDE, int((room / (layers * heads)) ** 0.5)))
+    return max(1, min(_SIDE, int((room / len(attention.grid)) ** 0.5)))
 
 
 def _words(attention: Attention) -> NDArray[np.bool_]:
@@ -239,13 +237,13 @@ def _size(weights: Weights) -> int:
 def packed_weights(attention: Attention, head: Head, steps: int) -> Weights:
     """A head's weights, and what it carries, in so many steps."""
     words = _words(attention)
-    split = _split(attention.weights[head], words, steps)
+    split = _split(attention.weights[head.place], words, steps)
     packed = compressed(_planes(split.astype(np.uint16)))
     if attention.norms is None:
         return Weights(packed, "")
-    norms = attention.norms[head].astype(np.float64)
+    norms = attention.norms[head.place].astype(np.float64)
     norms = np.rint(norms / max(norms.max(), np.finfo(np.float32).tiny) * _NORM_STEPS).astype(np.int64)
-    rows = _split(attention.carried.weights[head], words, steps)
+    rows = _split(attention.carried.weights[head.place], words, steps)
     shares = rows[:, 1:]  # a view
     off = shares - _carried_steps(np.where(words, split[:, 1:], 0), norms, steps)
     shares[:] = np.where(words, np.where(off < 0, -2 * off - 1, 2 * off), shares)
@@ -271,10 +269,10 @@ def _carried_steps(weights: NDArray[np.int64], norms: NDArray[np.int64], steps: 
 def packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
     """A head's queries and keys, in so many steps. Raises: AssertionError if they are not there."""
     assert attention.query is not None and attention.key is not None
-    true = np.stack([attention.query[head], attention.key[head]]).astype(np.float64)
+    true = np.stack([attention.query[head.place], attention.key[head.place]]).astype(np.float64)
     worth = np.maximum(np.abs(true).max(axis=(1, 2), keepdims=True), np.finfo(np.float32).tiny) / steps
     whole = np.rint(true / worth)
-    rounded, scaling = whole * worth, attention.scaling[head[0]]
+    rounded, scaling = whole * worth, attention.scaling[head.layer]
     error = np.abs((rounded[0] @ rounded[1].T - true[0] @ true[1].T) * scaling).max()
     query, key = (float(each) for each in worth.ravel())
     return Neurons(compressed(_planes((whole + steps).astype(np.uint16))), steps, (query, key), float(error))

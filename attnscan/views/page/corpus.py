@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from attnscan.results.heads import head_name
+from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
@@ -46,13 +46,13 @@ def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str],
     facts = {
         "tokens": [],
         "rightToLeft": False,
-        "best": head_name(_best(subject)),
+        "best": _best(subject).name,
     }
     return html_of(frame, subject.facts(table) | facts, kind="pairs", live=live)
 
 
-def _best(subject: Subject) -> tuple[int, int]:
+def _best(subject: Subject) -> Head:
     """The head that the page opens on: of those with a label, one that follows a pattern most."""
     labels = subject.usual.labels
     order = strongest_first(labels.scores)
-    return next((head for head in order if labels.content_label[head] != MIXED), order[0])
+    return next((head for head in order if labels.content_label[head.place] != MIXED), order[0])

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from attnscan.results.heads import Head
+from attnscan.results.grid import Head
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import Signature
 from attnscan.results.tables import DECIMALS
@@ -114,7 +114,7 @@ class Subject:
         return {
             "title": plain(self.signature.title),
             "signature": {name: plain(str(value)) for name, value in asdict(self.signature).items()},
-            "grid": labels.scores.grid,
+            "grid": labels.scores.grid.shape,
             "usual": self.usual.title,
             "why_unsure": why_unsure(labels),
             "choices": [(name, *_CHOICES[name], "" if name in there else self.why_not[name]) for name in _CHOICES],
@@ -127,7 +127,7 @@ class Subject:
     def facts(self, table: Table) -> dict[str, Any]:
         """What the scripts of pages of every kind read."""
         return {
-            "grid": self.usual.labels.scores.grid,
+            "grid": self.usual.labels.scores.grid.shape,
             "patterns": self.patterns,
             "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
             "columns": table.columns,

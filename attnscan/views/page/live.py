@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from attnscan.results.classification import Classification
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, of_every_head, packed_neurons, packed_weights
@@ -81,7 +81,7 @@ def answer_of(result: Classification, id: str, words: Sequence[str]) -> dict[str
 def numbers_of(result: Classification, head: Head) -> dict[str, Any]:
     """One head's weights, what it carries, its queries and keys, in the finest steps, as JSON."""
     page = InputPage.of(result, PageOptions())
-    name, weights = head_name(head), packed_weights(page.attention, head, WEIGHT_STEPS[0])
+    name, weights = head.name, packed_weights(page.attention, head, WEIGHT_STEPS[0])
     texts, neuron = {f"weights-{name}": weights.packed}, None
     if weights.carried:
         texts[f"carried-{name}"] = weights.carried
@@ -113,7 +113,7 @@ def beside_of(result: Classification, other: Classification) -> dict[str, Any]:
         why = "the models have other numbers of layers or heads"
         return {"aligned": together, "changed": None, "whyNotBeside": why}
     rows, theirs = (np.array([pair[side] for pair in together], dtype=int) for side in (0, 1))
-    apart = np.zeros(here.grid)
+    apart = np.zeros(here.grid.shape)
     for layer, (own, others) in enumerate(zip(here.weights, there.weights, strict=True)):
         difference = np.abs(own[:, rows][:, :, rows] - others[:, theirs][:, :, theirs]).sum(-1) / 2
         apart[layer] = difference.mean(-1) if len(rows) else 0

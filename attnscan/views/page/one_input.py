@@ -9,7 +9,7 @@ from typing import Any
 
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Head
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
 from attnscan.views.page.frame import NOTES, Page, PageOptions, Subject, at_most, html_of, left_out_of, texts_of
@@ -79,14 +79,14 @@ class InputPage:
         """What the scripts read beside what they read on every page."""
         attention = self.attention
         units = [[attention.unit.index(unit) for unit in pair] for pair in self.result.related]  # each is one token
-        neurons = {head_name(head): each.facts for head, each in cargo.neurons.items()}
+        neurons = {head.name: each.facts for head, each in cargo.neurons.items()}
         return {
             "tokens": [shown(token) for token in attention.tokens],
             "special": [sentence < 0 for sentence in attention.sentence],
             "segments": attention.segments,
             "related": units,
             "rightToLeft": _reads_right_to_left(attention.tokens),
-            "best": head_name(self.order[0]),
+            "best": self.order[0].name,
             "sides": cargo.sides,
             "maskOfLayer": cargo.mask_of_layer,
             "weightSteps": cargo.weight_steps,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from attnscan.results.classification import Classification
-from attnscan.results.heads import Head
+from attnscan.results.grid import Head
 from attnscan.results.profile import OFFSETS, Profile, in_words
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import compressed
@@ -37,7 +37,7 @@ def profiles_of_pairs(profile: Profile | None) -> str:
     if profile is None or profile.fit.explained.size > _MOST_HEADS:
         return ""
     reading = "carried" if profile.signature.norm else "weight"
-    return _packed({reading: [_with_errors(profile, head) for head in profile.heads]})
+    return _packed({reading: [_with_errors(profile, head) for head in profile.grid]})
 
 
 def _packed(told: dict[str, list[Any]]) -> str:
@@ -46,12 +46,12 @@ def _packed(told: dict[str, list[Any]]) -> str:
 
 
 def _with_errors(profile: Profile, head: Head) -> tuple[Any, ...]:
-    share, half = profile.fit.share[head], profile.interval[head]
+    share, half = profile.fit.share[head.place], profile.interval[head.place]
     order = [p for p in np.argsort(-np.nan_to_num(share), kind="stable").tolist() if share[p] > 0][:_MOST_PARTS]
     parts = [(plain(in_words(profile.parts[p])), _rounded(share[p]), _rounded(half[p])) for p in order]
     places = [profile.parts.index(f"offset{offset:+}") for offset in OFFSETS]
     distances = [(_rounded(share[p]), _rounded(half[p])) for p in places]
-    return _rounded(1 - profile.fit.explained[head]), parts, distances
+    return _rounded(1 - profile.fit.explained[head.place]), parts, distances
 
 
 def _rounded(value: float) -> float | None:
@@ -59,9 +59,9 @@ def _rounded(value: float) -> float | None:
 
 
 def _heads(profile: Profile) -> list[tuple[float | None, list[tuple[str, float]]]]:
-    found = []
-    for head in profile.heads:
-        explained = float(profile.fit.explained[head])
+    told = []
+    for head in profile.grid:
+        explained = float(profile.fit.explained[head.place])
         parts = [(plain(name), round(share, 3)) for name, share in profile.strongest(head)[:_PARTS]]
-        found.append((round(1 - explained, 3) if explained == explained else None, parts))
-    return found
+        told.append((round(1 - explained, 3) if explained == explained else None, parts))
+    return told

@@ -52,7 +52,7 @@ class Reading:
 
         Letters are small among words alone, as on the map: elsewhere, `delimiter` is a label like others.
         """
-        unsure, rests = self.labels.unsure, np.zeros(self.labels.scores.grid, dtype=bool)
+        unsure, rests = self.labels.unsure, np.zeros(self.labels.scores.grid.shape, dtype=bool)
         if self.among_words:
             unsure, rests = self.labels.content_unsure, self.labels.parking >= PARKS
         return "".join(map(str, (_UNSURE * unsure + _RESTS * rests).ravel().tolist()))

@@ -104,7 +104,7 @@ def _x(box: Box, value: float, span: tuple[float, float]) -> float:
 
 
 def _grids(found: Ablation, width: float) -> Sheet:
-    layers, heads = found.grid
+    layers, heads = found.grid.shape
     left = ruler_width(layers)
     side = min(LARGEST_CELL, (width - left - MARGIN) / heads)
     inner = width - 2 * MARGIN
@@ -124,8 +124,8 @@ def _grids(found: Ablation, width: float) -> Sheet:
         for effect in found.of(quantity):
             if np.isnan(effect.loss):
                 continue
-            layer, head = effect.set.heads[0]
-            x, y = grid.x + head * side, grid.y + layer * side
+            (head,) = effect.set.heads
+            x, y = grid.x + head.head * side, grid.y + head.layer * side
             cell = Box(x + _GAP, y + _GAP, side - 2 * _GAP, side - 2 * _GAP)
             sheet.box(cell, "#ffffff")
             if effect in sure[quantity]:

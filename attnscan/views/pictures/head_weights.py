@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.attention import Attention
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Head
 from attnscan.views.palette import INK
 from attnscan.views.pictures.lettering import shortened, width_of, wrapped
 from attnscan.views.pictures.panels import GAP, Labels, Layout, best_layout
@@ -31,7 +31,7 @@ def heads_sheet(attention: Attention, heads: Sequence[Head], width: float, vecto
     Raises: SelectionError if these are too many heads for the width.
     """
     tokens = _Tokens.of(attention, _LONGEST_LABEL)
-    layout = best_layout(_squares(tokens, len(heads), width), len(heads), width, attention.grid[1])
+    layout = best_layout(_squares(tokens, len(heads), width), len(heads), width, attention.grid.shape[1])
     top = _round_up(max(float(tokens.weights(attention, head).max()) for head in heads))
     lines = wrapped(layout.labels.note, width - 2 * MARGIN) if layout.labels.note else []
     below = MARGIN + layout.height + LINE * bool(layout.labels.step)
@@ -60,7 +60,7 @@ def lines_sheet(attention: Attention, heads: Sequence[Head], width: float) -> Sh
     Raises: SelectionError if these are too many heads for the width.
     """
     tokens = _Tokens.of(attention, min(_LONGEST_LABEL, (width - _BETWEEN - 0.3) / 2))
-    layout = best_layout(_columns(tokens, len(heads), width), len(heads), width, attention.grid[1])
+    layout = best_layout(_columns(tokens, len(heads), width), len(heads), width, attention.grid.shape[1])
     top = _round_up(max(float(tokens.weights(attention, head).max()) for head in heads))
     drawn, cut = [], False
     for head in heads:
@@ -74,7 +74,7 @@ def lines_sheet(attention: Attention, heads: Sequence[Head], width: float) -> Sh
     sheet = Sheet(width, below + LINE * (1.1 + len(lines)) + MARGIN)
     for i, (head, box, places) in enumerate(zip(heads, layout.places, drawn, strict=True)):
         _lines(sheet, box, layout.labels, tokens.weights(attention, head), places, top, titled=i < layout.columns)
-        sheet.text(box.x + box.width / 2, box.y - 0.65 * LINE, head_name(head), align="center")
+        sheet.text(box.x + box.width / 2, box.y - 0.65 * LINE, head.name, align="center")
     _lines_key(sheet, below + LINE / 2, top)
     for i, line in enumerate(lines):
         sheet.text(MARGIN, below + (1.6 + i) * LINE, line, color=FAINT)
@@ -101,7 +101,7 @@ class _Tokens:
 
     def weights(self, attention: Attention, head: Head) -> NDArray[np.float32]:
         """A head's. Shape: [query, key]."""
-        weights: NDArray[np.float32] = attention.weights[head][np.ix_(self.kept, self.kept)]
+        weights: NDArray[np.float32] = attention.weights[head.place][np.ix_(self.kept, self.kept)]
         return weights
 
 
@@ -191,8 +191,8 @@ def _lines_key(sheet: Sheet, y: float, top: float) -> None:
 
 def _title(head: Head, width: float) -> str:
     """A head's name, and before it what it is if there is room."""
-    long = f"head {head_name(head)}"
-    return long if width_of(long) <= width else head_name(head)
+    long = f"head {head.name}"
+    return long if width_of(long) <= width else head.name
 
 
 def _round_up(value: float) -> float:

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.colors import to_rgba
 
 from attnscan.errors import SelectionError
+from attnscan.results.grid import Grid
 from attnscan.results.labels import Labels
 from attnscan.results.scores import MIXED
 from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on
@@ -26,10 +27,10 @@ def map_sheet(labels: Labels, width: float, command: str = "classify") -> Sheet:
 
     A label that is not sure has a question mark. `command` is the one that lists the same heads.
     """
-    layers, heads = labels.scores.grid
+    layers, heads = labels.scores.grid.shape
     left, inner = ruler_width(layers), width - 2 * MARGIN
     side = min(LARGEST_CELL, (width - left - MARGIN) / heads, LONGEST / layers)
-    check_heads_can_be_seen(side, (layers, heads), width, command)
+    check_heads_can_be_seen(side, labels.scores.grid, width, command)
     grid = Box(max(left, (width - side * heads) / 2), MARGIN + 2 * LINE, side * heads, side * layers)
     lettered = _letter_size(side) is not None
     title = wrapped(f"Map: {map_title(labels)}.", inner)
@@ -40,7 +41,7 @@ def map_sheet(labels: Labels, width: float, command: str = "classify") -> Sheet:
     between = key + height_of(names, inner) + 0.03
     noted = between + height_of(parking, inner) + 0.03
     sheet = Sheet(width, noted + LINE * len(notes) + MARGIN)
-    rulers(sheet, grid, (layers, heads))
+    rulers(sheet, grid, labels.scores.grid)
     _heads(sheet, grid, labels)
     _lines(sheet, title, below)
     draw_key(sheet, names, key)
@@ -60,49 +61,50 @@ def ruler_width(layers: int) -> float:
 
 
 def rulers(
-    sheet: Sheet, grid: Box, shape: tuple[int, int], *, down: bool = True, across: bool = True, beneath: bool = False
+    sheet: Sheet, box: Box, grid: Grid, *, down: bool = True, across: bool = True, beneath: bool = False
 ) -> None:
-    """The numbers of layers at a grid's left and of heads above or beneath it, as many as there is room for."""
-    layers, heads = shape
+    """The numbers of layers at a box's left and of heads above or beneath it, as many as there is room for."""
+    layers, heads = grid.shape
     if down:
-        side = grid.height / layers
+        side = box.height / layers
         for layer in range(0, layers, step_of(side, 0.9 * LINE)):
-            sheet.text(grid.x - 0.05, grid.y + (layer + 0.5) * side, str(layer), align="right")
-        middle = grid.x - ruler_width(layers) + MARGIN + LINE / 2, grid.y + grid.height / 2
+            sheet.text(box.x - 0.05, box.y + (layer + 0.5) * side, str(layer), align="right")
+        middle = box.x - ruler_width(layers) + MARGIN + LINE / 2, box.y + box.height / 2
         sheet.text(*middle, "layer", align="center", upward=True)
     if across:
-        side = grid.width / heads
-        near, far = (grid.height + 0.55 * LINE, grid.height + 1.5 * LINE) if beneath else (-0.5 * LINE, -1.5 * LINE)
+        side = box.width / heads
+        near, far = (box.height + 0.55 * LINE, box.height + 1.5 * LINE) if beneath else (-0.5 * LINE, -1.5 * LINE)
         for head in range(0, heads, step_of(side, width_of(f"{heads - 1} "))):
-            sheet.text(grid.x + (head + 0.5) * side, grid.y + near, str(head), align="center")
-        sheet.text(grid.x + grid.width / 2, grid.y + far, "head", align="center")
+            sheet.text(box.x + (head + 0.5) * side, box.y + near, str(head), align="center")
+        sheet.text(box.x + box.width / 2, box.y + far, "head", align="center")
 
 
-def check_heads_can_be_seen(side: float, grid: tuple[int, int], width: float, command: str = "classify") -> None:
+def check_heads_can_be_seen(side: float, grid: Grid, width: float, command: str = "classify") -> None:
     """Raises: SelectionError if what stands for a head, of so many inches, is less than a dot of a printed picture.
 
     `command` is the one that lists the same heads.
     """
     if side < DOT:
-        layers, heads = grid
+        layers, heads = grid.shape
         raise SelectionError(
             f"{layers} layers of {heads} heads have no room in a picture {width:g} inches wide",
             f"give a larger --width, or list the heads: attnscan {command} --csv",
         )
 
 
-def _heads(sheet: Sheet, grid: Box, labels: Labels) -> None:
+def _heads(sheet: Sheet, box: Box, labels: Labels) -> None:
     """Every head's cell; so many that they are no more than dots become one image."""
-    layers, heads = labels.scores.grid
-    side, names, rests = grid.width / heads, labels.content_label, labels.parking
-    if layers * heads > MOST_CELLS:
+    grid, names, rests = labels.scores.grid, labels.content_label, labels.parking
+    side = box.width / grid.shape[1]
+    if len(grid) > MOST_CELLS:
         colors = np.array([[to_rgba(paper_color(str(label))) for label in row] for row in names])
-        colors[..., 3] = [[opacity(float(each)) for each in row] for row in rests]
-        sheet.image(grid, colors)
+        colors[..., 3] = [[opacity(float(share)) for share in row] for row in rests]
+        sheet.image(box, colors)
         return
-    for place in np.ndindex(layers, heads):
-        cell = Box(grid.x + place[1] * side, grid.y + place[0] * side, side, side)
-        _head(sheet, cell, str(names[place]), float(rests[place]), bool(labels.content_unsure[place]))
+    for head in grid:
+        cell = Box(box.x + head.head * side, box.y + head.layer * side, side, side)
+        unsure = bool(labels.content_unsure[head.place])
+        _head(sheet, cell, str(names[head.place]), float(rests[head.place]), unsure)
 
 
 def _head(sheet: Sheet, cell: Box, label: str, rests: float, unsure: bool) -> None:

@@ -10,7 +10,7 @@ from attnscan.errors import OptionError, nearest
 from attnscan.results.ablation import Ablation
 from attnscan.results.classification import Classification
 from attnscan.results.comparison import Comparison
-from attnscan.results.heads import Heads, heads_named
+from attnscan.results.grid import Heads
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity
@@ -75,7 +75,7 @@ def picture(
             case Comparison():
                 sheet = comparison_sheet(result, _scored(patterns, result.patterns), look.width)
             case Profile() if kind == "distance":
-                sheet = distance_sheet(result, heads_named(heads, result.grid), look.width)
+                sheet = distance_sheet(result, result.grid.select(heads), look.width)
             case Profile():
                 sheet = profile_sheet(result, look.width)
             case Ranking() if kind == "map":
@@ -83,7 +83,7 @@ def picture(
             case Classification() if kind == "map":
                 sheet = map_sheet(result.mapped.labels, look.width)
             case Classification() if kind == "head":
-                attention, chosen = result.shown_attention, heads_named(heads, result.scores.grid)
+                attention, chosen = result.shown_attention, result.scores.grid.select(heads)
                 if result.signature.unit == "word":
                     attention = attention.in_words(result.units)
                 if lines:

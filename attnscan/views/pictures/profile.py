@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from matplotlib.colors import to_rgba
 
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Head
 from attnscan.results.profile import FARTHEST, OFFSETS, Profile
 from attnscan.results.scores import FloatArray
 from attnscan.views.palette import COLORS, ITSELF_COLOR, OTHER_COLOR, PREDICTIVE_SHADE, PUNCTUATION_COLOR, on_white
@@ -71,11 +71,11 @@ def families_of(profile: Profile) -> tuple[Family, ...]:
 
 def profile_sheet(profile: Profile, width: float) -> Sheet:
     """Every head's shares as a bar, part upon part; what no part takes is left blank."""
-    layers, heads = profile.grid
+    layers, heads = profile.grid.shape
     left, inner = ruler_width(layers), width - 2 * MARGIN
     across = min(LARGEST_CELL, (width - left - MARGIN) / heads)
     down = min(_TALLER * across, LONGEST / layers)
-    check_heads_can_be_seen(min(across, down / _FEWEST_DOTS), (layers, heads), width, "profile")
+    check_heads_can_be_seen(min(across, down / _FEWEST_DOTS), profile.grid, width, "profile")
     grid = Box(max(left, (width - across * heads) / 2), MARGIN + 2 * LINE, across * heads, down * layers)
     families = families_of(profile)
     shares = _shares(profile, families)
@@ -84,7 +84,7 @@ def profile_sheet(profile: Profile, width: float) -> Sheet:
     below = grid.y + grid.height + 0.07
     under = below + height_of(key, inner, aligned=True) + 0.03
     sheet = Sheet(width, under + len(lines) * LINE + MARGIN)
-    rulers(sheet, grid, (layers, heads))
+    rulers(sheet, grid, profile.grid)
     _bars(sheet, grid, families, shares)
     draw_key(sheet, key, below, aligned=True)
     for i, line in enumerate(lines):
@@ -160,18 +160,18 @@ def distance_sheet(profile: Profile, heads: Sequence[Head], width: float) -> She
     low, high = _span(curves)
     scale = {value: f"{value:g}" for value in (0.0, high / 2, high)}
     left = MARGIN + LINE + max(map(width_of, scale.values())) + 0.06
-    layout = best_layout(_layouts(len(heads), left, width), len(heads), width, profile.grid[1])
+    layout = best_layout(_layouts(len(heads), left, width), len(heads), width, profile.grid.shape[1])
     lines = wrapped(_distance_note(profile, layout), width - 2 * MARGIN)
     words = LINE if layout.labels.step else 0.0  # `before` and `after`, beneath the lowest panels
     below = MARGIN + layout.height + words + 0.04
     sheet = Sheet(width, below + len(lines) * LINE + MARGIN)
-    title = "head " if max(width_of(f"head {head_name(head)}") for head in heads) <= layout.panel[0] else ""
+    title = "head " if max(width_of(f"head {head.name}") for head in heads) <= layout.panel[0] else ""
     for i, (curve, box) in enumerate(zip(curves, layout.places, strict=True)):
         _panel(sheet, box, layout.labels, (low, high), scale if i % layout.columns == 0 else {})
         if i + layout.columns >= layout.count:
             _words(sheet, box, layout.labels)
         _curve(sheet, box, curve, (low, high))
-        sheet.text(box.x, box.y - 0.65 * LINE, title + head_name(curve.head))
+        sheet.text(box.x, box.y - 0.65 * LINE, title + curve.head.name)
     for i, line in enumerate(lines):
         sheet.text(MARGIN, below + (i + 0.5) * LINE, line, color=FAINT)
     return sheet
@@ -190,14 +190,14 @@ class _Curve:
     @classmethod
     def of(cls, profile: Profile, head: Head) -> _Curve:
         places = [profile.parts.index(f"offset{offset:+}") for offset in OFFSETS]
-        interval: FloatArray = np.nan_to_num(profile.interval[head][places])
-        return cls(head, profile.fit.share[head][places], interval)
+        interval: FloatArray = np.nan_to_num(profile.interval[head.place][places])
+        return cls(head, profile.fit.share[head.place][places], interval)
 
 
 def _span(curves: Sequence[_Curve]) -> tuple[float, float]:
     """The range of the scale: zero, and every share with its interval; its top is round.
 
-    >>> _span([_Curve((0, 0), np.array([0.1, 0.42]), np.array([0.11, 0.01]))])
+    >>> _span([_Curve(Head(0, 0), np.array([0.1, 0.42]), np.array([0.11, 0.01]))])
     (-0.01, 0.5)
     """
     ends = [curve.share + sign * curve.interval for curve in curves for sign in (-1, 1)]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from attnscan.results.classification import Classification
-from attnscan.results.heads import head_name
+from attnscan.results.grid import Grid
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray, ScoreTable
 from attnscan.views.palette import INK, letter, paper_color
@@ -87,7 +87,8 @@ class _Panels:
 
 def scores_sheet(result: Classification | Ranking, width: float, table: ScoreTable, vector: bool) -> Sheet:
     """How far every head is above chance for each pattern: small layer x head grids, all on one scale from 0 to 1."""
-    layers, heads = result.scores.grid
+    grid = result.scores.grid
+    layers, heads = grid.shape
     count, left = len(result.scores.patterns), ruler_width(layers)
 
     note = _note(result, table, width)
@@ -100,15 +101,15 @@ def scores_sheet(result: Classification | Ranking, width: float, table: ScoreTab
     fewest = _fewest_columns(count, width)
     fitting = (each for each in map(panels, range(fewest, count)) if each.height <= 2 * width)
     layout = next(fitting, panels(count))
-    check_heads_can_be_seen(min(layout.size[0] / heads, layout.size[1] / layers), (layers, heads), width)
-    sheet = layout.begin(width, cells=count * layers * heads, vector=vector)
+    check_heads_can_be_seen(min(layout.size[0] / heads, layout.size[1] / layers), grid, width)
+    sheet = layout.begin(width, cells=count * len(grid), vector=vector)
     for p in range(count):
         box = layout.box(p)
         _title(sheet, box, result, p)
         sheet.heat(box, _above(table, p), 1.0)
         sheet.frame(box)
         _say_if_empty(sheet, box, result, table, p)
-        rulers(sheet, box, (layers, heads), down=p % layout.columns == 0, across=layout.is_lowest(p), beneath=True)
+        rulers(sheet, box, grid, down=p % layout.columns == 0, across=layout.is_lowest(p), beneath=True)
     x, y = layout.key()
     sheet.scale(x, y + LINE / 2, 1.0, _QUANTITY)
     if np.isnan(table.score).any():
@@ -126,13 +127,13 @@ def layers_sheet(result: Classification | Ranking, width: float, table: ScoreTab
     intervals = [] if np.isnan(table.se).all() else wrapped(_INTERVALS, width - 2 * MARGIN)
     note = (*_note(result, table, width), *intervals)
     layout = _Panels(count, columns, left, size, 3.1 * LINE, 2.3 * LINE, note, 0.3 + max(map(width_of, _STYLES)))
-    layers, heads = result.scores.grid
-    check_heads_can_be_seen(size[0] / layers, (layers, heads), width)
+    layers, _ = result.scores.grid.shape
+    check_heads_can_be_seen(size[0] / layers, result.scores.grid, width)
     sheet = layout.begin(width)
     for p in range(count):
         box = layout.box(p)
         _title(sheet, box, result, p, higher=0.8 * LINE)
-        _axes(sheet, box, result.scores.grid[0], first=p % columns == 0, last=layout.is_lowest(p))
+        _axes(sheet, box, layers, first=p % columns == 0, last=layout.is_lowest(p))
         _lines(sheet, box, table, p, paper_color(result.scores.patterns[p]))
         _say_if_empty(sheet, box, result, table, p)
     x, y = layout.key()
@@ -171,7 +172,8 @@ def _axes(sheet: Sheet, box: Box, layers: int, *, first: bool, last: bool) -> No
 def _lines(sheet: Sheet, box: Box, table: ScoreTable, pattern: int, color: str) -> None:
     """The best head and the mean of every layer, as far as they were measured."""
     score = _above(table, pattern)
-    layers, heads = score.shape
+    grid = Grid.of(score)
+    layers, _ = grid.shape
     x = [box.x + (layer + 0.5) * box.width / layers for layer in range(layers)]
 
     def line(name: str, values: FloatArray, color: str) -> None:
@@ -183,11 +185,10 @@ def _lines(sheet: Sheet, box: Box, table: ScoreTable, pattern: int, color: str) 
     for layer, bounds in enumerate(_intervals(table, pattern)):
         sheet.line([x[layer]] * 2, [box.y + box.height * (1 - bound) for bound in bounds], color, 0.9)
     if np.nan_to_num(score).any():
-        layer, head = divmod(int(np.nanargmax(score)), heads)
-        name = head_name((layer, head))
-        room = width_of(name) / 2
-        middle = min(max(x[layer], box.x + room), box.x + box.width - room)
-        sheet.text(middle, box.y + box.height * (1 - best[layer]) - 0.6 * LINE, name, align="center")
+        head = grid[np.nanargmax(score)]
+        room = width_of(head.name) / 2
+        middle = min(max(x[head.layer], box.x + room), box.x + box.width - room)
+        sheet.text(middle, box.y + box.height * (1 - best[head.layer]) - 0.6 * LINE, head.name, align="center")
 
 
 def _above(table: ScoreTable, pattern: int) -> FloatArray:

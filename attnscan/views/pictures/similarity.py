@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from attnscan.results.heads import head_name
 from attnscan.results.similarity import Similarity
 from attnscan.views.palette import letter, paper_color
 from attnscan.views.pictures.lettering import wrapped
@@ -30,7 +29,7 @@ def similarity_sheet(found: Similarity, width: float) -> Sheet:
     for number, place in enumerate(found.map):
         x, y = (box.x + size / 2 + (place[0] - middle[0]) * scale, box.y + size / 2 - (place[1] - middle[1]) * scale)
         sheet.box(Box(x - _DOT / 2, y - _DOT / 2, _DOT, _DOT), paper_color(str(found.label[number])))
-        sheet.text(x + _DOT, y, head_name(found.heads[number]), size=_NAME, color=FAINT)
+        sheet.text(x + _DOT, y, found.heads[number].name, size=_NAME, color=FAINT)
     y = box.y + size + 0.8 * LINE
     for line in lines:
         sheet.text(MARGIN, y, line)

@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.classification import Classification
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Head
 from attnscan.results.scores import MIXED
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
@@ -95,13 +95,13 @@ def all_heads_view(
     of_others = of_others if roomy or len(patterns) < _FEW else []
     selves = [f"{letter(pattern)} self" for pattern in of_others]
     grid = columns(("head", *labels), (*map(letter, patterns), *selves, *numbers), header="bold", apart=1)
-    for layer, head in order:
+    for head in order:
         grid.add_row(
-            f"{layer}-{head}",
-            *(_label(readings[name], name, str(label[layer, head]), (layer, head)) for name, label in labels.items()),
-            *(number(table.score[layer, head, scores.patterns.index(pattern)]) for pattern in patterns),
-            *(number(table.itself[layer, head, scores.patterns.index(pattern)]) for pattern in of_others),
-            *(number(values[layer, head]) for values in numbers.values()),
+            head.name,
+            *(_label(readings[name], name, str(label[head.place]), head) for name, label in labels.items()),
+            *(number(table.score[(*head.place, scores.patterns.index(pattern))]) for pattern in patterns),
+            *(number(table.itself[(*head.place, scores.patterns.index(pattern))]) for pattern in of_others),
+            *(number(values[head.place]) for values in numbers.values()),
         )
     grid = fitted(grid, width, "nats", *selves, "out", "runner-up", "carries", "on words", "label")
     there = {str(column.header) for column in grid.columns}
@@ -111,7 +111,8 @@ def all_heads_view(
     labelled = bool(there & labels.keys())
     entries += ["? would not stay"] if labelled and result.labels.stability is not None else []
     entries += ["· a mixed head's largest part (attnscan profile)"] if labelled and result.profile is not None else []
-    entries += [f"out share of its layer's output, {1 / scores.grid[1]:.2f} an equal part"] if "out" in there else []
+    equal = f"{1 / scores.grid.shape[1]:.2f} an equal part"
+    entries += [f"out share of its layer's output, {equal}"] if "out" in there else []
     legend = flowed((Text(entry, style="dim") for entry in entries), width)
     listed = [grid] if grid.row_count else []
     why = [line for why in _why_unscored(result, patterns, without_delimiters) for line in wrapped(why, width)]
@@ -131,21 +132,21 @@ def _why_unscored(result: Classification, patterns: Sequence[str], without_delim
             yield f"{', '.join(map(plain, unscored))}: {why}"
 
 
-def _label(result: Classification, kind: str, label: str, head: tuple[int, int]) -> Text:
+def _label(result: Classification, kind: str, label: str, head: Head) -> Text:
     """A label, questioned if it would not stay, or, of a mixed head, what leads its profile."""
     leading = leading_part(result, head) if label == MIXED else ""
     if leading:
         return Text(f"{letter(MIXED)} {plain(leading)}", style="dim")
     labels = result.labels
-    unsure = kind != "runner-up" and bool((labels.content_unsure if kind == "on words" else labels.unsure)[head])
-    return named(label, unsure=unsure)
+    unsure = labels.content_unsure if kind == "on words" else labels.unsure
+    return named(label, unsure=kind != "runner-up" and bool(unsure[head.place]))
 
 
 def _title(result: Classification, nth: int | None = None) -> Text:
     if nth is not None:
         return Text(f"input {nth}", style="bold")
-    layers, heads = result.scores.grid
-    return model_line(result.signature, f"  {layers} × {heads} = {counted(layers * heads, 'head')}")
+    grid = result.scores.grid
+    return model_line(result.signature, f"  {grid} = {counted(len(grid), 'head')}")
 
 
 def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:
@@ -165,8 +166,8 @@ def _strongest(result: Classification, row: PatternRow, width: int) -> Text:
     """The best heads of a pattern, bold where that is their label by the same."""
     entries = (
         Text(
-            f"{head_name(head)} {score:.2f}".ljust(_ENTRY - 2),
-            style="bold" if result.label[head] == row.pattern else "",
+            f"{head.name} {score:.2f}".ljust(_ENTRY - 2),
+            style="bold" if result.label[head.place] == row.pattern else "",
         )
         for head, score in row.strongest
     )

@@ -9,8 +9,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison, places
-from attnscan.results.heads import Head, head_name
+from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison
+from attnscan.results.grid import Head
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import letter
@@ -44,9 +44,8 @@ def comparison_view(
     blocks: list[RenderableType] = []
     for name, signature in zip("AB", found.signatures, strict=True):
         blocks.append(Text(f"{name} ", style="dim").append_text(model_line(signature)))
-    layers, across = found.one.grid
     how = "heads of one place" if found.match == "place" else "each head of A and the most similar one of B"
-    blocks += [Text(f"{counted(found.pairs, 'pair')}, {counted(layers * across, 'head')}: {how}"), ""]
+    blocks += [Text(f"{counted(found.pairs, 'pair')}, {counted(len(found.one.grid), 'head')}: {how}"), ""]
     survivors, differences = int(found.survives.sum()), int((~np.isnan(found.p)).sum())
     at = f"false discovery rate {100 * FALSE_DISCOVERIES:g} %"
     blocks.append(Text(f"{survivors:,} of {counted(differences, 'difference')} survive ({at})", style="bold"))
@@ -85,9 +84,9 @@ def _table(found: Comparison, patterns: Sequence[str], *, with_errors: bool) -> 
 def _extreme(found: Comparison, pattern: str, head: Head | None, with_error: bool) -> str:
     if head is None:
         return "–"
-    place = (*head, found.patterns.index(pattern))
+    place = (*head.place, found.patterns.index(pattern))
     error = f" ± {found.se[place]:.3f}" if with_error else ""
-    return f"{head_name(head)} {found.difference[place]:+.3f}{error}"
+    return f"{head.name} {found.difference[place]:+.3f}{error}"
 
 
 def _differences(
@@ -98,12 +97,12 @@ def _differences(
     for pattern in patterns:
         p = found.patterns.index(pattern)
         for i, head in enumerate(found.chosen(pattern, heads, top)):
-            place = (*head, p)
+            place = (*head.place, p)
             scores = (decimals(float(scores.every_key.score[place])) for scores in (found.one, found.other))
             value = found.difference[place]
             difference = Text("" if np.isnan(value) else f"{value:+.3f}", "bold" if found.survives[place] else "")
             error = decimals(float(found.se[place]))
-            grid.add_row(named(pattern) if i == 0 else Text(), head_name(head), *scores, difference, error)
+            grid.add_row(named(pattern) if i == 0 else Text(), head.name, *scores, difference, error)
     yield Text("Head by head; bold: the difference survives", style="bold")
     yield grid
 
@@ -111,19 +110,20 @@ def _differences(
 def _changed(found: Comparison, width: int) -> Iterator[RenderableType]:
     count = sum(map(len, found.changed.values()))
     total = found.labels[0].size
-    sure = sum(not found.unsure[head] for heads in found.changed.values() for head in heads)
+    sure = sum(not found.unsure[head.place] for heads in found.changed.values() for head in heads)
     of_these = f", {sure} of them surely" if count else ""
     yield Text(f"{count} of {counted(total, 'head')} changed their label{of_these}", style="bold")
     for (before, after), heads in found.changed.items():
         title = Text(letter(before), color_of(before)).append(" → ", "dim").append(letter(after), color_of(after))
-        entries = [Text(head_name(head) + "?" * bool(found.unsure[head])) for head in heads]
+        entries = [Text(head.name + "?" * bool(found.unsure[head.place])) for head in heads]
         for i, line in enumerate(flowed(entries, width - 9)):
             yield Text("  ").append_text(title if i == 0 else Text(" " * title.cell_len)).append("  ").append_text(line)
 
 
 def _moved(found: Comparison) -> Iterator[RenderableType]:
     """How many heads are nearest to the one of their own place, and how near."""
-    same = int((found.matched == places(found.one.grid)).all(-1).sum())
+    grid = found.one.grid
+    same = sum(head.place == tuple(found.matched[head.place]) for head in grid)
     name = plain(found.signatures[1].model)
-    yield Text(f"{same} of {found.labels[0].size} heads are most like the head of their own place in {name}.")
+    yield Text(f"{same} of {len(grid)} heads are most like the head of their own place in {name}.")
     yield Text(f"Median divergence from the most similar head: {np.median(found.divergence):.3f} nats.")

@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.explanation import Explanations
+from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
-from attnscan.results.heads import Head, head_name
 from attnscan.results.neurons import NEURON_MEASURES, InBases
 from attnscan.results.terms import SHUFFLES, counted
 from attnscan.safe_text import plain
@@ -67,7 +67,7 @@ def explanation_view(found: Explanations, width: int, query: int | None = None) 
 
 def _one(found: Explanations, head: HeadExplanation, width: int) -> Iterator[RenderableType]:
     yield Text.assemble(
-        (f"{head_name(head.head)}  ", "bold"), named(head.label, unsure=head.unsure), ("   explained: ", "dim")
+        (f"{head.head.name}  ", "bold"), named(head.label, unsure=head.unsure), ("   explained: ", "dim")
     ).append_text(named(head.pattern))
     grid = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False, header_style="dim")
     grid.add_column("", no_wrap=True)
@@ -123,7 +123,7 @@ def _many(found: Explanations, width: int) -> Iterator[RenderableType]:
         neurons = (_beside(row.neurons[name], brief) for name, brief in _BRIEF)
         causes = (f"{number(row.causes[name])}{_error(row.cause_se[name])}" for name in _WITH_ERROR)
         others = (number(row.causes[name]) for name in _SHORT if name not in _WITH_ERROR)
-        grid.add_row(head_name(head), mark, number(row.score), *neurons, *causes, *others)
+        grid.add_row(head.name, mark, number(row.score), *neurons, *causes, *others)
     yield fitted(grid, width, "signs", "stable", "swapped", "zeroed", "neurons")
     yield from wrapped(_NOTE, width)
 
@@ -150,10 +150,10 @@ def _keys(found: Explanations, head: Head, query: int, width: int) -> Iterator[R
     """The keys of one query, by weight, each with its logit and the neurons that carry it."""
     attention = found.attention
     assert attention is not None
-    weights = attention.weights[(*head, query)]
+    weights = attention.weights[(*head.place, query)]
     name = plain(attention.tokens[query]).strip()
-    yield Text.assemble((f"{head_name(head)}  ", "bold"), (f"{name}", "bold"), (f"  token {query}", "dim"))
-    products = None if attention.query is None else attention.products(*head, query)
+    yield Text.assemble((f"{head.name}  ", "bold"), (f"{name}", "bold"), (f"  token {query}", "dim"))
+    products = None if attention.query is None else attention.products(head, query)
     grid = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", show_edge=False, width=width)
     for title, kind in (("key", "left"), ("weight", "right"), ("q·k/√d", "right"), ("neurons", "left")):
         grid.add_column(title, justify=kind, no_wrap=True, ratio=1 if title == "neurons" else None)  # type: ignore[arg-type]

@@ -10,8 +10,8 @@ from rich.cells import cell_len
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from attnscan.results.grid import Head
 from attnscan.results.head_weights import HeadWeights, strongest
-from attnscan.results.heads import Head, head_name
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS
@@ -47,21 +47,21 @@ def head_view(shown: HeadWeights, width: int, top: int | None = None) -> Rendera
 def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Text]:
     scores = shown.result.scores
     if len(heads) > 1:
-        line = Text(f"mean of {len(heads)} heads: {', '.join(map(head_name, heads))}", style="bold")
+        line = Text(f"mean of {len(heads)} heads: {', '.join(head.name for head in heads)}", style="bold")
         line.truncate(width, overflow="ellipsis")
         yield line
         return
     head = heads[0]
     labels = shown.result.labels
-    label = named(str(labels.label[head]), unsure=bool(labels.unsure[head]))
-    content = named(str(labels.content_label[head]), unsure=bool(labels.content_unsure[head]))
-    yield Text.assemble((f"{head_name(head)}  ", "bold"), label, ("   on words: ", "dim"), content)
+    label = named(str(labels.label[head.place]), unsure=bool(labels.unsure[head.place]))
+    content = named(str(labels.content_label[head.place]), unsure=bool(labels.content_unsure[head.place]))
+    yield Text.assemble((f"{head.name}  ", "bold"), label, ("   on words: ", "dim"), content)
     entries = []
     for p, pattern in enumerate(scores.patterns):
-        score = scores.every_key.score[(*head, p)]
+        score = scores.every_key.score[(*head.place, p)]
         if not np.isnan(score):
             entries.append(named(pattern).append(f" {score:.2f}"))
-    entropy = number(scores.entropy[head])
+    entropy = number(scores.entropy[head.place])
     entries.append(Text(f"entropy {entropy} nats" if entropy else "carries nothing", style="dim"))
     yield from flowed(entries, width)
 

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
-from attnscan.results.heads import head_name
 from attnscan.results.ranking import Ranking
 from attnscan.views.summary import count_names, label_notes, label_rows
 from attnscan.views.terminal.map import map_view
@@ -23,7 +22,7 @@ def labels_view(result: Ranking, width: int) -> Iterator[RenderableType]:
     room = max(width - _PATTERN - sum(len(name) + 2 for name in names) - 2, 12)
     grid = columns(("pattern",), names, ("which",), header="bold")
     for row in label_rows(result):
-        shown = [Text(head_name(head) + "?" * unsure) for head, unsure in row.heads[:_NAMED]]
+        shown = [Text(head.name + "?" * unsure) for head, unsure in row.heads[:_NAMED]]
         more = len(row.heads) - len(shown)
         shown += [Text(f"and {more} more", style="dim")] if more else []
         which = wrapped(row.why_none, room) if row.why_none else flowed(shown, room)

@@ -18,7 +18,7 @@ _RULER = 7  # columns of layer numbers
 
 def map_view(labels: Labels, width: int) -> Iterator[RenderableType]:
     """Every head's letter, subdued where it mostly rests on delimiters, questioned where its label would not stay."""
-    layers, heads = labels.scores.grid
+    layers, heads = labels.scores.grid.shape
     cell = next((size for size in (3, 2) if _RULER + size * heads <= width), 1)
     yield Text(f"Map: {map_title(labels)}; layers down, heads across", style="bold")
     every = 1 if cell == 3 else 5

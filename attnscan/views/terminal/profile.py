@@ -9,7 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.heads import Head, head_name
+from attnscan.results.grid import Head
 from attnscan.results.profile import FAMILIES, OFFSETS, Profile, in_words
 from attnscan.safe_text import plain
 from attnscan.views.terminal.parts import beyond, columns, decimals, fitted, flowed, model_line, number, wrapped
@@ -40,8 +40,8 @@ def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top:
     if heads is None:
         shown += [Text("What attention is spent on, layer by layer", style="bold"), _layers(result, width), ""]
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for head in result.heads if heads is None else heads:
-        name = Text(head_name(head), style="bold")
+    for head in result.grid if heads is None else heads:
+        name = Text(head.name, style="bold")
         grid.add_row(name, Text("\n").join(_line(result, head, width - 7, top)))
     return Group(*shown, grid, "", *wrapped(_MEANING, width))
 
@@ -51,7 +51,7 @@ def _line(result: Profile, head: Head, width: int, top: int | None) -> Iterator[
     parts = result.strongest(head)
     named = parts[:top] if top is not None else [part for part in parts if part[1] >= _LEAST] or parts[:1]
     entries = [Text.assemble(f"{plain(name)} ", (f"{share:.2f}", "bold")) for name, share in named]
-    if np.isfinite(explained := result.fit.explained[head]):
+    if np.isfinite(explained := result.fit.explained[head.place]):
         entries.append(Text(f"| {max(0.0, 1 - explained):.2f} unexplained", style="dim"))
     yield from flowed(entries or [Text("no attention", style="dim")], width)
 
@@ -71,20 +71,20 @@ def _layers(result: Profile, width: int) -> Table:
 def _in_full(result: Profile, head: Head, width: int) -> Iterator[RenderableType]:
     """All parts of a head with errors, and the curve over distances."""
     fit = result.fit
-    error = fit.explained_se[head]
-    explained = f"  explained {number(fit.explained[head])}{'' if np.isnan(error) else f' ± {error:.2f}'}"
-    yield Text.assemble((head_name(head), "bold"), explained)
+    shares, errors, error = (values[head.place] for values in (fit.share, fit.se, fit.explained_se))
+    explained = f"  explained {number(fit.explained[head.place])}{'' if np.isnan(error) else f' ± {error:.2f}'}"
+    yield Text.assemble((head.name, "bold"), explained)
     grid = columns(("part",), ("share", "± se"))
-    for p in np.argsort(-np.nan_to_num(fit.share[head], nan=-1), kind="stable"):
-        if fit.share[head][p] > 0:
-            grid.add_row(plain(in_words(result.parts[p])), decimals(fit.share[head][p]), decimals(fit.se[head][p]))
+    for p in np.argsort(-np.nan_to_num(shares, nan=-1), kind="stable"):
+        if shares[p] > 0:
+            grid.add_row(plain(in_words(result.parts[p])), decimals(shares[p]), decimals(errors[p]))
     yield grid
     yield ""
     yield Text("By distance, in words of the own sentence", style="bold")
     curve = columns((), ("words", "share", "± se"), ("",))
     for offset in OFFSETS:
         p = result.parts.index(f"offset{offset:+}")
-        share, se = float(fit.share[head][p]), float(fit.se[head][p])
+        share, se = float(shares[p]), float(errors[p])
         shown = np.isnan(se) or beyond(share, se)  # of one input there is no error
         bar = Text("█" * round(min(_BAR, width - _BEFORE_BAR) * np.nan_to_num(share) * shown))
         curve.add_row(f"{offset:+}" if offset else "0", decimals(share), decimals(se), bar)

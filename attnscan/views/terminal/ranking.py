@@ -8,7 +8,6 @@ import numpy as np
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from attnscan.results.heads import head_name
 from attnscan.results.ranking import Leads, Ranking
 from attnscan.results.terms import THRESHOLD
 from attnscan.views.summary import none_does, ranked_by, told_apart, why_unscored, worth
@@ -59,15 +58,16 @@ def _table(result: Ranking, pattern: str, top: int, width: int, without_delimite
     grid = columns(("head",), numbers, apart=1)
     bars = []
     leads = result.leads(pattern, without_delimiters=without_delimiters)
-    for rank, flat in enumerate(result.order(pattern, without_delimiters=without_delimiters)[:top]):
-        head = divmod(int(flat), result.scores.grid[1])
-        row = worth(table, (*head, p))
+    for rank, head_number in enumerate(result.order(pattern, without_delimiters=without_delimiters)[:top]):
+        head = result.scores.grid[head_number]
+        place = (*head.place, p)
+        row = worth(table, place)
         above, score, chance, se = (
-            float(getattr(table, name)[(*head, p)]) for name in ("above_chance", "score", "chance", "se")
+            float(getattr(table, name)[place]) for name in ("above_chance", "score", "chance", "se")
         )
         bars.append((above if above > 0 and beyond(score - chance, se) else 0.0, Text("█", style=color_of(pattern))))
         grid.add_row(
-            head_name(head),
+            head.name,
             row["score"],
             row["interval"],
             _lead(leads, rank) if rank < len(leads.sure) else "",

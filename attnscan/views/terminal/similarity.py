@@ -6,7 +6,6 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from attnscan.results.heads import head_name, heads_named
 from attnscan.results.similarity import Similarity
 from attnscan.results.terms import counted
 from attnscan.views.palette import letter
@@ -22,7 +21,7 @@ def similarity_view(found: Similarity, width: int, heads: str | None, nearest: i
         blocks += [*_groups(found, width), "", Text("The closest two", style="bold")]
         blocks += [_pairs(found, found.closest(_CLOSEST))]
     else:
-        chosen = [found.heads.index(head) for head in heads_named(heads, found.scores.grid)]
+        chosen = [found.scores.grid.index(head) for head in found.scores.grid.select(heads)]
         pairs = [(head, other) for head in chosen for other in found.nearest(head, nearest)]
         blocks += [_pairs(found, pairs)]
     note = (
@@ -49,7 +48,7 @@ def _named(found: Similarity, head: int) -> Text:
     """A head's name, and the letter of its label in its colour."""
     label = str(found.label[head])
     mark = letter(label) + "?" * bool(found.unsure[head])
-    return Text(head_name(found.heads[head]) + " ").append(mark, style=color_of(label))
+    return Text(found.heads[head].name + " ").append(mark, style=color_of(label))
 
 
 def _pairs(found: Similarity, pairs: list[tuple[int, int]]) -> Table:

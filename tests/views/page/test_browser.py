@@ -22,6 +22,7 @@ from attnscan import Ranking
 from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
+from attnscan.results.grid import Head
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
@@ -275,12 +276,12 @@ class TestModelView:
             told = "–" if reading.endswith("words") else str(delimiter)
             expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(told)
             kept = words if reading.endswith("words") else np.arange(19)
-            for flat in (2, 21, 35, 71):
-                true = numbers_of(attention, *divmod(flat, 12), reading)[np.ix_(kept, kept)]
-                pixels = shown.locator(f"#thumbnails button[value='{flat // 12}-{flat % 12}'] canvas").evaluate(PIXELS)
+            for head in (attention.grid[number] for number in (2, 21, 35, 71)):
+                true = numbers_of(attention, *head.place, reading)[np.ix_(kept, kept)]
+                pixels = shown.locator(f"#thumbnails button[value='{head.name}'] canvas").evaluate(PIXELS)
                 alphas = np.array(pixels[3::4]).reshape(len(kept), len(kept))
                 assert np.abs(alphas - 255 * np.sqrt(true)).max() <= 0.51
-                color = COLORS.get(labels[reading].ravel()[flat], "#64748b")
+                color = COLORS.get(labels[reading][head.place], "#64748b")
                 strongest = int(alphas.argmax())
                 found = pixels[4 * strongest : 4 * strongest + 3]
                 np.testing.assert_allclose(found, [int(color[i : i + 2], 16) for i in (1, 3, 5)], atol=4)
@@ -298,14 +299,14 @@ class TestModelView:
 
     def test_order_by_a_pattern_is_that_of_the_reading(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#order=delimiter&by=carried")
-        order = [divmod(int(flat), 12) for flat in article[0].with_norm(True).ranking("delimiter")]
-        assert texts(shown.locator("#thumbnails b")) == [f"{layer}-{head}" for layer, head in order]
+        order = article[0].with_norm(True).ranking("delimiter")
+        assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
 
     def test_order_by_a_pattern_is_the_ranking(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#by=weight")
         shown.select_option("#order", "next-word")
-        order = [divmod(int(flat), 12) for flat in article[0].ranking("next-word")]
-        assert texts(shown.locator("#thumbnails b")) == [f"{layer}-{head}" for layer, head in order]
+        order = article[0].ranking("next-word")
+        assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
         scores = np.sort(article[0].scores.every_key.score[..., 0].ravel())[::-1]
         captions = texts(shown.locator("#thumbnails .caption > span"))
         np.testing.assert_allclose([float(text) for text in captions], scores, atol=0.005 + 1e-9)
@@ -633,7 +634,7 @@ class TestHeadView:
         for reading in ("weight", "carried"):
             shown.click(f"#by button[value='{reading}']")
             profile = article[0].with_norm(reading == "carried").profile
-            parts = profile.strongest((1, 4))[:6]
+            parts = profile.strongest(Head(1, 4))[:6]
             expect(shown.locator("#facts .profile th")).to_have_text([name for name, _ in parts])
             expect(shown.locator("#facts .profile td:nth-child(2)")).to_have_text(
                 [f"{share:.2f}" for _, share in parts]
@@ -685,7 +686,7 @@ class TestNeuronView:
         expect(shown.locator("#story")).to_contain_text("the query the (4) looks most at store (5)")
         logits = [float(text.replace("−", "-")) for text in texts(shown.locator("#logits span"))]
         weights = [float(text) for text in texts(shown.locator("#softmax span"))]
-        np.testing.assert_allclose(logits, attention.products(1, 8, 4).sum(-1), atol=0.02)
+        np.testing.assert_allclose(logits, attention.products(Head(1, 8), 4).sum(-1), atol=0.02)
         np.testing.assert_allclose(weights, attention.weights[1, 8, 4], atol=0.0005 + 0.00005)
         assert all(drawn(shown.locator(f"#{name}")) for name in ("query-strip", "key-strip", "product-strip"))
 
@@ -702,7 +703,7 @@ class TestNeuronView:
         expected = [
             attention.query[1, 8, 4, neuron],
             attention.key[1, 8, 2, neuron],
-            attention.products(1, 8, 4)[2, neuron],
+            attention.products(Head(1, 8), 4)[2, neuron],
         ]
         np.testing.assert_allclose([float(match[i]) for i in (2, 3, 4)], expected, atol=0.01)
 
@@ -938,11 +939,11 @@ class TestTable:
         shown = opened(article_page, "#view=table&by=weight")
         names = shown.locator("#scores tbody th")
         shown.click("#scores thead button[value='previous-word']")
-        best = [divmod(int(flat), 12) for flat in article[0].ranking("previous-word")]
-        assert texts(names) == [f"{layer}-{head}" for layer, head in best]
+        best = [article[0].scores.grid[number].name for number in article[0].ranking("previous-word")]
+        assert texts(names) == best
         expect(shown.locator("#scores thead th[aria-sort='descending']")).to_have_text("previous-word")
         shown.click("#scores thead button[value='previous-word']")
-        assert texts(names)[-1] == f"{best[0][0]}-{best[0][1]}"
+        assert texts(names)[-1] == best[0]
         shown.fill("#find", "layer:1")
         expect(names).to_have_count(12)
         shown.select_option("#label", "next-word")
@@ -1156,7 +1157,7 @@ class TestEveryView:
             assert HOSTILE[2] in str(shown.locator("#reading").text_content())
 
     def test_heads_that_are_not_carried_say_so(self, opened: Open, saved: Callable[..., Path], article: tuple) -> None:
-        shown = opened(saved("two", *article, PageOptions(heads=((1, 8), (0, 2)))), "#view=head")
+        shown = opened(saved("two", *article, PageOptions(heads=(Head(1, 8), Head(0, 2)))), "#view=head")
         assert shown.input_value("#heads") == "1-8" and shown.locator("#head-notice").is_hidden()
         shown.click("#picker button[value='3-3']")
         expect(shown.locator("#head-notice")).to_contain_text(

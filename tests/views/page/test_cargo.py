@@ -16,7 +16,7 @@ from numpy.testing import assert_array_equal
 from pages import Elements, carrying, made_up, without_neurons
 
 from attnscan.results.classification import Classification
-from attnscan.results.heads import heads_named
+from attnscan.results.grid import Head
 from attnscan.results.tables import render
 from attnscan.views.page.cargo import WEIGHT_STEPS, of_every_head, strongest_first
 from attnscan.views.page.frame import SIZE, PageOptions, at_most
@@ -44,7 +44,8 @@ class TestCargo:
         monkeypatch.setattr("attnscan.views.page.cargo.WEIGHT_STEPS", (steps,))
         result, attention = carrying(made_up(2, 3, 30, sharp=2)[0])
         elements = Elements(page(result).html)
-        assert elements.carried("carried") == elements.carried("weights") == strongest_first(result.mapped.scores)
+        order = [head.place for head in strongest_first(result.mapped.scores)]
+        assert elements.carried("carried") == elements.carried("weights") == order
         for head in elements.carried("carried"):
             weights, norms = attention.weights[head], attention.norms[head]
             true = np.array([_by_hand(row, norms) for row in weights])
@@ -130,10 +131,10 @@ class TestCargo:
     def test_the_best_heads_of_each_pattern_come_first(self, small: tuple) -> None:
         scores = small[0].scores
         order = strongest_first(scores)
-        assert sorted(order) == heads_named("all", scores.grid)
+        assert sorted(order) == list(scores.grid)
         above = scores.every_key.above_chance
         measured = [p for p in range(len(scores.patterns)) if not np.isnan(above[..., p]).all()]
-        best = {divmod(int(np.nanargmax(above[..., p])), 4) for p in measured}
+        best = {scores.grid[np.nanargmax(above[..., p])] for p in measured}
         assert set(order[: len(best)]) == best
 
     def test_what_does_not_fit_is_left_out_from_the_end_and_said(self) -> None:
@@ -142,7 +143,7 @@ class TestCargo:
         made = page(result, PageOptions(size=whole // 2))
         elements = Elements(made.html)
         weights, neurons = elements.carried("weights"), elements.carried("neurons")
-        order = strongest_first(result.scores)
+        order = [head.place for head in strongest_first(result.scores)]
         assert len(made.html) <= whole // 2
         assert weights == order[: len(weights)] and neurons == order[: len(neurons)]
         assert 0 < len(neurons) < 24
@@ -151,7 +152,7 @@ class TestCargo:
         assert len(elements.facts["rows"]["weight"]) == 24 and elements.facts["sides"]["words"] > 0
 
     def test_named_heads_are_carried_whatever_they_take(self, small: tuple) -> None:
-        elements = Elements(page(small[0], PageOptions(heads=((2, 3), (0, 1)), size=None)).html)
+        elements = Elements(page(small[0], PageOptions(heads=(Head(2, 3), Head(0, 1)), size=None)).html)
         assert elements.carried("weights") == elements.carried("neurons") == [(2, 3), (0, 1)]
         assert elements.facts["best"] == "2-3" and "other heads" in elements.facts["whyNoWeights"]
 

@@ -53,9 +53,11 @@ def test_profiles_have_their_errors_and_distances(ranking: Ranking) -> None:
     held = json.loads(Elements(page(ranking).html).bytes_of("profile-bytes").tobytes())
     profile = ranking.known_profile()
     assert list(held) == ["weight"] and len(held["weight"]) == 72
-    for head, (unexplained, parts, distances) in zip(profile.heads, held["weight"], strict=True):
-        share, half = (dict(zip(profile.parts, of[head], strict=True)) for of in (profile.fit.share, profile.interval))
-        assert unexplained == pytest.approx(1 - profile.fit.explained[head], abs=1e-4)
+    for head, (unexplained, parts, distances) in zip(profile.grid, held["weight"], strict=True):
+        share, half = (
+            dict(zip(profile.parts, of[head.place], strict=True)) for of in (profile.fit.share, profile.interval)
+        )
+        assert unexplained == pytest.approx(1 - profile.fit.explained[head.place], abs=1e-4)
         by_words = {in_words(part): part for part in profile.parts}
         for name, told, error in parts:
             assert (told, error) == pytest.approx((share[by_words[name]], half[by_words[name]]), abs=1e-4)

@@ -16,6 +16,7 @@ from pandas.testing import assert_frame_equal
 from attnscan import Ranking
 from attnscan.errors import OptionError
 from attnscan.inputs.pairs import Pair
+from attnscan.results.grid import Head
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page import page as page_module
@@ -95,7 +96,7 @@ def test_the_direction_of_the_text(tokens: list[str], right_to_left: bool) -> No
 def test_related_words_are_told_by_their_tokens(unit: str) -> None:
     pair = Pair("The strawberries went to the king.", "The queen ate strawberries.")
     options = ScanOptions(model="bundled", unit=unit, predictive="off")  # type: ignore[arg-type]
-    facts = Elements(page(classify_and_keep(pair, options)[0], PageOptions(heads=((0, 0),))).html).facts
+    facts = Elements(page(classify_and_keep(pair, options)[0], PageOptions(heads=(Head(0, 0),))).html).facts
     assert [[facts["tokens"][token] for token in pair] for pair in facts["related"]] == [["king", "queen"]]
     assert facts["tokens"].count("##berries") == 2
 

@@ -33,9 +33,10 @@ def test_every_score_is_drawn_on_one_scale(article: Classification) -> None:
 
 def test_layers_name_the_best_head_of_each_pattern(article: Classification) -> None:
     score = article.scores.every_key.score
-    best = [divmod(int(np.nanargmax(score[..., p])), 12) for p, name in enumerate(COLORS) if name != "predictive"]
+    grid = article.scores.grid
+    best = [grid[np.nanargmax(score[..., p])].name for p, name in enumerate(COLORS) if name != "predictive"]
     found = [text for text in texts(picture(article, "layers")) if re.fullmatch(r"\d+-\d+", text)]
-    assert found == [f"{layer}-{head}" for layer, head in best]
+    assert found == best
 
 
 def test_layers_over_pairs_have_intervals_of_the_best_heads() -> None:

@@ -16,7 +16,6 @@ from small_results import result_of
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.classification import Classification
-from attnscan.results.heads import heads_named
 from attnscan.results.labels import STAYS
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
@@ -49,11 +48,7 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
     patterns = result.scores.patterns
     for view in (
         classification_view(result, patterns, width),
-        *(
-            [all_heads_view(result, patterns, heads_named("all", (layers, heads))[:2], width, False)]
-            if width >= 80
-            else []
-        ),
+        *([all_heads_view(result, patterns, list(result.scores.grid)[:2], width, False)] if width >= 80 else []),
     ):
         text = render(view, width)
         assert max(map(len, text.splitlines())) <= width
@@ -75,7 +70,7 @@ def text_of_map(result: Classification, width: int) -> list[str]:
     """The map's rows, without its title, ruler and legend."""
     lines = render(classification_view(result, result.scores.patterns, width), width).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("Map")) + 2
-    return lines[start : start + result.scores.grid[0]]
+    return lines[start : start + result.scores.grid.shape[0]]
 
 
 def test_colour_adds_nothing_but_colour(article: Classification) -> None:
@@ -151,7 +146,7 @@ def test_no_eligible_word_is_told_apart_from_not_measured() -> None:
 
 
 def test_all_heads_in_the_order_given(article: Classification) -> None:
-    order = [divmod(int(flat), 12) for flat in article.ranking("next-word")]
+    order = [article.scores.grid[number] for number in article.ranking("next-word")]
     text = render(all_heads_view(article, article.scores.patterns, order, 80, False), 80)
     rows = re.findall(r"^(\d+)-(\d+) ", text, re.MULTILINE)
     assert len(rows) == 72
@@ -163,9 +158,8 @@ def test_all_heads_in_the_order_given(article: Classification) -> None:
 def test_where_no_head_has_a_score_none_is_listed_and_why_is_said() -> None:
     nan = float("nan")
     result = result_of([[0.5, nan, nan, 0.1], [0.2, nan, nan, nan]])
-    lists = (
-        (pattern, [divmod(int(flat), 2) for flat in result.ranking(pattern)]) for pattern in result.scores.patterns
-    )
+    grid, patterns = result.scores.grid, result.scores.patterns
+    lists = ((pattern, [grid[number] for number in result.ranking(pattern)]) for pattern in patterns)
     screens = {pattern: render(all_heads_view(result, [pattern], order, 80, False), 80) for pattern, order in lists}
     assert "0-0" in screens["next-word"] and "eligible" not in screens["next-word"]
     assert "head" not in screens["identical"].splitlines()[1] and "0-0" not in screens["identical"]

@@ -1,0 +1,242 @@
+"""The heads of a model: how many there are, their order and their names.
+
+No other module does arithmetic on the numbers of layers and heads. Arrays are [layer, head, ...], one for each kind of
+attention; where heads stand in a single row, they are counted kind by kind and layer by layer.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from operator import index
+from typing import Any, Protocol, Self, SupportsIndex
+
+from attnscan.errors import SelectionError
+
+
+class AttentionKind(IntEnum):
+    """Kinds of attention, in the order in which their heads are counted."""
+
+    ONLY = 0
+    """That of a model which has a single kind."""
+    ENCODER = 1
+    DECODER = 2
+    CROSS = 3
+
+    @property
+    def letter(self) -> str:
+        """What the names of its heads begin with: `e`, `d` or `c`; nothing for the only kind."""
+        return "" if self is AttentionKind.ONLY else self.name[0].lower()
+
+
+@dataclass(frozen=True, order=True, repr=False, slots=True)
+class Head:
+    """One head of a model, both numbers counted from zero. Heads are ordered as they are counted.
+
+    >>> Head(2, 0).name, Head(1, 3, kind=AttentionKind.CROSS).name
+    ('2-0', 'c1-3')
+    """
+
+    kind: AttentionKind = field(default=AttentionKind.ONLY, kw_only=True)
+    layer: int
+    head: int
+
+    @property
+    def name(self) -> str:
+        """As users name it: `2-0` is layer 2, head 0; `c1-3` is a head of cross attention."""
+        return f"{self.kind.letter}{self.layer}-{self.head}"
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands in its kind's arrays [layer, head, ...]."""
+        return self.layer, self.head
+
+    def __repr__(self) -> str:
+        return f"Head({self.name})"
+
+
+HeadLike = Head | tuple[int, int] | str
+Heads = HeadLike | Sequence[HeadLike]
+"""Heads as callers name them: `"2-0,6-11"`, `"layer:2"`, `"all"`, (layer, head), or several of these."""
+
+_LETTERS = {kind.letter: kind for kind in AttentionKind}
+_HEAD = re.compile(r"([edc]?)(\d{1,6})-(\d{1,6})")
+_LAYER = re.compile(r"layer:([edc]?)(\d{1,6})")
+_HOW = "name heads as 2-0, as 2-0,6-11, as layer:2 or as all"
+
+
+class _Shaped(Protocol):
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The heads of a model, in order: iterate over it, or index it by a head's number.
+
+    >>> grid = Grid.square(3, 2)
+    >>> len(grid), grid[5], grid.index(Head(2, 1)), grid.select("2-0,layer:1")
+    (6, Head(2-1), 5, [Head(2-0), Head(1-0), Head(1-1)])
+    """
+
+    shapes: tuple[tuple[AttentionKind, int, int], ...]
+    """Of each kind of attention how many layers it has, and how many heads a layer; kinds in ascending order."""
+
+    @classmethod
+    def square(cls, layers: int, heads: int) -> Self:
+        """The heads of a model with a single kind of attention."""
+        return cls(((AttentionKind.ONLY, layers, heads),))
+
+    @classmethod
+    def of(cls, values: _Shaped) -> Self:
+        """The heads that an array is of. Shape: [layer, head, ...]."""
+        return cls.square(*values.shape[:2])
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Layers, and heads a layer, of a model with a single kind of attention."""
+        ((_, layers, heads),) = self.shapes
+        return layers, heads
+
+    def __str__(self) -> str:
+        return ", ".join(
+            f"{'' if kind is AttentionKind.ONLY else f'{kind.name.lower()} '}{layers} × {heads}"
+            for kind, layers, heads in self.shapes
+        )
+
+    def __len__(self) -> int:
+        return sum(layers * heads for _, layers, heads in self.shapes)
+
+    def __iter__(self) -> Iterator[Head]:
+        for kind, layers, heads in self.shapes:
+            yield from (Head(layer, head, kind=kind) for layer in range(layers) for head in range(heads))
+
+    def __getitem__(self, number: SupportsIndex) -> Head:
+        """The head of a number from 0 on. Raises: IndexError if there are not so many."""
+        left = index(number)
+        for kind, layers, heads in self.shapes:
+            if 0 <= left < layers * heads:
+                layer, head = divmod(left, heads)
+                return Head(layer, head, kind=kind)
+            left -= layers * heads
+        raise IndexError(f"head number {index(number)} of {len(self)}")
+
+    def __contains__(self, head: Head) -> bool:
+        return any(
+            kind == head.kind and 0 <= head.layer < layers and 0 <= head.head < heads
+            for kind, layers, heads in self.shapes
+        )
+
+    def index(self, head: Head) -> int:
+        """A head's number. Raises: ValueError if the model has no such head."""
+        before = 0
+        for kind, layers, heads in self.shapes:
+            if kind == head.kind and head in self:
+                return before + head.layer * heads + head.head
+            before += layers * heads
+        raise ValueError(f"no head {head.name} among {self}")
+
+    def layer_of(self, head: Head) -> list[Head]:
+        """All heads of a head's layer, itself included, in order."""
+        (count,) = (heads for kind, _, heads in self.shapes if kind == head.kind)
+        return [Head(head.layer, number, kind=head.kind) for number in range(count)]
+
+    def columns(self, numbers: Iterable[SupportsIndex] | None = None) -> dict[str, list[int]]:
+        """The columns `layer` and `head` of a table with a row for each of some heads, or for all in order."""
+        heads = list(self) if numbers is None else [self[number] for number in numbers]
+        return {"layer": [head.layer for head in heads], "head": [head.head for head in heads]}
+
+    def select(self, heads: Heads) -> list[Head]:
+        """The heads that are named, in the order of their names, none twice.
+
+        Where there are several kinds of attention, a name without a letter is one of the first kind.
+        Raises: SelectionError if no head is named, or one that the model does not have.
+        """
+        text = heads_written(heads)
+        check_heads_are_named(text)
+        selected: list[Head] = []
+        for name in (part.strip() for part in text.split(",")):
+            if match := _HEAD.fullmatch(name):
+                selected.append(self._head(name, match[1], int(match[2]), int(match[3])))
+            elif match := _LAYER.fullmatch(name):
+                selected += self.layer_of(self._head(name, match[1], int(match[2]), 0))
+            else:
+                selected += self
+        return list(dict.fromkeys(selected))
+
+    def _head(self, name: str, letter: str, layer: int, head: int) -> Head:
+        for kind, layers, heads in self.shapes:
+            if letter in ("", kind.letter):
+                return Head(_within(name, "layer", layer, layers), _within(name, "head", head, heads), kind=kind)
+        missing = _LETTERS[letter].name.lower()
+        raise SelectionError(f"{name}: this model has no {missing} attention", f"name heads as {self[0].name}")
+
+
+def names(heads: Iterable[Head]) -> str:
+    """Several heads by name, as the command line takes them.
+
+    >>> names([Head(2, 0), Head(6, 11)])
+    '2-0,6-11'
+    """
+    return ",".join(head.name for head in heads)
+
+
+def check_heads_are_named(text: str) -> None:
+    """Raises: SelectionError if no model could have heads of such names; needs no model."""
+    for part in text.split(","):
+        if part.strip() != "all" and not _HEAD.fullmatch(part.strip()) and not _LAYER.fullmatch(part.strip()):
+            raise SelectionError(f"'{part.strip()}' names no head", _HOW)
+
+
+def are_heads(text: str) -> bool:
+    """Whether a text names heads and can hardly be a sentence: `all` can.
+
+    >>> are_heads("0-2, layer:1"), are_heads("all"), are_heads("It ended 2-0.")
+    (True, False, False)
+    """
+    parts = [part.strip() for part in text.split(",")]
+    return all(_HEAD.fullmatch(part) or _LAYER.fullmatch(part) for part in parts)
+
+
+def heads_written(heads: Any) -> str:
+    """What callers name heads by, as one text; integers may be of any kind, such as numpy's.
+
+    >>> heads_written([(2, 0), "layer:6"]), heads_written((2, 0)), heads_written(Head(2, 0))
+    ('2-0,layer:6', '2-0', '2-0')
+
+    Raises: SelectionError if it is none of `Heads`.
+    """
+    if isinstance(heads, str | Head):
+        return _written(heads)
+    if not isinstance(heads, Iterable) or isinstance(heads, bytes | Mapping):
+        raise SelectionError(f"{heads!r:.60} names no head", _HOW)
+    several = list(heads)
+    if len(several) == 2 and all(map(_is_whole, several)):
+        several = [several]
+    if not several:
+        raise SelectionError("no head is named", _HOW)
+    return ",".join(map(_written, several))
+
+
+def _written(head: Any) -> str:
+    if isinstance(head, str | Head):
+        return head if isinstance(head, str) else head.name
+    numbers = list(head) if isinstance(head, Iterable) else []
+    if len(numbers) != 2 or not all(map(_is_whole, numbers)):
+        raise SelectionError(f"{head!r:.60} names no head", "give (layer, head), two whole numbers")
+    return Head(*map(index, numbers)).name
+
+
+def _is_whole(number: Any) -> bool:
+    try:
+        return not isinstance(number, bool) and index(number) >= 0
+    except TypeError:
+        return False
+
+
+def _within(name: str, what: str, number: int, count: int) -> int:
+    if number >= count:
+        raise SelectionError(f"{name}: this model has {what}s 0 to {count - 1}", f"give a {what} among these")
+    return number
