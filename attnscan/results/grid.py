@@ -11,9 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import index
-from typing import Any, Protocol, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Protocol, Self, SupportsIndex
 
 from attnscan.errors import SelectionError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 class AttentionKind(IntEnum):
@@ -143,10 +147,13 @@ class Grid:
         (count,) = (heads for kind, _, heads in self.shapes if kind == head.kind)
         return [Head(head.layer, number, kind=head.kind) for number in range(count)]
 
-    def columns(self, numbers: Iterable[SupportsIndex] | None = None) -> dict[str, list[int]]:
+    def columns(self, numbers: Iterable[SupportsIndex] | None = None) -> dict[str, NDArray[np.int64]]:
         """The columns `layer` and `head` of a table with a row for each of some heads, or for all in order."""
+        import numpy as np  # the command line reads heads' names before it has imported anything slow
+
         heads = list(self) if numbers is None else [self[number] for number in numbers]
-        return {"layer": [head.layer for head in heads], "head": [head.head for head in heads]}
+        places = np.array([head.place for head in heads], dtype=np.int64).reshape(-1, 2)
+        return {"layer": places[:, 0], "head": places[:, 1]}
 
     def select(self, heads: Heads) -> list[Head]:
         """The heads that are named, in the order of their names, none twice.

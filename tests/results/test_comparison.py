@@ -67,8 +67,8 @@ def test_rows_are_of_the_heads_that_are_chosen() -> None:
 
 def test_a_head_without_a_difference_is_not_among_the_greatest() -> None:
     found = _differing([0.1, float("nan")], [0.01] * 2)
-    assert found.chosen("next-word", top=2) == [(0, 0)] and found.chosen("next-word", [(0, 1)], top=2) == []
-    assert list(found.to_frame(["next-word"], [(0, 1)], top=2).columns) == list(found.to_frame().columns)
+    assert found.chosen("next-word", top=2) == [Head(0, 0)] and found.chosen("next-word", [Head(0, 1)], top=2) == []
+    assert list(found.to_frame(["next-word"], [Head(0, 1)], top=2).columns) == list(found.to_frame().columns)
 
 
 def test_what_does_not_survive_is_no_extreme() -> None:

@@ -38,8 +38,10 @@ def test_a_grid_is_that_of_its_arrays() -> None:
     values = np.arange(6.0).reshape(3, 2)
     assert Grid.of(values) == Grid.of(values[..., None]) == GRID != Grid.square(2, 3)
     assert [values[head.place] for head in GRID] == values.ravel().tolist()
-    assert GRID.columns() == {"layer": [0, 0, 1, 1, 2, 2], "head": [0, 1, 0, 1, 0, 1]}
-    assert GRID.columns(np.array([5, 2])) == {"layer": [2, 1], "head": [1, 0]}
+    of_all, of_two = GRID.columns(), GRID.columns(np.array([5, 2]))
+    assert (of_all["layer"].tolist(), of_all["head"].tolist()) == ([0, 0, 1, 1, 2, 2], [0, 1, 0, 1, 0, 1])
+    assert (of_two["layer"].tolist(), of_two["head"].tolist()) == ([2, 1], [1, 0])
+    assert GRID.columns([])["layer"].dtype == np.int64
     assert (str(GRID), str(TRANSLATOR)) == ("3 × 2", "encoder 2 × 3, decoder 1 × 2, cross 1 × 2")
 
 

@@ -55,7 +55,7 @@ def test_a_head_without_a_score_has_no_rank(
 ) -> None:
     ranking = _ranking(0.5, ranked_by, scores)
     assert ranking.order("next-word").tolist() == order
-    assert ranking.close_to_best("next-word") == [(0, head) for head in order[1:]]
+    assert ranking.close_to_best("next-word") == [Head(0, head) for head in order[1:]]
     assert len(ranking.leads("next-word").se) == max(len(order) - 1, 0)
     assert ranking.pairs_to_tell("next-word") is None or len(order) > 1
     assert ("best heads: none" in repr(ranking)) == (not order)

@@ -16,6 +16,7 @@ from small_results import result_of
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.classification import Classification
+from attnscan.results.grid import Head
 from attnscan.results.labels import STAYS
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
@@ -61,7 +62,9 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_names_of_columns_are_not_broken(article: Classification, width: int) -> None:
     patterns = article.scores.patterns
-    lines = render(all_heads_view(article, patterns, [(0, 0), (0, 1), (0, 2)], width, False), width).splitlines()
+    lines = render(
+        all_heads_view(article, patterns, [Head(0, 0), Head(0, 1), Head(0, 2)], width, False), width
+    ).splitlines()
     assert all(any(f" {pattern}" in line for line in lines) for pattern in patterns)
     assert any("W predictive" in line for line in lines)
 
