@@ -44,16 +44,15 @@ def measured(found: attnscan.Explanations, pattern: str, best: int) -> Measured:
     """The heads that follow a pattern, best first."""
     p = found.scores.patterns.index(pattern)
     of_pattern = replace(found, pattern=pattern)
-    width = found.scores.grid[1]
-    ranked = [of_pattern[int(at) // width, int(at) % width] for at in found.scores.every_key.ranked(p)]
+    ranked = [of_pattern[found.scores.grid[number]] for number in found.scores.every_key.ranked(p)]
     heads = [head for head in ranked if head.above_chance >= ENOUGH][:best]
     neurons = found.neurons.in_bases([head.head for head in heads], p) if heads else {}
     return Measured(pattern, heads, neurons, ranked[0])
 
 
 def named(heads: list[attnscan.HeadExplanation]) -> str:
-    """Heads as layer-head."""
-    return " ".join(f"{head.head[0]}-{head.head[1]}" for head in heads)
+    """Heads by name."""
+    return " ".join(head.head.name for head in heads)
 
 
 def row(one: Measured) -> dict:

@@ -206,7 +206,7 @@ def test_heads_are_switched_off_by_name_and_by_pattern() -> None:
     named: Any = {"patterns": ["next-word"], "top": 1, "draws": 2, "predictive": "off", "model": "bundled"}
     by_pattern = attnscan.ablate(PAIRS, **named)
     assert [effect.set.name for effect in by_pattern.effects] == ["next-word"]
-    assert [effect.set.heads for effect in by_pattern.effects] == [((1, 8),)]
+    assert [effect.set.heads for effect in by_pattern.effects] == [(attnscan.Head(1, 8),)]
     with pytest.raises(OptionError, match="did you mean 'masked-lm'"):
         attnscan.ablate(PAIRS, measures=["masked-ml"], model="bundled")
     with pytest.raises(SelectionError):

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.grid import Grid, Head
+from attnscan.results.grid import Grid, HeadLike, Heads
 from attnscan.results.shown import shaped
 
 
@@ -89,19 +89,20 @@ class Attention:
             norms=None,
         )
 
-    def products(self, head: Head, query: int) -> NDArray[np.float32]:
+    def products(self, named: HeadLike, query: int) -> NDArray[np.float32]:
         """What each neuron adds to the logit of each key, q·k scaled; a row's sum is that key's logit.
 
         Shape: [key, neuron].
         """
         assert self.query is not None and self.key is not None
+        head = self.grid.head(named)
         products: NDArray[np.float32] = self.query[(*head.place, query)] * self.key[head.place]
         products *= self.scaling[head.layer]
         return products
 
-    def mean_weights(self, heads: Sequence[Head]) -> NDArray[np.float32]:
+    def mean_weights(self, heads: Heads) -> NDArray[np.float32]:
         """The mean of some heads' weights. Shape: [query, key]; rows sum to 1."""
-        chosen = np.stack([self.weights[head.place] for head in heads])
+        chosen = np.stack([self.weights[head.place] for head in self.grid.select(heads)])
         return np.asarray(chosen.mean(axis=0, dtype=np.float64), dtype=np.float32)
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.grid import Head
+from attnscan.results.grid import Head, Heads
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.labels import STAYS
 from attnscan.results.scores import FloatArray, IntArray, Scores
@@ -136,9 +136,9 @@ class Comparison:
         up, down = (self.one.grid[number] for number in (surviving.argmax(), surviving.argmin()))
         return up if surviving.max() > 0 else None, down if surviving.min() < 0 else None
 
-    def chosen(self, pattern: str, heads: Sequence[Head] | None = None, top: int | None = None) -> list[Head]:
+    def chosen(self, pattern: str, heads: Heads | None = None, top: int | None = None) -> list[Head]:
         """All heads, or those of `heads`, in order; with `top`, so many with a difference, the greatest first."""
-        several = list(self.one.grid) if heads is None else list(heads)
+        several = list(self.one.grid) if heads is None else self.one.grid.select(heads)
         if top is None:
             return several
         sizes = np.abs(self.difference[..., self.patterns.index(pattern)])
@@ -146,7 +146,7 @@ class Comparison:
         return sorted(different, key=lambda head: -sizes[head.place])[:top]
 
     def to_frame(
-        self, patterns: Sequence[str] | None = None, heads: Sequence[Head] | None = None, top: int | None = None
+        self, patterns: Sequence[str] | None = None, heads: Heads | None = None, top: int | None = None
     ) -> pd.DataFrame:
         """One row for each pattern and `chosen` head: both scores, their difference, what it is worth, both labels."""
         import pandas as pd

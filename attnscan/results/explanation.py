@@ -60,7 +60,7 @@ class Explanations:
 
     def __getitem__(self, named: HeadLike) -> HeadExplanation:
         """One head's. Raises: SelectionError if the model has no such head."""
-        (head,) = self.scores.grid.select([named])
+        head = self.scores.grid.head(named)
         table = self.scores.every_key
         label, stability = str(self.labels.label[head.place]), self.labels.stability
         pattern = self.pattern or (label if label != MIXED else self._nearest(head))

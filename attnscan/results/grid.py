@@ -35,21 +35,24 @@ class AttentionKind(IntEnum):
         return "" if self is AttentionKind.ONLY else self.name[0].lower()
 
 
-@dataclass(frozen=True, order=True, repr=False, slots=True)
+@dataclass(frozen=True, order=True, repr=False)
 class Head:
-    """One head of a model, both numbers counted from zero. Heads are ordered as they are counted.
-
-    >>> Head(2, 0).name, Head(1, 3, kind=AttentionKind.CROSS).name
-    ('2-0', 'c1-3')
-    """
+    """One head of a model. Heads are ordered as they are counted."""
 
     kind: AttentionKind = field(default=AttentionKind.ONLY, kw_only=True)
+    """Of which attention it is a head."""
     layer: int
+    """The number of its layer among those of its kind, from 0 on."""
     head: int
+    """Its own number in the layer, from 0 on."""
 
     @property
     def name(self) -> str:
-        """As users name it: `2-0` is layer 2, head 0; `c1-3` is a head of cross attention."""
+        """As users name it: `2-0` is layer 2, head 0; `c1-3` is a head of cross attention.
+
+        >>> Head(2, 0).name, Head(1, 3, kind=AttentionKind.CROSS).name
+        ('2-0', 'c1-3')
+        """
         return f"{self.kind.letter}{self.layer}-{self.head}"
 
     @property
@@ -78,12 +81,7 @@ class _Shaped(Protocol):
 
 @dataclass(frozen=True)
 class Grid:
-    """The heads of a model, in order: iterate over it, or index it by a head's number.
-
-    >>> grid = Grid.square(3, 2)
-    >>> len(grid), grid[5], grid.index(Head(2, 1)), grid.select("2-0,layer:1")
-    (6, Head(2-1), 5, [Head(2-0), Head(1-0), Head(1-1)])
-    """
+    """The heads of a model, in order: iterate over it, or index it by a head's number, counted from 0."""
 
     shapes: tuple[tuple[AttentionKind, int, int], ...]
     """Of each kind of attention how many layers it has, and how many heads a layer; kinds in ascending order."""
@@ -134,7 +132,11 @@ class Grid:
         )
 
     def index(self, head: Head) -> int:
-        """A head's number. Raises: ValueError if the model has no such head."""
+        """A head's number. Raises: ValueError if the model has no such head.
+
+        >>> Grid.square(3, 2).index(Head(2, 1)), Grid.square(3, 2)[5]
+        (5, Head(2-1))
+        """
         before = 0
         for kind, layers, heads in self.shapes:
             if kind == head.kind and head in self:
@@ -160,6 +162,9 @@ class Grid:
 
         Where there are several kinds of attention, a name without a letter is one of the first kind.
         Raises: SelectionError if no head is named, or one that the model does not have.
+
+        >>> Grid.square(3, 2).select("2-0,layer:1")
+        [Head(2-0), Head(1-0), Head(1-1)]
         """
         text = heads_written(heads)
         check_heads_are_named(text)
@@ -172,6 +177,15 @@ class Grid:
             else:
                 selected += self
         return list(dict.fromkeys(selected))
+
+    def head(self, named: HeadLike) -> Head:
+        """The single head that is named. Raises: SelectionError if there is none, or several are."""
+        if isinstance(named, Head) and named in self:
+            return named
+        selected = self.select([named])
+        if len(selected) > 1:
+            raise SelectionError(f"{heads_written([named])} names {len(selected)} heads", "name one, as 2-0")
+        return selected[0]
 
     def _head(self, name: str, letter: str, layer: int, head: int) -> Head:
         for kind, layers, heads in self.shapes:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnscan.results.grid import Grid, Head, Heads
+from attnscan.results.grid import Grid, HeadLike, Heads
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray
 from attnscan.results.shown import lines, shaped
@@ -145,12 +145,12 @@ class Profile:
         """Half the width of every share's 95 % interval, by t over blocks of pairs; NaN below two. Shape: as shares."""
         return half_width(self.fit.se, min(self.signature.pairs_read, BLOCKS))
 
-    def strongest(self, head: Head) -> list[tuple[str, float]]:
+    def strongest(self, named: HeadLike) -> list[tuple[str, float]]:
         """A head's parts in words with their shares, largest first, those without any left out.
 
         Neighbouring distances of one side are one entry where none has less than half of the largest one's share.
         """
-        share = dict(zip(self.parts, np.nan_to_num(self.fit.share[head.place]).tolist(), strict=True))
+        share = dict(zip(self.parts, np.nan_to_num(self.fit.share[self.grid.head(named).place]).tolist(), strict=True))
         entries = [(in_words(part), value) for part, value in share.items() if not offset_of(part)]
         for side in (-1, 1):
             entries += _merged({d: share[f"offset{side * d:+}"] for d in range(1, FARTHEST + 1)}, side)

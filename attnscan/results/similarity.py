@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import needs
-from attnscan.results.grid import Head
+from attnscan.results.grid import Head, Heads
 from attnscan.results.labels import Labels
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.results.shown import lines
@@ -95,7 +94,7 @@ class Similarity:
         """How much of all squared distances the map shows, in [0, 1]."""
         return placed(self.divergence)[1]
 
-    def to_frame(self, nearest: int = 3, heads: Sequence[Head] | None = None) -> pd.DataFrame:
+    def to_frame(self, nearest: int = 3, heads: Heads | None = None) -> pd.DataFrame:
         """One row a head, or one for each of `heads`: label, group, place, nearest heads with divergence and error."""
         frame, each = self._about_heads(), range(len(self.heads))
         for rank, others in enumerate(zip(*(self.nearest(head, nearest) for head in each), strict=True), 1):
@@ -104,7 +103,7 @@ class Similarity:
             frame[f"se_{rank}"] = self.se[each, others]
         return self._of(heads, frame)
 
-    def to_matrix(self, heads: Sequence[Head] | None = None) -> pd.DataFrame:
+    def to_matrix(self, heads: Heads | None = None) -> pd.DataFrame:
         """One row a head, or one for each of `heads`: label, group, place, and its divergence from every head."""
         import pandas as pd
 
@@ -114,9 +113,13 @@ class Similarity:
         frame.attrs = about.attrs
         return self._of(heads, frame)
 
-    def _of(self, heads: Sequence[Head] | None, frame: pd.DataFrame) -> pd.DataFrame:
+    def _of(self, heads: Heads | None, frame: pd.DataFrame) -> pd.DataFrame:
         frame["label_stays"] = np.nan if self.labels.stability is None else self.labels.stability.label.ravel()
-        return frame if heads is None else frame.iloc[[self.scores.grid.index(head) for head in heads]]
+        return (
+            frame
+            if heads is None
+            else frame.iloc[[self.scores.grid.index(head) for head in self.scores.grid.select(heads)]]
+        )
 
     def _about_heads(self) -> pd.DataFrame:
         import pandas as pd

@@ -7,6 +7,7 @@ them, in any order, and the ratio ΣS / Σn and its standard error follow from t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import partial
@@ -162,7 +163,8 @@ class HeadProducts:
     @classmethod
     def of(cls, total: FloatArray, n: FloatArray) -> HeadProducts:
         """The products of some pairs. Shape: each [pair, layer, head, pattern]."""
-        total, n = (np.reshape(values, (len(values), -1, values.shape[-1])) for values in (total, n))
+        flat = (len(total), math.prod(total.shape[1:-1]), total.shape[-1])
+        total, n = total.reshape(flat), n.reshape(flat)
         if (n == n[:, :1]).all():  # how many queries count seldom hangs on the head, and one column stands for all
             n = n[:, :1]
         # Laid out anew, since BLAS takes no matrix whose numbers stand apart

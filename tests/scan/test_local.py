@@ -27,6 +27,7 @@ from scans import (
 from attnscan.errors import DeviceError, InputError, MemoryFullError, OptionError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Pair, Record
+from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores
 from attnscan.scan.local import ScanState, scan
@@ -72,7 +73,7 @@ def test_planted_heads_are_told_by_their_profiles_beside_the_scores_of_a_scan_wi
         plain = states_of(scanner, records_of(PAIRS))[-1].finish(scanner)
     assert_allclose(ranking.scores.every_key.score, plain.scores.every_key.score, rtol=1e-12)
     assert plain.profile is None and ranking.profile is not None
-    leading = {place: ranking.profile.strongest(place)[0] for place in ((0, 0), (1, 1))}
+    leading = {place: ranking.profile.strongest(Head(*place))[0] for place in ((0, 0), (1, 1))}
     assert [part for part, _ in leading.values()] == ["next", "previous"]
     existing = dict(zip(ranking.profile.parts, ranking.profile.fit.existing[0], strict=True))
     assert leading[0, 0][1] == pytest.approx(existing["offset+1"], abs=0.02)

@@ -16,6 +16,7 @@ from scans import PAIRS, records_of, states_of
 from small_results import SIGNATURE
 
 from attnscan.errors import PairsError
+from attnscan.results.grid import Grid
 from attnscan.results.tables import render
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter, finish_directory
@@ -122,5 +123,5 @@ def test_the_largest_model_is_read_in_bounded_memory(file: Path, grid: list[int]
 
 
 def test_what_is_said_is_read_again() -> None:
-    about = About(SIGNATURE, ("a", "b"), (2, 3), ("x",))
+    about = About(SIGNATURE, ("a", "b"), Grid.square(2, 3), ("x",))
     assert About.read({b"attnscan": about.metadata()["attnscan"].encode()}) == about
