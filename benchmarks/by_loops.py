@@ -184,12 +184,14 @@ class Measured:
     """What of the weight lies on the query itself."""
     whole: float = 0.0
     """The weight of the same queries on the wider target that this one is a part of."""
+    whole_chance: float = 0.0
+    """The same of even attention."""
 
 
 def added(parts: Sequence[Measured], times: Sequence[float] | None = None) -> Measured:
     """Their sums, each so many times."""
     times = times or [1.0] * len(parts)
-    names = ("weight", "n", "chance", "itself", "whole")
+    names = ("weight", "n", "chance", "itself", "whole", "whole_chance")
     return Measured(*(sum(getattr(each, name) * k for each, k in zip(parts, times, strict=True)) for name in names))
 
 
@@ -218,8 +220,9 @@ def by_query(
             if target:
                 weight, chance = on_target(pattern, weights, target), on_target(pattern, even, target)
                 itself = on_target(pattern, weights, {i: target[i]} if i in target else {})
-                whole = on_target("identical", weights, rows["identical"][i]) if pattern == "cross-sentence" else weight
-                found[pattern][i] = Measured(weight, 1.0, chance, itself, whole)
+                wider = rows["identical"][i] if pattern == "cross-sentence" else target
+                whole, whole_chance = (on_target(pattern, values, wider) for values in (weights, even))
+                found[pattern][i] = Measured(weight, 1.0, chance, itself, whole, whole_chance)
     return found
 
 
@@ -252,8 +255,16 @@ class Score:
     @property
     def share(self) -> float:
         """What of the weight on the wider target lies on this one."""
-        whole = sum(each.whole for each in self.of_pairs)
-        return sum(each.weight for each in self.of_pairs) / whole if whole else NAN
+        return self._of_whole("weight", "whole")
+
+    @property
+    def share_chance(self) -> float:
+        """The same of even attention."""
+        return self._of_whole("chance", "whole_chance")
+
+    def _of_whole(self, part: str, whole: str) -> float:
+        total = sum(getattr(each, whole) for each in self.of_pairs)
+        return sum(getattr(each, part) for each in self.of_pairs) / total if total else NAN
 
     def covariance(self, other: Score) -> float:
         """Of the two means over the same pairs; NaN below two pairs."""
@@ -291,17 +302,29 @@ def labels(scores: Mapping[str, Score], threshold: float = 0.25) -> list[str]:
 
 def race(scores: Mapping[str, Score]) -> list[tuple[str, float]]:
     """The patterns that compete for a head and how far each is above chance, the best first."""
-    above = {pattern: -math.inf if math.isnan(s.above_chance) else s.above_chance for pattern, s in scores.items()}
-    same, cross = scores["identical"], scores["cross-sentence"]
-    if same.mean("itself") > 2 / 3 * same.mean():
-        above["identical"] = -math.inf
+    above = _above(scores)
     part = above.pop("cross-sentence")
     name = {pattern: pattern for pattern in above}
-    if part > above["identical"] or cross.share >= 2 / 3:
+    if part > above["identical"] or scores["cross-sentence"].share >= 2 / 3:
         name["identical"] = "cross-sentence"
     above["identical"] = max(above["identical"], part)
     order = sorted(above, key=lambda pattern: -above[pattern])
     return [(name[pattern], above[pattern]) for pattern in order]
+
+
+def _above(scores: Mapping[str, Score]) -> dict[str, float]:
+    above = {pattern: -math.inf if math.isnan(s.above_chance) else s.above_chance for pattern, s in scores.items()}
+    same = scores["identical"]
+    if same.mean("itself") > 2 / 3 * same.mean():
+        above["identical"] = -math.inf
+    return above
+
+
+def decided_by_share(scores: Mapping[str, Score], label: str) -> bool:
+    """Whether `identical` and `cross-sentence` did not part by which is farther above chance."""
+    above = _above(scores)
+    known = not math.isnan(scores["cross-sentence"].share)
+    return label in ("identical", "cross-sentence") and known and above["cross-sentence"] <= above["identical"]
 
 
 def stays(

@@ -18,7 +18,7 @@ import json
 import math
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -35,6 +35,7 @@ from by_loops import (
     Score,
     added,
     by_query,
+    decided_by_share,
     drawings,
     every_head,
     helps,
@@ -50,7 +51,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging
 from truth_of_explain import explain
-from written import Pairs, Row, Tally, bundled, command, head_of, number, over, shipped, written
+from written import Pairs, Row, Tally, bundled, command, head_of, number, over, over_file, shipped, written
 
 PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat on its mat.")
 HEADS_PAIRS, ASKED = 12, 4
@@ -86,6 +87,29 @@ def classify(checkpoint: Checkpoint, name: str = "") -> Iterator[Tally]:
                 tally.row(row, what, identical_self=scores["identical"].mean("itself"), entropy=_entropy(one, matrix))
     yield tally
     yield shares
+    told = json.loads(written("classify", *PAIR, *asked_of(checkpoint), "--no-related", "--format", "json"))
+    kinds = [every_head(one, matrices, target, words_only=words_only) for words_only in (False, True)]
+    yield _compare_deciding(f"classify{name}, shares that decide", told, *([kind] for kind in kinds))
+
+
+def _compare_deciding(table: str, told: Mapping[str, list[Row]], every_key: OfPairs, words_only: OfPairs) -> Tally:
+    """Of each label that two thirds of the weight decide, that share and its chance; what heads carry is left out."""
+    tally, expected = Tally(table), {}
+    for column, of_pairs, rank in (
+        ("label", every_key, 0),
+        ("runner_up", every_key, 1),
+        ("content_label", words_only, 0),
+    ):
+        for head in of_pairs[0]:
+            scores = {pattern: Score([own[head][pattern] for own in of_pairs]) for pattern in PATTERNS}
+            if decided_by_share(scores, labels(scores)[rank]):
+                expected[column, head] = scores["cross-sentence"]
+    rows = {(row["column"], head_of(row)): row for row in told["shares"] if row["column"] != "carried_label"}
+    tally.same("heads", sorted(rows), sorted(expected))
+    for place in rows.keys() & expected.keys():
+        tally.compare(f"{place} share", str(rows[place]["share"]), expected[place].share)
+        tally.compare(f"{place} chance", str(rows[place]["chance"]), expected[place].share_chance)
+    return tally
 
 
 def asked_of(checkpoint: Checkpoint) -> tuple[str, ...]:
@@ -195,6 +219,10 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     _compare_ranking(tally, over(pairs, "heads", *every, "--without-delimiters"), words_only)
     yield tally
     yield from _compare_labels(over(pairs, "heads", *every[:4], *every[-2:], "--labels"), every_key, words_only)
+    asked = (*every[:4], *every[-2:], "--labels", "--format", "json")
+    yield _compare_deciding(
+        "heads --labels, shares that decide", json.loads(over_file(pairs, "heads", *asked)), every_key, words_only
+    )
     tally = Tally("heads --split")
     half = [int(_hash(pair)[-1], 16) & 1 for pair in pairs]
     of_half = [[own for own, which in zip(every_key, half, strict=True) if which == number] for number in (0, 1)]

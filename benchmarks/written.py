@@ -48,11 +48,16 @@ def command(*arguments: str) -> list[Row]:
 
 def over(pairs: Pairs, name: str, *arguments: str) -> list[Row]:
     """The same of a command that reads these pairs from a file; related words are left out."""
+    return list(csv.DictReader(over_file(pairs, name, *arguments, "--csv").splitlines()))
+
+
+def over_file(pairs: Pairs, name: str, *arguments: str) -> str:
+    """What a command writes that reads these pairs from a file; related words are left out."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "pairs.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows([("sentence_a", "sentence_b"), *pairs])
-        return command(name, *arguments, "--pairs", str(path), "--no-related")
+        return written(name, *arguments, "--pairs", str(path), "--no-related")
 
 
 def number(cell: str) -> float:

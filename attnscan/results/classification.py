@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
-from attnscan.results.labels import Labels, Stability
+from attnscan.results.labels import Labels, Stability, shares
 from attnscan.results.profile import Fit, Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, best_first
 from attnscan.results.shown import counted, lines, shaped
@@ -199,5 +199,9 @@ class Classification:
             "not_measured": dict(self.not_measured),
             "notes": list(self.notes),
             "related": [list(pair) for pair in self.related],
+            "shares": shares(
+                {name: (self.labels, name) for name in ("label", "runner_up", "content_label")}
+                | {"carried_label": (None if self.carried is None else self.with_norm(True).labels, "label")}
+            ),
         }
         return frame

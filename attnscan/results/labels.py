@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +121,32 @@ class Labels:
     def content_unsure(self) -> NDArray[np.bool_]:
         """The same of the labels on words. Shape: [layer, head]."""
         return _unsure(self.content_label, None if self.stability is None else self.stability.content_label)
+
+
+_READ_OFF = {"label": (False, 0), "runner_up": (False, 1), "content_label": (True, 0)}  # among words, and which rank
+
+
+def shares(columns: Mapping[str, tuple[Labels | None, str]]) -> list[dict[str, Any]]:
+    """The labels that a part's share of a wider pattern's weight decided, with the share and its chance.
+
+    `columns` says where each column's labels come from: `carried_label` may be the `label` of other `Labels`.
+    """
+    rows: list[dict[str, Any]] = []
+    for column, (labels, name) in columns.items():
+        if labels is None:
+            continue
+        among_words, rank = _READ_OFF[name]
+        table, patterns = labels.scores.table(among_words), labels.scores.patterns
+        chance = table.share_chance
+        assert chance is not None, "labels of a table that is for labels alone"
+        race = Race(labels.scores.scored, table)
+        for whole, part, decided in race.decided_by_share(rank, labels.threshold):
+            rows += [
+                {"layer": layer, "head": head, "column": column, "pattern": patterns[part], "of": patterns[whole]}
+                | {"share": float(table.share[layer, head, part]), "chance": float(chance[layer, head, part])}
+                for layer, head in np.argwhere(decided).tolist()
+            ]
+    return rows
 
 
 def _unsure(label: NDArray[np.str_], stays: FloatArray | None) -> NDArray[np.bool_]:

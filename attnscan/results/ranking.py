@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from attnscan.errors import OptionError
 from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
-from attnscan.results.labels import Labels
+from attnscan.results.labels import Labels, shares
 from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.shown import counted, lines, scored, shaped
@@ -175,7 +175,10 @@ class Ranking:
                 known = None if labels is None else getattr(labels, measure)
                 columns[f"{name}_{kind}"] = (unknown if known is None else getattr(known, kind_of_label)).ravel()
         frame = pd.DataFrame(columns)
-        frame.attrs = {"signature": asdict(self.signature)}
+        frame.attrs = {
+            "signature": asdict(self.signature),
+            "shares": shares({**told, "runner_up": (own, "runner_up")}),
+        }
         return frame
 
 

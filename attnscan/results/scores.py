@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -45,6 +45,8 @@ class ScoreTable:
     """Standard error of the difference between any two heads' scores, paired; None if it was not kept.
 
     Shape: [pattern, layer x head, layer x head]."""
+    share_chance: FloatArray | None = None
+    """What `share` would be by even attention; None in tables for labels alone."""
 
     @cached_property
     def above_chance(self) -> FloatArray:
@@ -145,11 +147,14 @@ class Race:
                 above[..., p][table.itself[..., p] > 2 / 3 * table.score[..., p]] = -np.inf
         self._parts: list[tuple[int, int, NDArray[np.bool_]]] = []
         """A pattern, a part of it, and where their place is the part's."""
+        self._by_share: list[NDArray[np.bool_]] = []
+        """Of each of these, where the part's share of the whole's weight says whose their place is."""
         for p, pattern in enumerate(scored):
             if pattern.part_of in names:
                 whole = names.index(pattern.part_of)
-                is_parts = (above[..., p] > above[..., whole]) | (table.share[..., p] >= 2 / 3)
-                self._parts.append((whole, p, is_parts))
+                farther = above[..., p] > above[..., whole]
+                self._parts.append((whole, p, farther | (table.share[..., p] >= 2 / 3)))
+                self._by_share.append(~farther & np.isfinite(table.share[..., p]))
                 above[..., whole] = np.maximum(above[..., whole], above[..., p])
         for _, part, _ in self._parts:
             above[..., part] = -np.inf
@@ -175,6 +180,15 @@ class Race:
             winners[(place == whole) & is_parts] = part
         winners[~(above >= threshold)] = -1
         return winners
+
+    def decided_by_share(self, rank: int, threshold: float) -> Iterator[tuple[int, int, NDArray[np.bool_]]]:
+        """A pattern, a part of it, and of which heads the part's share says which of the two has a rank.
+
+        Shape: [..., layer, head].
+        """
+        winners = self.winners(rank, threshold)
+        for (whole, part, _), by_share in zip(self._parts, self._by_share, strict=True):
+            yield whole, part, by_share & ((winners == whole) | (winners == part))
 
     def _ranked(self, rank: int) -> tuple[FloatArray, IntArray]:
         return self.above[..., rank], self._order[..., rank]

@@ -159,5 +159,5 @@ def _of_pairs(rows: _Columns, shape: tuple[int, int, int]) -> dict[str, FloatArr
             mean = np.where(n > 0, rows[f"{prefix}{column}"], 0)  # where words alone leave no query there is no score
             sums[f"{kind}.{name}"] = laid_out(mean * n)
         sums[f"{kind}.n"] = laid_out(n)
-        sums[f"{kind}.whole"] = np.full((pairs, *shape), np.nan)
+        sums |= dict.fromkeys((f"{kind}.whole", f"{kind}.whole_chance"), np.full((pairs, *shape), np.nan))
     return sums

@@ -7,7 +7,7 @@ versions of what computes, and on what.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, NoReturn
 
 from attnscan.errors import EngineError, OptionError
@@ -27,6 +27,9 @@ _WHERE_AND_HOW_FAST = ("model", "device", "dtype", "batch_tokens")  # the signat
 _NAMES = ("model", "revision")
 
 
+_FORMAT = 1  # rises whenever what a shard holds has other fields
+
+
 @dataclass(frozen=True)
 class Shard:
     """What some pairs add to a ranking; one of no pairs adds nothing."""
@@ -43,11 +46,12 @@ class Shard:
     def __getstate__(self) -> dict[str, Any]:
         """Without functions of one's own, which another process need not find; ranking needs their names alone."""
         patterns = [each if each in PATTERNS else replace(each, target=_elsewhere) for each in self.options.patterns]
-        return {**vars(self), "options": replace(self.options, patterns=tuple(patterns))}
+        return {**vars(self), "options": replace(self.options, patterns=tuple(patterns)), "format": _FORMAT}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Raises: EngineError for what another version pickled."""
-        if set(state) != {field.name for field in fields(self)}:
+        state = dict(state)
+        if state.pop("format", None) != _FORMAT:
             raise EngineError("the shard was pickled by another version of attnscan", "make it anew")
         vars(self).update(state)
 

@@ -22,7 +22,7 @@ from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_du
 from attnscan.scoring.patterns import Pattern
 
 _DIGITS = 12  # of a hash that is shown
-_FORMAT = 8
+_FORMAT = 9
 _OF_MODEL = {"weights": "weights differ", "config": "config differs", "tokenizer": "tokenizer differs"}
 _OPTIONS = (
     "norm",

@@ -15,7 +15,7 @@ from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.merging import Merge
 from attnscan.scoring.readout import Columns, Readout, exact
-from attnscan.scoring.sums import KINDS, ScoreSums
+from attnscan.scoring.sums import KINDS, PAIR_SUMS, ScoreSums
 from attnscan.scoring.targets import Targets
 
 _LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing but park
@@ -31,7 +31,9 @@ class _Part:
     """Shape: [batch, 1, unit], bool."""
     readout: Readout
     every_key: Tensor
-    """How many queries are eligible, and their weight on target by chance. Shape: [batch, query, 2 x pattern]."""
+    """Which queries are eligible, their weight on target by chance, and of parts that on the wider target.
+
+    Shape: [batch, query, 2 x pattern + part]."""
     on_words: Tensor
     """The same over words alone, of queries that have weight left there."""
 
@@ -66,8 +68,8 @@ class Scorer:
         shape = (len(KINDS), self._words.shape[1] if self._by_query else len(self._words), *grid.shape)
         self._weight = self._words.new_zeros(*shape, len(self._columns), dtype=dtype)
         """On targets, in the columns of the readout."""
-        self._counted = self._words.new_zeros(*shape, 2 * self._columns.targets, dtype=dtype)
-        """Eligible queries, then chance."""
+        self._counted = self._words.new_zeros(*shape, 2 * self._columns.targets + len(self._columns.parts), dtype=dtype)
+        """Eligible queries, chance, and of parts chance on the wider target."""
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
@@ -128,10 +130,15 @@ class Scorer:
                 visible,
                 is_word,
                 readout,
-                torch.cat([readout.eligible, readout.by_query(even)], -1),
-                torch.cat([readout.eligible_on_words, readout.by_query(on_words)], -1),
+                self._by_chance(readout.eligible, readout.by_query(even)),
+                self._by_chance(readout.eligible_on_words, readout.by_query(on_words)),
             )
         return self._parts[key]
+
+    def _by_chance(self, eligible: Tensor, on_target: Tensor) -> Tensor:
+        """What every head has alike. Shape: [batch, query, pattern] twice -> as in `_Part`."""
+        wider = (on_target[..., whole] * eligible[..., part] for part, whole in self._columns.parts)
+        return torch.cat([eligible, on_target, *(values[..., None] for values in wider)], -1)
 
     def sums(self, *, products: bool = False) -> ScoreSums:
         """The batch's sums, once every block has come; with `products`, those of every two heads, too.
@@ -151,13 +158,16 @@ class Scorer:
         )
 
     def pair_sums(self) -> dict[str, FloatArray]:
-        """Each pair's own sums: `weight`, `whole`, `itself`, `n`, `chance`, as `every_key.weight`, `words_only.weight`.
+        """Each pair's own sums, named as in `Sums`, such as `every_key.weight` and `words_only.whole_chance`.
 
         Shape: each [pair, layer, head, pattern]; [query, ...] if every query is measured by itself.
         """
         weight, whole, itself = self._columns.split(self._weight.cpu().numpy().astype(np.float64, copy=False))
-        n, chance = np.split(self._counted.cpu().numpy().astype(np.float64, copy=False), 2, axis=-1)
-        sums = {"weight": weight, "whole": whole, "itself": itself, "n": n, "chance": chance}
+        counted, targets = self._counted.cpu().numpy().astype(np.float64, copy=False), self._columns.targets
+        n, chance, wider = np.split(counted, [targets, 2 * targets], axis=-1)
+        whole_chance = chance.copy()
+        whole_chance[..., [part for part, _ in self._columns.parts]] = wider
+        sums = dict(zip(PAIR_SUMS, (weight, n, chance, whole, itself, whole_chance), strict=True))
         return {f"{kind}.{name}": values[k] for k, kind in enumerate(KINDS) for name, values in sums.items()}
 
     def word_sums(self) -> dict[str, FloatArray]:

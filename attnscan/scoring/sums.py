@@ -203,6 +203,8 @@ class Sums(RatioSums):
     """Of the weight, on the same queries, on the wider target that this one is a part of."""
     itself: FloatArray
     """Of S, as far as it lies on the query itself."""
+    whole_chance: FloatArray
+    """Of `whole`, had every query spread its weight evenly."""
 
     def finish(self, products: HeadProducts | None = None) -> ScoreTable:
         """The means and their standard errors, clustered by pair; with `products`, also those between two heads."""
@@ -216,11 +218,14 @@ class Sums(RatioSums):
                 share=self.total / self.whole,
                 itself=self.itself / self.n,
                 se_between=None if products is None else products.se_between(self),
+                share_chance=self.chance / self.whole_chance,
             )
 
 
 KINDS = ("every_key", "words_only")
 """With the weights as they are; with weights on special tokens removed and each row renormalised over words."""
+PAIR_SUMS = ("weight", "n", "chance", "whole", "itself", "whole_chance")
+"""What there is of each pair by each of the kinds, in the order in which `Sums.of` takes it."""
 
 
 MOST_HEADS = 600
@@ -253,8 +258,7 @@ class ScoreSums:
         products: bool = False,
     ) -> ScoreSums:
         """The sums of some pairs; `entropy` and `words` are theirs together."""
-        names = ("weight", "n", "chance", "whole", "itself")
-        every_key, words_only = (Sums.of(*(pairs[f"{kind}.{name}"] for name in names)) for kind in KINDS)
+        every_key, words_only = (Sums.of(*(pairs[f"{kind}.{name}"] for name in PAIR_SUMS)) for kind in KINDS)
         kept = None
         if products and entropy.size <= MOST_HEADS and entropy.size**2 * len(scored) <= _MOST_PRODUCTS:
             kept = {kind: HeadProducts.of(pairs[f"{kind}.weight"], pairs[f"{kind}.n"]) for kind in KINDS}

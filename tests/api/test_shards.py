@@ -94,9 +94,10 @@ def test_what_is_not_of_one_scan_does_not_add(model: attnscan.LoadedModel, tmp_p
         one + attnscan.shard(TEXTS[:2], model=other, **asking)
     with pytest.raises(EngineError, match="differ: fingerprint"):
         attnscan.finish(one, model=other)
-    old = {name: value for name, value in one.__getstate__().items() if name != "seen"}
-    with pytest.raises(EngineError, match="another version"):
-        object.__new__(attnscan.Shard).__setstate__(old)
+    state = one.__getstate__()
+    for old in ({**state, "format": 0}, {name: value for name, value in state.items() if name != "format"}):
+        with pytest.raises(EngineError, match="another version"):
+            object.__new__(attnscan.Shard).__setstate__(old)
 
 
 def test_a_model_in_memory_is_given_again_to_finish(model: attnscan.LoadedModel) -> None:

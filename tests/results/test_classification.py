@@ -30,6 +30,24 @@ def test_labels(above: list[float], label: str, runner_up: str) -> None:
     assert (result.label.item(), result.runner_up.item()) == (label, runner_up)
 
 
+@pytest.mark.parametrize(
+    ("above", "share", "columns"),
+    [
+        ([0.1, 0.6, 0.5, 0.1], 0.5, ["label", "content_label"]),
+        ([0.9, 0.6, 0.5, 0.1], 0.9, ["runner_up"]),
+        ([0.1, 0.5, 0.6, 0.1], 0.9, []),  # the part wins by itself
+        ([0.9, 0.1, 0.0, 0.8], 0.9, []),  # neither has a label
+        ([0.1, 0.6, np.nan, 0.1], np.nan, []),  # no word has its like in the other sentence
+    ],
+)
+def test_where_the_share_decides_it_stands_beside_its_chance(
+    above: list[float], share: float, columns: list[str]
+) -> None:
+    rows = result_of([above], share).to_frame().attrs["shares"]
+    pattern = {"layer": 0, "head": 0, "pattern": "cross-sentence", "of": "identical"}
+    assert rows == [{**pattern, "column": column, "share": share, "chance": 0.4} for column in columns]
+
+
 @pytest.mark.parametrize(("share", "label"), [(0.66, "identical"), (2 / 3, "cross-sentence"), (np.nan, "identical")])
 def test_an_identical_head_is_cross_sentence_by_two_thirds_of_its_weight(share: float, label: str) -> None:
     assert result_of([[0.0, 0.6, 0.5, 0.1]], share).label.item() == label

@@ -60,6 +60,12 @@ def test_of_one_pair_they_are_those_of_classify() -> None:
     assert (ranking.mapped.content_label == alone.mapped.content_label).all()
     assert labels.agreement is not None and (labels.agreement.label == 1).all()
     assert labels.stability is not None and np.isnan(labels.stability.label).all()
+    told, expected = (
+        {(row["layer"], row["head"], row["column"]): (row["share"], row["chance"]) for row in frame.attrs["shares"]}
+        for frame in (ranking.to_labels(), alone.to_frame())
+    )
+    assert told.keys() == expected.keys() != set()
+    assert_allclose([told[place] for place in expected], list(expected.values()), atol=1e-6)
 
 
 def test_what_heads_carry_is_what_a_scan_by_norm_finds() -> None:
@@ -127,6 +133,7 @@ def test_a_state_keeps_them_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.
         after: ScanState = [state, *states_of(scanner, rest, state)][-1]
         one, other = after.finish(scanner).to_labels(), states[-1].finish(scanner).to_labels()
     assert len(states) > 3 and one.equals(other)
+    assert one.attrs["shares"] == other.attrs["shares"] != []
 
 
 def test_a_model_that_does_not_show_what_heads_carry_is_labelled_by_weight(options: ScanOptions) -> None:

@@ -36,6 +36,7 @@ def _pairs(count: int, seed: int = 0) -> dict[str, np.ndarray]:
         sums |= {
             f"{kind}.whole": share * n * rng.uniform(1, 2, shape),
             f"{kind}.itself": share * n * rng.uniform(0, 1, shape),
+            f"{kind}.whole_chance": 0.2 * n,
         }
     return sums
 

@@ -9,7 +9,7 @@ from attnscan.results.labels import RESAMPLINGS
 from attnscan.results.scores import Scores
 from attnscan.results.terms import Scored
 from attnscan.scoring.resampling import stability
-from attnscan.scoring.sums import KINDS, ScoreSums
+from attnscan.scoring.sums import KINDS, PAIR_SUMS, ScoreSums
 
 SCORED = (Scored("next-word"), Scored("delimiter"))
 
@@ -18,10 +18,9 @@ def _stability(weights: list[list[float]], threshold: float = 0.25, seed: int = 
     """Of one head, by each word's weight on the targets of two patterns, which chance gives 0.1; and its scores."""
     weight = np.array(weights, dtype=float).T[:, None, None]
     n = np.where(np.isnan(weight), 0.0, 1.0)
-    values = {"weight": np.nan_to_num(weight), "n": n, "chance": 0.1 * n, "itself": 0 * n}
-    words = {
-        f"{kind}.{name}": array for kind in KINDS for name, array in (values | {"whole": values["weight"]}).items()
-    }
+    known = np.nan_to_num(weight)
+    values = dict(zip(PAIR_SUMS, (known, n, 0.1 * n, known, 0 * n, 0.1 * n), strict=True))
+    words = {f"{kind}.{name}": array for kind in KINDS for name, array in values.items()}
     added = {name: array.sum(0, keepdims=True) for name, array in words.items()}
     scores = ScoreSums.of(added, SCORED, np.ones((1, 1)), np.ones((1, 1))).finish()
     found = stability(scores, words, threshold, seed)
@@ -79,7 +78,7 @@ def test_sums_that_are_those_of_all_heads_count_for_each() -> None:
     rng = np.random.default_rng(3)
     weight, itself = rng.random((8, 1, 1, 2)) * [0.9, 0.5], rng.random((8, 2, 3, 2)) / 2
     n = np.ones((8, 1, 1, 2))
-    alike = {"weight": weight, "n": n, "chance": 0.1 * n, "whole": weight, "itself": itself}
+    alike = dict(zip(PAIR_SUMS, (weight, n, 0.1 * n, weight, itself, 0.1 * n), strict=True))
     words = {f"{kind}.{name}": array for kind in KINDS for name, array in alike.items()}
     apart = {name: np.ascontiguousarray(np.broadcast_to(array, (8, 2, 3, 2))) for name, array in words.items()}
     scored = (Scored("identical", of_others=True), Scored("delimiter"))

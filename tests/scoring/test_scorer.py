@@ -127,6 +127,9 @@ def test_scores_equal_the_plain_loops(texts: list[str], causal: bool) -> None:
                     found = [getattr(table, name)[layer, head, p] for name in NUMBERS]
                     wanted = expected.get(pattern, (np.nan, np.nan, np.nan, 0, 0, np.nan))
                     assert_allclose(found, wanted, atol=1e-5, rtol=0, err_msg=f"{pattern} {words_only}")
+                part = (layer, head, scores.patterns.index("cross-sentence"))
+                shares = reference.cross_share(inputs, matrices, words_only=words_only, visible=visible)
+                assert_allclose([table.share[part], table.share_chance[part]], shares, atol=1e-5, rtol=0)
 
 
 @settings(deadline=None, max_examples=draws(40))

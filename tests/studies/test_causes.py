@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from attnscan.results.terms import Scored
-from attnscan.scoring.sums import RatioSums, ScoreSums
+from attnscan.scoring.sums import PAIR_SUMS, RatioSums, ScoreSums
 from attnscan.studies.causes import CauseSums
 
 N = np.array([3.0, 5.0, 2.0])
@@ -21,9 +21,9 @@ class _Scored:
     """What a scorer says that has seen one head and one pattern on some pairs. Shape: `weight` is [pair]."""
 
     def __init__(self, weight: np.ndarray[Any, Any], pairs: slice) -> None:
-        names = ("weight", "whole", "itself", "n", "chance")
-        values = (weight[pairs], weight[pairs], 0 * N[pairs], N[pairs], 0.1 * N[pairs])
-        of_pairs = {name: value[:, None, None, None] for name, value in zip(names, values, strict=True)}
+        n, weight = N[pairs], weight[pairs]
+        values = (weight, n, 0.1 * n, weight, 0 * n, 0.1 * n)
+        of_pairs = {name: value[:, None, None, None] for name, value in zip(PAIR_SUMS, values, strict=True)}
         self._pairs = {f"{kind}.{name}": v for kind in ("every_key", "words_only") for name, v in of_pairs.items()}
 
     def pair_sums(self) -> dict[str, Any]:

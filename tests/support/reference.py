@@ -75,16 +75,10 @@ def scores(
         for number, (one, matrix) in enumerate(zip(inputs, weights, strict=True)):
             counted = one.words if words_only else range(len(one.tokens))
             total, chance, n = 0.0, 0.0, 0
-            for i in one.words:
-                open_to = [j for j in range(len(one.tokens)) if visible is None or visible[number][i][j]]
-                row = [matrix[i][j] if j in counted else 0.0 for j in range(len(one.tokens))]
+            for i, open_to, row, even in _rows(one, matrix, None if visible is None else visible[number], counted):
                 keys = one.keys(pattern, i, open_to)
-                if not any(j in counted for j in keys) or (words_only and sum(row) < 1e-6):
+                if not any(j in counted for j in keys):
                     continue
-                if words_only:
-                    row = [weight / sum(row) for weight in row]
-                evenly = [j for j in open_to if j in counted]
-                even = [1 / len(evenly) if j in evenly else 0.0 for j in range(len(one.tokens))]
                 total += on_target(pattern, row, keys, counted)
                 chance += on_target(pattern, even, keys, counted)
                 itself += on_target(pattern, row, keys, [i])
@@ -100,6 +94,45 @@ def scores(
         se = spread * math.sqrt(len(pairs) / (len(pairs) - 1)) if len(pairs) > 1 else math.nan
         result[pattern] = (score, sum(chance for _, chance, _ in pairs) / n, se, n, len(pairs), itself / n)
     return result
+
+
+def _rows(
+    one: Written, matrix: Matrix, visible: NDArray[np.bool_] | None, counted: Sequence[int]
+) -> Iterator[tuple[int, list[int], list[float], list[float]]]:
+    """Each word that has weight on what is counted, the keys it may see, its weights there, and even ones."""
+    places = range(len(one.tokens))
+    for i in one.words:
+        open_to = [j for j in places if visible is None or visible[i][j]]
+        row = [matrix[i][j] if j in counted else 0.0 for j in places]
+        if len(counted) < len(places):
+            if sum(row) < 1e-6:
+                continue
+            row = [weight / sum(row) for weight in row]
+        evenly = [j for j in open_to if j in counted]
+        yield i, open_to, row, [1 / len(evenly) if j in evenly else 0.0 for j in places]
+
+
+def cross_share(
+    inputs: Sequence[Written],
+    weights: Sequence[Matrix],
+    *,
+    words_only: bool = False,
+    visible: Sequence[NDArray[np.bool_]] | None = None,
+) -> tuple[float, float]:
+    """What of one head's weight on identical words lies in the other sentence, and what of even attention's would.
+
+    Of queries with an identical word there.
+    """
+    across, all_over = np.zeros(2), np.zeros(2)
+    for number, (one, matrix) in enumerate(zip(inputs, weights, strict=True)):
+        counted = one.words if words_only else range(len(one.tokens))
+        for i, open_to, *rows in _rows(one, matrix, None if visible is None else visible[number], counted):
+            keys = [one.keys(pattern, i, open_to) for pattern in ("cross-sentence", "identical")]
+            if keys[0]:
+                across += [sum(row[j] for j in keys[0]) for row in rows]
+                all_over += [sum(row[j] for j in keys[1]) for row in rows]
+    share, chance = across / np.where(all_over > 0, all_over, np.nan)
+    return float(share), float(chance)
 
 
 def entropy(inputs: Sequence[Written], weights: Sequence[Matrix]) -> float:
