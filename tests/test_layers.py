@@ -39,7 +39,7 @@ NO_TORCH = {
     *(
         f"attnscan.inputs.{name}"
         for name in (
-            *("pairs", "columns", "places", "readers", "parts", "formats", "objects"),
+            *("pairs", "columns", "places", "formats", "objects"),
             *("patience", "weights", "tokens", "vocabulary"),
         )
     ),

@@ -14,7 +14,7 @@ from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.formats.delimited import csv_rows, first_line, text_rows, tsv_rows
 from attnscan.inputs.formats.json_records import are_lines, document_rows, line_rows
-from attnscan.inputs.formats.lines import Lines
+from attnscan.inputs.formats.lines import Lines, whole
 from attnscan.inputs.formats.row import MAX_BYTES, OnNote, Row, Rows, bad_record
 from attnscan.inputs.places.compression import unpacked
 from attnscan.inputs.places.files import called, files_named, format_of, local_files, opened
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 OnBad = Callable[[PairsError], None]
 """Is handed each bad record in place of an error; reading goes on after it."""
 
-_LONGEST_LINE = 1 << 20
 _BY_LINES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
 
 
@@ -124,24 +123,22 @@ def lines_of_stdin(on_bad: OnBad | None = None) -> Iterator[Record]:
     """
     if sys.stdin is None or sys.stdin.closed:
         raise PairsError("standard input is closed", "pipe sentences into it, a line each")
-    for number, line in enumerate(iter(partial(sys.stdin.buffer.readline, _LONGEST_LINE), b""), 1):
-        where = f"standard input:{number}"
+    lines = Lines(sys.stdin.buffer, "standard input")
+    for line in whole(lines, lines):
         try:
-            if len(line) == _LONGEST_LINE:
-                raise PairsError(f"{where}: a line is longer than {_LONGEST_LINE:,} bytes", "give one input a line")
+            if isinstance(line, PairsError):
+                raise line
             if line.strip():
-                yield Record(_line_pair(line, where), where, place=Place("standard input", number))
+                place = Place("standard input", lines.number)
+                yield Record(_line_pair(line, lines.where), lines.where, place=place)
         except PairsError as error:
-            if on_bad is None or len(line) == _LONGEST_LINE:
+            if on_bad is None:
                 raise
             on_bad(error)
 
 
-def _line_pair(line: bytes, where: str) -> Pair:
-    try:
-        sentences = line.decode("utf-8-sig").rstrip("\r\n").split("\t")
-    except UnicodeDecodeError:
-        raise PairsError(f"{where}: the line is not UTF-8", "save it as UTF-8") from None
+def _line_pair(line: str, where: str) -> Pair:
+    sentences = line.rstrip("\r\n").split("\t")
     if len(sentences) > 2:
         raise PairsError(f"{where}: {len(sentences)} sentences in a line", "give one, or two with one tab between")
     try:
@@ -163,7 +160,7 @@ def about_how_many(paths: Sequence[str]) -> int | None:
     total = 0
     for name in files:
         with Path(name).open("rb") as file:
-            total += sum(chunk.count(b"\n") for chunk in iter(partial(file.read, 1 << 20), b""))
+            total += sum(chunk.count(b"\n") or chunk.count(b"\r") for chunk in iter(partial(file.read, 1 << 20), b""))
     return total
 
 

@@ -16,11 +16,11 @@ from typing import ClassVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pair_files import AB, CD, HEADER, Make, Stdin, gzipped, pairs_in, parquet, refusal
+from pair_files import AB, CD, HEADER, Make, Stdin, gzipped, pairs_in, parquet, refusal, skipping
 
 from attnscan.errors import PairsError
 from attnscan.inputs.formats.row import MAX_BYTES
-from attnscan.inputs.pairs import Pair, read_pairs
+from attnscan.inputs.pairs import Pair, about_how_many, read_pairs
 from attnscan.inputs.places.names import FORMATS, PACKED
 
 
@@ -69,13 +69,51 @@ class TestFormats:
             (Pair('i "j" k', "l"), f"{path}:8"),
         ]
 
-    @pytest.mark.parametrize("end", ["\n", "\r\n"])
+    @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
     @pytest.mark.parametrize("mark", ["", "\ufeff"])
-    @pytest.mark.parametrize(("name", "separator"), [("p.csv", ","), ("p.tsv", "\t")])
-    def test_line_ends_and_byte_order_marks(self, make: Make, end: str, mark: str, name: str, separator: str) -> None:
+    @pytest.mark.parametrize("packed", ["", ".gz"])
+    @pytest.mark.parametrize(("name", "separator"), [("p.csv", ","), ("p.tsv", "\t"), ("p.txt", "\t")])
+    def test_line_ends_and_byte_order_marks(
+        self, make: Make, end: str, mark: str, packed: str, name: str, separator: str
+    ) -> None:
         rows = ["", ["sentence_a", "sentence_b"], "", ["a", "b"], " ", ["é", "日本"], ""]
-        content = mark + end.join(separator.join(row) for row in rows)
-        assert pairs_in(make(name, content)) == [AB, Pair("é", "日本")]
+        content = (mark + end.join(separator.join(row) for row in rows)).encode()
+        path = make(f"{name}{packed}", content)
+        assert [(record.pair, record.where, record.place.row) for record in read_pairs([path])] == [
+            (AB, f"{path}:4", 1),
+            (Pair("é", "日本"), f"{path}:6", 2),
+        ]
+
+    @pytest.mark.parametrize(
+        ("name", "content", "expected"),
+        [
+            ("p.jsonl", '{"text": "a"}\r\r{"text": "c"}\r', [("a", 1), ("c", 3)]),
+            ("p.json", '{"text": "a"}\r{"text": "c"}\r', [("a", 1), ("c", 2)]),
+            ("p.txt", "a\rc\r" + "x" * (1 << 17) + "\re\r", [("a", 1), ("c", 2), ("x" * (1 << 17), 3), ("e", 4)]),
+            ("p.txt", "a\nb\nc\rd\n", [("a", 1), ("b", 2), ("c\rd", 3)]),  # an odd character, as ever
+            ("p.txt", "a\rb\rc\rd\ne\r\nf", [("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("f", 6)]),
+            ("p.tsv", 'text\r"a\rb', [('"a', 2), ("b", 3)]),
+            ("p.csv", 'text\r"a\nb"\r"c\rd"\re\r', [("a\nb", 2), ("c\rd", 4), ("e", 6)]),
+            ("p.txt", "a" * (1 << 16) + "\r\nb\r\n", [("a" * (1 << 16), 1), ("b", 2)]),
+        ],
+    )
+    def test_lone_carriage_returns(self, make: Make, name: str, content: str, expected: list[tuple[str, int]]) -> None:
+        path = make(name, content.encode())
+        records = [(record.pair.a, int(record.where.rpartition(":")[2])) for record in read_pairs([path])]
+        assert records == expected
+
+    def test_carriage_returns_in_a_large_file_are_read_as_line_feeds_are(self, make: Make) -> None:
+        lines = ["sentence1\tsentence2", *(f'"a {number}\tb' for number in range(20_000)), "c", "d\te"]
+        texts = {end: end.join(lines).encode() for end in ("\n", "\r")}
+        assert len(texts["\r"]) > 3 << 16
+        read = [skipping(make(f"{number}.tsv", text)) for number, text in enumerate(texts.values())]
+        first, second = ([record.pair for record in good] for good, _ in read)
+        assert first == second
+        assert [bad[0].partition(":")[2] for _, bad in read] == [
+            "20002: its number of fields is 1, and in the first line 2"
+        ] * 2
+        assert [good[-1].where.rpartition(":")[2] for good, _ in read] == ["20003"] * 2
+        assert about_how_many([make("r.tsv", texts["\r"])]) == 20_002
 
     def test_jsonl_with_a_mark_and_blank_lines(self, make: Make) -> None:
         path = make("p.jsonl", '\ufeff{"text": "a"}\r\n\r\n \t\n{"text": "c \\ud83d\\ude00"}\r\n')
@@ -255,7 +293,7 @@ class TestBadFiles:
             ("text\na\n".encode("utf-16"), "is UTF-16"),
             ("text\na\n".encode("utf-32"), "is UTF-32"),
             (b"\0\0\xfe\xff" + "text\na\n".encode("utf-32-be"), "is UTF-32"),
-            (b"text\ra\r", "is not sound CSV: new-line character"),
+            (b"text\ra\nb\nc\n", "is not sound CSV: new-line character"),
             (gzipped(b"text\na\n"), "is gzip"),
         ],
     )
@@ -354,7 +392,7 @@ class TestStream:
         class Endless(io.BufferedIOBase):
             lines = 0
 
-            def readline(self, _: int | None = -1) -> bytes:
+            def read1(self, _: int | None = -1) -> bytes:
                 self.lines += 1
                 return b"text\n" if self.lines == 1 else b"sentence\n"
 

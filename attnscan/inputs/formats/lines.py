@@ -1,10 +1,16 @@
-"""The lines of a stream as text, each bounded in size, and what parsers make of them."""
+"""The lines of a stream as text, each bounded in size, and what parsers make of them.
+
+Lines end in LF or CRLF. Where the first bytes have more lone CRs than LFs, as old Macs and some exports write,
+each CR, LF and CRLF ends a line.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from typing import IO, TypeVar
+import io
+import re
+from collections.abc import Callable, Iterator
+from typing import IO, Any, TypeVar
 
 from attnscan.errors import PairsError
 from attnscan.inputs.formats.row import MAX_BYTES, bad_record
@@ -13,6 +19,7 @@ from attnscan.inputs.places.compression import KINDS
 MAX_LINES = 1 << 16
 """The most lines of one CSV row, whose quoted cells may have some."""
 
+_SAMPLE = 1 << 16  # bytes that show how lines end
 _MAX_REREAD = 16 * MAX_BYTES  # of one file: else one of open quotes alone would take quadratic time
 _NO_TEXT: tuple[tuple[bytes | tuple[bytes, ...], str, str], ...] = (
     (b"\xff\xfe\0\0", "UTF-32", "save it as UTF-8"),  # begins as UTF-16 does
@@ -41,7 +48,7 @@ class Lines:
         """What is wrong with the bytes of the present row, if anything is."""
         self.number = 0
         """Of the line read last, from 1."""
-        self._stream = stream
+        self._readline, self._ends = _by_lines(stream)
         self._row: list[bytes] = []
         self._size = 0
         self._again: list[bytes] = []  # lines to be read again, the next one last
@@ -101,17 +108,21 @@ class Lines:
 
     def content(self, most: int) -> bytes:
         """All bytes that are to come, or so many, for what does not go by lines."""
-        ahead = b"".join(reversed(self._again))
-        content = ahead + self._stream.read(max(0, most - len(ahead)))
+        pieces, self._again = self._again[::-1], []
+        size = sum(map(len, pieces))
+        while size < most and (piece := self._readline(most - size)):
+            pieces.append(piece)
+            size += len(piece)
+        content = b"".join(pieces)
         self._check_is_text(content)
         return content
 
     def _read(self) -> bytes:
         while self._within_line:  # the rest of a line that was too long
-            rest = self._stream.readline(1 << 20)
-            self._within_line = bool(rest) and not rest.endswith(b"\n")
-        line = self._stream.readline(MAX_BYTES + 1)
-        self._within_line = len(line) > MAX_BYTES and not line.endswith(b"\n")
+            rest = self._readline(1 << 20)
+            self._within_line = bool(rest) and not rest.endswith(self._ends)
+        line = self._readline(MAX_BYTES + 1)
+        self._within_line = len(line) > MAX_BYTES and not line.endswith(self._ends)
         return line
 
     def _check_is_text(self, start: bytes) -> None:
@@ -131,6 +142,34 @@ class Lines:
         if "\0" in text:
             self.flaw = self.flaw or f"has a NUL character in line {self.number}"
         return text.removeprefix("\ufeff") if self.number == 1 else text
+
+
+class _Resumed(io.RawIOBase):
+    """A stream from its start, though its first bytes have been read. No read waits for more than what is there."""
+
+    def __init__(self, start: bytes, stream: Any) -> None:
+        self._start, self._stream = start, stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        piece = self._start[: len(buffer)] or self._stream.read1(len(buffer))
+        self._start = self._start[len(piece) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
+def _by_lines(stream: Any) -> tuple[Callable[[int], bytes], tuple[bytes, ...]]:
+    """What reads a stream's next line, or so many bytes of it, and what its lines end in."""
+    start = b""
+    while len(start) < _SAMPLE and not re.search(rb"\n|\r.", start) and (piece := stream.read1(_SAMPLE)):
+        start += piece
+    resumed = io.BufferedReader(_Resumed(start, stream), _SAMPLE)
+    if start.count(b"\r") - start.count(b"\r\n") <= start.count(b"\n"):
+        return resumed.readline, (b"\n",)
+    text = io.TextIOWrapper(resumed, "latin-1", newline="")  # a character is a byte, and each of the three ends a line
+    return lambda size: text.readline(size).encode("latin-1"), (b"\n", b"\r")
 
 
 def whole(lines: Lines, parsed: Iterator[_T]) -> Iterator[_T | PairsError]:
