@@ -1,13 +1,14 @@
 """What someone waits for who types into the page of `attnscan serve`, beside a warm forward pass in the same process.
 
-    python benchmarks/serve.py [--model DIRECTORY] [--runs 15]
+    python benchmarks/serve.py [--model DIRECTORY] [--runs 15] [--edits 1200]
 
 The model is BERT base's shape with random weights, unless one is named. An edit is a `POST /answer` from the request to
 the last byte, over a socket: each is of a sentence that was not asked before, in one session that has gone on for a
 while. What it stands beside is what the model alone takes for such an input, and the budgets are the project's own.
 
 A second table says what `classify --server URL` would save: a whole process of `attnscan classify`, what is left of it
-once a server runs the model (a process that starts, asks and prints), and the question by itself.
+once a server runs the model (a process that starts, asks and prints), and the question by itself. A third one, with
+`--edits`, says how memory grows.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import http.client
 import json
+import resource
 import statistics
 import subprocess
 import sys
@@ -139,6 +141,19 @@ def processes(model: Path, connection: http.client.HTTPConnection, port: int, ru
         print(f"| {name} | {wall:.2f} s | {cpu:.2f} s |")
 
 
+def memory(connection: http.client.HTTPConnection, many: int) -> None:
+    """Print the third table: what the process takes as inputs of many lengths are edited, each finished."""
+    inputs = [texts(tokens) for tokens in range(8, 96, 4)]
+    print("\n| edits | peak memory |\n| ---: | ---: |")
+    for turn in range(many + 1):
+        if turn % max(1, many // 6) == 0:
+            print(f"| {turn:,} | {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10:,} MiB |")
+        answer = json.loads(asked(connection, next(inputs[turn % len(inputs)]), 20_000 + turn))
+        connection.request("GET", f"/{TOKEN}/rest/{answer['id']}")
+        assert connection.getresponse().read()
+        connection.close()
+
+
 def start(model: Path) -> float:
     """Seconds from a command to the address that it says."""
     began = time.perf_counter()
@@ -158,6 +173,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path)
     parser.add_argument("--runs", type=int, default=15)
+    parser.add_argument("--edits", type=int, default=0, help="how many to measure memory over")
     options = parser.parse_args()
     print(f"{machine()}, torch with {torch.get_num_threads()} threads, medians of {options.runs} runs\n")
     with tempfile.TemporaryDirectory() as place:
@@ -168,6 +184,8 @@ def main() -> None:
             with connected(session) as (connection, port):
                 edits(scanner, connection, options.runs)
                 processes(model, connection, port, max(3, options.runs // 3))
+                if options.edits:
+                    memory(connection, options.edits)
             session.worker.close()
         print(f"\nfrom `attnscan serve` to its address: {statistics.median(start(model) for _ in range(3)):.1f} s")
     assert threading.active_count() < 10

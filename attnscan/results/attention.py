@@ -57,11 +57,7 @@ class Attention:
         """
         if self.norms is None:
             raise OptionError("what heads carry is not in this result", "leave out norm")
-        carried = self.weights * self.norms[:, :, None]
-        whole = carried.sum(-1, keepdims=True)
-        whole[whole == 0] = 1
-        carried /= whole
-        return replace(self, weights=carried)
+        return replace(self, weights=carried_shares(self.weights, self.norms))
 
     def in_words(self, words: Sequence[str]) -> Attention:
         """The same by scored units, whose texts are given: to a word goes the sum of its pieces', from it their mean.
@@ -115,3 +111,16 @@ class Attention:
         """What a file of weights keeps of it."""
         special = tuple(sentence == -1 for sentence in self.sentence)
         return SavedWeights(self.weights, self.tokens, self.segments, special, (False,) * len(special))
+
+
+def carried_shares(weights: NDArray[np.float32], norms: NDArray[np.float32]) -> NDArray[np.float32]:
+    """What queries take from each key: its weight times the norm of its value, as a share of the row.
+
+    A row that carries nothing is zero. Shape: `weights` [..., query, key], `norms` [..., key] -> [..., query, key].
+    Source: Kobayashi et al. 2020, https://aclanthology.org/2020.emnlp-main.574
+    """
+    carried: NDArray[np.float32] = weights * norms[..., None, :]
+    whole = carried.sum(-1, keepdims=True)
+    whole[whole == 0] = 1
+    carried /= whole
+    return carried

@@ -18,13 +18,15 @@ from attnscan.results.signature import Signature
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
 from attnscan.server.corpus import Corpus
+from attnscan.server.held import HeldResult
 from attnscan.server.question import Question
 from attnscan.server.worker import Worker
 from attnscan.studies.trial import Trial, Trials
 from attnscan.views.page.live import LiveFacts, answer_of, beside_of, live_corpus_page, live_page, numbers_of, rest_of
 
-MOST_BYTES = 256 << 20  # of attention that is held
+MOST_BYTES = 128 << 20  # of answers that are held, all that they take counted
 _LEAST_HELD = 2
+_TRIALS = 2  # the last ones, whole, with what finishing them needs
 
 
 class Gone(Exception):
@@ -47,13 +49,9 @@ class Loaded:
 @dataclass(frozen=True)
 class _Held:
     question: Question
-    trial: Trial
-    size: int
-
-    @property
-    def result(self) -> Classification:
-        """Of the trial."""
-        return self.trial.result
+    packed: HeldResult
+    tokens: tuple[str, ...]
+    """Of the input, before any was hidden."""
 
 
 class Session:
@@ -71,13 +69,14 @@ class Session:
         self.worker = worker or Worker()
         self._most_bytes = most_bytes
         self._held: OrderedDict[str, _Held] = OrderedDict()
+        self._trials: OrderedDict[str, Trial] = OrderedDict()  # the worker's own
         self._lock = threading.Lock()
 
     def signatures(self) -> list[Signature]:
         """Of the first question, which is asked of each model. Raises: AttnscanError if one cannot be asked."""
         questions = [replace(self.first, model=model) for model in range(len(self.models))]
-        work = [lambda question=question: self._answered(question).result.signature for question in questions]
-        return [self.worker.submit(each, "", 0, is_answer=True).result() for each in work]
+        work = [lambda question=question: self._answered(question)[0].signature for question in questions]
+        return [self.worker.submit(answer, "", 0, is_answer=True).result() for answer in work]
 
     def answer(self, question: Question) -> Future[bytes]:
         """Answer a question, as JSON. Raises, by the future: AttnscanError; Gone if it has nothing to be laid beside.
@@ -86,11 +85,11 @@ class Session:
         """
 
         def work() -> bytes:
-            held = self._answered(question)
-            found = answer_of(held.result, question.id, held.trial.tokens) | {"question": question.as_json()}
+            result, tokens = self._answered(question)
+            answer = answer_of(result, question.id, tokens) | {"question": question.as_json()}
             if question.beside is not None:
-                found |= beside_of(held.result, self._get(question.beside).result)
-            return encoded(found)
+                answer |= beside_of(result, self._get(question.beside).packed.result())
+            return encoded(answer)
 
         return self.worker.submit(work, question.client, question.turn, is_answer=True)
 
@@ -103,18 +102,18 @@ class Session:
                 question=question.as_json(),
                 id=question.id,
                 model=model,
-                models=tuple(each.title for each in self.models),
-                available=tuple(each.trials.available for each in self.models),
+                models=tuple(loaded.title for loaded in self.models),
+                available=tuple(loaded.trials.available for loaded in self.models),
                 corpus="" if self.corpus is None else self.corpus.title,
             )
-            held = self._answered(question)
-            return live_page(held.result, live, held.trial.tokens).encode()
+            result, tokens = self._answered(question)
+            return live_page(result, live, tokens).encode()
 
         return self.worker.submit(work, "", 0, is_answer=True)
 
     def numbers(self, name: str, head: Head) -> bytes:
         """One head's weights, queries and keys, as JSON. Raises: Gone; OptionError for a head that is not there."""
-        result = self._get(name).result
+        result = self._get(name).packed.result()
         if head not in (grid := result.scores.grid):
             raise OptionError(f"there is no head {head.name}", f"this model has {grid}")
         return encoded(numbers_of(result, head))
@@ -124,18 +123,21 @@ class Session:
 
         Raises: Gone, Stale, Full.
         """
-        held = self._get(name)
-        asked = held.question
+        question = self._get(name).question
 
         def work() -> bytes:
-            return encoded(rest_of(*held.trial.finished(self.worker.check_nobody_waits)))
+            return encoded(rest_of(*self._tried(question).finished(self.worker.check_nobody_waits)))
 
-        return self.worker.submit(work, asked.client, asked.turn, is_answer=False)
+        return self.worker.submit(work, question.client, question.turn, is_answer=False)
 
     def page(self, name: str) -> Future[bytes]:
         """The offline page of an answer, which nothing makes stale. Raises: Gone, Full."""
-        held = self._get(name)
-        return self.worker.submit(lambda: page(held.trial.finished()[0]).html.encode(), "", 0, is_answer=False)
+        question = self._get(name).question
+
+        def work() -> bytes:
+            return page(self._tried(question).finished()[0]).html.encode()
+
+        return self.worker.submit(work, "", 0, is_answer=False)
 
     def corpus_page(self) -> bytes:
         """The page of the files of pairs. Raises: Gone if none were named."""
@@ -157,28 +159,32 @@ class Session:
             self._held.move_to_end(name)
             return self._held[name]
 
-    def _answered(self, question: Question) -> _Held:
-        """The answer, by the model if it is not held. To be called by the worker alone."""
+    def _answered(self, question: Question) -> tuple[Classification, tuple[str, ...]]:
+        """The answer, by the model if it is not held, and the input's tokens. To be called by the worker alone."""
         with self._lock:
             held = self._held.pop(question.id, None)
         if held is None:
-            trial = self.models[question.model].trials.run(question.pair, question.change)
-            held = _Held(question, trial, _size(trial.result))
-        held = replace(held, question=question)  # whose turn it is now
+            trial = self._tried(question)
+            held = _Held(question, HeldResult(trial.result), trial.tokens)
         with self._lock:
-            self._held[question.id] = held
-            while len(self._held) > _LEAST_HELD and sum(each.size for each in self._held.values()) > self._most_bytes:
+            self._held[question.id] = replace(held, question=question)  # whose turn it is now
+            while len(self._held) > _LEAST_HELD and self._bytes() > self._most_bytes:
                 self._held.popitem(last=False)
-        return held
+        return held.packed.result(), held.tokens
+
+    def _bytes(self) -> int:
+        return sum(held.packed.size for held in self._held.values())
+
+    def _tried(self, question: Question) -> Trial:
+        """The trial of a question, run again if it is not one of the last. To be called by the worker alone."""
+        if question.id not in self._trials:
+            self._trials[question.id] = self.models[question.model].trials.run(question.pair, question.change)
+        self._trials.move_to_end(question.id)
+        while len(self._trials) > _TRIALS:
+            self._trials.popitem(last=False)
+        return self._trials[question.id]
 
 
 def encoded(found: dict[str, Any]) -> bytes:
     """JSON as it is sent: ASCII, so that no half of a pair of characters can stand in its way."""
     return json.dumps(found, allow_nan=False, separators=(",", ":")).encode("ascii")
-
-
-def _size(result: Classification) -> int:
-    """Bytes of what an answer holds on to: its attention, and what the trial needs to finish, about as much again."""
-    attention = result.kept_attention()
-    arrays = (attention.weights, attention.visible, attention.query, attention.key, attention.norms)
-    return 2 * sum(array.nbytes for array in arrays if array is not None)

@@ -185,7 +185,7 @@ class TestTyping:
         assert tokens(page)[:4] == ["[CLS]", "i", "ran", "."]
 
     def test_hostile_text_stays_text(self, page: Page, address: str, failures: list[str]) -> None:
-        opened(page, address)
+        expect(opened(page, address).locator("#past li")).to_have_count(1)
         page.on("dialog", lambda dialog: (failures.append(dialog.message), dialog.dismiss()))
         page.fill("#sentence-a", "<img src=x onerror=alert(1)></script><script>alert(2)</script>")
         answered(page)
@@ -311,7 +311,8 @@ class TestBeside:
 
 class TestComingBack:
     def test_history_links_and_the_back_button(self, page: Page, address: str) -> None:
-        opened(page, address).fill("#sentence-a", "The dog ran.")
+        expect(opened(page, address).locator("#past li")).to_have_count(1)
+        page.fill("#sentence-a", "The dog ran.")
         expect(page.locator("#past li")).to_have_count(2)
         page.click("#words button >> nth=2")
         expect(page.locator("#past li")).to_have_count(3)
@@ -326,7 +327,8 @@ class TestComingBack:
         assert tokens(page)[2] == "[MASK]"
 
     def test_the_offline_page_holds_what_is_shown(self, page: Page, address: str, tmp_path: Path) -> None:
-        opened(page, address).fill("#sentence-a", "The dog ran.")
+        expect(opened(page, address).locator("#past li")).to_have_count(1)
+        page.fill("#sentence-a", "The dog ran.")
         expect(page.locator("#past li")).to_have_count(2)
         answered(page)
         facts = facts_in(saved(page, tmp_path))

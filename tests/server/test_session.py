@@ -11,8 +11,9 @@ from live import Answer, StandIn, body_of, session_of
 from attnscan.errors import InputError, OptionError
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
+from attnscan.server.held import HeldResult
 from attnscan.server.question import Question, question_of
-from attnscan.server.session import Gone, Session, _size
+from attnscan.server.session import Gone, Session
 from attnscan.server.worker import Stale
 
 WAIT = 60
@@ -53,16 +54,17 @@ def test_what_was_never_answered_is_gone(session: Session) -> None:
 
 
 def test_the_last_answers_are_held_by_bytes_and_two_in_any_case(model: StandIn, result: Classification) -> None:
-    for room, held in ((3 * _size(result), 3), (1, 2)):
+    for room, held in ((3 * HeldResult(result).size, 3), (1, 2)):
         with session_of(model, most_bytes=room) as session:
             ids = [answered(session, a=f"cat {i}", turn=i)["id"] for i in range(5)]
             answered(session, a="cat 4", turn=6)
             found = [name for name in ids if _is_held(session, name)]
             assert found == ids[-held:]
+            assert session._bytes() == held * HeldResult(result).size
 
 
 def test_what_is_looked_at_stays(model: StandIn, result: Classification) -> None:
-    with session_of(model, most_bytes=2 * _size(result)) as session:
+    with session_of(model, most_bytes=2 * HeldResult(result).size) as session:
         first = answered(session, a="cat 0", turn=1)["id"]
         for i in range(1, 5):
             session.numbers(first, Head(0, 0))
@@ -111,6 +113,16 @@ def test_the_rest_is_dropped_for_a_newer_answer_and_may_be_asked_again(session: 
         rest.result(WAIT)
     assert json.loads(other.result(WAIT)) and model.finished == 0
     assert json.loads(session.rest(name).result(WAIT)) and model.finished == 1
+
+
+def test_of_the_last_two_questions_what_finishing_them_needs_is_held_and_others_are_run_again(
+    session: Session, model: StandIn
+) -> None:
+    first, second, third = (answered(session, a=f"cat {i}", turn=i)["id"] for i in range(3))
+    for name, runs in ((second, 3), (third, 3), (first, 4), (second, 5)):
+        assert json.loads(session.rest(name).result(WAIT))
+        assert len(model.asked) == runs, "the model ran so often"
+    assert len(session._trials) == 2
 
 
 def test_an_earlier_answer_of_the_same_client_can_be_looked_at_and_saved(session: Session) -> None:

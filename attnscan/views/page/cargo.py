@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.attention import Attention
+from attnscan.results.attention import Attention, carried_shares
 from attnscan.results.grid import Head
 from attnscan.results.scores import Scores, best_first
 
@@ -241,9 +241,9 @@ def packed_weights(attention: Attention, head: Head, steps: int) -> Weights:
     packed = compressed(_planes(split.astype(np.uint16)))
     if attention.norms is None:
         return Weights(packed, "")
+    rows = _split(carried_shares(attention.weights[head.place], attention.norms[head.place]), words, steps)
     norms = attention.norms[head.place].astype(np.float64)
     norms = np.rint(norms / max(norms.max(), np.finfo(np.float32).tiny) * _NORM_STEPS).astype(np.int64)
-    rows = _split(attention.carried.weights[head.place], words, steps)
     shares = rows[:, 1:]  # a view
     off = shares - _carried_steps(np.where(words, split[:, 1:], 0), norms, steps)
     shares[:] = np.where(words, np.where(off < 0, -2 * off - 1, 2 * off), shares)
