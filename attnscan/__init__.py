@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from attnscan.results.similarity import Similarity
     from attnscan.scan.options import ClusterOptions, ScanOptions
     from attnscan.scan.shard import Shard
-    from attnscan.scoring.patterns import PATTERNS, Pattern
+    from attnscan.scoring.pattern import Pattern
+    from attnscan.scoring.patterns import PATTERNS
     from attnscan.views.page.frame import Page
 
 __all__ = [
@@ -117,7 +118,8 @@ _HOMES = {
     "results.similarity": ("Similarity",),
     "scan.options": ("ClusterOptions", "ScanOptions"),
     "scan.shard": ("Shard",),
-    "scoring.patterns": ("PATTERNS", "Pattern"),
+    "scoring.pattern": ("Pattern",),
+    "scoring.patterns": ("PATTERNS",),
     "views.page.frame": ("Page",),
 }
 

@@ -73,6 +73,7 @@ class Explanations:
             label_stays=float("nan") if stability is None else float(stability.label[head.place]),
             unsure=bool(self.labels.unsure[head.place]),
             pattern=pattern,
+            clause=self.scores.scored[place[-1]].clause,
             score=float(table.score[place]),
             chance=float(table.chance[place]),
             above_chance=float(table.above_chance[place]),

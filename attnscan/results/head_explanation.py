@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -25,15 +25,6 @@ Effect = Literal["falls", "falls in part", "stays", "uncertain", ""]
 
 _FALLS = 0.5  # of what a score is above chance: a pattern that loses more rests on what was changed
 _FALLS_IN_PART = 0.2
-_CLAUSES = {
-    "next-word": "finds the next word",
-    "previous-word": "finds the previous word",
-    "identical": "finds identical words",
-    "cross-sentence": "finds identical words in the other sentence",
-    "predictive": "finds the words that predict a word",
-    "delimiter": "rests on delimiters",
-    "bag-of-words": "spreads over its own sentence",
-}
 
 
 @dataclass(frozen=True)
@@ -50,6 +41,8 @@ class HeadExplanation:
     """Whether it would not stay, or too few tell; `mixed` is none."""
     pattern: str
     """The one that is explained."""
+    clause: str = field(repr=False)
+    """What a head that follows that one does, such as `finds the next word`; empty for `follows` and its name."""
     score: float
     """Of the pattern that is explained."""
     chance: float
@@ -137,7 +130,7 @@ class HeadExplanation:
         said += [self._undecided(cause) for cause in effects if effects[cause] == "uncertain"]
         said += self._without_effect([c for c in effects if effects[c] == "stays"], {*map(_what, falling)})
         said += [f"{what} cannot be changed in this model" for what in self._not_available()]
-        start = f"{name} {_CLAUSES.get(self.pattern, f'follows {self.pattern}')}{how}"
+        start = f"{name} {self.clause or f'follows {self.pattern}'}{how}"
         return f"{start}: {'; '.join(said)}."
 
     def _change(self, cause: str, what: str) -> str:

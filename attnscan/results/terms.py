@@ -5,7 +5,7 @@ No numpy, so that the command line can offer them before it has imported anythin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 HelpMeasure = Literal["cpmi", "distance"]
@@ -58,3 +58,5 @@ class Scored:
     """The wider pattern that this is a part of."""
     of_others: bool = False
     """Whether a head that looks at the word itself alone does not follow it, though that one is a target, too."""
+    clause: str = field(default="", repr=False, compare=False)
+    """What a head that follows it does, as explanations say it; empty for `follows` and its name."""

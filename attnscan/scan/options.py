@@ -11,7 +11,8 @@ from attnscan.errors import OptionError, nearest
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.terms import THRESHOLD
-from attnscan.scoring.patterns import PATTERNS, Pattern, PatternLike
+from attnscan.scoring.pattern import Pattern
+from attnscan.scoring.patterns import PATTERNS, PatternLike
 
 Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]

@@ -19,7 +19,7 @@ from attnscan.scan.local import ScanState
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
 from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_dumped, sums_loaded, write_checked
-from attnscan.scoring.patterns import Pattern
+from attnscan.scoring.pattern import Pattern
 
 _DIGITS = 12  # of a hash that is shown
 _FORMAT = 9

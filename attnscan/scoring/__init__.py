@@ -1,5 +1,6 @@
 """Patterns and attention to sums.
 
+pattern.py     what a pattern is: its target and all that is said of it
 patterns.py    the seven patterns
 own_patterns.py  patterns of a user's own, from a Python file
 targets.py     patterns applied to a batch

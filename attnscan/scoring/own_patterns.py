@@ -13,7 +13,8 @@ from types import ModuleType
 from attnscan.errors import AttnscanError, OptionError, nearest, out_of_memory
 from attnscan.model.surroundings import check_address_space, check_docstrings
 from attnscan.results.signature import hashed
-from attnscan.scoring.patterns import PATTERNS, Pattern, chosen
+from attnscan.scoring.pattern import Pattern
+from attnscan.scoring.patterns import PATTERNS, chosen
 
 _SUFFIX = ".py"
 _HOW = f"name it as FILE{_SUFFIX}:FUNCTION"

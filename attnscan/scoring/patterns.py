@@ -7,17 +7,16 @@ head following the pattern would look at. The drawings below are those functions
     Shape: EncodedBatch -> [batch, query, key], bool or float in [0, 1]. A query whose row is all zero
     is not eligible: it is left out of the score.
 
-This module imports no tensor library; its functions work on whatever the batch is made of.
+Below each function stands all that is said of its pattern. A new pattern is one of both, and its name in `PATTERNS`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from attnscan.errors import OptionError, nearest
-from attnscan.results.terms import Scored
+from attnscan.scoring.pattern import Pattern, TargetFunction
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 PATTERN_SET_VERSION = "3"
 """Rises whenever a pattern's meaning changes, so that old and new results are not compared."""
+
+_VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
 
 
 def next_word(batch: EncodedBatch) -> Tensor:
@@ -44,6 +45,19 @@ def next_word(batch: EncodedBatch) -> Tensor:
     return batch.same_sentence & (batch.offset == 1)
 
 
+NEXT_WORD = Pattern(
+    "next-word",
+    "N",
+    next_word,
+    "weight on the next word of the sentence",
+    color="#3d8fd6",
+    clause="finds the next word",
+    queries="words that are followed by a word of the same sentence",
+    keys="that next word",
+    source=_VIG,
+)
+
+
 def previous_word(batch: EncodedBatch) -> Tensor:
     """Each word looks at the word before it in its sentence.
 
@@ -58,6 +72,19 @@ def previous_word(batch: EncodedBatch) -> Tensor:
       ran     ·     ·     ·     ·     ·     ·     ·     1     ·     ·
     """
     return batch.same_sentence & (batch.offset == -1)
+
+
+PREVIOUS_WORD = Pattern(
+    "previous-word",
+    "P",
+    previous_word,
+    "weight on the previous word of the sentence",
+    color="#e69f00",
+    clause="finds the previous word",
+    queries="words that come after a word of the same sentence",
+    keys="that previous word",
+    source=_VIG,
+)
 
 
 def identical(batch: EncodedBatch) -> Tensor:
@@ -76,6 +103,20 @@ def identical(batch: EncodedBatch) -> Tensor:
     return batch.alike & (batch.alike & (batch.offset != 0)).any(-1)[..., None]
 
 
+IDENTICAL = Pattern(
+    "identical",
+    "I",
+    identical,
+    "weight on identical or related words, the word itself included",
+    color="#009e73",
+    clause="finds identical words",
+    of_others=True,
+    queries="words, not punctuation, that have another identical or related word anywhere",
+    keys="those words, and the word itself",
+    source=_VIG,
+)
+
+
 def cross_sentence(batch: EncodedBatch) -> Tensor:
     """A word looks at the same or a related word in the other sentence.
 
@@ -92,6 +133,20 @@ def cross_sentence(batch: EncodedBatch) -> Tensor:
     return batch.alike & ~batch.same_sentence
 
 
+CROSS_SENTENCE = Pattern(
+    "cross-sentence",
+    "X",
+    cross_sentence,
+    "weight on identical or related words of the other sentence",
+    color="#cc79a7",
+    clause="finds identical words in the other sentence",
+    part_of="identical",
+    queries="words, not punctuation, that have an identical or related word in the other sentence",
+    keys="those words",
+    source=_VIG,
+)
+
+
 def delimiter(batch: EncodedBatch) -> Tensor:
     """Each word looks at the special tokens that the tokenizer inserted.
 
@@ -106,6 +161,19 @@ def delimiter(batch: EncodedBatch) -> Tensor:
       ran     1     ·     ·     ·     ·     1     ·     ·     ·     1
     """
     return batch.word[:, :, None] & batch.special[:, None, :]
+
+
+DELIMITER = Pattern(
+    "delimiter",
+    "D",
+    delimiter,
+    "weight on special tokens such as [CLS] and [SEP]",
+    color="#8a8a8a",
+    clause="rests on delimiters",
+    queries="all words",
+    keys="all special tokens that the tokenizer inserted",
+    source=_VIG,
+)
 
 
 def bag_of_words(batch: EncodedBatch) -> Tensor:
@@ -125,140 +193,42 @@ def bag_of_words(batch: EncodedBatch) -> Tensor:
     return inside / inside.sum(-1)[..., None].clip(1)
 
 
-TargetFunction = Callable[["EncodedBatch"], "Tensor"]
-"""A pattern's function."""
+BAG_OF_WORDS = Pattern(
+    "bag-of-words",
+    "B",
+    bag_of_words,
+    "how evenly weight spreads over the words of the sentence",
+    color="#d55e00",
+    clause="spreads over its own sentence",
+    even=True,
+    queries="all words",
+    keys="all words of the same sentence, itself included, evenly: what a key gets beyond that does not count",
+    source=_VIG,
+)
 
 
-@dataclass(frozen=True)
-class Pattern:
-    """One pattern: its name, its target, and how weights are measured against it."""
-
-    id: str
-    """The name on the command line and in every table, such as `next-word`."""
-    letter: str
-    """Its mark in maps and narrow tables."""
-    target: TargetFunction | None
-    """The function that gives the target; None if only the model itself can tell (`predictive`)."""
-    counts: str
-    """What the score counts, in a few words."""
-    even: bool = False
-    """Whether the spread matters: weight above the target's share of a key does not count."""
-    part_of: str | None = None
-    """The wider pattern that this is a part of: the two take one label between them."""
-    of_others: bool = False
-    """Whether a head must look at others than the word itself to follow it, though that one is a target, too."""
-    code: str = ""
-    """What the file that it was read from hashes to, if it was: sums by other code do not add to its own."""
-
-    queries: str = ""
-    """Which words are asked where they look: the eligible ones."""
-    keys: str = ""
-    """Which tokens they should look at."""
-    source: str = ""
-    """Where the pattern comes from."""
-
-    @classmethod
-    def of(cls, function: TargetFunction) -> Pattern:
-        """A pattern of one's own, called after its function: `subject_verb` is `subject-verb`.
-
-        Raises: OptionError if the function has no name to go by.
-        """
-        name = getattr(function, "__name__", "<nameless>")
-        if "<" in name:
-            raise OptionError("a pattern's function has no name", "define it with def, or give Pattern(id=..., ...)")
-        about, _, _ = (function.__doc__ or "").strip().partition("\n")
-        name = name.strip("_").replace("_", "-")
-        return cls(name, name[:1].upper(), function, about.rstrip(".") or f"weight on the targets of {name}")
-
-    @property
-    def scored(self) -> Scored:
-        """How results call it, and how it takes part in labels."""
-        return Scored(self.id, self.part_of, self.of_others)
-
-    @property
-    def drawing(self) -> str:
-        """The target on the toy pair, as its docstring draws it; empty if it has none."""
-        _, drawn, matrix = ((self.target and self.target.__doc__) or "").partition(">>> show(")
-        lines = matrix.rstrip().splitlines()[1:] if drawn else []
-        return "\n".join(line.removeprefix("    ") for line in lines)
-
-    @property
-    def drawn_chance(self) -> float | None:
-        """The chance of the target that is drawn, in [0, 1]: its score by even weights. None if it is not drawn."""
-        rows = [line.split()[1:] for line in self.drawing.splitlines()[1:]]
-        targets = [[0.0 if cell == "·" else float(cell) for cell in row] for row in rows]
-        scores = [sum(min(t, 1 / len(row)) if self.even else t / len(row) for t in row) for row in targets if any(row)]
-        return sum(scores) / len(scores) if scores else None
+# Its target is what the model itself says: `predictive.py` asks it.
+PREDICTIVE = Pattern(
+    "predictive",
+    "W",
+    None,
+    "weight on the words that help to predict the word",
+    color="#a6761d",
+    clause="finds the words that predict a word",
+    queries="words, not punctuation, that some other word helps to predict",
+    keys="the words that help, each weighted by how much, the best one at 1",
+    source=f"{_VIG}; measured as Hoover et al. (2021) do or, without a masked-LM head, Wu et al. (2020)",
+)
 
 
-_VIG = 'Jesse Vig, "Deconstructing BERT" (2018/19)'
 PATTERNS: tuple[Pattern, ...] = (
-    Pattern(
-        "next-word",
-        "N",
-        next_word,
-        "weight on the next word of the sentence",
-        queries="words that are followed by a word of the same sentence",
-        keys="that next word",
-        source=_VIG,
-    ),
-    Pattern(
-        "previous-word",
-        "P",
-        previous_word,
-        "weight on the previous word of the sentence",
-        queries="words that come after a word of the same sentence",
-        keys="that previous word",
-        source=_VIG,
-    ),
-    Pattern(
-        "identical",
-        "I",
-        identical,
-        "weight on identical or related words, the word itself included",
-        of_others=True,
-        queries="words, not punctuation, that have another identical or related word anywhere",
-        keys="those words, and the word itself",
-        source=_VIG,
-    ),
-    Pattern(
-        "cross-sentence",
-        "X",
-        cross_sentence,
-        "weight on identical or related words of the other sentence",
-        part_of="identical",
-        queries="words, not punctuation, that have an identical or related word in the other sentence",
-        keys="those words",
-        source=_VIG,
-    ),
-    Pattern(
-        "predictive",
-        "W",
-        None,
-        "weight on the words that help to predict the word",
-        queries="words, not punctuation, that some other word helps to predict",
-        keys="the words that help, each weighted by how much, the best one at 1",
-        source=f"{_VIG}; measured as Hoover et al. (2021) do or, without a masked-LM head, Wu et al. (2020)",
-    ),
-    Pattern(
-        "delimiter",
-        "D",
-        delimiter,
-        "weight on special tokens such as [CLS] and [SEP]",
-        queries="all words",
-        keys="all special tokens that the tokenizer inserted",
-        source=_VIG,
-    ),
-    Pattern(
-        "bag-of-words",
-        "B",
-        bag_of_words,
-        "how evenly weight spreads over the words of the sentence",
-        even=True,
-        queries="all words",
-        keys="all words of the same sentence, itself included, evenly: what a key gets beyond that does not count",
-        source=_VIG,
-    ),
+    NEXT_WORD,
+    PREVIOUS_WORD,
+    IDENTICAL,
+    CROSS_SENTENCE,
+    PREDICTIVE,
+    DELIMITER,
+    BAG_OF_WORDS,
 )
 """The seven patterns, in the order of every table."""
 

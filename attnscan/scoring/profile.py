@@ -17,7 +17,8 @@ from attnscan.results.grid import Grid
 from attnscan.results.profile import BLOCKS, parts_of
 from attnscan.scoring.merging import Merge
 from attnscan.scoring.parts import Parts
-from attnscan.scoring.patterns import PATTERNS, Pattern
+from attnscan.scoring.pattern import Pattern
+from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.profile_sums import ProfileSums, block_of
 from attnscan.scoring.readout import exact
 from attnscan.scoring.targets import Targets

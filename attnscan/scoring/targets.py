@@ -12,7 +12,8 @@ from attnscan.errors import AttnscanError, OptionError, out_of_memory
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import Scored
-from attnscan.scoring.patterns import PATTERNS, Pattern
+from attnscan.scoring.pattern import Pattern
+from attnscan.scoring.patterns import PATTERNS
 
 
 @dataclass(frozen=True)

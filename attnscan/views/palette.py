@@ -6,16 +6,7 @@ from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
 from attnscan.scoring.patterns import PATTERNS
 
-# After Okabe and Ito, told apart by colour-blind readers, on dark and on light ground.
-COLORS = {
-    "next-word": "#3d8fd6",
-    "previous-word": "#e69f00",
-    "identical": "#009e73",
-    "cross-sentence": "#cc79a7",
-    "predictive": "#a6761d",
-    "delimiter": "#8a8a8a",
-    "bag-of-words": "#d55e00",
-}
+COLORS = {pattern.id: pattern.color for pattern in PATTERNS}
 MIXED_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#56567f", "#111111"
 """On paper: of `mixed`, of a user's own pattern, and of text."""
 HEAD_COLORS = (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -9,6 +10,7 @@ import torch
 from written import batch_of
 
 from attnscan.inputs.batch import EncodedBatch
+from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import (
     PATTERNS,
     bag_of_words,
@@ -18,6 +20,7 @@ from attnscan.scoring.patterns import (
     next_word,
     previous_word,
 )
+from attnscan.views.palette import paper_color
 
 FUNCTIONS = [pattern.target for pattern in PATTERNS if pattern.target is not None]
 
@@ -37,7 +40,13 @@ def test_the_seven_in_the_order_of_every_table() -> None:
         "delimiter",
         "bag-of-words",
     ]
-    assert len({pattern.letter for pattern in PATTERNS}) == 7
+    assert len({pattern.letter for pattern in PATTERNS}) == len({pattern.color for pattern in PATTERNS}) == 7
+
+
+@pytest.mark.parametrize("pattern", PATTERNS, ids=lambda pattern: pattern.id)
+def test_all_that_screens_and_explanations_say_of_a_pattern_stands_in_its_entry(pattern: Pattern) -> None:
+    assert re.fullmatch("#[0-9a-f]{6}", pattern.color) and paper_color(pattern.id) == pattern.color
+    assert all((pattern.clause, pattern.counts, pattern.queries, pattern.keys, pattern.source))
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)

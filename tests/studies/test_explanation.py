@@ -185,6 +185,7 @@ def _head(score: float, shuffled: float, fall_se: float, pairs: int = 20) -> Hea
     same = InBases(5.0, 14.0, 1.0, 8)
     causes = {"positions_shuffled": shuffled, "segments_zeroed": score, "segments_swapped": score}
     return HeadExplanation(
+        clause="finds the next word",
         head=Head(0, 1),
         label="next-word",
         label_stays=1.0,

@@ -6,7 +6,8 @@ import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from attnscan.scoring.patterns import PATTERNS, Pattern
+from attnscan.scoring.pattern import Pattern
+from attnscan.scoring.patterns import PATTERNS
 
 if TYPE_CHECKING:
     import numpy as np
