@@ -25,6 +25,7 @@ import torch  # noqa: E402
 from draws import ALL  # noqa: E402
 from hypothesis import HealthCheck, settings  # noqa: E402
 from loaded_models import LoadedModels  # noqa: E402
+from toy import save_toy_bert  # noqa: E402
 
 from attnscan.model import threads as side_by_side  # noqa: E402
 from attnscan.model.sources import bundled_directory  # noqa: E402
@@ -45,6 +46,13 @@ def bundled_dir() -> Path:
     directory = bundled_directory()
     assert directory is not None, "run the tests with `make test`, which installs the bundled model"
     return directory
+
+
+@pytest.fixture(scope="session")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A small BERT whose weights are constructed: three of its six heads follow patterns, and are known beforehand."""
+    plan = {(0, 0): "next-word", (1, 1): "previous-word", (1, 2): "cross-sentence"}
+    return str(save_toy_bert(tmp_path_factory.mktemp("toy") / "toy", 2, 3, plan))
 
 
 @pytest.fixture(scope="session")

@@ -76,16 +76,10 @@ def test_help_ends_with_two_examples(command: str) -> None:
     assert max(map(len, lines)) <= 80
 
 
-LONG = "attnscan ablate --pattern delimiter --pattern previous-word"  # chooses heads, and draws random ones beside
-
-
+@pytest.mark.long
 @pytest.mark.parametrize(
     "example",
-    [
-        pytest.param(example, marks=pytest.mark.long if example == LONG else ())
-        for command in COMMANDS
-        for example in import_module(f"attnscan.cli.commands.{command}").EXAMPLES
-    ],
+    [example for command in COMMANDS for example in import_module(f"attnscan.cli.commands.{command}").EXAMPLES],
 )
 def test_the_examples_work(example: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNSCAN_MODEL", "bundled")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from attnscan.cli.app import app
 
 INPUT = ["the cat sat", "the cat ran"]
-WIDE = (24, 16)
+WIDE = (12, 12)
 SCREENS = {
     "classify": ["classify", *INPUT],
     "every head": ["classify", *INPUT, "--all"],
@@ -25,7 +25,7 @@ SCREENS = {
     "explain several": ["explain", "layer:11", *INPUT],
     "predictive": ["predictive", *INPUT],
     "ablate": ["ablate", "--draws", "2", "-p", "N", "-p", "X", "--pairs"],
-    "ablate each": ["ablate", "--draws", "2", "--heads", "11-11,11-12", "--each", "--pairs"],
+    "ablate each": ["ablate", "--draws", "2", "--heads", "11-11,11-10", "--each", "--pairs"],
     "similar": ["similar", "--pairs"],
     "compare": ["compare", "{model}", "{model}", "--pairs"],
     "profile": ["profile", *INPUT, "--heads", "0-0,11-11"],
@@ -37,7 +37,7 @@ SCREENS = {
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory: pytest.TempPathFactory) -> str:
-    plan = {(0, 0): "next-word", (0, 2): "previous-word", (11, 11): "cross-sentence", (23, 15): "identical"}
+    plan = {(0, 0): "next-word", (0, 2): "previous-word", (11, 10): "identical", (11, 11): "cross-sentence"}
     return str(save_toy_bert(tmp_path_factory.mktemp("wide") / "m", *WIDE, plan))
 
 

@@ -71,19 +71,20 @@ OFF = ["--predictive", "off"]
         (["heads", *FILE, "-p", "next-word"], ["pairs  pairs.tsv"], ["explain"]),
         (["ablate", *FILE, "--heads", "0-2", "--draws", "2"], ["pairs  pairs.tsv"], ["explain", "0-2"]),
         (["similar", *FILE, "--heads", "0-2"], ["pairs  pairs.tsv"], ["profile", "--heads"]),
-        (["compare", "bundled", "bundled", *FILE], ["pairs  pairs.tsv"], ["profile", "--heads"]),
-        (["models", "bundled"], [], ["heads", "--model", "bundled"]),
+        (["compare", "./toy", "./toy", *FILE], ["pairs  pairs.tsv"], ["profile", "--heads"]),
+        (["models", "./toy"], [], ["heads", "--model", "./toy"]),
         (["patterns", "next-word"], [], ["heads", "--pattern", "next-word"]),
     ],
     ids=lambda value: " ".join(value),
 )
 def test_every_screen_says_what_it_is_of_and_where_to_go_on(
-    command: list[str], above: list[str], then: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    command: list[str], above: list[str], then: list[str], toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not in files, nor among rows; and the next command can be run."""
     monkeypatch.chdir(tmp_path)
+    Path("toy").symlink_to(toy)
     Path("pairs.tsv").write_text(PAIRS)
-    runner = CliRunner(env={"COLUMNS": "100", "ATTNSCAN_MODEL": "bundled"})
+    runner = CliRunner(env={"COLUMNS": "100", "ATTNSCAN_MODEL": "./toy"})
     lines = runner.invoke(app, command).stdout.splitlines()
     assert lines[: len(above)] == above and lines[-2] == ""
     words = shlex.split(lines[-1].removeprefix("Next: attnscan "))
@@ -96,11 +97,13 @@ def test_every_screen_says_what_it_is_of_and_where_to_go_on(
         assert runner.invoke(app, words).exit_code == 0
 
 
-def test_the_next_command_reads_pairs_as_this_one_did(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_next_command_reads_pairs_as_this_one_did(
+    toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     Path("p.tsv").write_text('gj04\t1\t"The cat" sat.\ngj04\t0\n')
     given = ["--pairs", "p.tsv", "--columns", "3", "--no-header", "--quoting", "none", "--skip-bad"]
-    runner = CliRunner(env={"COLUMNS": "140", "ATTNSCAN_MODEL": "bundled"})
+    runner = CliRunner(env={"COLUMNS": "140", "ATTNSCAN_MODEL": toy})
     last = runner.invoke(app, ["heads", "-p", "next-word", *given]).stdout.splitlines()[-1]
     words = shlex.split(last.removeprefix("Next: attnscan "))
     assert words[:1] == ["explain"] and words[2:4] == given[:2] and set(words[4:]) == set(given[2:])

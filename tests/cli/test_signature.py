@@ -60,6 +60,13 @@ def test_every_command_is_thought_of() -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in (*SIGNED, *OTHERS) if name != "classify --pairs"])
+def test_every_command_writes_the_signature_of_its_json(place: Path, name: str) -> None:
+    run(*line_of(name), "-o", str(place / "a.json"), "--signature", str(place / "of.json"))
+    said, whole = (json.loads((place / file).read_text()) for file in ("a.json", "of.json"))
+    assert "input_hash" in json.dumps(whole) and {key: said[key] for key in whole} == whole
+
+
+@pytest.mark.parametrize("name", ["classify", "compare", "heads --labels", "similar --matrix"])
 def test_it_is_in_every_format_that_has_a_place_for_it(place: Path, name: str) -> None:
     made = {}
     for suffix in ("json", "parquet", "xlsx", "csv"):
@@ -85,7 +92,7 @@ def test_it_is_in_every_format_that_has_a_place_for_it(place: Path, name: str) -
     assert list(rows[0]) == [str(column) for column in read.columns] and len(rows) == len(read) + 1
 
 
-@pytest.mark.parametrize("name", sorted(UNSIGNED | {*SIGNED, *OTHERS}))
+@pytest.mark.parametrize("name", ["patterns", "show", "explain", "heads", "similar --matrix"])
 def test_numbers_with_a_comma_are_the_same_numbers(name: str) -> None:
     made: dict[str, Any] = {}
     for comma, reading in (((), {}), (("--decimal-comma",), {"sep": ";", "decimal": ","})):

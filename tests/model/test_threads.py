@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +14,6 @@ import torch
 from families import TAPPED, Collected, tiny_inputs, tiny_model
 from hypothesis import given
 from hypothesis import strategies as st
-from toy import save_toy_bert
 
 from attnscan.model import threads as side_by_side
 from attnscan.model.loaded import LoadedModel
@@ -31,11 +29,6 @@ class Runner:
 
     def __init__(self, whole: torch.nn.Module | None = None) -> None:
         self.whole = torch.nn.Identity() if whole is None else whole
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, {(0, 0): "next-word", (1, 1): "previous-word"})
 
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
@@ -195,8 +188,8 @@ def test_what_cannot_be_copied_works_alone() -> None:
     assert side_by_side.replicas(loaded, 4) == [loaded]
 
 
-def test_as_many_work_as_cores_and_memory_allow(toy: Path, threads: Callable[[int], None]) -> None:
-    with Scanner(ScanOptions(model=str(toy), predictive="off")) as scanner:
+def test_as_many_work_as_cores_and_memory_allow(toy: str, threads: Callable[[int], None]) -> None:
+    with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
         found = []
         for count, tokens in ((1, None), (2, None), (8, None), (64, None), (8, 20_000), (8, 10**9)):
             threads(count)

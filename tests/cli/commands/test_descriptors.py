@@ -14,8 +14,8 @@ from attnscan.cli.app import app
 
 KEPT = b"what was there\n"
 PAIRS = "sentence_a,sentence_b\nthe cat sat on the mat,a cat ran\nhe ran to a store,the store was red\n"
-ONE = ["the cat sat", "the cat ran", "--model", "bundled", "--predictive", "off"]
-MANY = ["--pairs", "pairs.csv", "--model", "bundled", "--seed", "0"]
+ONE = ["the cat sat", "the cat ran", "--model", "./toy", "--predictive", "off"]
+MANY = ["--pairs", "pairs.csv", "--model", "./toy", "--seed", "0"]
 WRITERS = {
     "classify": (["classify", *ONE, "-f", "csv", "-o"], b"model,"),
     "classify as a screen": (["classify", *ONE, "-f", "table", "-o"], b""),
@@ -28,14 +28,15 @@ WRITERS = {
     "heads": (["heads", *MANY, "-p", "next-word", "-f", "csv", "-o"], b"model,"),
     "ablate": (["ablate", *MANY, "--heads", "0-2", "--draws", "2", "-f", "csv", "-o"], b"model,"),
     "similar --matrix": (["similar", *MANY, "--matrix", "-f", "csv", "-o"], b"model,"),
-    "compare": (["compare", "bundled", "bundled", *MANY[:2], "-f", "csv", "-o"], b""),
-    "models": (["models", "bundled", "-f", "csv", "-o"], b""),
+    "compare": (["compare", "./toy", "./toy", *MANY[:2], "-f", "csv", "-o"], b""),
+    "models": (["models", "./toy", "-f", "csv", "-o"], b""),
 }
 
 
 @pytest.fixture(autouse=True)
-def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "pairs.csv").write_text(PAIRS)
+    (tmp_path / "toy").symlink_to(toy)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
