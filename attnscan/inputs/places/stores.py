@@ -10,8 +10,9 @@ import os
 import re
 from collections.abc import Callable
 from typing import Any
-from urllib.error import URLError
 from urllib.parse import parse_qsl, quote, unquote, urlencode
+
+import httpx2
 
 from attnscan.errors import PairsError, needs
 from attnscan.inputs.places import web
@@ -84,7 +85,7 @@ def reason(error: BaseException, name: str) -> tuple[str, str]:
     """Why a store could not be read, without what is secret in its name, and what to do."""
     if isinstance(error, FileNotFoundError) and (scheme_of(name) != "hf" or len(str(error).split()) == 1):
         return "there is no such file", "check the path"
-    if isinstance(error, URLError):
+    if isinstance(error, httpx2.HTTPError) and scheme_of(name) != "hf":
         return web.reason(error)
     words = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
     line = " ".join(str(words).splitlines()[0].split())

@@ -180,7 +180,7 @@ def test_local_files_are_read_without_libraries_of_networks(tmp_path: Path) -> N
     script = (
         "import sys\nfrom attnscan.inputs.pairs import read_pairs\n"
         "print(len(list(read_pairs(sys.argv[1:]))))\n"
-        "print(sorted({'pyarrow', 'fsspec', 'aiohttp', 'huggingface_hub', 'urllib.request'} & set(sys.modules)))\n"
+        "print(sorted({'pyarrow', 'fsspec', 'aiohttp', 'huggingface_hub', 'httpx2'} & set(sys.modules)))\n"
     )
     names = [str(tmp_path), f"{tmp_path}/*.csv", f"file://{tmp_path}/p.csv"]
     done = subprocess.run([sys.executable, "-c", script, *names], capture_output=True, text=True, check=True)
