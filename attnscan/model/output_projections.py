@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import CaptureError
-from attnscan.model.attention_function import AttentionFunction, attention_of, is_modified
+from attnscan.model.attention_function import AttentionFunction, attention_of, is_answerable
 from attnscan.model.carried import OutputProjections
 from attnscan.model.masks import Untappable
 from attnscan.model.running import accepted, check_finite, failed
@@ -43,7 +43,6 @@ class _Finder(AttentionFunction):
         """Of each layer, the projection's weight. Shape: each [head, value, hidden]."""
         self._given: list[Tensor] = []
         self._receivers: list[dict[Any, Tensor]] = []
-        self._query: Tensor | None = None
         self._random = torch.Generator().manual_seed(0)
         hooks = [
             module.register_forward_pre_hook(self._receive, with_kwargs=True)
@@ -75,16 +74,15 @@ class _Finder(AttentionFunction):
 
     def _attend(
         self,
-        _module: torch.nn.Module,
+        module: torch.nn.Module,
         query: Tensor,
         _key: Tensor,
         value: Tensor,
         _attention_mask: Tensor | None,
         **rest: Any,
     ) -> tuple[Tensor, None]:
-        if is_modified(rest) or query is self._query:
+        if not is_answerable(module, len(self._given), rest):
             raise Untappable
-        self._query = query
         batch, heads, length, _ = query.shape
         given = torch.randn(batch, length, heads, value.shape[-1], generator=self._random).to(value)
         self._given.append(given.clone())

@@ -16,7 +16,7 @@ from attnscan.model.attention_function import (
     AttentionFunction,
     OnOutput,
     attention_of,
-    is_modified,
+    is_answerable,
     not_switchable,
 )
 from attnscan.model.masks import Untappable
@@ -34,7 +34,6 @@ class OutputTap(AttentionFunction):
         self.whole = whole
         self._on_output: OnOutput | None = None
         self._layer = 0
-        self._query: Tensor | None = None
 
     def run(self, inputs: dict[str, Tensor], on_output: OnOutput) -> Any:
         """The model's output, with every layer's heads shown on the way.
@@ -42,7 +41,7 @@ class OutputTap(AttentionFunction):
         Shape: `inputs` are the model's, each [batch, token].
         Raises: CaptureError if the architecture keeps its heads to itself, or fails on this input.
         """
-        self._on_output, self._layer, self._query = on_output, 0, None
+        self._on_output, self._layer = on_output, 0
         try:
             with torch.inference_mode(), attention_of(self.model, self.name) as took:
                 output = self.whole(**accepted(self.whole, inputs)) if took else None
@@ -68,9 +67,8 @@ class OutputTap(AttentionFunction):
         from transformers.integrations.sdpa_attention import sdpa_attention_forward  # what runs has paid for it
 
         assert self._on_output is not None  # the model is under this implementation during a run alone
-        if is_modified(rest) or query is self._query:
+        if not is_answerable(module, self._layer, rest):
             raise Untappable
-        self._query = query
         output, _ = sdpa_attention_forward(module, query, key, value, attention_mask, **rest)
         self._on_output(self._layer, output)
         self._layer += 1

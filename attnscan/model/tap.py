@@ -26,7 +26,7 @@ from attnscan.model.attention_function import (
     AttentionFunction,
     OnOutput,
     attention_of,
-    is_modified,
+    is_answerable,
     not_switchable,
 )
 from attnscan.model.masks import Mask, Untappable, same_or, visible_keys
@@ -91,7 +91,7 @@ class Tap(AttentionFunction):
 
     def _attend(
         self,
-        _module: torch.nn.Module,
+        module: torch.nn.Module,
         query: Tensor,
         key: Tensor,
         value: Tensor,
@@ -101,9 +101,8 @@ class Tap(AttentionFunction):
     ) -> tuple[Tensor, None]:
         run = self._run
         assert run is not None  # the model is under the tap's implementation during a run alone
-        if is_modified(rest) or query is run.query:
-            raise Untappable  # the second: DiffLlama's layers call for each half of the values, and calls count layers
-        run.query = query
+        if not is_answerable(module, run.layer, rest):
+            raise Untappable
         groups = query.shape[1] // key.shape[1]
         key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -116,8 +115,6 @@ class Tap(AttentionFunction):
         raised = query.device.type == "cpu" and query.dtype.itemsize < torch.float32.itemsize
         # Scaling by a power of two moves no bit, and queries are fewer than logits.
         scaled_first = math.frexp(scaling)[0] == 0.5
-        # Layers are counted by calls: ALBERT calls one shared module for each, and neither
-        # it nor DistilBERT knows a layer's number.
         last = run.layer == self.layers - 1
         for inputs, heads, length in _blocks(run.lengths, query):
             part = (inputs, heads, slice(length))
@@ -169,7 +166,6 @@ class _Run:
     layer: int = 0
     consumer_failed: bool = False
     masks: dict[int, Mask] = field(default_factory=dict)
-    query: Tensor | None = None
 
     def show(self, block: AttentionBlock) -> None:
         """Hand a block over, and remember whose fault it is if that fails."""

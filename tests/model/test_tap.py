@@ -28,6 +28,13 @@ def _captured(model: Any, inputs: dict[str, torch.Tensor]) -> tuple[Collected, T
     return collected, tap
 
 
+def test_a_call_by_the_module_of_another_layer_is_not_taken_for_this_layers() -> None:
+    model, inputs = tiny_model("llama", TAPPED["llama"]), tiny_inputs()
+    model.layers[1].self_attn.layer_idx = 0
+    collected, tap = _captured(model, inputs)
+    assert not tap.works and collected.blocks[1][-1].query is None
+
+
 def test_nothing_after_the_last_layers_weights_runs() -> None:
     model = tiny_model("bert", TAPPED["bert"])
     ran = []

@@ -9,6 +9,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from attnscan.results.grid import Grid
 from attnscan.results.terms import MEASURES, counted
 from attnscan.safe_text import plain
 from attnscan.views.terminal.parts import named
@@ -42,11 +43,11 @@ def models_view(catalog: Catalog) -> RenderableType:
 
 def checkpoint_view(checkpoint: Checkpoint, patterns: Sequence[str]) -> RenderableType:
     """The facts, a line each, then the patterns, and the measures of `ablate`."""
-    c = checkpoint
+    c, grid = checkpoint, Grid.square(checkpoint.layers, checkpoint.heads)
     heads = {"masked-LM": c.masked_lm_head, "next-sentence": c.next_sentence_head, "classifier": c.classifier_head}
     facts = {
         "family": f"{c.family} ({c.architecture})",
-        "heads": f"{c.layers} × {c.heads} = {c.layers * c.heads}",
+        "heads": f"{grid} = {len(grid)}",
         "read by": _READ_BY[c.read_by],
         "template": c.template,
         "longest input": counted(c.longest_input, "token") if c.longest_input else "no limit known",
