@@ -1,8 +1,7 @@
 """What attnscan's numbers mean, written a second time in plain loops, without attnscan: `truth.py` compares the two.
 
 Weights come from transformers' own eager attention (`output_attentions=True`), one input at a time, and become Python
-lists at once. Merged word pieces (`--unit word`) are not written here, and related words for vocabularies that mark
-pieces with `##` alone.
+lists at once. Related words, and words merged from their pieces, are those of vocabularies that mark pieces with `##`.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Rows = dict[str, dict[int, dict[int, float]]]
 
 @dataclass(frozen=True)
 class Input:
-    """One input, token by token."""
+    """One input, token by token, or word by word."""
 
     inputs: dict[str, list[int]]
     sentence: list[int]
@@ -39,6 +38,8 @@ class Input:
     """Whether it is a word with a letter or digit."""
     visible: list[list[bool]]
     """By query, then key."""
+    pieces: list[list[int]]
+    """Of which tokens each is made."""
 
     @property
     def words(self) -> list[int]:
@@ -56,20 +57,25 @@ class Checkpoint:
         self.network = AutoModel.from_pretrained(directory, attn_implementation="eager", dtype=torch.float32).eval()
         self.causal = self.network.config.model_type == "gpt2"
 
-    def read(self, pair: Sequence[str]) -> Input:
-        """Tokenize a pair."""
+    def read(self, pair: Sequence[str], unit: str = "token") -> Input:
+        """Tokenize a pair; with the unit `word`, its pieces are merged."""
         encoding = self.tokenizer(*pair, return_offsets_mapping=True)
         spans = encoding.pop("offset_mapping")
         sentence = [-1 if number is None else number for number in encoding.sequence_ids(0)]
         surface = ["" if s < 0 else pair[s][a:b] for s, (a, b) in zip(sentence, spans, strict=True)]
         tokens = self.tokenizer.convert_ids_to_tokens(encoding["input_ids"])
-        places = range(len(tokens))
+        words, pieces = encoding.word_ids(0), [[0]]
+        for i in range(1, len(tokens)):
+            goes_on = words[i] is not None and (words[i], sentence[i]) == (words[i - 1], sentence[i - 1])
+            pieces = [*pieces[:-1], [*pieces[-1], i]] if goes_on and unit == "word" else [*pieces, [i]]
+        places = range(len(pieces))
         return Input(
             inputs={name: list(encoding[name]) for name in encoding},
-            sentence=sentence,
-            text=[token.casefold() for token in tokens],
-            content=[any(letter.isalnum() for letter in each) for each in surface],
+            sentence=[sentence[own[0]] for own in pieces],
+            text=["".join(tokens[i].removeprefix("##" * (i > own[0])) for i in own).casefold() for own in pieces],
+            content=[any(letter.isalnum() for i in own for letter in surface[i]) for own in pieces],
             visible=[[j <= i or not self.causal for j in places] for i in places],
+            pieces=pieces,
         )
 
     def run(self, inputs: Mapping[str, Sequence[object]]) -> object:
@@ -80,8 +86,18 @@ class Checkpoint:
             return self.network(**tensors, output_attentions=True)
 
     def weights(self, one: Input, **changed: list[int]) -> list[list[list[list[float]]]]:
-        """By layer, head, query and key; `changed` takes the place of inputs."""
-        return [layer[0].tolist() for layer in self.run({**one.inputs, **changed}).attentions]
+        """By layer, head, query and key; `changed` takes the place of inputs.
+
+        To a word it is the sum over its pieces, and from it their mean.
+        """
+        layers = [layer[0].tolist() for layer in self.run({**one.inputs, **changed}).attentions]
+        if all(len(own) == 1 for own in one.pieces):
+            return layers
+        return [[_merged(matrix, one.pieces) for matrix in heads] for heads in layers]
+
+
+def _merged(matrix: Sequence[Sequence[float]], pieces: Sequence[Sequence[int]]) -> list[list[float]]:
+    return [[sum(matrix[i][j] for i in of for j in to) / len(of) for to in pieces] for of in pieces]
 
 
 def helps(checkpoint: Checkpoint, one: Input) -> dict[int, dict[int, float]]:
@@ -214,7 +230,8 @@ def by_query(
             continue
         weights, even = [0.0] * len(matrix), [0.0] * len(matrix)
         for j in keys:
-            weights[j], even[j] = matrix[i][j] / left, 1 / len(keys)
+            weights[j] = matrix[i][j] / left
+            even[j] = len(one.pieces[j]) / sum(len(one.pieces[key]) for key in keys)  # over tokens, then merged
         for pattern, of_query in rows.items():
             target = {j: value for j, value in of_query.get(i, {}).items() if j in keys}
             if target:

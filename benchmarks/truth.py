@@ -195,11 +195,11 @@ OfPairs = list[dict[Head, dict[str, Measured]]]
 """What every head has in every pair."""
 
 
-def scanned(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs = ()) -> tuple[OfPairs, OfPairs]:
+def scanned(checkpoint: Checkpoint, pairs: Pairs, asked: Pairs = (), unit: str = "token") -> tuple[OfPairs, OfPairs]:
     """With every key, and with words alone; `predictive` for the pairs that are `asked` about."""
     every_key, words_only = [], []
     for pair in pairs:
-        one = checkpoint.read(pair)
+        one = checkpoint.read(pair, unit)
         target, matrices = targets(one, helps(checkpoint, one) if pair in asked else None), checkpoint.weights(one)
         every_key.append(every_head(one, matrices, target))
         words_only.append(every_head(one, matrices, target, words_only=True))
@@ -223,6 +223,12 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     yield _compare_deciding(
         "heads --labels, shares that decide", json.loads(over_file(pairs, "heads", *asked)), every_key, words_only
     )
+    merged = scanned(checkpoint, pairs, unit="word")
+    asked = ("--model", checkpoint.name, "--top", "72", "--unit", "word", "--predictive", "off")
+    for what, of_pairs in zip(("", "--without-delimiters"), merged, strict=True):
+        tally = Tally(f"heads --unit word {what}".rstrip())
+        _compare_ranking(tally, over(pairs, "heads", *asked, *what.split()), of_pairs)
+        yield tally
     tally = Tally("heads --split")
     half = [int(_hash(pair)[-1], 16) & 1 for pair in pairs]
     of_half = [[own for own, which in zip(every_key, half, strict=True) if which == number] for number in (0, 1)]
@@ -272,14 +278,14 @@ def _compare_ranking(
     told: OfPairs,
     ranked: OfPairs | None = None,
 ) -> None:
-    """All rows; `ranked` are the pairs that say in which order heads come, where those are others."""
+    """The rows of heads that have a score; `ranked` are the pairs that say in which order, where those are others."""
     for pattern in PATTERNS:
         own = [row for row in rows if row["pattern"] == pattern]
         order = [head_of(row) for row in own]
-        tally.same(f"{pattern} heads", sorted(order), sorted(told[0]))
+        by = {head: Score([of_pair[head][pattern] for of_pair in ranked or told]).mean() for head in told[0]}
+        tally.same(f"{pattern} heads", sorted(order), sorted(head for head, mean in by.items() if not math.isnan(mean)))
         tally.same(f"{pattern} ranks", [row["rank"] for row in own], [str(i + 1) for i in range(len(own))])
         scores = {head: Score([of_pair[head][pattern] for of_pair in told]) for head in order}
-        by = {head: Score([of_pair[head][pattern] for of_pair in ranked or told]).mean() for head in order}
         below = [by[b] - by[a] > 1e-7 for a, b in itertools.pairwise(order)]
         tally.same(f"{pattern} order", any(below), False)
         for place, (head, row) in enumerate(zip(order, own, strict=True)):
@@ -301,7 +307,7 @@ def causal(_another: Checkpoint) -> Iterator[Tally]:
         tally, (every_key, _) = Tally("heads of a GPT-2"), scanned(checkpoint, shipped(4))
         rows = over(shipped(4), "heads", "--model", directory, "--top", "8")
         _compare_ranking(tally, rows, every_key)
-        tally.same("next-word n", {row["n"] for row in rows if row["pattern"] == "next-word"}, {"0"})
+        tally.same("next-word rows", [row for row in rows if row["pattern"] == "next-word"], [])
         yield tally
 
 
