@@ -19,7 +19,7 @@ from attnscan.api.given import (
     without_norm,
 )
 from attnscan.errors import OptionError, needs
-from attnscan.inputs.objects.items import pair_of
+from attnscan.inputs.objects import pair_of
 from attnscan.inputs.pairs import Record
 from attnscan.inputs.weights import read_weights, weights_of
 from attnscan.model.in_memory import Model, Tokenizer

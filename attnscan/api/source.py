@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from attnscan.api.given import columns_of, listed
 from attnscan.errors import InputError, OptionError
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.objects.kinds import Objects, objects_in
+from attnscan.inputs.objects import Objects, objects_in
 from attnscan.inputs.pairs import Record
 from attnscan.results.terms import OnStep
 from attnscan.scan.stream import OnBad, OnBatch

@@ -4,7 +4,8 @@ pairs.py            pairs of sentences, and files of them by their formats
 columns.py          which columns of a file hold the sentences
 places/             names to files to streams of bytes, wherever they are
 formats/            one module a format
-objects/            what programs hold, to pairs
+objects.py          what programs hold, to pairs
+frames.py           data frames of any library, row by row
 weights.py          saved attention weights, .npz, in and out
 tokens.py           how tokenizers write their tokens
 vocabulary.py       which tokens are whole words, and which of these are frequent

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import UserDict, deque, namedtuple
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pandas as pd
@@ -14,10 +14,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from tiny_checkpoints import refusal
+from torch.utils.data import DataLoader
 
 from attnscan.errors import AttnscanError, InputError, PairsError
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.objects.kinds import objects_in
+from attnscan.inputs.objects import objects_in
 from attnscan.inputs.pairs import Record
 
 A, B = ["I went home.", "You sing well.", "A cat sat."], ["He went home.", "You sing.", "The cat sat."]
@@ -25,6 +26,39 @@ PAIRS = list(zip(A, B, strict=True))
 FRAME = pd.DataFrame({"idx": [7, 8, 9], "sentence1": A, "sentence2": B, "label": [0, 1, 0]})
 ROWS: list[dict[str, Any]] = FRAME.to_dict("records")  # type: ignore[assignment]
 Named = namedtuple("Named", "one two")
+
+
+class ArrowStream:
+    """A data frame that hands its columns over as Arrow, as those of polars and DuckDB do."""
+
+    columns: ClassVar = list(FRAME)
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return pa.Table.from_pandas(FRAME).__arrow_c_stream__(requested_schema)
+
+
+class HuggingFace:
+    """What a data set of Hugging Face does, as far as it is asked."""
+
+    def __init__(
+        self, rows: Sequence[dict[str, Any]], kind: str | None = None, names: Sequence[str] | None = None
+    ) -> None:
+        self._rows, self.format = rows, {"type": kind}
+        self.column_names = list(rows[0] if names is None else names)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        assert "image" not in self.column_names, "an image is decoded when its row is read"
+        return iter({name: row[name] for name in self.column_names} for row in self._rows)
+
+    def select_columns(self, names: Sequence[str]) -> HuggingFace:
+        assert set(names) <= set(self.column_names)
+        return HuggingFace(self._rows, self.format["type"], names)
+
+    def with_format(self, kind: str | None) -> HuggingFace:
+        return HuggingFace(self._rows, kind, self.column_names)
 
 
 def records(pairs: Any, *columns: str, **reading: Any) -> list[Record]:
@@ -84,6 +118,15 @@ def skipping(pairs: Any) -> tuple[list[tuple[int, str]], list[str]]:
         pa.Table.from_pandas(FRAME).to_batches()[0],
         pa.Table.from_pandas(FRAME).to_reader(max_chunksize=1),
         pa.Table.from_pandas(FRAME.astype({"sentence2": "category"})),
+        ArrowStream(),
+        iter([ArrowStream()]),
+        DataLoader(ROWS, batch_size=2),  # type: ignore[arg-type]
+        DataLoader(ROWS, batch_size=None),  # type: ignore[arg-type]
+        DataLoader(PAIRS, batch_size=None),  # type: ignore[arg-type]
+        DataLoader(ROWS, batch_size=2, collate_fn=list),  # type: ignore[arg-type]
+        HuggingFace(ROWS),
+        HuggingFace([{**row, "image": b"..."} for row in ROWS], "torch"),
+        HuggingFace(ROWS, "custom"),
         pa.array(ROWS),
         pa.array([list(pair) for pair in PAIRS]),
     ],
@@ -118,6 +161,27 @@ def test_sentences_of_every_kind(pairs: Any) -> None:
     assert texts(pairs) == [(a,) for a in A]
 
 
+def test_data_sets_of_hugging_face() -> None:
+    data = HuggingFace(ROWS)
+    assert objects_in(data).total == 3 and texts(data, "sentence2") == [(b,) for b in B]
+    read = records(data, id="label", labelled=True)
+    assert [(record.place.id, record.label, record.place.row) for record in read][2] == ("0", "0", 3)
+    line = refused({"train": data, "test": data})
+    assert line == "pairs is of the class dict, which holds splits; choose one: ['train']"
+    assert "the columns are 'x', 'y'" in refused(HuggingFace([{"x": "a", "y": "b"}]), kind=PairsError)
+    assert "sentence A is of the class list" in refused(HuggingFace([{"text": ["a", "word", "each"]}]))
+
+
+@pytest.mark.parametrize("samples", [A, PAIRS, [(1, *pair) for pair in PAIRS], [1, 2]], ids=repr)
+@pytest.mark.parametrize("collate", [None, list, tuple])
+def test_a_loader_whose_batches_may_mean_several_things(samples: Sequence[Any], collate: Any) -> None:
+    line = refused(DataLoader(samples, batch_size=2, collate_fn=collate))  # type: ignore[arg-type]
+    if samples == [1, 2] and collate is None:  # a tensor
+        assert line.startswith("pair 1 is a Tensor")
+    else:
+        assert line.startswith("batch 1 is a ") and "give the loader's dataset" in line
+
+
 def test_an_arrow_data_set_is_read_from_its_files(tmp_path: Path) -> None:
     import pyarrow.dataset
     import pyarrow.parquet
@@ -149,10 +213,9 @@ class TestColumns:
 
     def test_within_others(self) -> None:
         rows = [{"id": {"n": n}, "translation": {"de": a, "en": b}} for n, (a, b) in enumerate(PAIRS)]
-        batch = {"id": {"n": [0, 1, 2]}, "translation": {"de": A, "en": B}}  # as torch collates them
         columns = {name: [row[name] for row in rows] for name in ("id", "translation")}
         arrow = pa.Table.from_pylist(rows)
-        for pairs in (rows, iter(rows), iter([batch]), columns, iter([columns]), pd.DataFrame(rows), arrow):
+        for pairs in (rows, iter(rows), columns, iter([columns]), pd.DataFrame(rows), arrow):
             found = records(pairs, "translation.de", "translation.en", id="id.n")
             assert [(each.pair.sentences, each.place.id) for each in found] == [
                 (pair, str(n)) for n, pair in enumerate(PAIRS)
@@ -210,7 +273,7 @@ class TestBadRecords:
     def test_a_missing_b_is_no_single_sentence(self) -> None:
         frame = FRAME.assign(sentence2=["x", None, "z"])
         assert skipping(frame) == ([(1, A[0]), (3, A[2])], ["row 2: sentence B is missing"])
-        assert skipping([(A[0], float("nan")), A[1]]) == ([(2, A[1])], ["pair 1: sentence B is nan, and not text"])
+        assert skipping([(A[0], float("nan")), A[1]]) == ([(2, A[1])], ["pair 1: sentence B is missing"])
 
     def test_of_pairs_and_dicts(self) -> None:
         good, bad = skipping(
@@ -222,7 +285,7 @@ class TestBadRecords:
             "pair 3 is a tuple of 3",
             "pair 4 is a NoneType",
             "pair 5: sentence B is of the class list, and not text",
-            "row 7: has no field 'text'",
+            "row 7: there is no column 'text'; the columns are 'sentence'",
             "pair 8: sentence A is not valid Unicode: its character 1 is half of a pair",
         ]
 
