@@ -111,8 +111,9 @@ def test_what_is_no_sentence(sentences: Any, message: str, by_name: Given) -> No
     for call in (attnscan.classify, attnscan.explain, attnscan.dependencies):
         assert message in refusal(lambda call=call: call(*sentences, **by_name), InputError)
     if len(sentences) == 2:
-        line = refusal(lambda: attnscan.rank_heads([A, sentences], **by_name), InputError)
-        assert line.startswith(f"pair 2: {message.replace('nan, and not text', 'missing')}")
+        with pytest.raises(InputError) as caught:
+            attnscan.rank_heads([A, sentences], **by_name)
+        assert str(caught.value).startswith(f"pair 2: {message.replace('nan, and not text', 'missing')}")
 
 
 HEADS: list[Any] = [
