@@ -1,4 +1,4 @@
-"""What a model is, whatever it is called and wherever it lies: hashes of its weights, its config and its tokenizer.
+"""What a model is, whatever its name and place: hashes of its weights, its config, its modules and its tokenizer.
 
 They are taken of what was loaded, not of files. So a checkpoint that is copied or moved stays the same model, one that
 is overwritten under the same name is another, and files that the model does not read count for nothing. Hashing takes
@@ -7,22 +7,18 @@ about a second for each GB of weights, so it is done only for what asks: sums th
 
 from __future__ import annotations
 
+import itertools
 import json
+import secrets
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
+from attnscan.model.description import content, described, json_of, of_config
 from attnscan.results.signature import hashed
 
-# Where a config was loaded from and by what, and what a run may switch on and off
-_NOT_OF_THE_MODEL = {"_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype"} | {
-    "output_attentions",
-    "output_hidden_states",
-}
-_KNOWN = {"torch", "transformers"}
 _DIGITS = 16  # of the hash that results carry
 
 
@@ -33,60 +29,65 @@ class Fingerprint:
     weights: str
     """Of those that run: names, shapes and bytes, in the number format of the run."""
     config: str
+    modules: str
+    """Of their classes and attributes (`description.py`)."""
     tokenizer: str
 
     def __str__(self) -> str:
-        """All three as one, short: what results carry."""
+        """All four as one, short: what results carry."""
         return hashed(*(part.encode() for part in asdict(self).values()))[:_DIGITS]
 
 
-def fingerprint(model: Any, tokenizer: Any) -> Fingerprint:
-    """The fingerprint of a model as it runs, its task head included if it has one, and of its tokenizer."""
-    return Fingerprint(_of_weights(model), _of_config(model.config), _of_tokenizer(tokenizer))
+def fingerprint(model: Any, tokenizer: Any, modules: str | None = None) -> Fingerprint:
+    """The fingerprint of a model as it runs, its task head included if it has one, and of its tokenizer.
+
+    Its `modules` may have been described before: some models remember what they have run.
+    """
+    return Fingerprint(
+        _of_weights(model), of_config(model.config), modules or of_modules(model), _of_tokenizer(tokenizer)
+    )
 
 
-def computing(model: Any) -> str | None:
-    """A hash of all that decides what a model computes, taken of what is in memory now; None if that cannot be told.
+def of_modules(model: Any) -> str:
+    """A hash of classes and attributes, no two of which are equal where some attribute's content cannot be told."""
+    description = described(model)
+    return description.digest if description.opaque is None else secrets.token_hex()
+
+
+@dataclass(frozen=True)
+class Computing:
+    """All that decides what a model computes, beside the versions of what computes it."""
+
+    numbers: str
+    """A hash of weights, buffers and config."""
+    modules: str
+    """Of classes and attributes, as in a fingerprint."""
+
+
+def computing(model: Any) -> Computing | None:
+    """What a model computes by, as it is in memory now; None if that cannot be told.
 
     Its code is that of the installed torch and transformers, or it cannot be told: a class or hook of anyone else may
-    do anything, and another thing tomorrow.
+    do anything, and another thing tomorrow. Nor can it of a module in training, which computes at random.
     """
-    if not all(map(_is_known, model.modules())):
+    description = described(model)
+    at_random = any(module.training for module in model.modules())
+    if description.foreign or description.opaque or at_random or torch.nn.modules.module._has_any_global_hook():  # type: ignore[no-untyped-call]
         return None
-    buffers = (f"{name} {hashed(_content(each))}" for name, each in model.named_buffers())
-    parts = type(model).__qualname__, _of_weights(model), _of_config(model.config), *buffers
-    return hashed(*(part.encode() for part in parts))
-
-
-def _is_known(module: torch.nn.Module) -> bool:
-    """Whether a module runs as it was written in torch or transformers, without anything at random."""
-    hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
-    code = [type(module), module.forward, *hooks]
-    return not module.training and all(str(getattr(each, "__module__", "")).split(".")[0] in _KNOWN for each in code)
-
-
-def _content(values: Tensor) -> memoryview:
-    return values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+    buffers = (f"{name} {hashed(content(values))}" for name, values in model.named_buffers())
+    parts = type(model).__qualname__, _of_weights(model), of_config(model.config), *buffers
+    return Computing(hashed(*(part.encode() for part in parts)), description.digest)
 
 
 def _of_weights(model: Any) -> str:
-    """A pooler is left out: it never runs, and is filled with random numbers where the checkpoint has none."""
+    """Of parameters and saved buffers; a pooler never runs, and is filled with random numbers where it is not saved."""
     parts = []
-    for name, weights in sorted(model.state_dict().items()):
-        if "pooler" not in name:
-            parts += [f"{name} {weights.dtype} {list(weights.shape)}".encode(), hashed(_content(weights)).encode()]
-    return hashed(*parts)
-
-
-def _of_config(config: Any) -> str:
-    return hashed(_json(_own(config.to_dict())))
-
-
-def _own(settings: Any) -> Any:
-    """Settings without what is not of the model, however deep."""
-    if isinstance(settings, dict):
-        return {str(name): _own(value) for name, value in settings.items() if name not in _NOT_OF_THE_MODEL}
-    return settings
+    for place, module in model.named_modules(remove_duplicate=False):
+        for name, values in (*module._parameters.items(), *module._buffers.items()):
+            full = f"{place}.{name}" if place else name
+            if values is not None and name not in module._non_persistent_buffers_set and "pooler" not in full:
+                parts.append((f"{full} {values.dtype} {list(values.shape)}", hashed(content(values))))
+    return hashed(*(text.encode() for text in itertools.chain.from_iterable(sorted(parts))))
 
 
 def _of_tokenizer(tokenizer: Any) -> str:
@@ -106,8 +107,4 @@ def _of_tokenizer(tokenizer: Any) -> str:
         about |= {name: value for name, value in settings.items() if isinstance(value, bool | int)}
     else:  # each call sets how long inputs are cut and filled up
         about["rules"] = {**json.loads(rules.to_str()), "truncation": None, "padding": None}
-    return hashed(_json(about))
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, default=str).encode(errors="backslashreplace")
+    return hashed(json_of(about))

@@ -19,8 +19,10 @@ from attnscan.inputs.encode import encode_pairs, whole_words
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.related import Relatedness
 from attnscan.inputs.tokens import Unit
+from attnscan.model.description import content
 from attnscan.model.fingerprint import Fingerprint, fingerprint
 from attnscan.model.sources import Source
+from attnscan.results.signature import hashed
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _MPS_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy
@@ -52,15 +54,21 @@ class LoadedModel:
     """`model` again in bfloat16, where heads are to be scored in it on a CPU; None elsewhere."""
     given: Any | None = None
     """The caller's own model that this was made of; None if it was loaded by its name."""
+    modules: str | None = None
+    """What its modules were before the first run, as the fingerprint has it: some models remember what they run."""
     gpu_share: float = 1.0
     """How much of its GPU's memory this process may plan with, where others run on the same one."""
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)
     """Held by whoever runs it: its attention is read by changing it."""
+    _related: dict[str, Relatedness] = field(default_factory=dict, repr=False, compare=False)
 
-    @cached_property
+    @property
     def relatedness(self) -> Relatedness:
-        """Which words are related by its embeddings; measured once."""
-        return Relatedness(self.embedding, whole_words(self.tokenizer))
+        """Which words are related by its embeddings; measured once, and again where a caller has changed these."""
+        key = "" if self.given is None else hashed(content(self.embedding))
+        if key not in self._related:
+            self._related[key] = Relatedness(self.embedding, whole_words(self.tokenizer))
+        return self._related[key]
 
     @property
     def whole(self) -> Any:
@@ -70,7 +78,7 @@ class LoadedModel:
     @cached_property
     def fingerprint(self) -> Fingerprint:
         """What model this is, whatever its name and place; taken when it is first asked for."""
-        return fingerprint(self.whole, self.tokenizer)
+        return fingerprint(self.whole, self.tokenizer, self.modules)
 
     @property
     def scored(self) -> Any:

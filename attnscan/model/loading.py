@@ -17,6 +17,7 @@ from attnscan.inputs.encode import check_reads_sentences
 from attnscan.inputs.tokenizer_calls import asked, hushed, is_panic
 from attnscan.model.attention_function import attention_of
 from attnscan.model.commits import pinned
+from attnscan.model.fingerprint import of_modules
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import first_line, quiet_transformers
 from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source
@@ -58,15 +59,17 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
             f"the checkpoint {source.name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
             "its config.json and its weights do not belong together: save the model again",
         )
+    masked_lm = None if whole.base_model is whole or missing else whole
     return LoadedModel(
         source=source,
         model=encoder,
-        masked_lm=whole if whole.base_model is not whole and not missing else None,
+        masked_lm=masked_lm,
         tokenizer=tokenizer,
         device=place,
         dtype=number,
         fast=None if again is whole else encoder_of(again.eval(), source.name),
         revision=source.revision or getattr(whole.config, "_commit_hash", None),
+        modules=of_modules(encoder if masked_lm is None else masked_lm),
     )
 
 

@@ -46,7 +46,7 @@ class Signature:
     norm: bool = False
     """Whether this is of what heads carry, weight times the norm of the transformed value, and not of their weights."""
     fingerprint: str | None = None
-    """A hash of the model's weights, config and tokenizer; None where it was not taken, as it is for one input."""
+    """A hash of weights, config, modules and tokenizer; None where it was not taken, as it is for one input."""
 
     @property
     def title(self) -> str:

@@ -1,7 +1,7 @@
 """What a model has said of predictive words before, so that it is not asked again.
 
-An answer is found by a hash of all that decides it: the weights as they are now, the config, what was asked, and what
-computes. So a model that is trained on, loaded in another number format or changed in memory is another one, and a
+An answer is found by a hash of all that decides it: weights, config and modules as they are now, what was asked, and
+what computes. So a model that is trained on, loaded in another number format or changed in memory is another one, and a
 model whose code is not torch's or transformers' own is asked each time. attnscan ships the answers of the bundled
 model on the shipped pairs; others are kept in the user's cache. There is no text in any of them.
 """
@@ -39,6 +39,8 @@ class Answers:
 
     origin: str | None
     """A hash of the model and the measure; None if nothing may be kept of it."""
+    shipped_origin: str | None = None
+    """The same of a model that is as its checkpoint makes it, whatever the versions; None of any other."""
     computed_by: str = ""
     """What else decides the numbers: versions, the device, how products are rounded."""
     exact: bool = True
@@ -53,11 +55,12 @@ class Answers:
         model = None if switched_off() else computing(loaded.whole)
         if model is None:
             return cls(None)
-        device, place = loaded.device.type, cache_directory()
-        autocast = torch.is_autocast_enabled(device)
-        precision = str(torch.get_autocast_dtype(device)) if autocast else torch.get_float32_matmul_precision()
+        device, place, precision = loaded.device.type, cache_directory(), torch.get_float32_matmul_precision()
+        parts = str(VERSION), model.numbers, measure, str(loaded.tokenizer.mask_token_id)
+        origin = hashed(*(part.encode() for part in parts))
         return cls(
-            hashed(str(VERSION).encode(), model.encode(), measure.encode(), b"%d" % loaded.tokenizer.mask_token_id),
+            hashed(origin.encode(), model.modules.encode()),
+            origin if loaded.given is None and model.modules == loaded.modules else None,
             " ".join((str(torch.__version__), str(transformers.__version__), device, precision)),
             exact=precision == "highest",
             cache=Cache(place and place / "predictive"),
@@ -84,13 +87,13 @@ class Answers:
 
     def shipped_key(self, questions: Questions) -> str:
         """What a shipped answer is found by: shipped ones count on every device and for all versions."""
-        return hashed(str(self.origin).encode(), questions.digest.encode())
+        return hashed(str(self.shipped_origin).encode(), questions.digest.encode())
 
     def _key(self, questions: Questions) -> str:
         return hashed(str(self.origin).encode(), self.computed_by.encode(), questions.digest.encode())
 
     def _shipped(self, questions: Questions) -> NDArray[np.float64] | None:
-        return shipped().get(self.shipped_key(questions)) if self.exact else None
+        return shipped().get(self.shipped_key(questions)) if self.exact and self.shipped_origin else None
 
 
 def worth_keeping(loaded: LoadedModel, inputs: list[Questions]) -> bool:

@@ -22,8 +22,13 @@ from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_du
 from attnscan.scoring.pattern import Pattern
 
 _DIGITS = 12  # of a hash that is shown
-_FORMAT = 9
-_OF_MODEL = {"weights": "weights differ", "config": "config differs", "tokenizer": "tokenizer differs"}
+_FORMAT = 10
+_OF_MODEL = {
+    "weights": "weights differ",
+    "config": "config differs",
+    "modules": "modules differ, or those of another version of transformers",
+    "tokenizer": "tokenizer differs",
+}
 _OPTIONS = (
     "norm",
     "related",

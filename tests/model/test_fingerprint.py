@@ -47,20 +47,23 @@ def _limit(directory: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "part"),
+    ("change", "parts"),
     [
-        (_last_weight, "weights"),
-        (lambda directory: configured(directory, hidden_act="relu"), "config"),
-        (_renamed_token, "tokenizer"),
-        (_limit, "tokenizer"),
+        (_last_weight, ["weights"]),
+        (lambda directory: configured(directory, initializer_range=0.5), ["config"]),
+        (lambda directory: configured(directory, hidden_act="relu"), ["config", "modules"]),
+        (_renamed_token, ["tokenizer"]),
+        (_limit, ["tokenizer"]),
     ],
 )
-def test_each_part_is_told(checkpoint: Path, tmp_path: Path, change: Callable[[Path], object], part: str) -> None:
+def test_each_part_is_told(
+    checkpoint: Path, tmp_path: Path, change: Callable[[Path], object], parts: list[str]
+) -> None:
     other = tmp_path / "other"
     shutil.copytree(checkpoint, other)
     assert _differ(checkpoint, other) == []
     change(other)
-    assert _differ(checkpoint, other) == [part]
+    assert _differ(checkpoint, other) == parts
 
 
 def test_place_and_other_files_and_earlier_inputs_change_nothing(checkpoint: Path, tmp_path: Path) -> None:

@@ -100,13 +100,22 @@ def test_a_model_that_has_changed_in_memory_is_asked_anew(model: LoadedModel, as
         lambda: weight.data.copy_(weight.flip(0)),  # the same numbers elsewhere
         lambda: model.model.embeddings.position_ids.copy_(model.model.embeddings.position_ids.flip(1)),
     ]
-    original = weight.detach().clone()
+    layer = model.model.encoder.layer[0]
+    original, activation, norm = weight.detach().clone(), layer.intermediate.intermediate_act_fn, layer.output.LayerNorm
+    changes += [
+        lambda: setattr(layer.intermediate, "intermediate_act_fn", torch.nn.ReLU()),
+        lambda: setattr(layer.attention.self, "scaling", layer.attention.self.scaling * 4),
+        lambda: setattr(norm, "eps", 1.0),
+    ]
     for change in changes:
         asked.clear()
         change()
         assert not _same(_help(model), before) and asked
     model.model.embeddings.position_ids.copy_(model.model.embeddings.position_ids.flip(1))
     weight.data.copy_(original)
+    layer.intermediate.intermediate_act_fn = activation
+    layer.attention.self.scaling /= 4
+    norm.eps = model.model.config.layer_norm_eps
     asked.clear()
     assert _same(_help(model), before) and not asked
 
