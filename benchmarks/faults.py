@@ -1,7 +1,7 @@
 """What a user can do by accident or malice, in full: inputs tried, faults injected, and how often attnscan failed.
 
     python benchmarks/faults.py [--texts 10000] [--checkpoints 1000] [--kills 200] [--pairs 1000000]
-    [--mixings 60] [--every 1] [--strings 2] [--options 1] [--writers 2] [--part NAME ...]
+    [--models 1000] [--mixings 60] [--every 1] [--strings 2] [--options 1] [--writers 2] [--part NAME ...]
 
 --every, --strings, --options and --writers take every so many of what they list; 1 is all of it.
 The generators and checks are those of the tests, `tests/support/hostile/`. Each part is a process of its own, whose
@@ -31,7 +31,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "support"))
 
 import torch
-from hostile import checkpoints, files, kills, mixing, options, strings, texts, workbooks, writers
+from hostile import checkpoints, files, kills, mixing, models, options, strings, texts, workbooks, writers
 from hostile.runs import check, loaded_once, run, save_tiny_model
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
@@ -133,6 +133,12 @@ def of_checkpoints(count: int, directory: Path) -> Iterator[Trial]:
     damaged = {str(number): checkpoints.mutated(draw) for number in range(count)}
     for name, place in checkpoints.copies(model, directory, {**checkpoints.TRAPS, **damaged}):
         yield partial(classified, place, name in checkpoints.TRAPS)
+
+
+def of_models(count: int, _directory: Path) -> Iterator[Trial]:
+    """Every change of every kind of model in memory, and so many of several changes at once."""
+    for number, (kind, names) in enumerate(models.trials(count)):
+        yield partial(models.tried, kind, names, number)
 
 
 def of_faults(fault: Callable[[kills.Scene, random.Random], bool], count: int, directory: Path) -> Iterator[Trial]:
@@ -258,6 +264,7 @@ def main() -> None:
     for option, default in (
         ("texts", 10_000),
         ("checkpoints", 1000),
+        ("models", 1000),
         ("kills", 200),
         ("mixings", 60),
         ("writers", 2),
@@ -275,6 +282,7 @@ def main() -> None:
         "small files that ask for gigabytes": of_bombs,
         "workbooks of pandas, openpyxl, XlsxWriter, LibreOffice": of_workbooks,
         "checkpoints: traps, and damaged at random": partial(of_checkpoints, sizes.checkpoints),
+        "models in memory, changed as their weights do not show": partial(of_models, sizes.models),
         **{
             f"runs {fault.__name__.replace('_', ' ')}": partial(of_faults, fault, sizes.kills) for fault in kills.FAULTS
         },

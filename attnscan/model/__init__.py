@@ -7,7 +7,10 @@ catalog.py             which models can run now
 loading.py             a source to a loaded model, on a device
 loaded.py              that model, and how much of a batch its device takes
 in_memory.py           a model that a program holds already, run without leaving a trace
+module_checks.py       which modules of such a model can be run as a copy
+hooks.py               hooks that compute weights, that watch, that do anything else
 fingerprint.py         what tells a model from another of its name
+description.py         classes, attributes and hooks of its modules, as a hash
 untrusted.py           no pickles, bounded memory
 untrusted_rules.py     how much longer a tokenizer's rules may make a text
 task_heads.py          next-sentence and classifier heads

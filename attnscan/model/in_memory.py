@@ -1,16 +1,15 @@
 """A model and tokenizer that a program holds in memory already, run without leaving a trace on them.
 
 What runs is a copy of the model's modules around the model's own weights, which are not copied. So the caller's
-modules stay in the mode that they are in, keep their attention implementation, and their hooks are neither removed nor
-run. The tokenizer, whose calls change it, is copied whole.
+modules stay in the mode that they are in, and keep their attention implementation and their hooks. Weights that a hook
+computes are computed once; a model with any other hook is refused (`module_checks.py`). The tokenizer, whose calls
+change it, is copied whole.
 """
 
 from __future__ import annotations
 
 import copy
-import itertools
 import os
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -20,8 +19,12 @@ from torch import Tensor
 from attnscan.errors import DeviceError, ModelError, out_of_memory
 from attnscan.inputs.encode import check_reads_sentences
 from attnscan.model.attention_function import attention_of
+from attnscan.model.description import of_config
+from attnscan.model.fingerprint import of_modules
+from attnscan.model.hooks import forward_hooks, settle
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of
+from attnscan.model.module_checks import check_modules
 from attnscan.model.running import first_line, quiet_transformers, refused
 from attnscan.model.sources import Source
 
@@ -36,6 +39,9 @@ Tokenizer: TypeAlias = "PreTrainedTokenizerBase | None"
 _CAPTURED = (
     "_output_capturing_hooks_installed"  # transformers' own mark that its hooks, which are not copied, are there
 )
+
+_INSIDE = ("module", "_orig_mod", "merge_and_unload()", "base_model")
+"""Where wrappers keep the model: of parallel runs, of torch.compile, of an adapter of peft, of others."""
 
 
 def adopted(model: Any, tokenizer: Any) -> LoadedModel:
@@ -53,14 +59,30 @@ def adopted(model: Any, tokenizer: Any) -> LoadedModel:
             "set it to how many tokens the model reads",
         )
     check_reads_sentences(tokenizer)
+    return _as_it_is(model, tokenizer)
+
+
+def renewed(loaded: LoadedModel) -> LoadedModel:
+    """One that was adopted, by what the caller's model is now: it may have been trained or changed since.
+
+    Raises: as `adopted`.
+    """
+    now = _as_it_is(loaded.given, loaded.tokenizer)
+    return replace(now, in_use=loaded.in_use, _related=loaded._related)
+
+
+def _as_it_is(model: Any, tokenizer: Any) -> LoadedModel:
     source = Source(f"{model.config._name_or_path or type(model).__name__} (in memory)", "")
     original = encoder_of(model, source.name)
     device = _device_of(original)
+    check_modules(model)
     with quiet_transformers():
-        encoder = _without_hooks(original)
+        encoder = _copy_to_run(original)
+        _share_config(encoder)
         _use_default_attention(encoder)
     loaded = LoadedModel(source, encoder, None, tokenizer, device, original.dtype, revision=None, given=model)
-    return replace(loaded, masked_lm=_masked_lm(loaded))
+    loaded = replace(loaded, masked_lm=_masked_lm(loaded))
+    return replace(loaded, modules=of_modules(loaded.whole))
 
 
 def _masked_lm(loaded: LoadedModel) -> Any | None:
@@ -72,20 +94,51 @@ def _masked_lm(loaded: LoadedModel) -> Any | None:
 
 
 def with_head(loaded: LoadedModel, kind: Any) -> Any | None:
-    """A model of that class around the encoder, its head's weights the caller's; None if the caller's lacks some."""
-    assert loaded.given is not None
-    theirs: Mapping[str, Tensor] = loaded.given.state_dict()
+    """A model of that class around the encoder, its head a copy of the caller's; None if the caller's model has none.
+
+    What the head of a class that is not transformers' own makes of an encoder nobody knows, so such a one has none.
+    """
+    given = loaded.given
+    assert given is not None
+    if not type(given).forward.__module__.startswith("transformers."):
+        return None
     with quiet_transformers(), torch.device("meta"):
         whole = kind(loaded.model.config)
-    if any(name not in theirs or theirs[name].shape != own.shape for name, own in whole.state_dict().items()):
+    made, theirs = (dict(model.named_children()) for model in (whole.base_model, loaded.model))
+    if not made.keys() <= theirs.keys():  # as a classifier of tokens has no pooler
         return None
     setattr(whole, whole.base_model_prefix, loaded.model)
-    of_head = {name: theirs[name] for name in whole.state_dict() if not name.startswith(f"{whole.base_model_prefix}.")}
-    whole.load_state_dict(of_head, strict=False, assign=True)
-    whole.tie_weights()
-    if any(each.is_meta for each in itertools.chain(whole.parameters(), whole.buffers())):
+    if not _take(whole, given, loaded.model):
         return None
     return whole.eval()
+
+
+def _take(ours: torch.nn.Module, theirs: torch.nn.Module, encoder: torch.nn.Module) -> bool:
+    """Put copies of a caller's modules in the place of ours around an encoder; whether they are all there.
+
+    A module of ours without others inside takes what stands in its place, such as an adapter around it.
+    """
+    for name, child in ours.named_children():
+        other = getattr(theirs, name, None)
+        if child is encoder:
+            continue
+        if not isinstance(other, torch.nn.Module):
+            return False
+        if type(other) is type(child) or not list(child.children()):
+            own, other = dict(child.named_parameters()), _copy_to_run(other)
+            if any(own[key].shape != values.shape for key, values in other.named_parameters() if key in own):
+                return False
+            setattr(ours, name, other)
+        elif not _take(child, other, encoder):
+            return False
+    held: tuple[dict[str, Any], ...] = (ours._parameters, ours._buffers)
+    for tensors in held:
+        for name in tensors:
+            value = getattr(theirs, name, None)
+            if not isinstance(value, Tensor | None) or (value is None) != (tensors[name] is None):
+                return False
+            tensors[name] = value
+    return True
 
 
 def _check_kinds(model: Any, tokenizer: Any) -> None:
@@ -93,7 +146,7 @@ def _check_kinds(model: Any, tokenizer: Any) -> None:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
     if not isinstance(model, PreTrainedModel):
-        inside = next((name for name in ("module", "_orig_mod", "base_model") if hasattr(model, name)), None)
+        inside = next((name for name in _INSIDE if hasattr(model, name.removesuffix("()"))), None)
         raise ModelError(
             f"model is of the class {type(model).__name__}, which is no model of transformers",
             "give a name, a directory, or a model such as AutoModel.from_pretrained() returns"
@@ -119,9 +172,10 @@ def _device_of(model: Any) -> torch.device:
     return devices.pop()
 
 
-def _without_hooks(model: Any) -> Any:
+def _copy_to_run(model: Any) -> Any:
     """A copy of the modules in evaluation mode, with the same weights, buffers of their own, and no hooks.
 
+    Weights that a hook computes are the copy's own, computed now.
     Raises: ModelError if something in them cannot be copied.
     """
     memo: dict[int, Any] = {id(weights): weights for weights in model.parameters()}
@@ -131,10 +185,23 @@ def _without_hooks(model: Any) -> Any:
                 memo[id(value)] = value
             elif "ward_hooks" in name or "ward_pre_hooks" in name:
                 memo[id(value)] = type(value)()
-    copied = _copied(model, memo)
-    for module in copied.modules():
+    copied = _copied(model, memo).eval()
+    for module, original in zip(copied.modules(), model.modules(), strict=True):
         vars(module).pop(_CAPTURED, None)
-    return copied.eval()
+        settle(module, forward_hooks(original))
+    return copied
+
+
+def _share_config(model: Any) -> None:
+    """Let layers that a caller has made by copying others follow the model when its attention function is exchanged.
+
+    Each holds a copy of the config, which keeps the function of its own time.
+    """
+    config = of_config(model.config)
+    for module in model.modules():
+        own = getattr(module, "config", None)
+        if isinstance(own, type(model.config)) and own is not model.config and of_config(own) == config:
+            module.config = model.config
 
 
 def _copied(what: Any, memo: dict[int, Any]) -> Any:

@@ -41,14 +41,17 @@ _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of m
 class Tap(AttentionFunction):
     """Reads the attention of one model. Between runs the model is as it was; once closed, transformers is too.
 
+    The config says how many layers there are or, unless `by_config`, the first run goes to its end to count them.
+
     >>> with Tap(model) as tap:                                              # doctest: +SKIP
     ...     tap.run(batch.model_inputs, consumer)
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, *, by_config: bool = True) -> None:
         super().__init__(model)
         self.works = True
         """Whether the model calls the tap in every layer; known after the first run."""
+        self._counted = by_config  # whether it is known that there are no more layers than the config says
         self._run: _Run | None = None
 
     def run(self, inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None) -> None:
@@ -77,6 +80,7 @@ class Tap(AttentionFunction):
         try:
             with attention_of(self.model, self.name):
                 self.model(**inputs)  # even if it is not taken: Big Bird turns to full attention in its first run
+                self._counted |= run.layer == self.layers
         except _Finished:
             return True
         except Untappable:
@@ -87,7 +91,7 @@ class Tap(AttentionFunction):
             raise failed(self.model, error) from error
         finally:
             self._run = None
-        return False
+        return run.layer == self.layers
 
     def _attend(
         self,
@@ -101,8 +105,8 @@ class Tap(AttentionFunction):
     ) -> tuple[Tensor, None]:
         run = self._run
         assert run is not None  # the model is under the tap's implementation during a run alone
-        if not is_answerable(module, run.layer, rest):
-            raise Untappable
+        if run.layer == self.layers or not is_answerable(module, run.layer, rest):
+            raise Untappable  # the first: a caller has added layers, of which the config knows nothing
         groups = query.shape[1] // key.shape[1]
         key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -115,7 +119,7 @@ class Tap(AttentionFunction):
         raised = query.device.type == "cpu" and query.dtype.itemsize < torch.float32.itemsize
         # Scaling by a power of two moves no bit, and queries are fewer than logits.
         scaled_first = math.frexp(scaling)[0] == 0.5
-        last = run.layer == self.layers - 1
+        last = run.layer == self.layers - 1 and self._counted
         for inputs, heads, length in _blocks(run.lengths, query):
             part = (inputs, heads, slice(length))
             # The order of operations is that of eager attention, so that the two agree to the last bits.

@@ -70,7 +70,7 @@ class Scanner:
                 f"{self.why_no_measure}",
                 "leave the option out",
             )
-        self._tap = Tap(self.loaded.scored)
+        self._tap = Tap(self.loaded.scored, by_config=self.loaded.given is None)  # a caller may have added layers
         self._exact_tap = self._tap if self.loaded.fast is None else Tap(self.loaded.model)
         self._taps = ExitStack()
 
@@ -113,7 +113,10 @@ class Scanner:
             crew = []
             for loaded in replicas(self.loaded, most)[1:]:
                 other = self.with_options()
-                other.loaded, other._tap = loaded, taps.enter_context(Tap(loaded.scored))
+                other.loaded, other._tap = (
+                    loaded,
+                    taps.enter_context(Tap(loaded.scored, by_config=loaded.given is None)),
+                )
                 crew.append(other)
             yield [self, *(crew if crew and crew[0]._shows_layers() else [])]
 

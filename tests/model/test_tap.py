@@ -44,6 +44,17 @@ def test_nothing_after_the_last_layers_weights_runs() -> None:
     assert ran == [0, 1]
 
 
+def test_layers_that_the_config_does_not_know_are_counted() -> None:
+    model, inputs = tiny_model("bert", TAPPED["bert"]), tiny_inputs()
+    with Tap(model, by_config=False) as tap:
+        tap.run(inputs, collected := Collected())
+        assert tap.works and len(collected.blocks) == 3
+        model.encoder.layer.append(model.encoder.layer[0])
+    with Tap(model, by_config=False) as tap:
+        tap.run(inputs, collected := Collected())
+        assert not tap.works and len(collected.blocks) == 4
+
+
 def test_no_more_than_one_layers_weights_are_alive() -> None:
     model = tiny_model("bert", TAPPED["bert"])
     alive: list[weakref.ref[torch.Tensor]] = []
