@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
 
+import torch
+
 from attnscan.errors import OptionError, nearest
-from attnscan.model.in_memory import Model, Tokenizer, adopted
+from attnscan.model.in_memory import Model, Tokenizer, adopted, renewed
 from attnscan.model.loaded import LoadedModel
 from attnscan.scan.options import Choices, ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -37,9 +39,24 @@ def checked(function: Callable[Taken, Returned]) -> Callable[Taken, Returned]:
             signature(function).bind(*given, **named)
         except TypeError as error:
             raise OptionError(f"{function.__name__}: {error}", f"see help(attnscan.{function.__name__})") from None
-        return function(*given, **named)
+        with _without_autocast():
+            return function(*given, **named)
 
     return call
+
+
+@contextmanager
+def _without_autocast() -> Iterator[None]:
+    """Compute in the number format of the model's weights, whatever the caller's autocast asks of its own runs.
+
+    A result's signature says in which format it was computed, and sums of many runs add. Under autocast, what runs in
+    threads of ours would not be rounded, and the rest would be: autocast is a thread's own.
+    """
+    with ExitStack() as switched_off:
+        for device in ("cpu", "cuda", "mps"):
+            if torch.is_autocast_enabled(device):
+                switched_off.enter_context(torch.autocast(device, enabled=False))
+        yield
 
 
 @contextmanager
@@ -59,7 +76,7 @@ def opened(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> Iterator
             if getattr(options, name) != "auto":
                 remedy = "give it to load()" if loaded else f"leave {name} out, and use model.to(...) before"
                 raise OptionError(f"a model that is in memory keeps its own {name}", remedy)
-        loaded = loaded or adopted(model, tokenizer)
+        loaded = adopted(model, tokenizer) if loaded is None else loaded if loaded.given is None else renewed(loaded)
     with nullcontext() if loaded is None else loaded.in_use, Scanner(options, loaded) as scanner:
         yield scanner
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pickle
 import threading
+import weakref
 from typing import Any
 
 import pytest
+import torch
 from numpy.testing import assert_allclose
 from scans import PAIRS
 from torch import Tensor
@@ -106,6 +108,41 @@ def test_a_model_in_memory_is_given_again_to_finish(model: attnscan.LoadedModel)
     with pytest.raises(OptionError, match="was in memory; give it again"):
         attnscan.finish(one)
     assert attnscan.finish(one, **given).signature.predictive == "distance"
+
+
+def test_a_model_in_memory_is_as_it_is_at_each_call(toy: str) -> None:
+    """Also one that `load` was given: sums of what it was do not add to sums of what it is."""
+    kept = attnscan.load(toy)
+    given: Any = {"model": kept.model, "tokenizer": kept.tokenizer}
+    held = attnscan.load(**given)
+    norm = kept.model.encoder.layer[0].output.LayerNorm
+    shards = []
+    for eps in (norm.eps, 1.0, norm.eps):
+        norm.eps = eps
+        shards += [attnscan.shard(TEXTS[:2], predictive="off", **model) for model in (given, {"model": held})]
+    before, before_by_handle, changed, changed_by_handle, *after = shards
+    assert attnscan.finish(sum([before, before_by_handle, *after])).signature.pairs_read == 8
+    assert attnscan.finish(changed + changed_by_handle).signature.pairs_read == 4
+    for one in (before, before_by_handle):
+        with pytest.raises(EngineError, match="differ: fingerprint"):
+            one + changed_by_handle
+
+
+def test_what_cannot_be_compared_does_not_add(toy: str) -> None:
+    kept = attnscan.load(toy)
+    kept.model.noted = weakref.ref(kept)
+    given: Any = {"model": kept.model, "tokenizer": kept.tokenizer, "predictive": "off"}
+    one, other = (attnscan.shard(TEXTS[:2], **given) for _ in range(2))
+    with pytest.raises(EngineError, match="differ: fingerprint"):
+        one + other
+
+
+def test_the_callers_autocast_changes_no_number(model: attnscan.LoadedModel) -> None:
+    plain = attnscan.classify(*TEXTS[0], model=model)
+    with torch.autocast("cpu", torch.bfloat16):
+        cast = attnscan.classify(*TEXTS[0], model=model)
+        assert torch.is_autocast_enabled("cpu")
+    assert cast.to_frame().equals(plain.to_frame()) and cast.signature == plain.signature
 
 
 def test_a_model_is_loaded_once_for_many_calls(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
