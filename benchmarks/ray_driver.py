@@ -26,7 +26,7 @@ from ray_proof import tiny
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.pairs import read_pairs, shipped_pairs
 from attnscan.scan.cluster.blocks import Block, BlockFiles
-from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, save_progress
+from attnscan.scan.cluster.progress import ClusterState, about_scan, load_progress, save_progress
 from attnscan.scan.cluster.totals import Totals
 from attnscan.scan.cluster.worker import Plan, Worker
 from attnscan.scan.options import ScanOptions
@@ -57,7 +57,7 @@ def main() -> None:
         assert found.shard is not None
         whole, shard = pickle.dumps(found, protocol=5), found.shard
         print(f"{asked.model}: a block of {len(records)} pairs hands over {len(whole):,} bytes", flush=True)
-        totals, state = Totals(Progress(Shard(options))), Path(directory, "state")
+        totals, state = Totals(ClusterState(Shard(options))), Path(directory, "state")
         print(f"{'blocks':>9} {'MiB':>7} {'CPU ms a block':>15} {'state MB':>9} {'write s':>8} {'resume s':>9}")
         cpu, done, mark = 0.0, 0, 100
         for number, last in numbers(asked.blocks, _BEFORE_THEIR_TURN):

@@ -36,6 +36,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import BlockFiles
 from attnscan.scan.cluster.scan import scan_on_ray
 from attnscan.scan.cluster.totals import Found, Totals
+from attnscan.scan.events import outcome
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -71,7 +72,7 @@ def main() -> None:
             with machines() as cluster, harmed(harms, cluster, asked.count) as killed:
                 started = time.perf_counter()
                 blocks = BlockFiles((str(file),), Reading(), False, asked.block_pairs)
-                result, _ = scan_on_ray(options, blocks, ClusterOptions(workers=3))
+                result, _ = outcome(scan_on_ray(options, blocks, ClusterOptions(workers=3)))
                 took = time.perf_counter() - started
             what = ", ".join(killed) or "nothing"
             print(
@@ -107,8 +108,8 @@ def local(options: ScanOptions, file: Path) -> Ranking:
     torch.set_num_threads(3)
     with Scanner(options) as scanner:
         state = ScanState()
-        for after in scan(scanner, read_pairs([str(file)])):
-            state = after
+        for event in scan(scanner, read_pairs([str(file)])):
+            state = event if isinstance(event, ScanState) else state
         return state.finish(scanner)
 
 

@@ -27,6 +27,7 @@ LAYERS = (
     "scoring",
     ("views", "scan"),
     "studies",
+    "run",
     "api",
     "server",
     "cli",
@@ -156,7 +157,6 @@ def test_every_command_is_a_module_of_its_name() -> None:
         f"attnscan.{name}"
         for name in (
             "errors",
-            "cli.imports",
             "cli.messages",
             "cli.usage",
             "inputs.patience",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from functools import wraps
 from inspect import Parameter, signature
 from typing import Any, ParamSpec, TypeVar
@@ -12,10 +12,10 @@ from typing import Any, ParamSpec, TypeVar
 import torch
 
 from attnscan.errors import OptionError, nearest
-from attnscan.model.in_memory import Model, Tokenizer, adopted, renewed
+from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.model.loaded import LoadedModel
+from attnscan.run.requests import InMemory
 from attnscan.scan.options import Choices, ScanOptions
-from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS, chosen
 
 Taken = ParamSpec("Taken")
@@ -59,26 +59,24 @@ def _without_autocast() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def opened(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> Iterator[Scanner]:
-    """The model that is named, was loaded, or is in memory with its tokenizer, made ready; one loaded is waited for.
+def memory_of(model: Model, tokenizer: Tokenizer, options: ScanOptions) -> InMemory | None:
+    """The model that is in memory, with its tokenizer; None if options name one.
 
-    Raises: ModelError; OptionError for a device or number format beside a model in memory, which keeps its own.
+    Raises: OptionError for a device or number format beside a model in memory, which keeps its own.
     """
-    loaded = model if isinstance(model, LoadedModel) else None
-    if (is_name(model) or loaded) and tokenizer is not None:
+    is_loaded = isinstance(model, LoadedModel)
+    if (is_name(model) or is_loaded) and tokenizer is not None:
         raise OptionError(
             "a tokenizer was given, and no model that is in memory",
             "leave it out: a model that is named comes with its own",
         )
-    if not is_name(model):
-        for name in ("device", "dtype"):
-            if getattr(options, name) != "auto":
-                remedy = "give it to load()" if loaded else f"leave {name} out, and use model.to(...) before"
-                raise OptionError(f"a model that is in memory keeps its own {name}", remedy)
-        loaded = adopted(model, tokenizer) if loaded is None else loaded if loaded.given is None else renewed(loaded)
-    with nullcontext() if loaded is None else loaded.in_use, Scanner(options, loaded) as scanner:
-        yield scanner
+    if is_name(model):
+        return None
+    for name in ("device", "dtype"):
+        if getattr(options, name) != "auto":
+            remedy = "give it to load()" if is_loaded else f"leave {name} out, and use model.to(...) before"
+            raise OptionError(f"a model that is in memory keeps its own {name}", remedy)
+    return InMemory(model, tokenizer)
 
 
 def is_name(model: Model) -> bool:

@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, get_args
+from typing import Unpack, get_args
 
 from attnscan.api.given import (
     check_kind,
     check_known,
     checked,
     is_name,
-    opened,
+    memory_of,
     options_of,
     paths_of,
 )
-from attnscan.api.source import OnProgress, Pairs, check_callables, reading_of, source_of, step_of
+from attnscan.api.source import Callbacks, OnFrame, OnProgress, Pairs, reading_of, source_of
 from attnscan.errors import OptionError
 from attnscan.inputs.columns import Quoting
-from attnscan.inputs.pairs import Place, Record, about_how_many, read_pairs, shipped_pairs
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import FloatArray
-from attnscan.results.terms import OnStep
-from attnscan.scan.cluster.blocks import BlockFiles
-from attnscan.scan.local import ScanState, scan
+from attnscan.run.reading import FilePairs
+from attnscan.run.requests import Rank
 from attnscan.scan.options import Choices, ClusterOptions, ScanOptions
-from attnscan.scan.per_pair import PerPairWriter, pair_frame
-from attnscan.scan.scanner import Scanner
 from attnscan.scan.stream import OnBad
 from attnscan.views.notebook import ranking_html
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 Columns = Sequence[str | int] | str | int | None
-OnFrame = Callable[["pd.DataFrame"], None]
 
 
 @checked
@@ -72,11 +60,11 @@ def rank_heads(
 
     Raises: as `classify`.
     """
-    scored = options_of_many(model, options)
-    check_callables(on_pairs=on_pairs)
-    source = source_of(pairs, columns, id, on_bad, on_progress)
-    with opened(model, tokenizer, scored) as scanner:
-        return _ranked(scanner, source.read(), source.on_bad, source.on_step, on_pairs, ids=id is not None)
+    scored, told = options_of_many(model, options), Callbacks(on_bad, on_progress, on_pairs)
+    source = source_of(pairs, columns, id, skip_bad=on_bad is not None)
+    memory = memory_of(model, tokenizer, scored)
+    ranking: Ranking = told.answer(Rank(source, scored, memory, pair_scores=on_pairs is not None))
+    return replace(ranking, html=ranking_html)
 
 
 @checked
@@ -103,13 +91,10 @@ def profile(
     Raises: as `classify`.
     """
     asked = options_of(model, {"on_long": "truncate", "predictive": "off", **options, "profile": True})
-    check_callables(on_pairs=on_pairs)
-    source = source_of(pairs, columns, id, on_bad, on_progress)
-    with opened(model, tokenizer, asked) as scanner:
-        ranking = _ranked(scanner, source.read(), source.on_bad, source.on_step, on_pairs, ids=id is not None)
-    found = ranking.profile
-    assert found is not None
-    return found
+    told, source = Callbacks(on_bad, on_progress, on_pairs), source_of(pairs, columns, id, skip_bad=on_bad is not None)
+    memory = memory_of(model, tokenizer, asked)
+    ranking: Ranking = told.answer(Rank(source, asked, memory, pair_scores=on_pairs is not None))
+    return ranking.known_profile()
 
 
 @checked
@@ -149,65 +134,25 @@ def rank_files(
     check_known("quoting", quoting, get_args(Quoting))
     reading = replace(reading_of(columns, id), header=header, quoting=quoting)
     place = None if per_pair is None else Path(*paths_of([per_pair]))
-    check_callables(on_bad=on_bad, on_progress=on_progress, on_pairs=on_pairs)
-    if cluster is None:
-        records = read_pairs(names, reading, on_bad, _warn) if names else shipped_pairs()
-        step = None if on_progress is None else step_of(on_progress, about_how_many(names))
-        with opened(model, tokenizer, scored) as scanner:
-            return _ranked(scanner, records, on_bad, step, on_pairs, place, ids=id is not None)
-    check_kind("cluster", cluster, ClusterOptions)
-    if on_progress is not None or on_pairs is not None:
-        raise OptionError("a cluster does not say how far it is", "leave out on_progress and on_pairs")
-    if not names:
-        raise OptionError("a cluster reads files, and none is named", "name files that all of its machines can read")
-    if not is_name(model):
-        raise OptionError("a cluster cannot run a model that is in memory", "save it where all machines find it")
-    from attnscan.scan.cluster.scan import scan_on_ray
-
-    blocks = BlockFiles(tuple(names), reading, on_bad is not None, cluster.block_pairs)
-    ranking, bad = scan_on_ray(scored, blocks, cluster, per_pair=place, note=_warn)
-    if on_bad is not None:
-        for error in bad.first:
-            on_bad(error)
+    told = Callbacks(on_bad, on_progress, on_pairs)
+    if cluster is not None:
+        check_kind("cluster", cluster, ClusterOptions)
+        if on_progress is not None or on_pairs is not None:
+            raise OptionError("a cluster does not say how far it is", "leave out on_progress and on_pairs")
+        if not names:
+            raise OptionError(
+                "a cluster reads files, and none is named", "name files that all of its machines can read"
+            )
+        if not is_name(model):
+            raise OptionError("a cluster cannot run a model that is in memory", "save it where all machines find it")
+    files, memory = FilePairs(tuple(names), reading, on_bad is not None), memory_of(model, tokenizer, scored)
+    wanted = on_pairs is not None
+    request = Rank(files, scored, memory, per_pair=place, cluster=cluster, pair_scores=wanted)
+    ranking: Ranking = told.answer(request)
     return replace(ranking, html=ranking_html)
-
-
-def _warn(note: str) -> None:
-    warnings.warn(note, stacklevel=2)
 
 
 def options_of_many(model: Model, options: Choices) -> ScanOptions:
     """The options for many pairs: long ones are cut, and heads labelled where all patterns compete."""
     usual: Choices = {"on_long": "truncate", "labelled": "patterns" not in options}
     return options_of(model, {**usual, **options})
-
-
-def _ranked(
-    scanner: Scanner,
-    records: Iterable[Record],
-    on_bad: OnBad | None,
-    on_step: OnStep | None,
-    on_pairs: OnFrame | None,
-    per_pair: Path | None = None,
-    *,
-    ids: bool,
-) -> Ranking:
-    """The heads ranked here; `per_pair` is a file for the scores of every pair, with their `ids` if these are there."""
-    patterns = [pattern.id for pattern in scanner.options.patterns]
-    doing = "scoring pairs", "pairs asked for predictive words"
-    on_batch, report = (None if on_step is None else partial(on_step, what) for what in doing)
-    with nullcontext() if per_pair is None else PerPairWriter(per_pair, patterns, ids=ids) as writer:
-
-        def take(places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
-            if writer is not None:
-                writer.write(places, sums)
-            if on_pairs is not None:
-                on_pairs(pair_frame(places, sums, patterns, ids=ids))
-
-        state, on_own = ScanState(), None if writer is None and on_pairs is None else take
-        for after in scan(scanner, records, None, on_bad, on_own, on_batch):
-            state = after
-        ranking = state.finish(scanner, report, on_own)
-        if writer is not None:
-            writer.finish(ranking.signature, ranking.scores.grid)
-    return replace(ranking, html=ranking_html)

@@ -14,23 +14,21 @@ from attnscan.api.given import (
     checked,
     explained,
     listed,
-    opened,
+    memory_of,
     options_of,
     without_norm,
 )
+from attnscan.api.source import Callbacks
 from attnscan.errors import OptionError, needs
 from attnscan.inputs.objects import pair_of
-from attnscan.inputs.pairs import Record
-from attnscan.inputs.weights import read_weights, weights_of
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.ranking import Ranking
-from attnscan.scan import one_input
+from attnscan.run.requests import Classify, Explain, Predictive, WeightsInput
 from attnscan.scan.options import Choices
-from attnscan.studies.explanation import explain_input
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.frame import SIZE, Page, PageOptions
 from attnscan.views.page.page import page as page_of
@@ -63,9 +61,10 @@ def classify(
 
     Raises: AttnscanError, which says what to do about it.
     """
-    pair = pair_of(a, b)
-    with opened(model, tokenizer, options_of(model, options)) as scanner:
-        return replace(one_input.classify(scanner, pair, keep=keep_attention), html=classification_html)
+    asked, pair = options_of(model, options), pair_of(a, b)
+    memory = memory_of(model, tokenizer, asked)
+    result: Classification = Callbacks().answer(Classify(pair, asked, memory, keep=bool(keep_attention)))
+    return replace(result, html=classification_html)
 
 
 @checked
@@ -81,11 +80,9 @@ def score_weights(
     `name` stands for the model in the result.
     Raises: WeightsError if they are no softmax weights of one input; OptionError.
     """
-    if isinstance(weights, Mapping):
-        saved, called = weights_of(weights), "weights"
-    else:
-        saved, called = read_weights(Path(weights)), Path(weights).name
-    result = one_input.classify_weights(saved, name or called, options_of(None, options), keep=True)
+    held = weights if isinstance(weights, Mapping) else Path(weights)
+    given = WeightsInput(held, name or ("weights" if isinstance(held, Mapping) else held.name))
+    result: Classification = Callbacks().answer(Classify(given, options_of(None, options), keep=True))
     return replace(result, html=classification_html)
 
 
@@ -107,9 +104,10 @@ def explain(
 
     Raises: as `classify`; SelectionError for heads that the model has not got.
     """
-    record, named = Record(pair_of(a, b), "the input"), heads_written(heads)
-    with opened(model, tokenizer, explained(model, pattern, options)) as scanner:
-        return explain_input(scanner, record, scanner.grid().select(named), pattern)
+    pair, named, asked = pair_of(a, b), heads_written(heads), explained(model, pattern, options)
+    memory = memory_of(model, tokenizer, asked)
+    result: Explanations = Callbacks().answer(Explain(pair, asked, memory, named, pattern))
+    return result
 
 
 @checked
@@ -120,9 +118,9 @@ def dependencies(
 
     Raises: as `classify`; ModelError if the model cannot be asked.
     """
-    pair = pair_of(a, b)
-    with opened(model, tokenizer, options_of(model, without_norm(options, "predictive words"))) as scanner:
-        return one_input.dependencies(scanner, pair)
+    pair, asked = pair_of(a, b), options_of(model, without_norm(options, "predictive words"))
+    result: Dependencies = Callbacks().answer(Predictive(pair, asked, memory_of(model, tokenizer, asked)))
+    return result
 
 
 @checked

@@ -6,17 +6,16 @@ import os
 from dataclasses import replace
 from typing import Unpack
 
-from attnscan.api.given import check_kind, checked, is_name, opened, options_of
+from attnscan.api.given import check_kind, checked, is_name, memory_of, options_of
 from attnscan.api.many_pairs import Columns, options_of_many
-from attnscan.api.source import Pairs, source_of
+from attnscan.api.source import Callbacks, Pairs, source_of
 from attnscan.errors import OptionError
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.ranking import Ranking
-from attnscan.scan.local import predictive_sums
+from attnscan.run.requests import FinishShard, Load, MakeShard
 from attnscan.scan.options import Choices
-from attnscan.scan.seen import Seen
 from attnscan.scan.shard import Shard
 from attnscan.scan.stream import OnBad
 from attnscan.views.notebook import ranking_html
@@ -32,8 +31,9 @@ def load(
 
     Raises: as `classify`.
     """
-    with opened(model, tokenizer, options_of(model, {"device": device, "dtype": dtype})) as scanner:
-        return scanner.loaded
+    asked = options_of(model, {"device": device, "dtype": dtype})
+    loaded: LoadedModel = Callbacks().answer(Load(asked, memory_of(model, tokenizer, asked)))
+    return loaded
 
 
 @checked
@@ -55,11 +55,10 @@ def shard(
 
     Raises: as `classify`; EngineError when shards of different models, options or versions are added.
     """
-    asked, source = options_of_many(model, options), source_of(pairs, columns, None, on_bad)
-    with opened(model, tokenizer, asked) as scanner:
-        found = Shard.of(scanner, source.read(), source.on_bad)
-        name = None if scanner.loaded.given is not None else scanner.loaded.source.name
-    return replace(found, options=replace(asked, model=name))
+    asked, told = options_of_many(model, options), Callbacks(on_bad)
+    source = source_of(pairs, columns, skip_bad=on_bad is not None)
+    made: Shard = told.answer(MakeShard(source, asked, memory_of(model, tokenizer, asked)))
+    return made
 
 
 @checked
@@ -72,17 +71,13 @@ def finish(shard: Shard, *, model: Model = None, tokenizer: Tokenizer = None) ->
     Raises: as `classify`; InputError if no pair was scored; EngineError if the model is another one.
     """
     check_kind("shard", shard, Shard)
-    signature = shard.signature
-    if signature is None or not shard.asks:
+    if not shard.asks:
         return replace(shard.ranking(), html=ranking_html)
     if model is None and (model := shard.options.model) is None:
         raise OptionError("the shard is of a model that was in memory", "give it again, as model, with its tokenizer")
     options = replace(shard.options, model=os.fspath(model) if isinstance(model, str | os.PathLike) else None)
     if not is_name(model):
         options = replace(options, device="auto", dtype="auto")
-    with opened(model, tokenizer, options) as scanner:
-        shard.check(
-            replace(scanner.signature(Seen(), fingerprint=True), read_by=signature.read_by, device=signature.device)
-        )
-        asked = predictive_sums(scanner, shard.seen.sample)
-    return replace(shard.ranking(asked), html=ranking_html)
+    request = FinishShard(shard, options, memory_of(model, tokenizer, options))
+    ranking: Ranking = Callbacks().answer(request)
+    return replace(ranking, html=ranking_html)

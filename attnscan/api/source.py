@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Any, Protocol
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
 
 from attnscan.api.given import columns_of, listed
-from attnscan.errors import InputError, OptionError
+from attnscan.errors import OptionError
 from attnscan.inputs.columns import Reading
-from attnscan.inputs.objects import Objects, objects_in
-from attnscan.inputs.pairs import Record
-from attnscan.results.terms import OnStep
-from attnscan.scan.stream import OnBad, OnBatch
+from attnscan.inputs.objects import objects_in
+from attnscan.run.engine import run
+from attnscan.run.events import Interrupted, Note, PairScores, Progress, Result, Skipped
+from attnscan.run.reading import ObjectPairs
+from attnscan.run.requests import Rank, Request
+from attnscan.scan.stream import OnBad
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class Columns(Protocol):
@@ -28,59 +35,24 @@ Pairs = Iterable[str | Sequence[str | None] | Mapping[str, Any] | Columns] | Map
 """Sentences, pairs of them, or rows with columns that hold these; `inputs/objects.py` says which kinds there are."""
 OnProgress = Callable[[str, int, int | None], None]
 """Told what runs now, how much of it is done, and how much there is, or None where that is not known."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Pairs that can be read, and what is called meanwhile."""
-
-    objects: Objects
-    on_bad: OnBad | None = None
-    on_step: OnStep | None = None
-    classes: Sequence[str] = ()
-    """Which class each pair is of, as far as they go."""
-
-    def read(self) -> Iterator[Record]:
-        """The pairs with their places, read one by one.
-
-        Raises: InputError for one that is bad, unless that is handed on.
-        """
-        for record in self.objects.records(self.on_bad):
-            known = record.place.row <= len(self.classes)
-            yield replace(record, label=self.classes[record.place.row - 1]) if known else record
-
-    def on_batch(self, doing: str) -> OnBatch | None:
-        """What is told how many pairs are done."""
-        return None if self.on_step is None else partial(self.on_step, doing)
-
-    def held(self) -> Source:
-        """The same, to be read several times: what can be read only once is held in memory, and told of once."""
-        told: set[str] = set()
-
-        def tell_once(error: InputError) -> None:
-            if self.on_bad is not None and str(error) not in told:
-                told.add(str(error))
-                self.on_bad(error)
-
-        return replace(self, objects=self.objects.held(), on_bad=self.on_bad and tell_once)
+OnFrame = Callable[["pd.DataFrame"], None]
 
 
 def source_of(
     pairs: Pairs,
     columns: Sequence[str | int] | str | int | None = None,
     id: str | int | None = None,
-    on_bad: OnBad | None = None,
-    on_progress: OnProgress | None = None,
+    *,
+    skip_bad: bool = False,
     labels: Iterable[str] | None = None,
-) -> Source:
+) -> ObjectPairs:
     """Pairs that callers give. Without `labels`, where these are not None, a column `label` says them.
 
     Raises: InputError if they hold none; OptionError for a value that there is not.
     """
-    check_callables(on_bad=on_bad, on_progress=on_progress)
     classes = [] if labels is None else list(labels) if isinstance(labels, Iterator) else listed("labels", labels)
     objects = objects_in(pairs, reading_of(columns, id, labelled=labels is not None and not classes))
-    return Source(objects, on_bad, step_of(on_progress, objects.total), classes)
+    return ObjectPairs(objects, skip_bad, classes)
 
 
 def reading_of(
@@ -93,12 +65,49 @@ def reading_of(
     return Reading(columns_of("columns", columns), id=None if keys is None else keys[0], labelled=labelled)
 
 
-def step_of(on_progress: OnProgress | None, total: int | None) -> OnStep | None:
-    """What tells of each step; `total` is how many pairs there are, where a step has no number of its own."""
-    if on_progress is None:
-        return None
-    tell = on_progress  # not None
-    return lambda doing, done, number=None: tell(doing, done, total if number is None else number)
+@dataclass(frozen=True)
+class Callbacks:
+    """What callers want to be told meanwhile. Raises: OptionError for what cannot be called."""
+
+    on_bad: OnBad | None = None
+    on_progress: OnProgress | None = None
+    on_pairs: OnFrame | None = None
+
+    def __post_init__(self) -> None:
+        check_callables(**vars(self))
+
+    def answer(self, request: Request) -> Any:
+        """The result of a request, told by these while it is made. What they raise ends it, and is raised as it is.
+
+        Raises: as `run`.
+        """
+        pairs = getattr(request, "pairs", None)
+        known = cache(lambda: None if pairs is None else pairs.how_many())
+        with closing(run(request)) as events:
+            for event in events:
+                match event:
+                    case Progress(doing, int(done), total) if self.on_progress is not None:
+                        self.on_progress(doing, done, known() if total is None else total)
+                    case Skipped(error) if self.on_bad is not None:
+                        self.on_bad(error)
+                    case PairScores() if self.on_pairs is not None:
+                        self.on_pairs(_frame(event, request))
+                    case Note(text, True):
+                        warnings.warn(text, stacklevel=2)
+                    case Interrupted(_, cause):
+                        raise cause
+                    case Result(value):
+                        return value
+        raise AssertionError("a run ends in a result")
+
+
+def _frame(scores: PairScores, request: Request) -> pd.DataFrame:
+    """Pairs' own scores as a table, with their ids if a column of these was named."""
+    from attnscan.scan.per_pair import pair_frame
+
+    assert isinstance(request, Rank)
+    patterns = [pattern.id for pattern in request.options.patterns]
+    return pair_frame(scores.places, scores.sums, patterns, ids=request.pairs.ids)
 
 
 _TAKE = {

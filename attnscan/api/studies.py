@@ -2,39 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Unpack, get_args
+from typing import Unpack, get_args
 
 from attnscan.api.given import (
     check_known,
     checked,
     explained,
     listed,
-    opened,
+    memory_of,
     options_of,
     without_norm,
 )
-from attnscan.api.source import OnProgress, Pairs, source_of
+from attnscan.api.source import Callbacks, OnProgress, Pairs, source_of
 from attnscan.errors import OptionError
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import Comparison
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Heads, heads_written
-from attnscan.results.similarity import Similarity, check_heads_can_be_grouped
+from attnscan.results.similarity import Similarity
 from attnscan.results.terms import DRAWS, MEASURES, QUERIES, WITHIN, By, Match
-from attnscan.scan.options import Choices, asked_for_labels, check_number
+from attnscan.run.requests import Ablate, Compare, Explain, Similar
+from attnscan.scan.options import AblationRequest, Choices, asked_for_labels, check_number
 from attnscan.scan.stream import OnBad
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.studies import ablation, comparison, explanation, similarity
-from attnscan.studies.head_sets import AblationRequest
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 Columns = Sequence[str | int] | str | int | None
-OnFrame = Callable[["pd.DataFrame"], None]
 
 
 @checked
@@ -56,12 +51,11 @@ def explain_over(
 
     Raises: as `explain`.
     """
-    asked = explained(model, pattern, {"on_long": "truncate", **options})
-    source, named = source_of(pairs, columns, None, on_bad, on_progress), heads_written(heads)
-    on_batch = source.on_batch("explaining heads by pairs")
-    with opened(model, tokenizer, asked) as scanner:
-        chosen = scanner.grid().select(named)
-        return explanation.explain(scanner, source.read(), chosen, pattern, source.on_bad, on_batch)
+    asked, told = explained(model, pattern, {"on_long": "truncate", **options}), Callbacks(on_bad, on_progress)
+    source, named = source_of(pairs, columns, skip_bad=on_bad is not None), heads_written(heads)
+    memory = memory_of(model, tokenizer, asked)
+    result: Explanations = told.answer(Explain(source, asked, memory, named, pattern))
+    return result
 
 
 @checked
@@ -117,9 +111,10 @@ def ablate(
         measures=tuple(measures),
     )
     predictive = asked_for_labels(asked.predictive, request.patterns)
-    source = source_of(pairs, columns, None, on_bad, on_progress, labels).held()
-    with opened(model, tokenizer, replace(asked, patterns=competing, predictive=predictive)) as scanner:
-        return ablation.ablate(scanner, source.read, request, source.on_bad, source.on_step)
+    told, source = Callbacks(on_bad, on_progress), source_of(pairs, columns, skip_bad=on_bad is not None, labels=labels)
+    asked = replace(asked, patterns=competing, predictive=predictive)
+    result: Ablation = told.answer(Ablate(source, asked, memory_of(model, tokenizer, asked), request))
+    return result
 
 
 @checked
@@ -142,15 +137,13 @@ def similar(
 
     Raises: as `classify`; OutputError if scikit-learn, which groups the heads, is not installed.
     """
-    check_heads_can_be_grouped()
     check_number("queries", queries, 1)
     if not isinstance(within, int | float) or not within >= 0:
         raise OptionError(f"within is {within!r}", "give 0 or more, in nats")
-    source = source_of(pairs, columns, None, on_bad, on_progress)
+    told, source = Callbacks(on_bad, on_progress), source_of(pairs, columns, skip_bad=on_bad is not None)
     asked = options_of(model, {"on_long": "truncate", "predictive": "off", **options})
-    on_batch = source.on_batch("comparing heads by pairs")
-    with opened(model, tokenizer, asked) as scanner:
-        return similarity.similar(scanner, source.read(), queries, within, source.on_bad, on_batch)
+    result: Similarity = told.answer(Similar(source, asked, memory_of(model, tokenizer, asked), queries, within))
+    return result
 
 
 @checked
@@ -181,7 +174,8 @@ def compare(
         raise OptionError("predictive is not compared: each model has its own idea of what it is", "leave it out")
     drawn = [pattern for pattern in PATTERNS if pattern.target is not None]
     choices: Choices = {"on_long": "truncate", "patterns": drawn, **options, "predictive": "off"}
-    one, other = (options_of(model, choices) for model in (model_a, model_b))
-    source = source_of(pairs, columns, None, on_bad, on_progress).held()
-    with opened(model_a, tokenizer_a, one) as scanner, opened(model_b, tokenizer_b, other) as rival:
-        return comparison.compare(scanner, rival, source.read, match, source.on_bad, source.on_step)
+    a, b = (options_of(model, choices) for model in (model_a, model_b))
+    memory = memory_of(model_a, tokenizer_a, a), memory_of(model_b, tokenizer_b, b)
+    told, source = Callbacks(on_bad, on_progress), source_of(pairs, columns, skip_bad=on_bad is not None)
+    result: Comparison = told.answer(Compare(source, (a, b), memory, match))
+    return result

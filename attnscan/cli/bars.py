@@ -1,34 +1,142 @@
-"""What runs now, how much of it is done, and which option would skip it: one bar, on a terminal's standard error."""
+"""Runs on a terminal: one bar that says what runs, how much is done and which option would skip it, and lines."""
 
 from __future__ import annotations
 
+import gc
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from contextlib import contextmanager, nullcontext
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from attnscan.cli.messages import say
+from attnscan.results.terms import counted
+from attnscan.run import events
+from attnscan.run.requests import Request
 from attnscan.safe_text import plain
+from attnscan.scan.events import outcome
 
 if TYPE_CHECKING:
-    from attnscan.results.terms import OnStep
+    from attnscan.scan.scanner import Scanner
 
+T = TypeVar("T")
 _BAR, _LEAST_BAR = 20, 5  # columns
 _TEXT = 68  # columns that text has before a bar has any
+_MOST_SKIPPED = 3  # bad records that are told; the others are counted
 SKIPS = {"predictive words": "--predictive off skips this", "sets of heads": "--draws 5 takes fewer sets"}
 """By words of what is done: what would leave it out, or shorten it."""
+
+
+class Step(Protocol):
+    """Told what runs now, how much of it is done, and how much there is; None for what is not counted or known."""
+
+    def __call__(self, doing: str, done: int | None = None, total: int | None = None, /) -> None:
+        """Show it."""
+
+
+class Answered(NamedTuple):
+    """What a run came to."""
+
+    value: Any
+    interrupted: bool
+    """Whether Ctrl-C came, so that the value is of what was done by then."""
+
+
+def answered(
+    request: Request,
+    hint: str = "",
+    take: Callable[[Any], object] | None = None,
+    scanner: Scanner | None = None,
+    *,
+    bar: bool = True,
+    skips: Mapping[str, str] = SKIPS,
+) -> Answered:
+    """Run a request, with a bar and lines on standard error.
+
+    `hint` says what would have kept what an interrupted scan has done; `take` is given each of several answers, and
+    pairs' own scores if they are told.
+    Raises: as `run`.
+    """
+    from attnscan.run.engine import deliver, run  # which takes longer to import than help does to be told
+
+    pairs, has_state = getattr(request, "pairs", None), getattr(request, "state", None) is not None
+    shown = _Shown("; the same command goes on from there" if has_state else hint, take)
+    shows = working("", None if pairs is None else pairs.how_many, skips) if bar else nullcontext(_silent)
+    with shows as step, shown.shown_by(step) as listen:
+        deliver(run(request, scanner), listen)
+    return shown.answered
+
+
+def done(work: events.Work[T]) -> T:
+    """Do part of a run, such as opening models, with a bar and lines on standard error. Raises: as the work."""
+    with working("") as step, _Shown().shown_by(step) as listen:
+        return outcome(work, listen)
+
+
+class _Shown:
+    """The events of one run as a terminal shows them, and what it came to."""
+
+    def __init__(self, hint: str = "", take: Callable[[Any], object] | None = None) -> None:
+        self.answered = Answered(None, interrupted=False)
+        self._hint, self._take, self._skipped, self._loading = hint, take, 0, False
+
+    @contextmanager
+    def shown_by(self, step: Step) -> Iterator[Callable[[events.Event], None]]:
+        """What shows one event, with what shows a step."""
+        try:
+            yield partial(self.show, step)
+        finally:
+            gc.enable()
+
+    def show(self, step: Step, event: events.Event) -> None:
+        """Show one event."""
+        if self._loading:
+            self._search_again()
+        match event:
+            case events.Loading(name):
+                step(f"loading {name}")
+                gc.disable()  # of a million objects that torch and transformers make, nearly all stay to the end
+                self._loading = True
+            case events.Progress(doing, done, total):
+                step(doing, done, total)
+            case events.Note(text):
+                say(text)
+            case events.Skipped(error):
+                self._skipped += 1
+                if self._skipped <= _MOST_SKIPPED:
+                    say(f"skipped: {error}")
+            case events.Answer() | events.PairScores() if self._take is not None:
+                self._take(event)
+            case events.Interrupted(done):
+                say(f"interrupted after {counted(done, 'pair')}{self._hint}")
+            case events.Partial(value):
+                self.answered = Answered(value, interrupted=True)
+            case events.Result(value):
+                self.answered = Answered(value, interrupted=False)
+
+    def _search_again(self) -> None:
+        """Search for unreachable objects again, but not among those that were loaded."""
+        self._loading = False
+        if gc.get_freeze_count() == 0:  # once, or else what a caller of several commands leaves would pile up
+            gc.freeze()
+        gc.enable()
+
+
+def _silent(_doing: str, _done: int | None = None, _total: int | None = None) -> None:
+    """Show nothing."""
 
 
 @contextmanager
 def working(
     doing: str, total: Callable[[], int | None] | None = None, skips: Mapping[str, str] = SKIPS
-) -> Iterator[OnStep]:
+) -> Iterator[Step]:
     """A bar from the first moment on, until all is done; nothing at all where standard error is no terminal.
 
-    `total` is how much there is of what steps tell without a total of their own.
+    `total` is how much there is of what steps tell without a total of their own; it is asked for once, if at all.
     """
     if sys.stderr is None or not sys.stderr.isatty():
-        yield lambda _doing, _done, _total=None: None
+        yield _silent
         return
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -38,19 +146,22 @@ def working(
     room = min(_BAR, console.width - _TEXT)
     text = TextColumn("{task.description}", markup=False, table_column=Column(ratio=1))
     columns = (SpinnerColumn("line"), TimeElapsedColumn(), *([BarColumn(room)] if room >= _LEAST_BAR else []), text)
+    known = cache(total or (lambda: None))
     with Progress(*columns, console=console, transient=True, expand=True) as bar:
         task = bar.add_task(_line(doing, skips), total=None)
-        known = None if total is None else total()
         now, last, began = doing, 0, time.monotonic()
 
-        def step(doing: str, done: int, total: int | None = None) -> None:
+        def step(doing: str, done: int | None = None, total: int | None = None) -> None:
             nonlocal task, now, last, began
-            if doing != now or done < last:  # something else, or the same over again
+            is_other = doing != now
+            if is_other or (done or 0) < last:  # or the same over again
                 bar.remove_task(task)
                 task, began = bar.add_task("", total=None), time.monotonic()
-            now, last = doing, done
-            counted = _counted(done, total or known, time.monotonic() - began)
-            bar.update(task, completed=done, total=total or known, description=_line(f"{doing}{counted}", skips))
+            now, last = doing, done or 0
+            if done is not None:
+                total = total or known()
+            text = _line(f"{doing}{_counted(last, total, time.monotonic() - began)}", skips)
+            bar.update(task, completed=last, total=total, description=text, refresh=is_other)
 
         yield step
 

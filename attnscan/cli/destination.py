@@ -16,7 +16,7 @@ from attnscan.cli.bars import working
 from attnscan.cli.messages import warned
 from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.errors import OutputError, needs
-from attnscan.results.files import check_writable, descriptor, partial_of, write_file, written_by_and_by
+from attnscan.results.files import Growing, check_writable, descriptor, partial_of, write_file, written_by_and_by
 from attnscan.results.tables import Format, check_library, render, render_object
 from attnscan.views.pictures.look import Look, Picture
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from attnscan.results.grid import Head
     from attnscan.views.pictures.picture import Drawable
 
+_BARE = ScreenFrame()
+_NO_TERMINAL = 80  # columns of what is shown without looking at the terminal
 FORMATS: tuple[Format, ...] = get_args(Format)
 BINARY = {"parquet": "Parquet", "xlsx": "an Excel workbook"}
 PICTURES: tuple[Picture, ...] = get_args(Picture)
@@ -40,6 +42,26 @@ SUFFIXES: dict[str, Format] = {
     ".xlsx": "xlsx",
     ".txt": "table",
 }
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A result in all the ways in which it can be written."""
+
+    frame: Callable[[], pd.DataFrame]
+    """As a table; its `attrs` are the signature."""
+    view: Callable[[int], RenderableType] | str
+    """As a screen of some width; or plain text, which takes no library that draws."""
+    surround: ScreenFrame = _BARE
+    """What stands above a screen and, where it is not kept in a file, below it."""
+    drawn: Drawable | None = None
+    """What there is a picture of, if the command draws."""
+    patterns: Sequence[str] | None = None
+    """Those that the picture shows; None for all."""
+    heads: Sequence[Head] = ()
+    """Those that the picture shows; none for all."""
+    document: Callable[[], dict[str, Any]] | None = None
+    """What JSON holds in place of the table, if that is more."""
 
 
 @dataclass(frozen=True)
@@ -84,114 +106,72 @@ class Destination:
         path, signature = (None if whole is None else partial_of(whole) for whole in (self.path, self.signature))
         return replace(self, path=path, signature=signature)
 
-    def emit(
-        self,
-        frame: Callable[[], pd.DataFrame],
-        view: Callable[[int], RenderableType],
-        drawn: Drawable | None = None,
-        patterns: Sequence[str] | None = None,
-        heads: Sequence[Head] = (),
-        screen_frame: ScreenFrame = ScreenFrame(),  # noqa: B008 (it is frozen)
-    ) -> None:
-        """Write the result: as a screen of some width if the format is `table`, a picture, or else a data frame.
+    def emit(self, shown: Shown, *, interrupted: bool = False) -> None:
+        """Write a result; that of an interrupted run beside the place of the whole one.
 
-        `drawn` is what there is a picture of, `patterns` and `heads` are those that it shows. `screen_frame` is a
-        screen's first lines and, where it is not kept in a file, its last.
-        Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
+        Raises: OutputError; BrokenPipeError if the reader of standard output has gone, who takes no signature away.
         """
-        frame = cache(frame)
-        with self._signed(frame):
-            if self.format == "table":
-                self._write(self._screen(view, screen_frame))
-            elif self.format in PICTURES:
-                assert drawn is not None  # only commands that draw are given such a format
-                look = Look(PICTURES[PICTURES.index(self.format)])
-                with warned(), working("drawing"):
-                    from attnscan.views.pictures.picture import picture
+        to, frame = self.for_part() if interrupted else self, cache(shown.frame)
+        try:
+            to.write(to.content(replace(shown, frame=frame)))
+        except BrokenPipeError:
+            to.write_signature(lambda: frame().attrs)
+            raise
+        to.write_signature(lambda: frame().attrs)
 
-                    content = picture(drawn, look=look, patterns=patterns, heads=heads)
-                self._write(content)
-            else:
-                self.emit_frame(frame)
-
-    def emit_frame(self, frame: Callable[[], pd.DataFrame]) -> None:
-        """Write a result as a data frame, whose format it is. Raises: as `emit`."""
-        self._write(self._rendered(frame()))
-
-    def write_signature(self, about: Mapping[Any, Any]) -> None:
-        """Write what is known about a result, if that was asked for. Raises: OutputError."""
-        if self.signature is not None:
-            write_file(self.signature, render_object(about))
-
-    def emit_text(self, text: str, last: str) -> None:
-        """Write a screen that is plain text, without the library that draws the others, `last` not into a file.
-
-        Raises: as `emit`.
-        """
-        self._write(encoded(f"{text}\n{last}\n") if self.path is None else text.encode("utf-8"))
-
-    def piece(self, frame: Callable[[], pd.DataFrame], view: Callable[[int], RenderableType], *, first: bool) -> bytes:
-        """One of several results that are written one after another; the first brings the names of columns along."""
+    def content(self, shown: Shown, *, first: bool = True) -> bytes:
+        """A result in the format; only the `first` of several brings the names of columns along."""
         if self.format == "table":
-            return self._screen(view)
-        content = self._rendered(frame())
+            return self._screen(shown)
+        if self.format in PICTURES:
+            assert shown.drawn is not None  # only commands that draw are given such a format
+            look = Look(PICTURES[PICTURES.index(self.format)])
+            with warned(), working("drawing"):
+                from attnscan.views.pictures.picture import picture
+
+                return picture(shown.drawn, look=look, patterns=shown.patterns, heads=shown.heads)
+        if self.format == "json" and shown.document is not None:
+            return render_object(shown.document())
+        with working("writing the workbook") if self.format == "xlsx" else nullcontext():
+            content = render(shown.frame(), FORMATS[FORMATS.index(self.format)], decimal_comma=self.decimal_comma)
         return content if first or self.format == "jsonl" else content.partition(b"\n")[2]
 
-    @contextmanager
-    def pieces(self) -> Iterator[Callable[[bytes], None]]:
-        """What writes a result piece by piece; a file has its name when all is there, after Ctrl-C that of `for_part`.
-
-        Raises: OutputError; BrokenPipeError if the reader of standard output has gone.
-        """
-        if self.path is None:
-            yield write_stdout
-        else:
-            with written_by_and_by(self.path) as write:
-                yield write
-
-    def emit_object(self, made: Callable[[], dict[str, Any]], frame: Callable[[], pd.DataFrame]) -> None:
-        """Write a result that no table holds, as JSON; `frame` is as much of it as one does.
-
-        Raises: as `emit`.
-        """
-        with self._signed(frame):
-            self._write(render_object(made()))
-
-    @contextmanager
-    def _signed(self, frame: Callable[[], pd.DataFrame]) -> Iterator[None]:
-        """Around the writing of a result: its signature after it, also where a reader wants no more of it."""
-        gone = None
-        try:
-            yield
-        except BrokenPipeError as error:
-            gone = error
-        if self.signature is not None:
-            self.write_signature(frame().attrs)
-        if gone is not None:
-            raise gone
-
-    def _rendered(self, frame: pd.DataFrame) -> bytes:
-        with working("writing the workbook") if self.format == "xlsx" else nullcontext():
-            return render(frame, FORMATS[FORMATS.index(self.format)], decimal_comma=self.decimal_comma)
-
-    def _write(self, content: bytes) -> None:
+    def write(self, content: bytes) -> None:
+        """Write a whole result. Raises: as `emit`."""
         if self.path is None:
             write_stdout(content)
         else:
             write_file(self.path, content)
 
-    def _screen(self, view: Callable[[int], RenderableType], screen_frame: ScreenFrame = ScreenFrame()) -> bytes:  # noqa: B008
+    @contextmanager
+    def growing(self) -> Iterator[Growing]:
+        """What takes a result piece by piece. Raises: as `emit`."""
+        if self.path is None:
+            yield Growing(write_stdout)
+        else:
+            with written_by_and_by(self.path) as file:
+                yield file
+
+    def write_signature(self, about: Callable[[], Mapping[Any, Any]]) -> None:
+        """Write what is known about a result, if that was asked for. Raises: OutputError."""
+        if self.signature is not None:
+            write_file(self.signature, render_object(about()))
+
+    def _screen(self, shown: Shown) -> bytes:
+        if isinstance(shown.view, str):
+            last = shown.surround.next_line(_NO_TERMINAL)
+            return encoded(f"{shown.view}\n{last}\n") if self.path is None else shown.view.encode()
         from rich.console import Console, Group
 
         from attnscan.views.terminal.parts import render as rendered
 
         console = Console()  # knows the terminal's size and colours, COLUMNS and NO_COLOR
         width = max(console.width, 40)
-        screen = Group(*screen_frame.over(width), view(width))
+        screen = Group(*shown.surround.over(width), shown.view(width))
         if self.path is not None:
             return rendered(screen, width).encode("utf-8")
         color = console.color_system if console.is_terminal else None
-        return encoded(rendered(Group(screen, *screen_frame.under(width)), width, color, console.no_color))
+        return encoded(rendered(Group(screen, *shown.surround.under(width)), width, color, console.no_color))
 
 
 def format_of(path: Path) -> Format:

@@ -19,8 +19,6 @@ from attnscan.model.surroundings import more_memory
 from attnscan.safe_text import plain
 from attnscan.views.pictures.look import LackingLetters
 
-WITHOUT_TAP = "this architecture has no tap: read by output_attentions, with the weights of all layers in memory"
-
 
 def say(line: str) -> None:
     """Tell the user something; nothing if there is nothing to tell, or standard error takes no more."""
@@ -96,20 +94,3 @@ def lose_no_interrupt() -> None:
 
     if hasattr(signal, "pthread_kill"):
         sys.unraisablehook = hook
-
-
-@contextmanager
-def undisturbed() -> Iterator[None]:
-    """Let a Ctrl-C wait until several steps are done that belong together: all of them, or none."""
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
-        yield  # it is ignored, or comes to another thread
-        return
-    came: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, _: came.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if came:
-            signal.raise_signal(signal.SIGINT)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import csv
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -26,13 +27,19 @@ from attnscan.inputs.columns import Quoting, Reading
 from attnscan.inputs.places.names import STDIN, shown
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.files import check_suffix
+from attnscan.results.files import check_suffix, check_writable
 from attnscan.results.grid import are_heads
+from attnscan.results.stored_file import StoredFile
 from attnscan.results.tables import Format
+from attnscan.run.reading import FilePairs
+from attnscan.run.requests import WeightsInput
 from attnscan.scan.options import SMALLEST_SHARE, ClusterOptions, Engine, OnLong, Predictive, ScanOptions
 from attnscan.scoring.own_patterns import is_own
 from attnscan.scoring.patterns import PATTERNS, called
 from attnscan.views.pictures.look import Picture
+
+if TYPE_CHECKING:
+    from attnscan.inputs.pairs import Pair
 
 
 def pattern_name(name: str) -> str:
@@ -94,6 +101,10 @@ WithoutDelimiters = Annotated[
 DeviceOption = Annotated[Device, typer.Option("--device", help="Where to run the model.")]
 
 
+KEEPS = "; --state FILE would keep what is done"
+"""What the commands that have it say at Ctrl-C where it was not given."""
+
+
 @dataclass(frozen=True)
 class OneInput:
     """One input: sentences for a model to read, or saved weights."""
@@ -111,6 +122,15 @@ class OneInput:
     def sentences(self) -> tuple[str, ...]:
         """None, one or two."""
         return tuple(text for text in (self.a, self.b) if text is not None)
+
+    @property
+    def input(self) -> Pair | WeightsInput:
+        """What is read. Raises: InputError for a sentence that cannot be."""
+        if self.weights is not None:
+            return WeightsInput(self.weights, self.weights.name)
+        from attnscan.inputs.pairs import Pair
+
+        return Pair(*self.sentences)
 
     def check(self, heads_go: str) -> None:
         """Raises: typer.BadParameter if it is not either a sentence or a file of saved weights.
@@ -155,7 +175,11 @@ class PairFiles:
         """Of the files; empty for the pairs that attnscan ships."""
         return self.pairs or []
 
-    def reading(self, *, labelled: bool = False) -> Reading:
+    def source(self, *, labelled: bool = False) -> FilePairs:
+        """The pairs of the files; `labelled`, with what a column `label` says. Raises: as `reading`."""
+        return FilePairs(tuple(self.paths), replace(self.reading(), labelled=labelled), self.skip_bad)
+
+    def reading(self) -> Reading:
         """How the files are to be read. Raises: PairsError; typer.BadParameter."""
         if self.header and self.no_header:
             raise typer.BadParameter("--header and --no-header contradict each other")
@@ -164,7 +188,7 @@ class PairFiles:
         except csv.Error:
             raise typer.BadParameter("--columns has a line end in it: name one column, or two with a comma") from None
         header = True if self.header else False if self.no_header else None
-        return Reading(None if columns is None else tuple(columns), header, self.quoting, labelled=labelled)
+        return Reading(None if columns is None else tuple(columns), header, self.quoting)
 
     def typed(self) -> tuple[str, ...]:
         """The options as another command takes them; standard input is gone, and an address may hold what is secret."""
@@ -191,9 +215,9 @@ class PairFilesWithIds(PairFiles):
         typer.Option("--id", metavar="COLUMN", help="A column that --per-pair carries along, to join its rows by."),
     ] = None
 
-    def reading(self, *, labelled: bool = False) -> Reading:
+    def reading(self) -> Reading:
         """How the files are to be read. Raises: PairsError."""
-        return replace(super().reading(labelled=labelled), id=self.id)
+        return replace(super().reading(), id=self.id)
 
 
 def check_one_or_many(given: OneInput, files: PairFiles, heads_go: str, *, truncate: bool) -> bool:
@@ -288,6 +312,25 @@ class ClusterChoices:
         int | None,
         typer.Option("--block-pairs", metavar="N", min=1, help="Pairs a worker takes at a time. [default: 1024]"),
     ] = None
+
+    def for_files(
+        self, files: PairFiles, state: Path | StoredFile | None, patterns: Sequence[str]
+    ) -> ClusterOptions | None:
+        """The cluster; None for this machine alone.
+
+        Raises: typer.BadParameter for what a cluster's machines cannot read or run; OutputError for its state.
+        """
+        if (cluster := self.options()) is None:
+            return None
+        if not files.pairs:
+            raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
+        if "-" in files.paths:
+            raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
+        if any(map(is_own, patterns)):
+            raise typer.BadParameter("--engine ray scores attnscan's own patterns alone: leave out FILE.py:FUNCTION")
+        if isinstance(state, Path):
+            check_writable(state)
+        return cluster
 
     def options(self) -> ClusterOptions | None:
         """The cluster; None for this machine alone. Raises: typer.BadParameter if one is described in vain."""

@@ -14,14 +14,15 @@ from contextlib import contextmanager
 from enum import Enum, auto
 from glob import glob
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, NoReturn, get_args
 
 import typer
 
+from attnscan.cli.messages import say
 from attnscan.errors import OutputError
 from attnscan.model.sources import directories_of
-from attnscan.results.files import partial_of
-from attnscan.results.stored_file import place_of
+from attnscan.results.files import check_writable, partial_of
+from attnscan.results.stored_file import StoredFile, place_of
 
 
 class FileRole(Enum):
@@ -79,6 +80,27 @@ def check_not_overwritten(written: Iterable[Path | None], read: Iterable[Path | 
         if (place := _identity(path)) in taken:
             raise typer.BadParameter(f"{path} is named twice, and would be overwritten")
         taken.add(place)
+
+
+def parts_of(read: Iterable[str], *written: Path | None, state: Path | StoredFile | None = None) -> dict[Path, Path]:
+    """Where an interrupted scan leaves what it has, for each file that is written of a whole one.
+
+    Raises: OutputError if one of all these cannot be written; typer.BadParameter if it is a file of something else.
+    """
+    whole = [path for path in written if path is not None]
+    parts = {path: part for path in whole if (part := partial_of(path)) != path}
+    here = [state] if isinstance(state, Path) else []
+    check_not_overwritten(parts.values(), [*read, *here, *whole])
+    for path in (*whole, *parts.values(), *here):
+        check_writable(path)
+    return parts
+
+
+def end_interrupted(parts: Mapping[Path, Path]) -> NoReturn:
+    """Say where what is done is, and end as Ctrl-C does."""
+    for path, part in parts.items():
+        say(f"what is done is in {part}, and {path} is untouched")
+    raise typer.Exit(130)
 
 
 def _check_not_stdout(written: Iterable[Path | None]) -> None:

@@ -1,4 +1,4 @@
-"""The lines above a screen, which say what was asked, and below it, a command to try next."""
+"""The frame of a screen: above it what was asked about, and below it a command to try next."""
 
 from __future__ import annotations
 
@@ -39,17 +39,31 @@ class ScreenFrame:
             yield text
 
     def under(self, width: int) -> Iterator[Text]:
-        """What to try next, if it fits a line; sentences that would not are called A and B."""
+        """A blank line and what to try next, if that fits a line."""
         from rich.text import Text
 
+        if line := self.next_line(width):
+            yield Text("")
+            yield Text(line, style="dim")
+
+    def next_line(self, width: int) -> str:
+        """What to try next; empty if it does not fit. Sentences that would not fit are called A and B."""
         names = ("A", "B")[: len(self.sentences)]
         for sentences in (tuple(map(_quoted, self.sentences)), names) if self.command else ():
             rest = [*map(_quoted, self.command), *sentences, *map(_quoted, self.options)]
-            line = Text(f"Next: attnscan {' '.join(rest)}", style="dim")
-            if line.cell_len <= width and plain(line.plain) == line.plain:
-                yield Text("")
-                yield line
-                return
+            line = f"Next: attnscan {' '.join(rest)}"
+            if plain(line) == line and _columns(line) <= width:
+                return line
+        return ""
+
+
+def _columns(line: str) -> int:
+    """How many columns a line takes on a terminal."""
+    if line.isascii():
+        return len(line)
+    from rich.cells import cell_len
+
+    return cell_len(line)
 
 
 def about_input(a: str | None, b: str | None = None, weights: Path | None = None) -> tuple[str, ...]:

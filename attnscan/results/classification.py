@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.errors import OptionError
+from attnscan.errors import OptionError, WeightsError
 from attnscan.results.labels import Labels, Stability, shares
 from attnscan.results.profile import Fit, Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, best_first
 from attnscan.results.shown import counted, lines, shaped
 from attnscan.results.signature import Signature
-from attnscan.results.terms import THRESHOLD
+from attnscan.results.terms import MOST_PROFILED, THRESHOLD
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,6 +87,12 @@ class Classification:
         by_norm = self.carried is not None and self.signature.norm
         stability = self.carried.stability if self.carried is not None and by_norm else self.stability_by_weight
         return Labels(self.scores, self.signature.norm, self.threshold, stability)
+
+    def known_profile(self) -> Profile:
+        """The same as `profile`. Raises: WeightsError if there are too many heads for it."""
+        if (profile := self.profile) is None:
+            raise WeightsError("so many heads are too many to be profiled", f"give {MOST_PROFILED} at most")
+        return profile
 
     @cached_property
     def profile(self) -> Profile | None:

@@ -46,6 +46,8 @@ class Explanations:
     """The one that is explained; None for each head's own."""
     attention: Attention | None = field(default=None, repr=False)
     """Of the one input, if it was one."""
+    query: int | None = None
+    """The index of the token of the one input that was asked about; None for all."""
 
     @property
     def scores(self) -> Scores:
@@ -92,16 +94,18 @@ class Explanations:
         return self.scores.patterns[int(np.argmax(above))]
 
     def to_frame(self) -> pd.DataFrame:
-        """One row a head."""
+        """One row a head; if a token was asked about, one a key, with each neuron's part of the logit."""
         import pandas as pd
 
+        if self.query is not None:
+            return self._token_frame(self.query)
         rows = [{"model": self.signature.model, **self[head].row()} for head in self.heads]
         frame = pd.DataFrame(rows)
         frame.attrs = {"signature": asdict(self.signature), "not_available": dict(self.not_available)}
         return frame
 
-    def token_frame(self, query: int) -> pd.DataFrame:
-        """What the heads make of every key at one query: one row a key, with each neuron's part of the logit."""
+    def _token_frame(self, query: int) -> pd.DataFrame:
+        """What the heads make of every key at one query."""
         import pandas as pd
 
         assert self.attention is not None

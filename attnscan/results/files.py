@@ -7,6 +7,7 @@ import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import IO
@@ -41,9 +42,18 @@ def write_file(path: Path, content: bytes) -> None:
             beside.unlink(missing_ok=True)
 
 
+@dataclass
+class Growing:
+    """A file or stream that is written piece by piece."""
+
+    write: Callable[[bytes], None]
+    is_part: bool = False
+    """Whether what there is in the end is less than was wanted, so that a file is to be named by `partial_of`."""
+
+
 @contextmanager
-def written_by_and_by(path: Path) -> Iterator[Callable[[bytes], None]]:
-    """What writes a file piece by piece: whole in the end, or after Ctrl-C what there is, as `partial_of` names it.
+def written_by_and_by(path: Path) -> Iterator[Growing]:
+    """What writes a file piece by piece; it gets its name in the end, unless an error comes first.
 
     Raises: OutputError; an older file of that name is then as it was.
     """
@@ -53,23 +63,16 @@ def written_by_and_by(path: Path) -> Iterator[Callable[[bytes], None]]:
             number = descriptor(path)
             file = open(path if number is None else number, "wb", closefd=number is None)  # noqa: SIM115
         with file:
-            yield partial(_write_to, file, path)
+            yield Growing(partial(_write_to, file, path))
         return
     with explained(path):
         beside = begun(path)
     try:
         with beside.open("wb") as file:
-            try:
-                yield partial(_write_to, file, path)
-                place = path
-            except KeyboardInterrupt:
-                place = partial_of(path)
-                if not file.tell():
-                    raise
+            yield (growing := Growing(partial(_write_to, file, path)))
+        place = partial_of(path) if growing.is_part else path
         with explained(place):
             settle(beside, place)
-        if place != path:
-            raise KeyboardInterrupt(place)
     finally:
         beside.unlink(missing_ok=True)
 

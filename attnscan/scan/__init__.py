@@ -1,6 +1,7 @@
 """Inputs through a model, to results.
 
 options.py         what a scan computes
+events.py          what work tells while it runs
 scanner.py         a model made ready: encode, run, score
 signing.py         what every result says of where it comes from
 one_input.py       one input: its classification, its dependencies

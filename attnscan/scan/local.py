@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
-from functools import partial, reduce
-from operator import add
+from functools import partial
 from typing import TypeVar
 
 from attnscan.errors import InputError
@@ -17,14 +16,14 @@ from attnscan.results.dependencies import Help
 from attnscan.results.labels import Labels
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import FloatArray, Scores
+from attnscan.results.scores import Scores
 from attnscan.results.signature import Signature
+from attnscan.scan.events import PairScores, Progress, Steps, outcome
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.seen import Drawn, Seen, half, no_pair
-from attnscan.scan.stream import Encode, OnBad, OnBatch, Stream
+from attnscan.scan.stream import Encode, OnBad, Stream
 from attnscan.scoring.label_sums import LabelSums, key_of
-from attnscan.scoring.predictive import Report
 from attnscan.scoring.profile import Profiler, profiled
 from attnscan.scoring.profile_sums import ProfileSums
 from attnscan.scoring.resampling import labels_of
@@ -92,21 +91,21 @@ class ScanState:
     seen: Seen = field(default_factory=Seen)
     sums: ScanSums = field(default_factory=ScanSums)
 
-    def finish(
-        self,
-        scanner: Scanner,
-        report: Report | None = None,
-        on_pairs: OnPairs | None = None,
-        *,
-        predictive: bool = True,
-    ) -> Ranking:
-        """The ranking of what has been seen, `predictive` measured on its sample now.
+    def finish(self, scanner: Scanner) -> Ranking:
+        """The ranking of what has been seen, `predictive` measured on its sample now. Raises: as `finishing`."""
+        return outcome(self.finishing(scanner))
 
-        Raises: InputError if nothing has, or with `split` nothing in one of the halves.
+    def finishing(
+        self, scanner: Scanner, doing: str = "pairs asked for predictive words", *, predictive: bool = True
+    ) -> Steps[Ranking]:
+        """Measure `predictive` on a sample of what has been seen, unless it is not wanted, and rank heads.
+
+        Tells of each pair asked, as what is `doing`, and its scores for `predictive`.
+        Raises: InputError if nothing has been seen, or with `split` nothing in one of the halves.
         """
         sums, seen = self.sums, self.seen
         if predictive and scanner.measure is not None and seen.sample and not scanner.options.asks_every_pair:
-            sums += predictive_sums(scanner, seen.sample, report, on_pairs)
+            sums += yield from predictive_sums(scanner, seen.sample, doing)
         return sums.ranking(scanner.signature(seen, fingerprint=True), scanner.options)
 
 
@@ -115,37 +114,43 @@ def scan(
     records: Iterable[Record],
     start: ScanState | None = None,
     on_bad: OnBad | None = None,
-    on_pairs: OnPairs | None = None,
-    on_batch: OnBatch | None = None,
     encode: Encode | None = None,
-) -> Generator[ScanState, None, None]:
+    *,
+    doing: str = "scoring pairs",
+    pair_scores: bool = False,
+) -> Generator[ScanState | Progress | PairScores, None, None]:
     """Score every head on a stream of pairs; yields the state after each window of batches.
 
+    Before that it tells of each batch the progress of what is `doing` and, with `pair_scores`, each pair's own sums.
     With a `start`, `records` begin where it ended. A pair that the model cannot read is handed to `on_bad` and
-    skipped, or raised if there is none. `on_pairs` is given each pair's own sums, batch by batch, and
-    `on_batch` the number of pairs that are done. `encode` tokenizes in place of the scanner.
+    skipped, or raised if there is none. `encode` tokenizes in place of the scanner.
 
     Raises: InputError, which says where the pair stands.
     """
     start = start or ScanState()
-    sums, stream = start.sums, Stream(scanner, records, on_bad, on_batch, start.seen, encode)
-    with closing(stream.worked(partial(_scored, with_pairs=on_pairs is not None), scanner.crew)) as scored:
+    sums, stream = start.sums, Stream(scanner, records, on_bad, start.seen, encode)
+    with closing(stream.worked(partial(_scored, pair_scores=pair_scores), scanner.crew)) as scored:
         for results, window_done in scored:
             for batch_sums, kept in results:
-                if on_pairs is not None:
-                    for own in kept:
-                        on_pairs(*own)
+                yield from kept
                 sums += batch_sums
+            yield Progress(doing, stream.done)
             if window_done:
                 yield ScanState(stream.seen, sums)
 
 
-def _scored(
-    scanner: Scanner, batch: Sequence[EncodedInput], *, with_pairs: bool
-) -> tuple[ScanSums, list[tuple[Sequence[Place], Mapping[str, FloatArray]]]]:
-    """The sums of a batch; beside them what `on_pairs` is to be given, if it is wanted."""
-    kept: list[tuple[Sequence[Place], Mapping[str, FloatArray]]] = []
-    return summed(scanner, batch, on_pairs=(lambda *own: kept.append(own)) if with_pairs else None), kept
+def _scored(scanner: Scanner, batch: Sequence[EncodedInput], *, pair_scores: bool) -> tuple[ScanSums, list[PairScores]]:
+    """The sums of a batch; beside them those of each pair, if they are wanted."""
+    return _kept(scanner, batch) if pair_scores else (summed(scanner, batch), [])
+
+
+def _kept(
+    scanner: Scanner, inputs: Sequence[EncodedInput], helps: Sequence[Help] = (), only: Sequence[str] | None = None
+) -> tuple[ScanSums, list[PairScores]]:
+    """The sums of some inputs, and beside them those of each."""
+    kept: list[PairScores] = []
+    sums = summed(scanner, inputs, helps, lambda places, own: kept.append(PairScores(places, own)), only)
+    return sums, kept
 
 
 def summed(
@@ -222,23 +227,20 @@ def _told(
     return ScanSums(told, None, profile, labels(own[0]), of_carried, labels(carried[0].pair_sums()))
 
 
-def predictive_sums(
-    scanner: Scanner,
-    sample: Sequence[Drawn],
-    report: Report | None = None,
-    on_pairs: OnPairs | None = None,
-) -> ScanSums:
-    """The sums of `predictive` alone, on a sample of pairs as `Seen` holds it."""
+def predictive_sums(scanner: Scanner, sample: Sequence[Drawn], doing: str = "") -> Steps[ScanSums]:
+    """The sums of `predictive` alone, on a sample of pairs as `Seen` holds it.
+
+    Tells how many pairs have been asked, as what is `doing`, and each pair's own sums.
+    """
     cutting = replace(scanner.options, on_long="truncate")
     inputs = [replace(scanner.encode(pair, cutting), place=place) for _, place, pair in sample]
-    if report is not None:
-        report(0, len(sample))
-    helps = scanner.helps(inputs, on_input=report)
-    answers = (
-        _with_votes(scanner, one, own, summed(scanner, [one], [own], on_pairs, ["predictive"]))
-        for one, own in zip(inputs, helps, strict=True)
-    )
-    return reduce(add, answers, ScanSums())
+    helps = yield from scanner.asking(inputs, doing)
+    total = ScanSums()
+    for encoded, own in zip(inputs, helps, strict=True):
+        sums, kept = _kept(scanner, [encoded], [own], ["predictive"])
+        yield from kept
+        total += _with_votes(scanner, encoded, own, sums)
+    return total
 
 
 def _with_votes(scanner: Scanner, one: EncodedInput, own: Help, sums: ScanSums) -> ScanSums:

@@ -22,13 +22,14 @@ from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.masks import same_or, visible_keys
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Carried, Classification
-from attnscan.results.dependencies import Dependencies
+from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
 from attnscan.results.labels import Stability
 from attnscan.results.profile import Fit
 from attnscan.results.scores import Scores
 from attnscan.results.signature import Signature, hashed
 from attnscan.results.terms import MOST_PROFILED
+from attnscan.scan.events import Steps
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.seen import Seen
 from attnscan.scan.signing import signed
@@ -39,26 +40,20 @@ from attnscan.scoring.targets import Targets
 
 if TYPE_CHECKING:  # saved weights are scored without transformers, and these import it
     from attnscan.scan.scanner import Scanner
-    from attnscan.scoring.predictive import Report
 
 
 def classify(
-    scanner: Scanner,
-    pair: Pair,
-    report: Report | None = None,
-    *,
-    keep: bool = False,
-    encoded: EncodedInput | None = None,
-) -> Classification:
-    """What every head of the model does on one input.
+    scanner: Scanner, pair: Pair, encoded: EncodedInput | None = None, *, keep: bool = False
+) -> Steps[Classification]:
+    """What every head of the model does on one input; tells how many hidden sequences are done.
 
-    `report` is told how far `predictive` is. With `keep`, the result carries the attention of all layers, token by
-    token whatever the unit; without, no more than one layer's weights exist at a time. `encoded` is the pair if the
-    scanner has encoded it already.
+    With `keep`, the result carries the attention of all layers, token by token whatever the unit; without, no more
+    than one layer's weights exist at a time. `encoded` is the pair if the scanner has encoded it already.
 
     Raises: InputError, ModelError if the model cannot read the input.
     """
-    reading = Reading(scanner, pair, encoded or scanner.encode(pair), report, keep=keep)
+    encoded = encoded or scanner.encode(pair)
+    reading = Reading(scanner, pair, encoded, (yield from scanner.asking([encoded])), keep=keep)
     reading.run(reading.batch.model_inputs)
     return reading.result()
 
@@ -75,17 +70,16 @@ class Reading:
         scanner: Scanner,
         pair: Pair,
         encoded: EncodedInput,
-        report: Report | None = None,
+        helps: Sequence[Help],
         *,
         keep: bool = False,
         in_two: bool = False,
     ) -> None:
-        """Raises: ModelError if the model cannot be asked for `predictive`."""
+        """`helps` is what `Scanner.helps` says of the input."""
         assert keep or not in_two
-        self._scanner, self._pair, self._encoded = scanner, pair, encoded
-        self._help = scanner.help(encoded, report)
+        self._scanner, self._pair, self._encoded, self._helps = scanner, pair, encoded, helps
         self.batch = scanner.collate([encoded])
-        targets = Targets(self.batch, scanner.options.patterns, [] if self._help is None else [self._help])
+        targets = Targets(self.batch, scanner.options.patterns, helps)
         self._projections = None if isinstance(scanner.carrying, str) else scanner.carrying
         self._by_weight = _Scorers(targets)
         self._carried = None if self._projections is None else _CarriedScorers(targets)
@@ -143,11 +137,11 @@ class Reading:
         before = None if self._blocks else between
         signature = scanner.signature(_seen(self._pair, encoded))
         result = _classification(encoded, self._by_weight, signature, scanner.options, before)
-        unmeasured = scanner.why_no_measure if self._help is None else None
+        unmeasured = None if self._helps else scanner.why_no_measure
         carried = None if self._carried is None else self._carried.found(encoded, scanner.options, before)
         (related,) = self.batch.related_pairs
         notes = (
-            *([] if self._help is None else [self._help.description]),
+            *(help_of_words.description for help_of_words in self._helps),
             *([scanner.carrying] if isinstance(scanner.carrying, str) else []),
             *_named(related, encoded.units),
         )
@@ -161,25 +155,23 @@ class Reading:
         )
 
 
-def dependencies(
-    scanner: Scanner, pair: Pair, report: Report | None = None, encoded: EncodedInput | None = None
-) -> Dependencies:
+def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = None) -> Steps[Dependencies]:
     """Which words of one input help to predict which, without looking at any head; `encoded` as for `classify`.
 
     Raises: InputError; ModelError if the model cannot be asked.
     """
     scanner = scanner.exact()
     encoded = encoded or scanner.encode(pair)
-    help_of_words = scanner.help(encoded, report)
-    if help_of_words is None:
+    helps = yield from scanner.asking([encoded])
+    if not helps:
         raise ModelError(
             f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}",
             "use a model that was trained with a mask token, such as BERT or RoBERTa",
         )
-    if np.isnan(help_of_words.matrix).all():
+    if np.isnan(helps[0].matrix).all():
         raise InputError("nothing can be asked: no word of the input has another beside it", "give two words or more")
     signature = scanner.signature(_seen(pair, encoded))
-    return Dependencies(encoded.units, encoded.unit_sentence, help_of_words, signature)
+    return Dependencies(encoded.units, encoded.unit_sentence, helps[0], signature)
 
 
 def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, keep: bool = False) -> Classification:

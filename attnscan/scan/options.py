@@ -10,7 +10,7 @@ from typing import Literal, TypedDict, get_args
 from attnscan.errors import OptionError, nearest
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.terms import THRESHOLD
+from attnscan.results.terms import DRAWS, THRESHOLD, By
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS, PatternLike
 
@@ -188,3 +188,26 @@ class ClusterOptions:
             raise OptionError(
                 f"most_workers is {self.most_workers}, and workers {self.workers}", "give as many, or more"
             )
+
+
+@dataclass(frozen=True)
+class AblationRequest:
+    """What is to be switched off, and how its worth is measured."""
+
+    patterns: tuple[str, ...] = ()
+    """Whose heads are switched off, pattern by pattern, where no heads are named; none for all that are scored."""
+    heads: str | None = None
+    singly: bool = False
+    """Each head in turn: of those that are named, or all."""
+    top: int | None = None
+    """Of each pattern at most so many heads, those most above chance; None for those that it labels."""
+    by: By = "zero"
+    draws: int = DRAWS
+    """The most controls of a set; fewer where fewer are possible."""
+    measures: tuple[str, ...] = ()
+    """None for what the checkpoint has heads for."""
+
+    @property
+    def names_heads(self) -> bool:
+        """Whether the sets are named, and not chosen by a scan."""
+        return self.heads is not None or self.singly

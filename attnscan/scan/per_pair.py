@@ -27,6 +27,7 @@ from attnscan.results.grid import Grid
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
+from attnscan.scan.events import PairScores
 from attnscan.scan.per_pair_about import About
 from attnscan.scoring.sums import KINDS
 
@@ -56,29 +57,16 @@ class PerPairWriter:
         with explained(path):
             self._beside = begun(path)
         self._writer: Any = None
-        self._held: list[pa.Table] = []
 
     def __enter__(self) -> PerPairWriter:
         return self
 
-    def write(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
-        """Add some pairs. Shape: each of `sums` is [pair, layer, head, pattern]."""
-        self._add(self._table(places, sums))
+    def table(self, scores: PairScores) -> pa.Table:
+        """The rows of some pairs, smaller than their scores."""
+        return pair_table(scores.places, scores.sums, self._patterns, ids=self._ids, heads=self._heads)
 
-    def hold(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
-        """Keep some pairs in memory until `write_held`; without that, they never come into the file."""
-        self._held.append(self._table(places, sums))
-
-    def write_held(self) -> None:
-        """Add the pairs that were held."""
-        for table in self._held:
-            self._add(table)
-        self._held.clear()
-
-    def _table(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> pa.Table:
-        return pair_table(places, sums, self._patterns, ids=self._ids, heads=self._heads)
-
-    def _add(self, table: pa.Table) -> None:
+    def write(self, table: pa.Table) -> None:
+        """Add the rows of some pairs."""
         with explained(self._path):
             if self._writer is None:
                 self._writer = parquet_writer(self._beside, table.schema)

@@ -31,10 +31,11 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.signature import Signature
 from attnscan.results.terms import HelpMeasure
 from attnscan.scan.answers import Answers, worth_keeping
+from attnscan.scan.events import Progress, Steps, outcome
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.seen import Seen
 from attnscan.scan.signing import signed
-from attnscan.scoring.predictive import Report, help_between_words, measure_of
+from attnscan.scoring.predictive import help_between_words, measure_of
 from attnscan.scoring.questions import Questions
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import ScoreSums
@@ -42,8 +43,6 @@ from attnscan.scoring.targets import Targets
 
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]
 """Given the places of some pairs and their own sums, as `Scorer.pair_sums` names them."""
-OnInput = Callable[[int, int], None]
-"""Told how many of how many inputs are done."""
 _WORD = Pair("the")  # what a model is tried on
 
 
@@ -173,16 +172,15 @@ class Scanner:
         options = options or self.options
         return self.loaded.encode_all(pairs, options.unit, truncate=options.on_long == "truncate")
 
-    def help(self, encoded: EncodedInput, report: Report | None = None) -> Help | None:
-        """Which words of an input help to predict which; None if that is not measured."""
-        return next(iter(self.helps([encoded], report)), None)
+    def helps(self, inputs: Sequence[EncodedInput]) -> list[Help]:
+        """Which words of each input help to predict which; nothing if that is not measured."""
+        return outcome(self.asking(inputs))
 
-    def helps(
-        self, inputs: Sequence[EncodedInput], report: Report | None = None, on_input: OnInput | None = None
-    ) -> list[Help]:
-        """The same for each of some inputs; nothing if that is not measured.
+    def asking(self, inputs: Sequence[EncodedInput], of_inputs: str = "") -> Steps[list[Help]]:
+        """Which words of each input help to predict which; nothing if that is not measured.
 
-        `report` is told of hidden sequences, of all inputs together, `on_input` of inputs that are done.
+        Tells how many hidden sequences are done, of all inputs together; or of `of_inputs`, if that says what these
+        are, how many inputs.
         """
         if self.measure is None:
             return []
@@ -190,14 +188,15 @@ class Scanner:
         answers = self.answers if worth_keeping(self.loaded, questions) else Answers(None)
         found = {each.digest: known for each in questions if (known := answers.get(each, self.measure)) is not None}
         rest = list({each.digest: each for each in questions if each.digest not in found}.values())
-        asked = help_between_words(
-            self.loaded, rest, self.measure, batch_tokens=self.options.batch_tokens, report=report
-        )
-        for index, answer in asked:
-            found[rest[index].digest] = answer
-            answers.put(rest[index], answer)
-            if on_input is not None:
-                on_input(sum(each.digest in found for each in questions), len(inputs))
+        asked = help_between_words(self.loaded, rest, self.measure, batch_tokens=self.options.batch_tokens)
+        for done, total, complete in asked:
+            for index, answer in complete:
+                found[rest[index].digest] = answer
+                answers.put(rest[index], answer)
+            if of_inputs:
+                yield Progress(of_inputs, sum(each.digest in found for each in questions), len(inputs))
+            elif total:
+                yield Progress("predictive words: hidden sequences", done, total)
         if rest:
             answers.cache.prune()
         return [found[each.digest] for each in questions]

@@ -15,11 +15,12 @@ from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Record
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature, hashed
+from attnscan.scan.events import PairScores
 from attnscan.scan.local import ScanState, ScanSums, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.seen import Seen, no_pair, sampled
-from attnscan.scan.stream import Encode, OnBad, OnBatch
+from attnscan.scan.stream import Encode, OnBad
 from attnscan.scoring.patterns import PATTERNS
 
 _DIGESTS = 1 << 256
@@ -62,10 +63,9 @@ class Shard:
         records: Iterable[Record],
         on_bad: OnBad | None = None,
         on_pairs: OnPairs | None = None,
-        on_batch: OnBatch | None = None,
         encode: Encode | None = None,
     ) -> Shard:
-        """What a stream of pairs adds; the other parameters are those of `scan`. Raises: as `scan`."""
+        """What a stream of pairs adds; `on_pairs` is given each pair's own sums. Raises: as `scan`."""
         state, digest = ScanState(), 0
 
         def read() -> Iterator[Record]:
@@ -74,8 +74,11 @@ class Shard:
                 digest += int(hashed(*(sentence.encode() for sentence in record.pair.sentences)), 16)
                 yield record
 
-        for after in scan(scanner, read(), on_bad=on_bad, on_pairs=on_pairs, on_batch=on_batch, encode=encode):
-            state = after
+        for event in scan(scanner, read(), on_bad=on_bad, encode=encode, pair_scores=on_pairs is not None):
+            if isinstance(event, ScanState):
+                state = event
+            elif isinstance(event, PairScores) and on_pairs is not None:
+                on_pairs(event.places, event.sums)
         seen = replace(state.seen, digest=f"{digest % _DIGESTS:064x}")
         signature = None if state.sums.any is None else scanner.signature(Seen(), fingerprint=True)
         return cls(scanner.options, seen, state.sums, signature)

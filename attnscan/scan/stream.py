@@ -25,7 +25,6 @@ _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up 
 _TOGETHER, _CHARACTERS_TOGETHER = 256, 1 << 16  # tokenized at once: some milliseconds, in which no Ctrl-C is heard
 
 OnBad = Callable[[InputError], None]
-OnBatch = Callable[[int], None]
 Window = list[list[EncodedInput]]
 Result = TypeVar("Result")
 Encode = Callable[[Sequence[Pair]], Iterator[EncodedInput | InputError]]
@@ -38,22 +37,23 @@ CrewOf = Callable[[int, int], AbstractContextManager[Sequence[Worker]]]
 class Stream:
     """Pairs on their way through a model, and how far they are.
 
-    A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none; `on_batch` is
-    given the number of pairs that are done.
+    A pair that the model cannot read is handed to `on_bad` and skipped, or raised if there is none.
     """
 
     scanner: Scanner
     records: Iterable[Record]
     on_bad: OnBad | None = None
-    on_batch: OnBatch | None = None
     seen: Seen = field(default_factory=Seen)
     """By the end of the last window that is done; before the first, what was read of the same pairs earlier."""
 
     encode: Encode | None = None
     """How pairs are tokenized, each once and in order; None for as the scanner does."""
 
+    done: int = field(init=False)
+    """How many pairs are: all that were read by the end of the last window, and those of later batches."""
+
     def __post_init__(self) -> None:
-        self._done = self.seen.read
+        self.done = self.seen.read
 
     def windows(self) -> Generator[Window, None, None]:
         """A few batches at a time, each tokenized while those before are worked on."""
@@ -95,11 +95,9 @@ class Stream:
 
     def _count(self, pairs: int, seen: Seen | None) -> None:
         """So many more pairs are done and, with a `seen`, a window is."""
-        self._done += pairs
-        if self.on_batch is not None and pairs:
-            self.on_batch(self._done)
+        self.done += pairs
         if seen is not None:
-            self.seen, self._done = seen, seen.read
+            self.seen, self.done = seen, seen.read
 
     def _windows(self) -> Iterator[tuple[Window, Seen]]:
         """The stream's batches, a few at a time, with what has been seen by their end."""

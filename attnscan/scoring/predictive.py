@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from operator import itemgetter
@@ -32,8 +32,6 @@ from attnscan.results.dependencies import Help
 from attnscan.results.terms import HelpMeasure
 from attnscan.scoring.questions import Questions
 
-Report = Callable[[int, int], None]
-"""Told how many of how many hidden sequences are done; first with none, before anything is paid."""
 Hidden = tuple[int, tuple[int, ...]]
 """A sequence: the index of an input, and the units to hide in it."""
 
@@ -60,39 +58,37 @@ def help_between_words(
     measure: HelpMeasure,
     *,
     batch_tokens: int | None,
-    report: Report | None = None,
-) -> Iterator[tuple[int, Help]]:
+) -> Iterator[tuple[int, int, list[tuple[int, Help]]]]:
     """Ask the model which words of each input help to predict which. Nothing else may use it meanwhile.
 
-    Yields the index of an input and its help as soon as that is known, of longer inputs first.
+    Yields, before the first batch of hidden sequences and after each, how many of how many sequences are done, and
+    the inputs that are answered by then: the index and the help of each. Longer inputs come first.
 
     Raises: CaptureError if the model fails, or what it says is not finite.
     """
     found = [_Found(one, measure) for one in inputs]
-    yield from ((index, one.help()) for index, one in enumerate(found) if one.complete)
     order = sorted((each for each in range(len(inputs)) if inputs[each].count), key=lambda each: -inputs[each].length)
+    done, total = 0, sum(one.count for one in inputs)
+    yield done, total, [(index, one.help()) for index, one in enumerate(found) if one.complete]
     if not order:
         return
-    done, total = 0, sum(one.count for one in inputs)
     workers = most_workers(loaded, batch_tokens, inputs[order[0]].length)
     room = _room(inputs, loaded.room(batch_tokens).tokens, workers)
     batches = list(_batches(inputs, order, room))
-    if report is not None:
-        report(done, total)
     early = total >= _MANY and may_end_early(loaded, inputs[order[0]], measure)
     asker, models = _Asker(inputs, measure, early=early), replicas(loaded, min(len(batches), workers))
     with closing(side_by_side(models, batches, asker.answers)) as answered:
         for batch, values in answered:
             done += len(batch)
-            if report is not None:
-                report(done, total)
+            answers = list[tuple[int, Help]]()
             for index, own in itertools.groupby(batch, key=itemgetter(0)):
                 hidden = [units for _, units in own]
                 count = sum(map(len, hidden))
                 found[index].take(hidden, values[:count])
                 values = values[count:]
                 if found[index].complete:
-                    yield index, found[index].help()
+                    answers.append((index, found[index].help()))
+            yield done, total, answers
 
 
 def _room(inputs: Sequence[Questions], room: int, workers: int) -> int:

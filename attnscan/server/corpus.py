@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
 from attnscan.inputs.pairs import Pair, Place, Record
-from attnscan.results.grid import Grid, Head
+from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import MIXED, FloatArray
-from attnscan.results.signature import Signature
+from attnscan.results.scores import MIXED
+from attnscan.run.events import PairScores
+from attnscan.run.reading import Ledger, Pairs
 from attnscan.safe_text import plain
 
 MOST_PAIRS = 10_000
@@ -65,38 +66,41 @@ class Corpus:
 
 
 class PairKeeper:
-    """Keeps the first pairs of a scan; it takes what a scan writes of each, as a file of them would."""
+    """Pairs of which the first are kept on their way through a scan, with their own scores."""
 
-    def __init__(self, most: int = MOST_PAIRS) -> None:
+    def __init__(self, pairs: Pairs, most: int = MOST_PAIRS) -> None:
+        self._pairs, self.skip_bad, self.ids = pairs, pairs.skip_bad, pairs.ids
         self._room, self._text_room = most, _MOST_TEXT
         self._records: dict[Place, Record] = {}
         self._scores: dict[Place, NDArray[np.float16]] = {}
 
-    def read(self, records: Iterable[Record]) -> Iterator[Record]:
-        """The same records, the first of them kept on their way."""
-        for record in records:
+    def ready(self, ledger: Ledger, passes: int = 1, remedy: str = "") -> PairKeeper:
+        """Itself. Raises: as `Pairs.ready`."""
+        self._pairs = self._pairs.ready(ledger, passes, remedy)
+        return self
+
+    def how_many(self) -> int | None:
+        """About how many pairs there are."""
+        return self._pairs.how_many()
+
+    def read(self, ledger: Ledger) -> Iterator[Record]:
+        """Begin a pass over all pairs. Raises: as `Pairs.read`."""
+        for record in self._pairs.read(ledger):
             length = sum(map(len, record.pair.sentences))
             if len(self._records) < self._room and length <= min(_LONGEST, self._text_room):
                 self._text_room -= length
                 self._records[record.place] = record
             yield record
 
-    def hold(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
-        """Take some pairs' own sums, as `Scorer.pair_sums` names them; what is known of a pair already is added to."""
+    def take(self, scores: PairScores) -> None:
+        """Take some pairs' own scores; what is known of a pair already is added to."""
+        sums = scores.sums
         with np.errstate(invalid="ignore", divide="ignore"):
-            scores = (sums["words_only.weight"] / sums["words_only.n"]).astype(np.float16)
-        for place, own in zip(places, scores, strict=True):
+            among_words = (sums["words_only.weight"] / sums["words_only.n"]).astype(np.float16)
+        for place, own in zip(scores.places, among_words, strict=True):
             if place in self._records:
                 known = self._scores.get(place)
                 self._scores[place] = own if known is None else np.where(np.isnan(own), known, own)
-
-    write = hold
-
-    def write_held(self) -> None:
-        """Nothing: a scan that is interrupted is not served."""
-
-    def finish(self, signature: Signature, grid: Grid, *, whole: bool = True) -> None:
-        """Nothing: there is no file."""
 
     def corpus(self, title: str, ranking: Ranking) -> Corpus:
         """The pairs that were kept, and a ranking of all."""

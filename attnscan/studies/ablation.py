@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -22,13 +21,14 @@ from attnscan.model.output_tap import OutputTap
 from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.grid import Grid, Head
-from attnscan.results.terms import OnStep
+from attnscan.scan.events import Progress, Steps
+from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
 from attnscan.scan.stream import OnBad, Stream, tokens_of
 from attnscan.scoring.readout import exact
 from attnscan.studies.effects import se_beside_controls, sums_beside_controls
-from attnscan.studies.head_sets import AblationRequest, measured, requested_sets
+from attnscan.studies.head_sets import measured, requested_sets
 from attnscan.studies.losses import Loss, Question, measures_of
 from attnscan.studies.switched_off import Answerer, Piece
 
@@ -38,8 +38,7 @@ def ablate(
     read: Callable[[], Iterator[Record]],
     request: AblationRequest,
     on_bad: OnBad | None = None,
-    on_step: OnStep | None = None,
-) -> Ablation:
+) -> Steps[Ablation]:
     """What each requested set of heads is worth to the model.
 
     `read` begins the pairs anew for each pass: one, one more if heads are chosen by patterns, and one for `by="mean"`,
@@ -50,21 +49,24 @@ def ablate(
     SelectionError if a head that is named is not there.
     """
     scanner = scanner.exact()
+    yield Progress("trying whether heads can be switched off")
     check_switchable(scanner)
-    asked = requested_sets(scanner, read, request, on_bad, on_step)
+    asked = yield from requested_sets(scanner, read, request, on_bad)
     records: dict[int, Record] = {}
     words, seed = scanner.with_options(unit="word"), scanner.options.seed
     measures = measures_of(scanner.loaded, request.measures, seed, records)
     grid = scanner.grid()
-    means = _means(words, measured(read(), request, seed), on_bad, on_step) if request.by == "mean" else None
+    means = None
+    if request.by == "mean":
+        means = yield from _means(words, measured(read(), request, seed), on_bad)
     studies = [_Study(scanner, measure, asked.sets, grid, means) for measure in measures]
     numbered = _noting(measured(read(), request, seed), records, asked.seen.read + 1)
-    stream = Stream(words, numbered, on_bad, seen=asked.seen)
+    stream = Stream(words, numbered, on_bad, asked.seen)
     with closing(stream.windows()) as windows:
         for window in windows:
             inputs = sorted((one for batch in window for one in batch), key=lambda one: one.number)
             for study in studies:
-                study.take(inputs, on_step)
+                yield from study.take(inputs)
             for one in inputs:
                 records.pop(one.number, None)
     effects = tuple(effect for study in studies for effect in study.finish())
@@ -105,8 +107,8 @@ class _Study:
         nothing = np.zeros((0, len(measure.quantities), len(numbers)))
         self._sums = sums_beside_controls(nothing, nothing[..., 0], self._compared)
 
-    def take(self, inputs: Sequence[EncodedInput], on_step: OnStep | None = None) -> None:
-        """Ask all that there is to ask about a window of inputs, with every set switched off in turn."""
+    def take(self, inputs: Sequence[EncodedInput]) -> Steps[None]:
+        """Ask all that there is to ask about a window of inputs, with every set switched off in turn; tells of each."""
         asked = self._measure.questions(inputs)
         numbered = [replace(question.input, number=i) for i, question in enumerate(asked)]
         shape = (len(inputs), len(self._measure.quantities))
@@ -121,8 +123,7 @@ class _Study:
             for piece, answers in answered:
                 intact = answers[:, 0] if piece.first == 0 else intact
                 for number in range(len(piece.off)):
-                    if on_step is not None:
-                        on_step(doing, done := done + 1, every)
+                    yield Progress(doing, done := done + 1, every)
                     value, n = self._measure.values(piece.questions, answers[:, number], intact)
                     for row, question in enumerate(piece.questions):
                         sums[question.pair, :, piece.first + number] += value[row]
@@ -173,12 +174,11 @@ def _most(room: Room, inputs: int, length: int) -> int:
     return max(1, min(room.tokens // (inputs * length), by_cells))
 
 
-def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None, on_step: OnStep | None = None) -> Tensor:
+def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) -> Steps[Tensor]:
     """Each head's output, averaged over the words of all pairs. Shape: [layer, head, dimension].
 
     Raises: InputError if there is no pair.
     """
-    on_batch = None if on_step is None else partial(on_step, "heads' mean output over pairs")
     total: Tensor | None = None
     count = 0
 
@@ -201,11 +201,13 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None, on
         tap.run({name: values.to(device) for name, values in batch.model_inputs.items()}, keep)
         return torch.stack(found), int(word.sum())
 
-    with closing(Stream(scanner, records, on_bad, on_batch).worked(summed, tapped)) as worked:
+    stream = Stream(scanner, records, on_bad)
+    with closing(stream.worked(summed, tapped)) as worked:
         for sums, _ in worked:
             for found, words in sums:
                 total = found if total is None else total + found
                 count += words
+            yield Progress("heads' mean output over pairs", stream.done)
     if total is None or not count:
         raise no_pair("to average heads over")
     return total / count

@@ -14,10 +14,8 @@ from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.pairs import Pair
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.model.loaded import NO_LIMIT, position_rows
-from attnscan.model.sources import Source
 from attnscan.results.attention import Attention
 from attnscan.results.checkpoint import Checkpoint
-from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.targets import Targets
 from attnscan.studies.losses import not_measured
@@ -25,35 +23,34 @@ from attnscan.studies.losses import not_measured
 _PROBE = Pair("the cat sat on the mat.", "the cat ran to the cat.")  # every pattern has words in it
 
 
-def examine(options: ScanOptions, source: Source) -> Checkpoint:
-    """Load a checkpoint and run it.
+def examine(scanner: Scanner) -> Checkpoint:
+    """Run a checkpoint.
 
-    Raises: ModelError, DeviceError if it cannot be loaded or its attention not be read.
+    Raises: CaptureError if its attention cannot be read.
     """
-    with Scanner(options, source) as scanner:
-        loaded, encoded = scanner.loaded, scanner.encode(_PROBE)
-        attention = _attention(scanner, encoded)
-        layers, heads = attention.grid.shape
-        no_measures = not_measured(loaded)
-        return Checkpoint(
-            model=source.name,
-            family=str(loaded.model.config.model_type),
-            architecture=type(loaded.model).__name__,
-            layers=layers,
-            heads=heads,
-            read_by=scanner.read_by,
-            template=_template(encoded),
-            longest_input=loaded.limit if loaded.limit < NO_LIMIT else None,
-            positions=_positions(loaded.model),
-            segment_ids=_heeds_segments(scanner, encoded, attention),
-            mask_token=loaded.tokenizer.mask_token,
-            masked_lm_head=loaded.masked_lm is not None,
-            next_sentence_head="next-sentence" not in no_measures,
-            classifier_head="classifier" not in no_measures,
-            saved_as=next(iter(getattr(loaded.model.config, "architectures", None) or ()), None),
-            not_measured=no_measures,
-            not_scored=_not_scored(scanner, encoded, attention),
-        )
+    loaded, encoded = scanner.loaded, scanner.encode(_PROBE)
+    attention = _attention(scanner, encoded)
+    layers, heads = attention.grid.shape
+    no_measures = not_measured(loaded)
+    return Checkpoint(
+        model=loaded.source.name,
+        family=str(loaded.model.config.model_type),
+        architecture=type(loaded.model).__name__,
+        layers=layers,
+        heads=heads,
+        read_by=scanner.read_by,
+        template=_template(encoded),
+        longest_input=loaded.limit if loaded.limit < NO_LIMIT else None,
+        positions=_positions(loaded.model),
+        segment_ids=_heeds_segments(scanner, encoded, attention),
+        mask_token=loaded.tokenizer.mask_token,
+        masked_lm_head=loaded.masked_lm is not None,
+        next_sentence_head="next-sentence" not in no_measures,
+        classifier_head="classifier" not in no_measures,
+        saved_as=next(iter(getattr(loaded.model.config, "architectures", None) or ()), None),
+        not_measured=no_measures,
+        not_scored=_not_scored(scanner, encoded, attention),
+    )
 
 
 def _attention(scanner: Scanner, encoded: EncodedInput) -> Attention:

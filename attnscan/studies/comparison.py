@@ -6,7 +6,6 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 import torch
@@ -18,7 +17,8 @@ from attnscan.inputs.related import Both, Relation
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Head
 from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.terms import QUERIES, Match, OnStep
+from attnscan.results.terms import QUERIES, Match
+from attnscan.scan.events import PairScores, Progress, Steps
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
@@ -38,11 +38,10 @@ def compare(
     read: Callable[[], Iterator[Record]],
     match: Match = "place",
     on_bad: OnBad | None = None,
-    on_step: OnStep | None = None,
-) -> Comparison:
+) -> Steps[Comparison]:
     """What sets two models apart on pairs that `read` begins anew: twice for `match="nearest"`.
 
-    `on_step` is told how many pairs each model has read.
+    Tells how many pairs each model has read.
 
     Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
     """
@@ -57,8 +56,8 @@ def compare(
             )
         matched, divergence = _places(grids[0], grids[0].shape), np.full(grids[0].shape, np.nan)
     else:
-        matched, divergence = nearest_heads(one, other, read(), on_bad, on_step)
-    sums, states = _scanned(one, other, read(), matched, on_bad, on_step)
+        matched, divergence = yield from nearest_heads(one, other, read(), on_bad)
+    sums, states = yield from _scanned(one, other, read(), matched, on_bad)
     if sums is None:
         raise no_pair("that both models read")
     scores, options = (sums.one.finish(), sums.other.finish()), one.options
@@ -118,13 +117,8 @@ class _PairedSums:
 
 
 def _scanned(
-    one: Scanner,
-    other: Scanner,
-    records: Iterator[Record],
-    matched: IntArray,
-    on_bad: OnBad | None,
-    on_step: OnStep | None,
-) -> tuple[_PairedSums | None, list[ScanState]]:
+    one: Scanner, other: Scanner, records: Iterator[Record], matched: IntArray, on_bad: OnBad | None
+) -> Steps[tuple[_PairedSums | None, list[ScanState]]]:
     """Both models' sums over the pairs that both read, block by block."""
     total: _PairedSums | None = None
     states = [ScanState(), ScanState()]
@@ -133,9 +127,14 @@ def _scanned(
         kept: list[dict[int, PairSums]] = [{}, {}]
         placed = [replace(record, place=Place(row=row)) for row, record in enumerate(block)]
         for which, (scanner, hear) in enumerate(((one, on_bad), (other, unheard))):
-            on_batch = None if on_step is None else partial(on_step, f"pairs through model {'AB'[which]}")
-            for state in scan(scanner, placed, states[which], hear, partial(_keep, kept[which]), on_batch):
-                states[which] = state
+            doing = f"pairs through model {'AB'[which]}"
+            for event in scan(scanner, placed, states[which], hear, doing=doing, pair_scores=True):
+                if isinstance(event, ScanState):
+                    states[which] = event
+                elif isinstance(event, PairScores):
+                    _keep(kept[which], event)
+                else:
+                    yield event
         common = sorted(kept[0].keys() & kept[1].keys())
         if common:
             ours, theirs = (_stacked([sums[row] for row in common]) for sums in kept)
@@ -148,9 +147,9 @@ def _scanned(
     return total, states
 
 
-def _keep(kept: dict[int, PairSums], places: Sequence[Place], sums: PairSums) -> None:
-    for number, place in enumerate(places):
-        kept[place.row] = {name: values[number] for name, values in sums.items()}
+def _keep(kept: dict[int, PairSums], scores: PairScores) -> None:
+    for number, place in enumerate(scores.places):
+        kept[place.row] = {name: values[number] for name, values in scores.sums.items()}
 
 
 def _stacked(pairs: Sequence[PairSums]) -> dict[str, FloatArray]:
@@ -162,8 +161,7 @@ def nearest_heads(
     other: Scanner,
     records: Iterable[Record],
     on_bad: OnBad | None = None,
-    on_step: OnStep | None = None,
-) -> tuple[IntArray, FloatArray]:
+) -> Steps[tuple[IntArray, FloatArray]]:
     """The head of the other model that attends most like each head of the one, and how far apart the two are.
 
     Shape: [layer, head, 2] and [layer, head], in nats.
@@ -185,11 +183,12 @@ def nearest_heads(
         with one.crew(most, longest) as ours, other.crew(most, longest) as theirs:
             yield list(map(_Both, ours, theirs))  # no more than there are of either
 
-    on_batch = None if on_step is None else partial(on_step, "matching heads by pairs")
-    with closing(Stream(reader, records, on_bad, on_batch).worked(_Both.apart, both)) as looked:
+    stream = Stream(reader, records, on_bad)
+    with closing(stream.worked(_Both.apart, both)) as looked:
         for looks, _ in looked:
             for found, queries in itertools.chain.from_iterable(looks):
                 total, n = found if total is None else total + found, n + queries
+            yield Progress("matching heads by pairs", stream.done)
     if total is None or not n:
         raise no_pair("to match heads by")
     return _places([others[number] for number in total.argmin(1)], shape), (total.min(1) / n).reshape(shape)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,10 +26,11 @@ from attnscan.results.head_explanation import CAUSES
 from attnscan.results.labels import Labels
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import Scores
-from attnscan.results.terms import SHUFFLES, THRESHOLD, OnStep
+from attnscan.results.terms import SHUFFLES, THRESHOLD
+from attnscan.scan.events import Progress, Steps, outcome
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen, no_pair
-from attnscan.scan.stream import OnBad, OnBatch, Stream
+from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.label_sums import LabelSums, key_of
 from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
@@ -48,19 +48,21 @@ def explain(
     heads: Sequence[Head] | None = None,
     pattern: str | None = None,
     on_bad: OnBad | None = None,
-    on_batch: OnBatch | None = None,
-) -> Explanations:
+) -> Steps[Explanations]:
     """Explain heads (all, by default) by a stream of pairs, for one pattern or for each head's own.
+
+    Tells of pairs that are done.
 
     Raises: InputError if there is no pair, or one cannot be read.
     """
     scanner = scanner.exact()
     explainer, found = _Explainer(scanner, heads, pattern), _Found()
-    stream = Stream(scanner, records, on_bad, on_batch)
+    stream = Stream(scanner, records, on_bad)
     with closing(stream.worked(explainer.look, scanner.crew)) as looks:
         for of_batches, _ in looks:
             for of_batch in of_batches:
                 found += of_batch
+            yield Progress("explaining heads by pairs", stream.done)
     return explainer.finish(found, stream.seen)
 
 
@@ -70,18 +72,17 @@ def explain_input(
     heads: Sequence[Head] | None = None,
     pattern: str | None = None,
     encoded: EncodedInput | None = None,
-    on_step: OnStep | None = None,
-) -> Explanations:
+) -> Steps[Explanations]:
     """Explain heads by one input, whose attention is kept; `encoded` if the scanner has encoded it already.
 
-    `on_step` is told what is being measured.
+    Tells what is being measured.
 
     Raises: InputError if it cannot be read.
     """
     scanner = scanner.exact()
-    explainer = _Explainer(scanner, heads, pattern, on_step)
+    explainer = _Explainer(scanner, heads, pattern)
     encoded = encoded or scanner.encode(record.pair)
-    found = explainer.look(scanner, [encoded], keep=True)
+    found = yield from explainer.looking(scanner, [encoded], keep=True)
     seen = Seen().and_then(record, scanner.options, truncated=encoded.truncated, skipped=False)
     return explainer.finish(found, seen)
 
@@ -124,19 +125,20 @@ class _Found:
 class _Explainer:
     """Looks at batches, by any replica of the model, and finishes what was found into explanations."""
 
-    def __init__(
-        self, scanner: Scanner, heads: Sequence[Head] | None, pattern: str | None, on_step: OnStep | None = None
-    ) -> None:
+    def __init__(self, scanner: Scanner, heads: Sequence[Head] | None, pattern: str | None) -> None:
         self._scanner, self._heads, self._pattern = scanner, heads, pattern
-        self._tell: OnStep = on_step or (lambda _doing, _done, _total=None: None)
         self._positions: dict[int, Positions | str] = {}
         """By the id of a model, the way to its positions; or why there is none."""
         self._rotations = Rotations(scanner.options.seed)
 
-    def look(self, scanner: Scanner, inputs: Sequence[EncodedInput], *, keep: bool = False) -> _Found:
-        """Score a batch as it is, and with everything changed that can be; with `keep`, its one input is kept."""
+    def look(self, scanner: Scanner, inputs: Sequence[EncodedInput]) -> _Found:
+        """Score a batch as it is, and with everything changed that can be."""
+        return outcome(self.looking(scanner, inputs))
+
+    def looking(self, scanner: Scanner, inputs: Sequence[EncodedInput], *, keep: bool = False) -> Steps[_Found]:
+        """Score a batch and tell what is being measured; with `keep`, its one input is kept."""
         batch = scanner.collate(inputs)
-        helps = scanner.helps(inputs, partial(self._tell, "predictive words: hidden sequences"))
+        helps = yield from scanner.asking(inputs)
         targets = Targets(batch, scanner.options.patterns, helps)
         scorer, keeper = Scorer(targets), AttentionKeeper()
         words = Scorer(targets, by_query=True) if keep else None
@@ -149,7 +151,7 @@ class _Explainer:
                 keeper(block)
                 words(block)
 
-        self._tell("neurons of queries and keys", 0)
+        yield Progress("neurons of queries and keys")
         scanner.run(batch.model_inputs, consume)
         keys = [key_of(Pair(*one.sentences)) for one in inputs]
         found = _Found(
@@ -159,9 +161,10 @@ class _Explainer:
             words=None if words is None else words.word_sums(),
             attention=keeper.attention(inputs[0]) if keep else None,
         )
-        return found + self._shuffled(scanner, scorer, batch) + self._with_segments(scanner, scorer, batch)
+        found += yield from self._shuffled(scanner, scorer, batch)
+        return found + self._with_segments(scanner, scorer, batch)
 
-    def _shuffled(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> _Found:
+    def _shuffled(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> Steps[_Found]:
         name, model_inputs = "positions_shuffled", batch.model_inputs
         positions = self._positions_of(scanner.loaded.model, model_inputs)
         if isinstance(positions, str):
@@ -170,7 +173,7 @@ class _Explainer:
         for number in range(SHUFFLES):
             order = shuffled(batch.inputs, width, scanner.options.seed, number).to(batch.word.device)
             moved |= bool((order != torch.arange(width, device=order.device)).any())
-            self._tell("positions shuffled", number, SHUFFLES)
+            yield Progress("positions shuffled", number, SHUFFLES)
             with positions.reordered(model_inputs, order) as changed:
                 drawn.append(_again(scanner, scorer, changed))
         return _Found(causes={name: CauseSums.of(scorer.pair_sums(), drawn)}, moved=moved)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +17,9 @@ from attnscan.inputs.pairs import Record
 from attnscan.results.ablation import HeadSet
 from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import MIXED, Scores
-from attnscan.results.terms import DRAWS, By, OnStep
+from attnscan.scan.events import Steps
 from attnscan.scan.local import ScanState, scan
+from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen, half
 from attnscan.scan.stream import OnBad
@@ -28,29 +28,6 @@ from attnscan.studies.controls import with_controls
 _CHOOSES, _MEASURES = 0, 1
 _RESTS = "delimiter"
 """A head of this label has nothing to do, so that it may be a control of other patterns' heads."""
-
-
-@dataclass(frozen=True)
-class AblationRequest:
-    """What is to be switched off, and how its worth is measured."""
-
-    patterns: tuple[str, ...] = ()
-    """Whose heads are switched off, pattern by pattern, where no heads are named; none for all that are scored."""
-    heads: str | None = None
-    singly: bool = False
-    """Each head in turn: of those that are named, or all."""
-    top: int | None = None
-    """Of each pattern at most so many heads, those most above chance; None for those that it labels."""
-    by: By = "zero"
-    draws: int = DRAWS
-    """The most controls of a set; fewer where fewer are possible."""
-    measures: tuple[str, ...] = ()
-    """None for what the checkpoint has heads for."""
-
-    @property
-    def names_heads(self) -> bool:
-        """Whether the sets are named, and not chosen by a scan."""
-        return self.heads is not None or self.singly
 
 
 @dataclass(frozen=True)
@@ -69,8 +46,7 @@ def requested_sets(
     read: Callable[[], Iterator[Record]],
     request: AblationRequest,
     on_bad: OnBad | None = None,
-    on_step: OnStep | None = None,
-) -> RequestedSets:
+) -> Steps[RequestedSets]:
     """The sets of heads that a request describes, and their controls.
 
     Heads that are named are taken as they are; those that follow patterns are found by a scan of the half of the
@@ -80,7 +56,7 @@ def requested_sets(
     """
     options = scanner.options
     if not request.names_heads:
-        return _by_patterns(scanner, read(), request, on_bad, on_step)
+        return (yield from _by_patterns(scanner, read(), request, on_bad))
     grid, text = scanner.grid(), request.heads or "all"
     heads = grid.select(text)
     named = {head.name: [head] for head in heads} if request.singly else {text: heads}
@@ -94,19 +70,18 @@ def measured(records: Iterable[Record], request: AblationRequest, seed: int) -> 
 
 
 def _by_patterns(
-    scanner: Scanner,
-    records: Iterable[Record],
-    request: AblationRequest,
-    on_bad: OnBad | None,
-    on_step: OnStep | None,
-) -> RequestedSets:
+    scanner: Scanner, records: Iterable[Record], request: AblationRequest, on_bad: OnBad | None
+) -> Steps[RequestedSets]:
     options, state, counts = scanner.options, ScanState(), [0, 0]
-    on_batch = None if on_step is None else partial(on_step, "labels: scoring one half of the pairs")
-    for after in scan(scanner, _choosing(records, options.seed, counts), on_bad=on_bad, on_batch=on_batch):
-        state = after
+    chosen = _choosing(records, options.seed, counts)
+    for event in scan(scanner, chosen, on_bad=on_bad, doing="labels: scoring one half of the pairs"):
+        if isinstance(event, ScanState):
+            state = event
+        else:
+            yield event
     _check_halves(counts)
-    on_asked = None if on_step is None else partial(on_step, "labels: pairs asked for predictive words")
-    scores = state.finish(scanner, on_asked).scores
+    ranking = yield from state.finishing(scanner, "labels: pairs asked for predictive words")
+    scores = ranking.scores
     known = [pattern.id for pattern in options.patterns if pattern.target is not None or options.predictive != "off"]
     patterns = [name for name in known if not request.patterns or name in request.patterns]
     labels = scores.ranked_labels(scores.every_key, 0, options.threshold)

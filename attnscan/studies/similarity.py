@@ -12,9 +12,10 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.scores import FloatArray
 from attnscan.results.similarity import Similarity
 from attnscan.results.terms import QUERIES, WITHIN
+from attnscan.scan.events import Progress, Steps
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
-from attnscan.scan.stream import OnBad, OnBatch, Stream
+from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.label_sums import LabelSums, key_of
 from attnscan.scoring.resampling import labels_of
 from attnscan.scoring.sums import PairSums, RatioSums, ScoreSums
@@ -27,9 +28,8 @@ def similar(
     queries: int = QUERIES,
     within: float = WITHIN,
     on_bad: OnBad | None = None,
-    on_batch: OnBatch | None = None,
-) -> Similarity:
-    """How far apart all heads are, over pairs, by at most `queries` words of each.
+) -> Steps[Similarity]:
+    """How far apart all heads are, over pairs, by at most `queries` words of each; tells of pairs that are done.
 
     Raises: InputError if there is no pair.
     """
@@ -37,7 +37,7 @@ def similar(
     scores: ScoreSums | None = None
     labels: LabelSums | None = None
     apart: RatioSums | None = None
-    stream = Stream(scanner, records, on_bad, on_batch)
+    stream = Stream(scanner, records, on_bad)
 
     def look(own: Scanner, inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, LabelSums, list[tuple[int, FloatArray]]]:
         """The scores of some inputs; of each, how many queries were drawn and the heads' divergences over them."""
@@ -58,6 +58,7 @@ def similar(
                 for count, matrix in divergent:
                     pair = RatioSums.of(matrix[None], np.full((1, 1, 1), float(count)))
                     apart = pair if apart is None else apart + pair
+            yield Progress("comparing heads by pairs", stream.done)
     if scores is None or labels is None or apart is None or not apart.n.item():
         raise no_pair("to compare heads by")
     options = scanner.options

@@ -128,7 +128,8 @@ class Trial:
         self._notes = change.notes(self._written.tokens, seed)
         if scanner.measure is not None and change.of_model:
             self._notes += ("which words help to predict which is asked of the model as it is",)
-        self._reading: Reading | None = Reading(scanner, pair, encoded, keep=True, in_two=True)
+        helps = scanner.helps([encoded])
+        self._reading: Reading | None = Reading(scanner, pair, encoded, helps, keep=True, in_two=True)
         self._inputs = self._reading.batch.model_inputs
         with trials.changed(scanner.loaded.scored, self._inputs, change, self._order) as inputs:
             self._reading.run(inputs, _switch_off(change))

@@ -16,6 +16,7 @@ from transformers import BertConfig, BertForMaskedLM
 import attnscan
 from attnscan.api.source import source_of
 from attnscan.errors import InputError, OptionError, PairsError
+from attnscan.run.reading import Ledger
 
 A, B = "the cat sat on the mat .", "the cat sat ."
 PAIRS = [(A, B), (B, A), (A, A), ("the mat .", B), (A, "the mat ."), (B, "cat on mat .")]
@@ -134,18 +135,18 @@ def test_columns_that_are_none(given: dict[str, Any]) -> None:
 def test_columns_may_be_numbers() -> None:
     for columns in (["premise", "hypothesis"], (1, 2), "1", 1, np.array(["premise"])):
         count = 1 if isinstance(columns, str | int) else len(columns)
-        assert next(source_of(FRAME, columns).read()).pair.sentences == PAIRS[0][:count]  # type: ignore[arg-type]
+        assert next(source_of(FRAME, columns).read(Ledger())).pair.sentences == PAIRS[0][:count]  # type: ignore[arg-type]
 
 
 def test_an_id_goes_with_its_pair() -> None:
     for column in ("key", 3):
-        assert [record.place.id for record in source_of(FRAME, id=column).read()] == list("abcdef")
+        assert [record.place.id for record in source_of(FRAME, id=column).read(Ledger())] == list("abcdef")
 
 
 def test_labels_go_with_their_pairs() -> None:
     def labels(pairs: Any, given: Any) -> list[str | None]:
-        source = source_of(pairs, labels=given, on_bad=lambda _: None).held()
-        once, again = ([record.label for record in source.read()] for _ in range(2))
+        source = source_of(pairs, labels=given, skip_bad=True).ready(Ledger(), 2)
+        once, again = ([record.label for record in source.read(Ledger())] for _ in range(2))
         assert once == again
         return once
 

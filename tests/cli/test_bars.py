@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import pty
 import re
 import subprocess
 import sys
+from collections.abc import Generator
 from io import StringIO
 from pathlib import Path
 
 import pytest
+from attnscan.inputs.objects.kinds import objects_in
 from toy import save_toy_bert
 
-from attnscan.cli.bars import working
+from attnscan.cli.bars import answered, done, working
+from attnscan.run.events import Loading, Progress
+from attnscan.run.reading import ObjectPairs
+from attnscan.run.requests import Rank
+from attnscan.scan.options import ScanOptions
 
 PAIRS = "sentence_a,sentence_b\n" + "".join(
     f"the cat {verb},a dog {verb}\n" for verb in ("sat", "ran", "lay", "ate") * 3
@@ -93,6 +100,31 @@ def test_a_run_on_a_terminal_says_what_it_does_and_elsewhere_nothing(tmp_path: P
     assert "(--draws 5 takes fewer sets)" in text
     done = subprocess.run(command, capture_output=True)
     assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_the_search_for_unreachable_objects_goes_on_after_imports_and_after_their_failure() -> None:
+    def work(*errors: Exception) -> Generator[Loading | Progress, None, None]:
+        yield Loading("a model")
+        assert not gc.isenabled()
+        for error in errors:
+            raise error
+        yield Progress("scoring")
+        assert gc.isenabled()
+
+    done(work())
+    frozen = gc.get_freeze_count()
+    with pytest.raises(ImportError):
+        done(work(ImportError()))
+    assert gc.isenabled() and gc.get_freeze_count() == frozen  # in a process of several commands, once
+
+
+def test_of_bad_records_three_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = save_toy_bert(tmp_path / "toy", 2, 2, {})
+    pairs = ObjectPairs(objects_in([*[" "] * 5, "the cat sat"]), skip_bad=True)
+    answered(Rank(pairs, ScanOptions(model=str(model), predictive="off")))
+    *told, count = (line for line in capsys.readouterr().err.splitlines() if line.startswith("attnscan: "))
+    assert [line.split(": ")[1:3] for line in told] == [["skipped", f"pair {n}"] for n in (1, 2, 3)]
+    assert count == "attnscan: 5 bad records were skipped"
 
 
 def _read(terminal: int) -> bytes:

@@ -13,7 +13,7 @@ from devices import FULL
 from rich.text import Text
 
 from attnscan.cli import destination
-from attnscan.cli.destination import FORMATS, SUFFIXES, Destination, format_of, write_stdout
+from attnscan.cli.destination import FORMATS, SUFFIXES, Destination, Shown, format_of, write_stdout
 from attnscan.errors import OutputError
 from attnscan.results.tables import Format
 
@@ -58,15 +58,15 @@ class TestDestination:
         return Text("=" * width + "[bold]")
 
     def test_a_format_takes_the_frame_and_draws_no_screen(self, file: Path) -> None:
-        Destination("csv", file).emit(self.frame, lambda _: pytest.fail("no screen was asked for"))
+        Destination("csv", file).emit(Shown(self.frame, lambda _: pytest.fail("no screen was asked for")))
         assert file.read_text() == "head\n0\n1\n"
 
     def test_a_screen_takes_no_frame(self, file: Path) -> None:
-        Destination("table", file).emit(lambda: pytest.fail("no frame was asked for"), self.view)
+        Destination("table", file).emit(Shown(lambda: pytest.fail("no frame was asked for"), self.view))
         assert set(file.read_text().replace("\n", "")) == set("=[bold]")
 
     def test_the_format_that_is_asked_for_goes_before_the_suffix(self, file: Path) -> None:
-        Destination("tsv", file).emit(lambda: self.frame().assign(layer=3), self.view)
+        Destination("tsv", file).emit(Shown(lambda: self.frame().assign(layer=3), self.view))
         assert file.read_text() == "head\tlayer\n0\t3\n1\t3\n"
 
     @pytest.mark.parametrize(("columns", "width"), [("72", 72), ("10", 40)])
@@ -75,11 +75,11 @@ class TestDestination:
     ) -> None:
         monkeypatch.setenv("COLUMNS", columns)
         widths = []
-        Destination("table", file).emit(self.frame, lambda given: widths.append(given) or Text("x"))
+        Destination("table", file).emit(Shown(self.frame, lambda given: widths.append(given) or Text("x")))
         assert widths == [width]
 
     def test_standard_output_takes_the_bytes(self, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
-        Destination("csv").emit(self.frame, self.view)
+        Destination("csv").emit(Shown(self.frame, self.view))
         assert capfdbinary.readouterr() == (b"head\n0\n1\n", b"")
 
     @pytest.mark.parametrize("format", ["parquet", "xlsx"])
@@ -110,7 +110,7 @@ class TestSignature:
     @pytest.mark.parametrize("format", FORMATS)
     def test_it_is_what_json_says_whatever_the_format(self, tmp_path: Path, format: Format) -> None:
         where = Destination(format, tmp_path / "result", signature=tmp_path / "about.json")
-        where.emit(self.frame, lambda _: Text("screen"))
+        where.emit(Shown(self.frame, lambda _: Text("screen")))
         assert json.loads((tmp_path / "about.json").read_text()) == self.frame().attrs
 
     def test_it_is_written_where_the_reader_of_the_result_has_gone(
@@ -121,7 +121,7 @@ class TestSignature:
 
         monkeypatch.setattr(destination, "write_stdout", gone)
         with pytest.raises(BrokenPipeError):
-            Destination("csv", signature=tmp_path / "about.json").emit(self.frame, lambda _: Text(""))
+            Destination("csv", signature=tmp_path / "about.json").emit(Shown(self.frame, lambda _: Text("")))
         assert json.loads((tmp_path / "about.json").read_text()) == self.frame().attrs
 
     def test_one_that_cannot_be_written_is_told_before_the_work(self, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import subprocess
@@ -13,8 +12,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import run
-
-from attnscan.cli.imports import importing
 
 WEIGHTS = ("--weights", "w.npz")
 COMMANDS: list[tuple[set[str], tuple[str, ...]]] = [
@@ -92,13 +89,3 @@ def test_what_saved_weights_are_scored_and_shown_by_needs_no_transformers(files:
         "assert 'transformers' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], cwd=files, check=True)
-
-
-def test_the_search_goes_on_after_imports_and_after_their_failure() -> None:
-    with importing():
-        assert not gc.isenabled()
-    assert gc.isenabled()
-    frozen = gc.get_freeze_count()
-    with pytest.raises(ImportError), importing():
-        raise ImportError
-    assert gc.isenabled() and gc.get_freeze_count() == frozen  # in a process of several commands, once

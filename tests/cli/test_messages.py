@@ -20,7 +20,6 @@ from typer.testing import CliRunner, Result
 
 from attnscan.cli import app as cli
 from attnscan.cli.app import app
-from attnscan.cli.messages import undisturbed
 
 FORMATS = ["table", "csv", "tsv", "json", "jsonl", "markdown"]
 
@@ -375,18 +374,3 @@ def test_an_error_that_is_no_lack_of_memory_is_not_called_so(monkeypatch: pytest
 
     monkeypatch.setattr("attnscan.cli.commands.models._show_all", fail)
     assert isinstance(run("models").exception, RuntimeError)
-
-
-def test_an_interrupt_waits_until_what_belongs_together_is_done() -> None:
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    done = []
-    try:
-        with pytest.raises(KeyboardInterrupt), undisturbed():
-            signal.raise_signal(signal.SIGINT)
-            done.append("all")
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        with undisturbed():
-            signal.raise_signal(signal.SIGINT)
-    finally:
-        signal.signal(signal.SIGINT, before)
-    assert done == ["all"]

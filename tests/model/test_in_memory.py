@@ -20,6 +20,7 @@ from tokenizers_of_kinds import wordpiece
 from torch import Tensor
 from torch.testing import assert_close
 from transformers import AutoConfig, AutoModel, AutoTokenizer, BertConfig, BertForMaskedLM, BertModel
+from work import classify
 
 from attnscan.errors import CaptureError, DeviceError, ModelError
 from attnscan.inputs.pairs import Pair
@@ -28,7 +29,6 @@ from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import choose
 from attnscan.model.task_heads import TaskHead, task_head
 from attnscan.results.classification import Classification
-from attnscan.scan.one_input import classify
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 

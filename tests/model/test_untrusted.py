@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from scans import RECORDS
 from tiny_checkpoints import SMALL, configured, loaded, refusal
 from transformers import BertConfig, BertModel
+from work import similar
 
 from attnscan.errors import CaptureError, ModelError
 from attnscan.inputs.pairs import Pair
@@ -20,7 +21,6 @@ from attnscan.model import untrusted
 from attnscan.model.untrusted import guarded
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.similarity import similar
 
 
 class TestDamage:

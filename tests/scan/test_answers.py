@@ -17,6 +17,7 @@ from shipped_answers import questions_of
 from tiny_checkpoints import SMALL, loaded, save
 from transformers import BertConfig, BertForMaskedLM
 from typer.testing import CliRunner
+from work import heard
 
 from attnscan.cli.app import app
 from attnscan.inputs.pairs import Pair, shipped_pairs
@@ -24,6 +25,7 @@ from attnscan.model.loaded import LoadedModel
 from attnscan.results.dependencies import Help
 from attnscan.scan import answers
 from attnscan.scan.answers import Answers, packed, shipped, worth_keeping
+from attnscan.scan.events import Progress
 from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -64,9 +66,7 @@ def model(tmp_path: Path) -> LoadedModel:
 
 def _help(model: LoadedModel, pair: Pair = PAIR, **options: Any) -> Help:
     with Scanner(replace(OPTIONS, **options), model) as scanner:
-        found = scanner.help(scanner.encode(pair))
-    assert found is not None
-    return found
+        return scanner.helps([scanner.encode(pair)])[0]
 
 
 def _same(one: Help, other: Help) -> bool:
@@ -83,12 +83,11 @@ def test_what_was_asked_once_is_not_asked_again(model: LoadedModel, asked: list[
 
 
 def test_an_input_that_is_there_twice_is_asked_once(model: LoadedModel, asked: list[int]) -> None:
-    done: list[tuple[int, int]] = []
     with Scanner(OPTIONS, model) as scanner:
         inputs = [scanner.encode(pair) for pair in (PAIR, OTHER, PAIR)]
-        one, other, again = scanner.helps(inputs, on_input=lambda *counts: done.append(counts))
+        (one, other, again), told = heard(scanner.asking(inputs, "pairs"))
     assert sum(asked) == one.sequences + other.sequences and _same(one, again)
-    assert done == [(2, 3), (3, 3)]
+    assert told == [Progress("pairs", done, 3) for done in (0, 2, 3)]
 
 
 def test_a_model_that_has_changed_in_memory_is_asked_anew(model: LoadedModel, asked: list[int]) -> None:
@@ -268,7 +267,7 @@ def test_shipped_answers_are_what_the_model_says() -> None:
         found = predictive.help_between_words(
             scanner.loaded, [questions[index] for index in shortest], scanner.measure, batch_tokens=None
         )
-        for place_of, said in found:
+        for place_of, said in (answer for _, _, answers in found for answer in answers):
             each = questions[shortest[place_of]]
             known = scanner.answers.get(each, scanner.measure)
             assert known is not None
@@ -291,7 +290,7 @@ def test_off_asks_the_model_what_is_shipped(asked: list[int], monkeypatch: pytes
     monkeypatch.setenv("ATTNSCAN_CACHE", "off")
     shortest = min((record.pair for record in shipped_pairs()), key=lambda pair: len(" ".join(pair.sentences)))
     with Scanner(ScanOptions(model="bundled")) as scanner:
-        scanner.help(scanner.encode(shortest))
+        scanner.helps([scanner.encode(shortest)])
     assert asked
 
 

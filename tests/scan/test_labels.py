@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scans import BUNDLED, PAIRS, records_of, states_of
+from work import classify
 
 import attnscan
 from attnscan.inputs.pairs import Pair, Record
@@ -18,7 +19,6 @@ from attnscan.results.labels import Labels
 from attnscan.results.ranking import Ranking
 from attnscan.scan import stream as reading
 from attnscan.scan.local import ScanState, ScanSums
-from attnscan.scan.one_input import classify
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import load_state, save_state

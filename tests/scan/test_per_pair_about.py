@@ -35,7 +35,7 @@ def file(options: ScanOptions, tmp_path: Path) -> Path:
     path = tmp_path / "pairs.parquet"
     asked = tuple(pattern for pattern in options.patterns if pattern.id in NAMES)
     with Scanner(ScanOptions(model=options.model, patterns=asked)) as scanner, PerPairWriter(path, NAMES) as writer:
-        ranking = states_of(scanner, records_of(PAIRS[:5]), on_pairs=writer.write)[-1].finish(scanner)
+        ranking = states_of(scanner, records_of(PAIRS[:5]), writer=writer)[-1].finish(scanner)
         writer.finish(ranking.signature, ranking.scores.grid)
     return path
 

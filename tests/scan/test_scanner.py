@@ -34,5 +34,5 @@ def test_the_models_attention_is_its_own_while_it_is_asked() -> None:
         scanner.loaded.model.register_forward_pre_hook(
             lambda module, _: seen.append(module.config._attn_implementation)
         )
-        scanner.help(scanner.encode(Pair("the cat sat")))
+        scanner.helps([scanner.encode(Pair("the cat sat"))])
         assert set(seen) == {"sdpa"}

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 import torch
-from scans import PAIRS, RECORDS, assert_equal_sums, records_of
+from scans import PAIRS, RECORDS, assert_equal_sums, records_of, states_of
 from toy import save_toy_bert
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.model import threads as side_by_side
 from attnscan.scan import stream as reading
+from attnscan.scan.events import PairScores
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -47,9 +48,8 @@ def test_whichever_way_a_stream_is_read_it_counts_and_has_seen_the_same(
     with Scanner(replace(options, on_long="skip")) as scanner:
         ways: list[tuple[list[int], Seen]] = []
         for name, arguments in (("windows", ()), ("worked", (lambda _, batch: len(batch), scanner.crew))):
-            counts: list[int] = []
-            stream = Stream(scanner, records, on_batch=counts.append)
-            list(getattr(stream, name)(*arguments))
+            stream = Stream(scanner, records)
+            counts = [stream.done for _ in getattr(stream, name)(*arguments)]
             ways.append((counts, stream.seen))
         (by_window, seen), (by_work, seen_by_work) = ways
         assert len(by_work) > len(by_window) > 2 and by_work == sorted(by_work)
@@ -78,7 +78,7 @@ def test_attention_that_comes_all_at_once_is_scanned_alone(tmp_path: Path, threa
 def _scanned(options: ScanOptions) -> tuple[list[ScanState], Any]:
     """All states, and the finished ranking with `predictive`."""
     with Scanner(options) as scanner:
-        states = list(scan(scanner, RECORDS))
+        states = states_of(scanner, RECORDS)
         return states, states[-1].finish(scanner).to_frame()
 
 
@@ -132,7 +132,9 @@ def test_pairs_of_their_own_come_in_order(toy: str, threads: Callable[[int], Non
         threads(count)
         numbers.append([])
         with Scanner(ScanOptions(model=toy, predictive="off", batch_tokens=60)) as scanner:
-            list(scan(scanner, RECORDS, on_pairs=lambda places, _: numbers[-1].extend(place.row for place in places)))
+            for event in scan(scanner, RECORDS, pair_scores=True):
+                if isinstance(event, PairScores):
+                    numbers[-1].extend(place.row for place in event.places)
     assert numbers[0] == numbers[1] and sorted(numbers[0]) == list(range(1, 41))
 
 

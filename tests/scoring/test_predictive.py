@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 from one_run import classify, dependencies
 from toy import VOCABULARY as WORD_PIECES
 from transformers import MODEL_FOR_MASKED_LM_MAPPING, AutoConfig, AutoModel, AutoModelForMaskedLM, BertConfig, BertModel
+from work import ablate
 
 from attnscan.errors import CaptureError
 from attnscan.inputs.batch import EncodedInput
@@ -31,7 +32,6 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scoring import predictive
 from attnscan.scoring.predictive import average_product_corrected, help_between_words
 from attnscan.scoring.questions import Questions, spread
-from attnscan.studies.ablation import ablate
 
 ARTICLE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
 
@@ -46,7 +46,8 @@ def _ask(
 
 def _help(loaded: LoadedModel, encoded: EncodedInput, measure: Any, **settings: Any) -> Help:
     most_words = settings.pop("most_words")
-    [(_, found)] = help_between_words(loaded, [Questions(encoded, most_words)], measure, **settings)
+    told = help_between_words(loaded, [Questions(encoded, most_words)], measure, **settings)
+    [(_, found)] = [answer for _, _, answers in told for answer in answers]
     return found
 
 
@@ -263,7 +264,8 @@ def test_what_it_costs_is_said_before_it_is_paid() -> None:
     reports: list[tuple[int, int]] = []
     paid: list[int] = []
     loaded.model.register_forward_pre_hook(lambda *_: paid.append(len(reports)))
-    _help(loaded, encoded, "cpmi", most_words=32, batch_tokens=21, report=lambda *r: reports.append(r))
+    for done, of, _ in help_between_words(loaded, [Questions(encoded, 32)], "cpmi", batch_tokens=21):
+        reports.append((done, of))
     assert min(paid) == 1
     total = 5 + 5 * 4 // 2
     assert reports[0] == (0, total) and reports[-1] == (total, total)
@@ -371,11 +373,9 @@ def test_inputs_asked_together_are_answered_as_each_by_itself(
     alone = [_ask(loaded, pair, measure)[0] for pair in MANY]
     inputs = [Questions(encode_pair(loaded.tokenizer, pair, "token", loaded.limit, False), 32) for pair in MANY]
     threads(threads_taken)
-    reports: list[tuple[int, int]] = []
-    together = help_between_words(
-        loaded, inputs, measure, batch_tokens=batch_tokens, report=lambda *r: reports.append(r)
-    )
-    found = dict(together)
+    told = list(help_between_words(loaded, inputs, measure, batch_tokens=batch_tokens))
+    reports = [(done, total) for done, total, _ in told]
+    found = dict(answer for _, _, answers in told for answer in answers)
     assert sorted(found) == list(range(len(MANY)))
     for index, expected in enumerate(alone):
         assert_allclose(found[index].matrix, expected.matrix, atol=1e-4)

@@ -10,15 +10,16 @@ from pathlib import Path
 
 import chromium  # first: without a browser the rest is skipped
 import pytest
+import work
 from live import TOKEN
 from loaded_models import LoadedModels
 from playwright.sync_api import Browser, Page, Route, expect
 from toy_mlm import save_toy_mlm, sentence
 
 import attnscan
-from attnscan.inputs.pairs import Pair, read_pairs
+from attnscan.inputs.pairs import Pair
 from attnscan.model.sources import choose
-from attnscan.scan.local import scan
+from attnscan.run.reading import FilePairs
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.server.app import app_of
@@ -45,11 +46,11 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Corpus:
     path = tmp_path_factory.mktemp("pairs") / "pairs.csv"
     rows = [f"The cat number {i} sat on {i % 7} mats.,A cat ran {i} times." for i in range(12)]
     path.write_text("\n".join(["sentence_a,sentence_b", *rows]), encoding="utf-8")
-    keeper = PairKeeper()
+    keeper = PairKeeper(FilePairs((str(path),)))
     options = ScanOptions(model="bundled", predictive="off", labelled=True, profile=True, predictive_part=False)
     with Scanner(options) as scanner:
-        [*_, last] = scan(scanner, keeper.read(read_pairs([str(path)])), on_pairs=keeper.hold)
-        return keeper.corpus("12 pairs of pairs.csv", last.finish(scanner))
+        ranking = work.kept(keeper, scanner)
+    return keeper.corpus("12 pairs of pairs.csv", ranking)
 
 
 @pytest.fixture(scope="module")

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 import pytest
+import work
+from attnscan.inputs.objects.kinds import objects_in
 
 import attnscan
 from attnscan.errors import OptionError
-from attnscan.inputs.pairs import Pair, Place, Record, read_pairs
+from attnscan.inputs.pairs import Place
 from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED
-from attnscan.scan.local import ScanState, scan
+from attnscan.run.reading import FilePairs, Ledger, ObjectPairs
+from attnscan.scan.events import PairScores
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.server import corpus as corpora
@@ -27,11 +31,9 @@ OPTIONS = ScanOptions(model="bundled", predictive="off", labelled=True, profile=
 def scanned(tmp_path_factory: pytest.TempPathFactory) -> tuple[PairKeeper, Ranking]:
     path: Path = tmp_path_factory.mktemp("pairs") / "pairs.txt"
     path.write_text("\n".join(SENTENCES))
-    keeper, state = PairKeeper(), ScanState()
+    keeper = PairKeeper(FilePairs((str(path),)))
     with Scanner(OPTIONS) as scanner:
-        for state in scan(scanner, keeper.read(read_pairs([str(path)])), on_pairs=keeper.hold):  # noqa: B007
-            keeper.write_held()
-        return keeper, state.finish(scanner)
+        return keeper, work.kept(keeper, scanner)
 
 
 @pytest.fixture
@@ -74,36 +76,35 @@ def test_heads_that_are_not_there(corpus: Corpus, head: Head) -> None:
         corpus.pairs_of(head)
 
 
-def _record(text: str, row: int) -> Record:
-    return Record(Pair(text), f"pairs:{row}", place=Place("pairs", row))
+def _keeper(texts: Iterable[str], most: int = corpora.MOST_PAIRS) -> PairKeeper:
+    return PairKeeper(ObjectPairs(objects_in(list(texts))), most)
+
+
+def _rows(keeper: PairKeeper) -> list[int]:
+    return [place.row for place in keeper._records]
 
 
 def test_the_first_pairs_are_kept_and_all_pass() -> None:
-    keeper = PairKeeper(most=3)
-    passed = list(keeper.read(_record(f"cat {i}", i) for i in range(10)))
-    assert len(passed) == 10 and [place.row for place in keeper._records] == [0, 1, 2]
+    keeper = _keeper((f"cat {i}" for i in range(10)), most=3)
+    assert len(list(keeper.read(Ledger()))) == 10 and _rows(keeper) == [1, 2, 3]
 
 
 def test_text_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(corpora, "_MOST_TEXT", 10_000)
-    keeper = PairKeeper()
-    texts = ["x" * 8_001, "x" * 8_000, "x" * 2_001, "x" * 1_999, "x", "x"]
-    assert len(list(keeper.read(map(_record, texts, range(6))))) == 6
-    assert [place.row for place in keeper._records] == [1, 3, 4]
+    keeper = _keeper(["x" * 8_001, "x" * 8_000, "x" * 2_001, "x" * 1_999, "x", "x"])
+    assert len(list(keeper.read(Ledger()))) == 6 and _rows(keeper) == [2, 4, 5]
 
 
 def test_what_is_measured_later_is_added() -> None:
-    keeper = PairKeeper()
-    (record,) = keeper.read([_record("cat", 1)])
+    keeper = _keeper(["cat"])
+    (record,) = keeper.read(Ledger())
 
-    def sums(weight: list[float], n: list[float]) -> dict[str, np.ndarray]:
-        return {
-            "words_only.weight": np.array(weight).reshape(1, 1, 1, 2),
-            "words_only.n": np.array(n).reshape(1, 1, 1, 2),
-        }
+    def scores(place: Place, weight: list[float], n: list[float]) -> PairScores:
+        sums = {"words_only.weight": weight, "words_only.n": n}
+        return PairScores([place], {name: np.array(values).reshape(1, 1, 1, 2) for name, values in sums.items()})
 
-    keeper.hold([record.place, Place("pairs", 99)][:1], sums([1, 0], [2, 0]))
-    keeper.write([record.place], sums([0, 3], [0, 4]))
+    keeper.take(scores(record.place, [1, 0], [2, 0]))
+    keeper.take(scores(record.place, [0, 3], [0, 4]))
     assert keeper._scores[record.place].ravel().tolist() == [0.5, 0.75]
-    keeper.hold([Place("pairs", 99)], sums([1, 0], [2, 0]))
+    keeper.take(scores(Place("pairs", 99), [1, 0], [2, 0]))
     assert list(keeper._scores) == [record.place]

@@ -10,18 +10,18 @@ import pytest
 from ablated import PAIRS, each_of, reader_of, saved_with_tokenizer
 from families import UNTAPPED, tiny_model
 from toy_mlm import CARRIER, LOSS, LOSS_WITHOUT, save_toy_mlm, sentence
+from work import ablate, heard
 
 from attnscan.errors import CaptureError, InputError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.ablation import Ablation
 from attnscan.results.grid import Head
 from attnscan.results.terms import By
-from attnscan.scan.options import ScanOptions
+from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import half
-from attnscan.studies.ablation import ablate
+from attnscan.studies import ablation
 from attnscan.studies.controls import with_controls
-from attnscan.studies.head_sets import AblationRequest
 
 LENGTHS = (3, 7, 5, 9, 4, 8)  # so that one word is hidden, and never two neighbours
 
@@ -142,15 +142,14 @@ def test_heads_that_a_scan_chose_are_measured_on_the_other_half(toy: Scanner, by
 
 
 def test_each_step_is_told_from_its_beginning_to_its_end(toy: Scanner) -> None:
-    told: dict[str, list[tuple[int, int | None]]] = {}
-
-    def on_step(doing: str, done: int, total: int | None = None) -> None:
-        told.setdefault(doing, []).append((done, total))
-
     pairs = [Pair(sentence(length)) for length in range(3, 15)]
     request = AblationRequest(("previous-word",), by="mean", measures=("masked-lm",))
-    found = ablate(toy, reader_of(*pairs), request, on_step=on_step)
-    labels, means, off = told
+    found, steps = heard(ablation.ablate(toy, reader_of(*pairs), request))
+    told: dict[str, list[tuple[int | None, int | None]]] = {}
+    for step in steps:
+        told.setdefault(step.doing, []).append((step.done, step.total))
+    trying, labels, means, off = told
+    assert trying == "trying whether heads can be switched off"
     assert labels == "labels: scoring one half of the pairs" and told[labels][-1] == (found.choosing_pairs, None)
     assert means == "heads' mean output over pairs" and told[means][-1] == (found.measured_pairs, None)
     sets = 1 + len(found.effects[0].others)

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from checkpoints_of_kinds import CASES, NO_DELIMITER, saved
 
-from attnscan.model.sources import choose
 from attnscan.results.checkpoint import Checkpoint
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.scanner import Scanner
 from attnscan.studies.checkpoint import examine
 
 NO_MASK = "the model has no mask token"
@@ -18,7 +18,8 @@ NOT_LATER = "no token sees a later one, so no word is eligible"
 
 
 def _examined(directory: Path) -> Checkpoint:
-    return examine(ScanOptions(model=str(directory)), choose(str(directory)))
+    with Scanner(ScanOptions(model=str(directory))) as scanner:
+        return examine(scanner)
 
 
 @pytest.mark.parametrize(

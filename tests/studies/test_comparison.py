@@ -13,6 +13,7 @@ import torch
 from numpy.testing import assert_allclose
 from toy import save_toy_bert
 from two_models import AFTER, BEFORE, PAIRS
+from work import compare
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.pairs import Pair, Record
@@ -23,7 +24,6 @@ from attnscan.results.terms import Match
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.studies.comparison import compare
 
 
 def _read(pairs: list[Pair] = PAIRS) -> Callable[[], Iterator[Record]]:

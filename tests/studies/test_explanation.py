@@ -15,6 +15,7 @@ from numpy.testing import assert_allclose
 from scans import RECORDS
 from torch import Tensor
 from toy import save_toy_bert
+from work import explain, explain_input
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
@@ -29,7 +30,6 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.sums import RatioSums
 from attnscan.studies import explanation
-from attnscan.studies.explanation import explain, explain_input
 from attnscan.studies.interventions import shuffled
 
 NEXT, THREE, IDENTICAL, FIRST, NOTHING = Head(0, 0), Head(0, 1), Head(0, 2), Head(1, 0), Head(1, 1)

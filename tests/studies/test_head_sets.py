@@ -12,15 +12,16 @@ import pytest
 from ablated import reader_of
 from small_results import result_of
 from toy import save_toy_bert
+from work import ablate, heard, requested_sets
 
 from attnscan.errors import InputError, SelectionError
 from attnscan.inputs.pairs import Pair
 from attnscan.results.grid import Head
-from attnscan.scan.options import ScanOptions
+from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import half
-from attnscan.studies.ablation import ablate
-from attnscan.studies.head_sets import AblationRequest, heads_of_patterns, measured, requested_sets
+from attnscan.studies import head_sets
+from attnscan.studies.head_sets import heads_of_patterns, measured
 
 TEXTS = (
     ("the cat sat on the mat", "a dog ran"),
@@ -69,15 +70,14 @@ def test_heads_that_are_named_are_taken_without_a_scan(
 
 
 def test_heads_that_follow_patterns_are_found_by_a_scan(planted: Scanner) -> None:
-    counts: list[int] = []
     request = AblationRequest(("previous-word", "next-word"), draws=2)
-    found = requested_sets(planted, READ, request, on_step=lambda _doing, done, _total=None: counts.append(done))
+    found, steps = heard(head_sets.requested_sets(planted, READ, request))
     assert [(chosen.name, chosen.heads) for chosen in found.sets] == [
         ("next-word", (Head(0, 1), Head(1, 2))),
         ("previous-word", (Head(1, 0),)),
     ]
     choosing = in_half(0, *PAIRS)
-    assert found.chosen_by == "label, 0.25 above chance" and counts[-1] == found.seen.read == len(choosing)
+    assert found.chosen_by == "label, 0.25 above chance" and steps[-1].done == found.seen.read == len(choosing)
     assert [record.pair for record in measured(READ(), request, 0)] == in_half(1, *PAIRS)
     assert 0 < len(choosing) < len(PAIRS)
 

@@ -10,15 +10,14 @@ import torch
 from ablated import PAIRS, each_of, reader_of, saved_with_tokenizer
 from families import TAPPED, tiny_model
 from transformers import AutoModelForSequenceClassification, BertConfig, BertForNextSentencePrediction
+from work import ablate
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.grid import Head
-from attnscan.scan.options import ScanOptions
+from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import half
-from attnscan.studies.ablation import ablate
-from attnscan.studies.head_sets import AblationRequest
 from attnscan.studies.losses import with_second_of
 
 

@@ -12,6 +12,7 @@ from families import UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from scans import RECORDS
 from toy import _tokenizer, save_toy_bert
+from work import similar
 
 from attnscan.errors import InputError, MemoryFullError
 from attnscan.inputs.pairs import Pair, Record
@@ -21,7 +22,6 @@ from attnscan.results.similarity import Similarity
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.divergence import queries_of
-from attnscan.studies.similarity import similar
 
 
 def test_likeness_is_the_same_to_the_last_bit(directory: str, threads: Callable[[int], None], crews: list[int]) -> None:

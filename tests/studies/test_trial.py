@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import work
 from ablated import saved_with_tokenizer
 from families import TAPPED, UNTAPPED, Settings
 from numpy.testing import assert_allclose, assert_array_equal
@@ -33,7 +34,6 @@ from attnscan.inputs.pairs import Pair
 from attnscan.results.change import Change
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.scan import one_input
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import shuffled
@@ -187,7 +187,7 @@ def test_so_it_does_with_a_trained_masked_lm(shared: Path) -> None:
 def _equals_classify(directory: Path | str, unit: Any) -> None:
     pair = Pair("The strawberries sat on the mat, and the cat ran.", "A cat ran to the store!")
     with Scanner(ScanOptions(model=str(directory), predictive="off", unit=unit)) as scanner:
-        expected = one_input.classify(scanner, pair, keep=True)
+        expected = work.classify(scanner, pair, keep=True)
         trial = Trials(scanner).run(pair)
         first = trial.result
         assert first.stability_by_weight is None and first.profile is None

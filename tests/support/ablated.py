@@ -12,7 +12,7 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.ablation import Effect, HeadSet, Quantity
 from attnscan.results.grid import Head, names
 from attnscan.results.terms import By
-from attnscan.studies.head_sets import AblationRequest
+from attnscan.scan.options import AblationRequest
 
 DRAWS = 8
 

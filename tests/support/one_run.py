@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import work
+
 from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies
-from attnscan.scan import one_input
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 
@@ -14,7 +15,7 @@ from attnscan.scan.scanner import Scanner
 def classify(pair: Pair, options: ScanOptions, *, keep: bool = False) -> Classification:
     """What every head does on one input."""
     with Scanner(options) as scanner:
-        return one_input.classify(scanner, pair, keep=keep)
+        return work.classify(scanner, pair, keep=keep)
 
 
 def classify_and_keep(pair: Pair, options: ScanOptions) -> tuple[Classification, Attention]:
@@ -27,4 +28,4 @@ def classify_and_keep(pair: Pair, options: ScanOptions) -> tuple[Classification,
 def dependencies(pair: Pair, options: ScanOptions) -> Dependencies:
     """Which words help to predict which."""
     with Scanner(options) as scanner:
-        return one_input.dependencies(scanner, pair)
+        return work.dependencies(scanner, pair)

@@ -10,8 +10,10 @@ from numpy.testing import assert_allclose
 
 from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.results.profile import Fit
+from attnscan.scan.events import PairScores
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ScanOptions
+from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.profile_sums import ProfileSums
 from attnscan.scoring.sums import HeadProducts, ScoreSums, Sums
@@ -23,8 +25,27 @@ def records_of(pairs: list[Pair]) -> list[Record]:
     return [Record(pair, f"pairs.tsv:{row + 1}", place=Place("pairs.tsv", row)) for row, pair in enumerate(pairs, 1)]
 
 
-def states_of(scanner: Scanner, records: Any, start: ScanState | None = None, **more: Any) -> list[ScanState]:
-    return list(scan(scanner, records, start, **more))
+def states_of(
+    scanner: Scanner,
+    records: Any,
+    start: ScanState | None = None,
+    writer: PerPairWriter | None = None,
+    **more: Any,
+) -> list[ScanState]:
+    """The states of a scan, whose pairs' own scores go to a writer, if there is one."""
+    states = []
+    for event in scan(scanner, records, start, pair_scores=writer is not None, **more):
+        if isinstance(event, ScanState):
+            states.append(event)
+        elif writer is not None:
+            write(writer, event)
+    return states
+
+
+def write(writer: PerPairWriter, event: object) -> None:
+    """Have pairs' own scores written, if an event is that."""
+    if isinstance(event, PairScores):
+        writer.write(writer.table(event))
 
 
 def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:

@@ -31,7 +31,8 @@ def main() -> None:
     with Scanner(OPTIONS) as scanner:
         questions = questions_of(scanner)
         assert scanner.measure is not None
-        found = dict(help_between_words(scanner.loaded, questions, scanner.measure, batch_tokens=None))
+        asked = help_between_words(scanner.loaded, questions, scanner.measure, batch_tokens=None)
+        found = dict(answer for _, _, answers in asked for answer in answers)
         answers = {
             scanner.answers.shipped_key(each): found[index].matrix[each.cells] for index, each in enumerate(questions)
         }

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.bars import working
+from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.destination import Shown
 from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
-from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.grid import check_heads_are_named, names
 from attnscan.results.terms import DRAWS, MEASURES, THRESHOLD, By
-from attnscan.scan.options import asked_for_labels
+from attnscan.run.requests import Ablate
+from attnscan.scan.options import AblationRequest, asked_for_labels
 from attnscan.scoring.own_patterns import with_own
 from attnscan.scoring.patterns import called
 
@@ -77,23 +78,16 @@ def ablate(
     names, patterns = with_own(pattern or ())
     asked = asked_for_labels(scan.predictive, names) if by_pattern else "off"
     options = scan.options(on_long=files.on_long, threshold=threshold, predictive=asked, patterns=patterns)
-    passes = Passes(files, 1 + by_pattern + (by == "mean"), "name a file")
-    with opened(options) as scanner, working("trying whether heads can be switched off") as step:
-        from attnscan.studies import ablation
-        from attnscan.studies.head_sets import AblationRequest
-
-        request = AblationRequest(tuple(names), heads, singly, top, by, draws, tuple(measure or ()))
-        result = ablation.ablate(scanner, lambda: passes.read(labelled=True), request, passes.on_bad, step)
-    tell(result.signature, bad=passes.bad, dtype=options.dtype)
+    sets = AblationRequest(tuple(names), heads, singly, top, by, draws, tuple(measure or ()))
+    result = answered(Ablate(files.source(labelled=True), options, sets=sets)).value
     from attnscan.views.terminal.ablation import ablation_view
 
-    screen_frame = ScreenFrame(
+    above, options_to_go_on = (
         about_pairs(files.paths, result.signature.pairs_read),
-        _next(result),
-        (),
         options_of(scan.model, files.typed()),
     )
-    destination.emit(result.to_frame, lambda width: ablation_view(result, width), result, screen_frame=screen_frame)
+    surround = ScreenFrame(above, _next(result), options=options_to_go_on)
+    destination.emit(Shown(result.to_frame, lambda width: ablation_view(result, width), surround, result))
 
 
 def _next(result: Ablation) -> tuple[str, ...]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,17 +11,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
+from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.one_by_one import Lines, check_streamed, classify_each
+from attnscan.cli.destination import Destination, Shown
 from attnscan.cli.options import OneInput, PairFiles, Patterns, ScanChoices, Threshold, Where, WithoutDelimiters
-from attnscan.cli.overwrite import FileRole
-from attnscan.cli.scanning import parts_of, say_parts
+from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
-from attnscan.cli.session import Passes, classified
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.grid import Grid, Head, check_heads_are_named
 from attnscan.results.terms import THRESHOLD
+from attnscan.run.events import Answer
+from attnscan.run.reading import LinePairs
+from attnscan.run.requests import Classify, ClassifyEach
 from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
 
     from attnscan.results.classification import Classification
 
+_STREAMED = ("table", "csv", "tsv", "jsonl")
 EXAMPLES = (
     'attnscan classify "The cat sat on the mat." "The cat lay on the rug."',
     'attnscan classify "I went home." --pattern next-word --csv > heads.csv',
@@ -104,19 +108,13 @@ def classify(
         return classification_view(result, names, width, top, without_delimiters, nth)
 
     if several:
-        check_streamed(destination)
-        parts = parts_of(files, where.output, where.signature)
-        passes = Lines(files) if given.a == STDIN else Passes(files)
-        try:
-            classify_each(passes, options, destination, frame, view)
-        except KeyboardInterrupt as stopped:
-            say_parts({path: part for path, part in parts.items() if part in stopped.args})
-            raise
+        pairs = LinePairs(files.skip_bad) if given.a == STDIN else files.source()
+        _classify_each(ClassifyEach(pairs, options), destination, frame, view, files.paths)
         return
     if save_weights is not None:
         check_suffix(save_weights, ".npz", "--save-weights")
         check_writable(save_weights)
-    result = classified(given, options, keep=save_weights is not None)
+    result = answered(Classify(given.input, options, keep=save_weights is not None)).value
     if save_weights is not None:
         from attnscan.inputs.weights import write_weights
 
@@ -124,8 +122,42 @@ def classify(
     best = tuple(head.name for head in listed_heads(result)[0][:1])
     above = about_input(given.a, given.b, given.weights) if listed else ()  # else its tokens are shown
     command = ("show", *best) if best else ()
-    screen_frame = ScreenFrame(above, command, given.sentences, options_of(given.model, weights=given.weights))
-    destination.emit(lambda: frame(result), partial(view, None, result), screen_frame=screen_frame)
+    surround = ScreenFrame(above, command, given.sentences, options_of(given.model, weights=given.weights))
+    destination.emit(Shown(lambda: frame(result), partial(view, None, result), surround))
+
+
+def _classify_each(
+    request: ClassifyEach,
+    to: Destination,
+    frame: Callable[[Classification], pd.DataFrame],
+    view: Callable[[int, Classification, int], RenderableType],
+    read: Sequence[str],
+) -> None:
+    """Score inputs one by one, and write each when it is done; Ctrl-C leaves those that are.
+
+    `frame` makes the rows of one result, `view` its screen, given its number and the width; `read` are files.
+    """
+    if to.format not in _STREAMED:
+        known = f"{', '.join(_STREAMED[:-1])} or {_STREAMED[-1]}"
+        raise typer.BadParameter(f"several inputs are written as they are done, not as {to.format}: use {known}")
+    parts = parts_of(read, to.path, to.signature)
+    about = dict[str, object]()
+
+    def take(answer: Answer) -> None:
+        about["signature"], number = asdict(answer.signature), answer.signature.pairs_read
+        shown = Shown(partial(_rows, frame, answer), partial(view, number, answer.value))
+        file.write(to.content(shown, first=number == 1))
+
+    try:
+        with to.growing() as file:
+            # no bar on a terminal that results come to: each would be written into it
+            _, file.is_part = answered(request, take=take, bar=not to.on_terminal)
+    except BrokenPipeError:  # the reader of standard output has what it wanted
+        to.write_signature(lambda: about)
+        raise
+    (to.for_part() if file.is_part else to).write_signature(lambda: about)
+    if file.is_part:
+        end_interrupted(parts)
 
 
 def _listed(order: Iterable[int], heads: str | None, grid: Grid) -> tuple[list[Head], list[Head]]:
@@ -133,6 +165,16 @@ def _listed(order: Iterable[int], heads: str | None, grid: Grid) -> tuple[list[H
     wanted = dict.fromkeys(grid.select(heads or "all"))
     ranked = dict.fromkeys(head for head in (grid[number] for number in order) if head in wanted)
     return [*ranked], [head for head in wanted if head not in ranked]
+
+
+def _rows(frame: Callable[[Classification], pd.DataFrame], answer: Answer) -> pd.DataFrame:
+    """A result's rows, behind the file and the row of it that the input was, and its sentences."""
+    rows, record = frame(answer.value), answer.record
+    rows.insert(0, "file", record.place.file)
+    rows.insert(1, "input", record.place.row)
+    rows.insert(2, "sentence_a", record.pair.a)
+    rows.insert(3, "sentence_b", record.pair.b or "")
+    return rows
 
 
 def _check_several(given: OneInput, files: PairFiles, save_weights: Path | None) -> None:

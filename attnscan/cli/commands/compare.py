@@ -7,14 +7,15 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.bars import working
+from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.destination import Shown
 from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where
 from attnscan.cli.overwrite import FileRole
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
-from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import THRESHOLD, Match
+from attnscan.run.requests import Compare
 from attnscan.scoring.own_patterns import with_own
 
 EXAMPLES = (
@@ -65,32 +66,24 @@ def compare(
         scan.options(model=model, on_long=files.on_long, threshold=threshold, predictive="off", patterns=compared)
         for model in (model_a, model_b)
     )
-    passes = Passes(files, 1 + (match == "nearest"), "name a file, or leave out --match nearest")
-    sources = chosen(ours), chosen(theirs)  # both, before the first is loaded
-    with (
-        opened(ours, sources[0]) as scanner,
-        opened(theirs, sources[1]) as other,
-        working("comparing models by pairs", passes.how_many) as step,
-    ):
-        from attnscan.studies import comparison
-
-        some = None if heads is None else scanner.grid().select(heads)
-        result = comparison.compare(scanner, other, passes.read, match, passes.on_bad, step)
-    tell(*result.signatures, bad=passes.bad, dtype=ours.dtype)
+    result = answered(Compare(files.source(), (ours, theirs), match=match, heads=heads)).value
+    some = None if heads is None else result.one.grid.select(heads)
     names = names or list(result.patterns)
     greatest = (result.chosen(name, some, 1) for name in names)
-    command = next((("profile", "--heads", heads[0].name) for heads in greatest if heads), ())
+    command = next((("profile", "--heads", chosen[0].name) for chosen in greatest if chosen), ())
     from attnscan.views.terminal.comparison import comparison_view
 
+    surround = ScreenFrame(
+        about_pairs(files.paths, result.pairs),
+        command,
+        options=options_of(model_b, files.typed()),
+    )
     destination.emit(
-        lambda: result.to_frame(names, some, top),
-        lambda width: comparison_view(result, names, width, some, top),
-        result,
-        names,
-        screen_frame=ScreenFrame(
-            about_pairs(files.paths, result.pairs),
-            command,
-            (),
-            options_of(model_b, files.typed()),
-        ),
+        Shown(
+            lambda: result.to_frame(names, some, top),
+            lambda width: comparison_view(result, names, width, some, top),
+            surround,
+            result,
+            names,
+        )
     )

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.bars import working
+from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.destination import Shown
 from attnscan.cli.options import (
     PairFiles,
     ScanChoices,
@@ -21,14 +22,13 @@ from attnscan.cli.options import (
     pattern_name,
 )
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
-from attnscan.cli.session import Passes, opened, tell, tell_unknown
-from attnscan.inputs.tokens import token_named
 from attnscan.results.grid import are_heads, check_heads_are_named
-from attnscan.scan.options import ScanOptions
+from attnscan.run.reading import FilePairs
+from attnscan.run.requests import Explain
 from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
-    from attnscan.results.explanation import Explanations
+    from attnscan.inputs.pairs import Pair
 
 EXAMPLES = (
     'attnscan explain 0-2 "I went to the store." --token store',
@@ -81,58 +81,23 @@ def explain(
     if pattern == "predictive" and (a is None or scan.predictive == "off"):
         raise typer.BadParameter("predictive is explained by one input: give its sentence, and --predictive auto")
     destination = where.destination()
-    query = None
     names, patterns = with_own([] if pattern is None else [pattern])
     pattern = names[0] if names else None
+    more = {} if a is not None else {"predictive": "off"}
+    options = scan.options(on_long=files.on_long, patterns=patterns, **more)
+    of: Pair | FilePairs = files.source()
     if a is not None:
-        options = scan.options(on_long=files.on_long, patterns=patterns)
-        explanations, query = _by_input(a, b, options, heads=heads, pattern=pattern, token=token)
-    else:
-        options = scan.options(on_long=files.on_long, predictive="off", patterns=patterns)
-        explanations = _by_pairs(files, options, heads=heads, pattern=pattern)
+        from attnscan.inputs.pairs import Pair
 
-    frame = explanations.to_frame if query is None else lambda: explanations.token_frame(query)
-    if destination.format == "json":
-        destination.emit_object(explanations.to_dict, frame)
-        return
-    from attnscan.views.terminal.explanation import explanation_view
-
+        of = Pair(a, b)
+    result = answered(Explain(of, options, heads=heads, pattern=pattern, token=token)).value
     if a is not None:  # one input is an anecdote
-        screen_frame = ScreenFrame(about_input(a, b), ("explain", heads), (), options_of(scan.model))
+        surround = ScreenFrame(about_input(a, b), ("explain", heads), options=options_of(scan.model))
     else:
         without = ("ablate", "--each") if "all" in heads else ("ablate", "--heads", heads)
-        above = about_pairs(files.paths, explanations.signature.pairs_read)
-        screen_frame = ScreenFrame(above, without, (), options_of(scan.model, files.typed()))
-    destination.emit(frame, lambda width: explanation_view(explanations, width, query), screen_frame=screen_frame)
+        above = about_pairs(files.paths, result.signature.pairs_read)
+        surround = ScreenFrame(above, without, options=options_of(scan.model, files.typed()))
+    from attnscan.views.terminal.explanation import explanation_view
 
-
-def _by_input(
-    a: str, b: str | None, options: ScanOptions, *, heads: str, pattern: str | None, token: str | None
-) -> tuple[Explanations, int | None]:
-    """The explanations by one input, and the index of the token that was asked about."""
-    from attnscan.inputs.pairs import Pair, Record
-
-    record = Record(Pair(a, b), "the input")
-    with opened(options) as scanner, working("explaining heads") as step:
-        from attnscan.studies.explanation import explain_input
-
-        encoded = scanner.encode(record.pair)
-        query = None if token is None else token_named(token, encoded.tokens)
-        explanations = explain_input(scanner, record, scanner.grid().select(heads), pattern, encoded, step)
-    tell(explanations.signature, length=len(encoded.tokens), dtype=options.dtype)
-    tell_unknown(scanner, encoded)
-    return explanations, query
-
-
-def _by_pairs(files: PairFiles, options: ScanOptions, *, heads: str, pattern: str | None) -> Explanations:
-    passes = Passes(files)
-    records = passes.read()
-    with opened(options) as scanner, working("explaining heads by pairs", passes.how_many) as step:
-        from attnscan.studies.explanation import explain
-
-        chosen = scanner.grid().select(heads)
-        explanations = explain(
-            scanner, records, chosen, pattern, passes.on_bad, partial(step, "explaining heads by pairs")
-        )
-    tell(explanations.signature, bad=passes.bad, dtype=options.dtype)
-    return explanations
+    view = partial(explanation_view, result)
+    destination.emit(Shown(result.to_frame, view, surround, document=result.to_dict))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli.bars import working
+from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.destination import Shown
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
+    KEEPS,
     ClusterChoices,
     PairFiles,
     PairFilesWithIds,
@@ -21,15 +23,13 @@ from attnscan.cli.options import (
     Where,
     WithoutDelimiters,
 )
-from attnscan.cli.overwrite import FileRole
-from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, ranked_here, ranked_on
+from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
-from attnscan.cli.session import Passes
 from attnscan.errors import PairsError
-from attnscan.model.surroundings import check_address_space
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.results.terms import THRESHOLD, counted
+from attnscan.run.requests import Rank, RankFile
 from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
@@ -98,38 +98,36 @@ def heads(
         raise typer.BadParameter("--threshold is for labels, which no single pattern has: leave out --pattern")
     if from_file is not None and split:
         raise typer.BadParameter("--split draws pairs by their text, which --per-pair does not keep: name the pairs")
-    cluster = on.options()
     keeping = None if state is None else place_of(state)
-    check_cluster(cluster, files, keeping, pattern or ())
+    cluster = on.for_files(files, keeping, pattern or ())
     here = cluster is None and from_file is None
-    parts = parts_of(files, per_pair, where.output, where.signature, state=keeping) if here else {}
+    parts = parts_of(files.paths, per_pair, where.output, where.signature, state=keeping) if here else {}
     destination = where.destination()
     named, known = with_own(pattern or ())
     asked = tuple(each for each in known if not named or each.id in named)
     labelled = not pattern and from_file is None
     options = scan.options(on_long=files.on_long, patterns=asked, split=split, threshold=threshold, labelled=labelled)
-    interrupted = False
+    request: Rank | RankFile = Rank(files.source(), options, None, keeping, per_pair, per_pair_heads, cluster)
     if from_file is not None:
-        check_address_space(with_model=False)
-        with working(f"ranking heads by {from_file.name}"):
-            from attnscan.scan.per_pair_read import rank_file
-
-            result = rank_file(from_file, named)
-        if scan.norm and not result.signature.norm:
-            raise PairsError(f"{from_file} is of weights, not of what heads carry", "run heads --norm --per-pair again")
-    elif cluster is not None:
-        result = ranked_on(cluster, files, options, per_pair, keeping, heads=per_pair_heads)
-    else:
-        result, interrupted = ranked_here(options, Passes(files), keeping, per_pair, heads=per_pair_heads)
+        request = RankFile(from_file, tuple(named))
+    result, interrupted = answered(request, KEEPS)
+    if scan.norm and not result.signature.norm:
+        raise PairsError(f"{from_file} is of weights, not of what heads carry", "run heads --norm --per-pair again")
     names = named or result.scores.patterns
-    _warn_of_few(result, names)
+    for line in _few_asked(result, names):
+        say(line)
     shown = top or (10 if pattern else 5)
     from attnscan.views.terminal.ranking import ranking_view
 
-    (destination.for_part() if interrupted else destination).emit(
-        lambda: result.to_labels() if labels else result.to_frame(names, top, without_delimiters=without_delimiters),
-        lambda width: ranking_view(result, names if not labels else (), shown, width, without_delimiters),
-        screen_frame=_screen_frame(result, files, scan.model, from_file, _best(result, names, without_delimiters)),
+    destination.emit(
+        Shown(
+            lambda: (
+                result.to_labels() if labels else result.to_frame(names, top, without_delimiters=without_delimiters)
+            ),
+            lambda width: ranking_view(result, names if not labels else (), shown, width, without_delimiters),
+            _surround(result, files, scan.model, from_file, _best(result, names, without_delimiters)),
+        ),
+        interrupted=interrupted,
     )
     if interrupted:
         end_interrupted(parts)
@@ -141,23 +139,23 @@ def _best(result: Ranking, names: Sequence[str], without_delimiters: bool) -> st
     return next((result.scores.grid[order[0]].name for order in orders if len(order)), None)
 
 
-def _screen_frame(
+def _surround(
     result: Ranking, files: PairFiles, model: str | None, from_file: Path | None, best: str | None
 ) -> ScreenFrame:
     """The best head explained by the same pairs."""
     above = about_pairs(files.paths, result.signature.pairs_read) if from_file is None else (f"pairs  {from_file}",)
-    return ScreenFrame(above, () if best is None else ("explain", best), (), options_of(model, files.typed()))
+    return ScreenFrame(above, () if best is None else ("explain", best), options=options_of(model, files.typed()))
 
 
-def _warn_of_few(result: Ranking, names: Sequence[str]) -> None:
-    """Tell that `predictive` was asked of too few pairs for its best head to be told from the next."""
+def _few_asked(result: Ranking, names: Sequence[str]) -> Iterator[str]:
+    """What to say where `predictive` was asked of too few pairs for its best head to be told from the next."""
     if "predictive" not in names:
         return
     asked = int(result.scores.every_key.pairs[..., result.scores.patterns.index("predictive")].max())
     if asked == 1:
-        say("one pair asked for predictive words does not tell heads apart (--predictive-pairs)")
+        yield "one pair asked for predictive words does not tell heads apart (--predictive-pairs)"
     elif close := result.close_to_best("predictive"):
         needed = result.pairs_to_tell("predictive")
         remedy = "" if needed is None else f": about {needed:,} would tell it from the next (--predictive-pairs)"
         others = counted(len(close), "other")
-        say(f"{asked} pairs asked for predictive words do not tell its best head from {others}{remedy}")
+        yield f"{asked} pairs asked for predictive words do not tell its best head from {others}{remedy}"

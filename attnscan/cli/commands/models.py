@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.bars import working
+from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.destination import Destination
+from attnscan.cli.destination import Destination, Shown
 from attnscan.cli.options import DeviceOption, Where
 from attnscan.cli.overwrite import FileRole
 from attnscan.cli.screen_frame import ScreenFrame
-from attnscan.model import sources
+from attnscan.run.requests import Examine
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def models(
     if checkpoint is None:
         _show_all(destination)
     else:
-        _show_one(checkpoint, device, destination)
+        _show_one(ScanOptions(model=checkpoint, device=device), destination)
 
 
 def _show_all(destination: Destination) -> None:
@@ -63,20 +63,14 @@ def _show_all(destination: Destination) -> None:
         return entries.astype({"layers": "Int64", "heads": "Int64"})  # whole numbers, even where one is unknown
 
     ready = [entry.model for entry in catalog.entries if entry.state == "ready"]
-    destination.emit(
-        frame, lambda _: models_view(catalog), screen_frame=ScreenFrame((), ("models", ready[0]) if ready else ())
-    )
+    surround = ScreenFrame(command=("models", ready[0]) if ready else ())
+    destination.emit(Shown(frame, lambda _: models_view(catalog), surround))
 
 
-def _show_one(name: str, device: sources.Device, destination: Destination) -> None:
-    source = sources.choose(name)  # before torch: a wrong name is answered at once
-    options = ScanOptions(model=name, device=device)
-    with working(f"loading {source.name} and trying it on two sentences"):
-        from attnscan.studies.checkpoint import examine
-
-        found, patterns = examine(options, source), [pattern.id for pattern in options.patterns]
+def _show_one(options: ScanOptions, destination: Destination) -> None:
+    checkpoint, patterns = answered(Examine(options)).value, [pattern.id for pattern in options.patterns]
     from attnscan.views.terminal.models import checkpoint_view
 
-    frame = found.to_patterns_frame if destination.format == "json" else found.to_frame
-    screen_frame = ScreenFrame((), ("heads",), (), ("--model", name))
-    destination.emit(lambda: frame(patterns), lambda _: checkpoint_view(found, patterns), screen_frame=screen_frame)
+    frame = checkpoint.to_patterns_frame if destination.format == "json" else checkpoint.to_frame
+    surround = ScreenFrame(command=("heads",), options=("--model", str(options.model)))
+    destination.emit(Shown(lambda: frame(patterns), lambda _: checkpoint_view(checkpoint, patterns), surround))

@@ -9,7 +9,9 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.destination import Shown
 from attnscan.cli.options import Where, pattern_name
+from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.model.surroundings import check_docstrings
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.terminal.patterns import pattern_text, patterns_text
@@ -41,13 +43,6 @@ def patterns(
     check_docstrings()  # what is shown
     destination = where.destination()
     shown = [pattern for pattern in PATTERNS if name in (None, pattern.id)]
-    if destination.format == "table":
-        width = min(shutil.get_terminal_size().columns, 80)
-        text = patterns_text() if name is None else pattern_text(shown[0], max(width, 40))
-        destination.emit_text(
-            text, f"Next: attnscan {'patterns next-word' if name is None else f'heads --pattern {name}'}"
-        )
-        return
 
     def frame() -> pd.DataFrame:
         import pandas as pd
@@ -56,4 +51,7 @@ def patterns(
         rows = [[getattr(pattern, column) for column in columns] for pattern in shown]
         return pd.DataFrame(rows, columns=["letter", "pattern", *columns[2:]])
 
-    destination.emit_frame(frame)
+    width = min(shutil.get_terminal_size().columns, 80)
+    text = patterns_text() if name is None else pattern_text(shown[0], max(width, 40))
+    command = ("patterns", "next-word") if name is None else ("heads", "--pattern", name)
+    destination.emit(Shown(frame, text, ScreenFrame(command=command)))

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.bars import working
+from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
 from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, WithoutDelimiters, check_one_or_many
-from attnscan.cli.overwrite import FileRole
-from attnscan.cli.scanning import end_interrupted, parts_of, ranked_here
-from attnscan.cli.session import Passes, classified, profile_of
+from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
-
-if TYPE_CHECKING:
-    from attnscan.views.pictures.picture import Drawable
+from attnscan.run.requests import Classify, Rank
 
 EXAMPLES = (
     "attnscan plot --predictive off -o heads.svg",
@@ -83,8 +79,7 @@ def plot(
         check_heads_are_named(heads)
     check_pictures_can_be_drawn()
     asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # weights alone are drawn
-    parts = parts_of(files, output) if of_pairs else {}
-    result: Drawable
+    parts = parts_of(files.paths, output) if of_pairs else {}
     if of_pairs:
         options = scan.options(
             model=given.model,
@@ -94,11 +89,11 @@ def plot(
             labelled=kind == "map",
             profile=kind in ("profile", "distance"),
         )
-        result, interrupted = ranked_here(options, Passes(files), has_state=False)
+        result, interrupted = answered(Rank(files.source(), options))
     else:
         options = scan.options(model=given.model, threshold=threshold, predictive=asked)
-        one, interrupted = classified(given, options, keep=kind == "head"), False
-        result = profile_of(one) if kind in ("profile", "distance") else one
+        result, interrupted = answered(Classify(given.input, options, keep=kind == "head"))
+        result = result.known_profile() if kind in ("profile", "distance") else result
     with warned(), working("drawing"):
         from attnscan.views.pictures.look import Look
         from attnscan.views.pictures.picture import picture

@@ -6,11 +6,12 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli.bars import working
+from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.destination import Shown
 from attnscan.cli.options import ScanChoices, SentenceB, Where, check_is_sentence
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
-from attnscan.cli.session import asking, opened, tell, tell_unknown
+from attnscan.run.requests import Predictive
 
 EXAMPLES = (
     'attnscan predictive "I went to the store."',
@@ -34,17 +35,9 @@ def predictive(
     from attnscan.inputs.pairs import Pair
 
     pair = Pair(a, b)
-    with opened(options) as scanner, working("hiding words", skips={}) as step:
-        from attnscan.scan.one_input import dependencies
-
-        encoded = scanner.encode(pair)
-        result = dependencies(scanner, pair, asking(step), encoded)
-    tell(result.signature, length=scanner.loaded.limit, dtype=options.dtype)
-    tell_unknown(scanner, encoded)
+    result = answered(Predictive(pair, options), skips={}).value
     from attnscan.views.terminal.dependencies import dependencies_view
 
-    sentences = tuple(pair.sentences)
-    screen_frame = ScreenFrame(
-        about_input(a, b), ("classify", "--pattern", "predictive"), sentences, options_of(scan.model)
-    )
-    destination.emit(result.to_frame, lambda width: dependencies_view(result, width), screen_frame=screen_frame)
+    command = ("classify", "--pattern", "predictive")
+    surround = ScreenFrame(about_input(a, b), command, pair.sentences, options_of(scan.model))
+    destination.emit(Shown(result.to_frame, lambda width: dependencies_view(result, width), surround))

@@ -6,14 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
-from attnscan.cli.options import ClusterChoices, OneInput, PairFiles, ScanChoices, Where
-from attnscan.cli.overwrite import FileRole
-from attnscan.cli.scanning import check_cluster, end_interrupted, parts_of, ranked_here, ranked_on
+from attnscan.cli.destination import Shown
+from attnscan.cli.options import KEEPS, ClusterChoices, OneInput, PairFiles, ScanChoices, Where
+from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
-from attnscan.cli.session import OnePair, Passes, classified, profile_of
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
+from attnscan.run.reading import OnePair
+from attnscan.run.requests import Classify, Rank, WeightsInput
 from attnscan.scoring.own_patterns import is_own, with_own
 
 if TYPE_CHECKING:
@@ -53,47 +55,47 @@ def profile(
     on: ClusterChoices,
     where: Where,
 ) -> None:
-    cluster = on.options()
-    alone = given.a is not None or given.weights is not None
-    if alone:
+    is_alone = given.a is not None or given.weights is not None
+    if is_alone:
         given.check("name heads by --heads")
-    if alone and (files.pairs or state or cluster):
+    if is_alone and (files.pairs or state or on.engine != "local"):
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both; --state is for many pairs")
     keeping = None if state is None else place_of(state)
-    check_cluster(cluster, files, keeping, pattern or ())
+    cluster = on.for_files(files, keeping, pattern or ())
     if ours := [name for name in pattern or () if not is_own(name)]:
         raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
     if heads is not None:
         check_heads_are_named(heads)
-    parts = {} if cluster else parts_of(files, where.output, where.signature, state=keeping)
+    parts = {} if cluster else parts_of(files.paths, where.output, where.signature, state=keeping)
     destination = where.destination(draws=True)
     _, patterns = with_own(pattern or ())
     options = scan.options(model=given.model, on_long=files.on_long, profile=True, patterns=patterns)
-    interrupted = False
-    if given.weights is not None:
-        result: Profile | None = profile_of(classified(given, options, keep=False))
-    elif cluster is not None:
-        result = ranked_on(cluster, files, options, state_file=keeping).profile
+    alone = given.input if is_alone else None
+    if isinstance(alone, WeightsInput):
+        request: Classify | Rank = Classify(alone, options)
     else:
-        passes = Passes(files) if given.a is None else OnePair(given.a, given.b)
-        ranking, interrupted = ranked_here(options, passes, keeping)
-        result = ranking.profile
-    assert result is not None  # it was asked for
+        pairs = files.source() if alone is None else OnePair(alone)
+        request = Rank(pairs, options, state=keeping, cluster=cluster)
+    value, interrupted = answered(request, KEEPS)
+    result = value.known_profile()
     chosen = None if heads is None else result.grid.select(heads)
     from attnscan.views.terminal.profile import profile_view
 
-    (destination.for_part() if interrupted else destination).emit(
-        lambda: result.to_frame(chosen, top),
-        lambda width: profile_view(result, width, chosen, top),
-        result,
-        heads=chosen or (),
-        screen_frame=_screen_frame(given, files, result, heads),
+    destination.emit(
+        Shown(
+            lambda: result.to_frame(chosen, top),
+            lambda width: profile_view(result, width, chosen, top),
+            _surround(given, files, result, heads),
+            result,
+            heads=chosen or (),
+        ),
+        interrupted=interrupted,
     )
     if interrupted:
         end_interrupted(parts)
 
 
-def _screen_frame(given: OneInput, files: PairFiles, result: Profile, heads: str | None) -> ScreenFrame:
+def _surround(given: OneInput, files: PairFiles, result: Profile, heads: str | None) -> ScreenFrame:
     """After all heads the one that is explained best; after some by one input, the same by many pairs."""
     import numpy as np
 
@@ -102,8 +104,8 @@ def _screen_frame(given: OneInput, files: PairFiles, result: Profile, heads: str
     if given.a is None and given.weights is None:
         command = ("profile", "--heads", best) if heads is None else ("similar", "--heads", heads)
         above = about_pairs(files.paths, result.signature.pairs_read)
-        return ScreenFrame(above, command, (), options_of(given.model, files.typed()))
+        return ScreenFrame(above, command, options=options_of(given.model, files.typed()))
     above = about_input(given.a, given.b, given.weights)
     if given.weights is not None:
-        return ScreenFrame(above, ("show", heads or best), (), options_of(None, weights=given.weights))
-    return ScreenFrame(above, ("profile", "--heads", heads or best), (), options_of(given.model))
+        return ScreenFrame(above, ("show", heads or best), options=options_of(None, weights=given.weights))
+    return ScreenFrame(above, ("profile", "--heads", heads or best), options=options_of(given.model))

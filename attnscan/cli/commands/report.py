@@ -5,26 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.bars import working
+from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, check_one_or_many
-from attnscan.cli.overwrite import FileRole
-from attnscan.cli.scanning import end_interrupted, parts_of, ranked_here
-from attnscan.cli.session import Passes, classified
+from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import THRESHOLD
-
-if TYPE_CHECKING:
-    from attnscan.results.classification import Classification
-    from attnscan.results.ranking import Ranking
+from attnscan.run.requests import Classify, Rank
 
 EXAMPLES = (
     'attnscan report "The cat sat on the mat." -o page.html',
@@ -80,8 +75,7 @@ def report(
         check_writable(output)
     if heads is not None:
         check_heads_are_named(heads)
-    parts = parts_of(files, output) if of_pairs and not to_stdout else {}
-    result: Classification | Ranking
+    parts = parts_of(files.paths, output) if of_pairs and not to_stdout else {}
     if of_pairs:
         options = scan.options(
             model=given.model,
@@ -91,10 +85,10 @@ def report(
             profile=True,
             predictive_part=False,
         )
-        result, interrupted = ranked_here(options, Passes(files), has_state=False)
+        result, interrupted = answered(Rank(files.source(), options))
     else:
         options = scan.options(model=given.model, threshold=threshold)
-        result, interrupted = classified(given, options, keep=True), False
+        result, interrupted = answered(Classify(given.input, options, keep=True))
     with working("writing the page", skips={"page": "--no-neurons makes it smaller"}):
         from attnscan.api.one_input import page
 

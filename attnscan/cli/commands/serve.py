@@ -13,23 +13,26 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from attnscan.cli import completion
-from attnscan.cli.bars import working
+from attnscan.cli.bars import answered, done, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import Model, PairFiles, ScanChoices, SentenceA, SentenceB, Threshold, check_is_sentence
 from attnscan.cli.overwrite import FileRole
-from attnscan.cli.scanning import scanned
-from attnscan.cli.session import Passes, chosen, opened, tell
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.patience import distrust
 from attnscan.inputs.places.names import shown
 from attnscan.results.terms import THRESHOLD, counted
+from attnscan.run import notes
+from attnscan.run.opening import Running, opened_all
+from attnscan.run.reading import FilePairs
+from attnscan.run.requests import Rank
 
 if TYPE_CHECKING:
     from socket import socket
     from threading import Event
 
+    from attnscan.scan.options import OnLong
     from attnscan.scan.scanner import Scanner
     from attnscan.server.corpus import Corpus
     from attnscan.server.session import Session
@@ -78,21 +81,20 @@ def serve(
 
     pair = Pair(*_FIRST) if a is None else Pair(a, b)
     wanted = [scan.options(model=name, threshold=threshold) for name in (model, *([against] if against else []))]
-    passes = Passes(files) if files.pairs else None
     from attnscan.server.serving import listening
 
     with ExitStack() as stack:
         own = stack.enter_context(listening(port))
-        sources = [chosen(options) for options in wanted]  # all, before the first is loaded
-        scanners = [stack.enter_context(opened(*each)) for each in zip(wanted, sources, strict=True)]
-        corpus = None if passes is None else _scanned(scanners[0], files, passes)
+        scanners = done(opened_all(Running(stack=stack), wanted, [None] * len(wanted)))
+        corpus = _corpus(scanners[0], files.source(), files.on_long) if files.pairs else None
         from attnscan.server.question import Question
         from attnscan.server.session import Loaded, Session
 
         session = Session([Loaded.of(scanner) for scanner in scanners], Question(pair), corpus)
         with working("answering the first question"):
             signatures = session.signatures()
-        tell(*signatures, length=scanners[0].loaded.limit, dtype=scan.dtype)
+        for note in notes.of_inputs(*signatures, length=scanners[0].loaded.limit, dtype=scan.dtype):
+            say(note.text)
         _serve(session, own, open_browser=open_browser)
 
 
@@ -125,16 +127,15 @@ def _say_bug(error: Exception) -> None:
         say(line)
 
 
-def _scanned(scanner: Scanner, files: PairFiles, passes: Passes) -> Corpus:
+def _corpus(scanner: Scanner, files: FilePairs, on_long: OnLong) -> Corpus:
     """The ranking of the files' pairs, and the first of them."""
     from attnscan.server.corpus import PairKeeper
 
-    keeper = PairKeeper()
-    other = scanner.with_options(on_long=files.on_long, labelled=True, profile=True, predictive_part=False)
-    ranking, interrupted = scanned(other, keeper.read(passes.read()), passes, keeper)
+    keeper = PairKeeper(files)
+    other = scanner.with_options(on_long=on_long, labelled=True, profile=True, predictive_part=False)
+    ranking, interrupted = answered(Rank(keeper, other.options, pair_scores=True), take=keeper.take, scanner=other)
     if interrupted:
         raise typer.Exit(130)
-    tell(ranking.signature, bad=passes.bad)
     first, *others = map(shown, files.paths)
     name = f"{first} and {counted(len(others), 'other file')}" if others else first
     return keeper.corpus(f"{ranking.signature.counts} of {name}", ranking)

@@ -8,13 +8,15 @@ from typing import Annotated
 import typer
 
 from attnscan.cli import completion
+from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.destination import Shown
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Token, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
-from attnscan.cli.session import classified
 from attnscan.inputs.tokens import token_named
 from attnscan.results.grid import are_heads, check_heads_are_named
 from attnscan.results.terms import THRESHOLD, Sentence
+from attnscan.run.requests import Classify
 
 EXAMPLES = (
     'attnscan show 0-2 "I went to the store."',
@@ -60,7 +62,8 @@ def show(
     given.check("HEADS come once, before the sentence")
     check_heads_are_named(heads)
     destination = where.destination()
-    result = classified(given, scan.options(model=given.model, threshold=threshold), keep=True)
+    options = scan.options(model=given.model, threshold=threshold)
+    result = answered(Classify(given.input, options, keep=True)).value
     from attnscan.results.head_weights import HeadWeights, tokens_within
     from attnscan.views.terminal.head_weights import head_view
 
@@ -75,7 +78,7 @@ def show(
         queries=tokens_within(attention, from_sentence, within if query is None else None, query),
         keys=tokens_within(attention, to_sentence, within),
     )
-    screen_frame = ScreenFrame(
+    surround = ScreenFrame(
         about_input(given.a, given.b, given.weights),
         ("explain", heads)
         if given.weights is None
@@ -83,4 +86,4 @@ def show(
         given.sentences,
         options_of(given.model, weights=given.weights),
     )
-    destination.emit(weights.to_frame, lambda width: head_view(weights, width, top), screen_frame=screen_frame)
+    destination.emit(Shown(weights.to_frame, lambda width: head_view(weights, width, top), surround))

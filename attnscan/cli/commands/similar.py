@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated
 
 import typer
 
-from attnscan.cli.bars import working
+from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.destination import Shown
 from attnscan.cli.options import PairFiles, ScanChoices, Threshold, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
-from attnscan.cli.session import Passes, opened, tell
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import QUERIES, THRESHOLD, WITHIN
+from attnscan.run.requests import Similar
 
 EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o divergence.csv")
 
@@ -46,30 +46,22 @@ def similar(
     if matrix and destination.format == "table":
         raise typer.BadParameter("--matrix is for a file or for programs: give --csv, --format or -o")
     options = scan.options(on_long=files.on_long, threshold=threshold, predictive="off")
-    from attnscan.results.similarity import check_heads_can_be_grouped
-
-    check_heads_can_be_grouped()
-    passes = Passes(files)
-    with opened(options) as scanner, working("comparing heads by pairs", passes.how_many) as step:
-        from attnscan.studies import similarity
-
-        chosen = None if heads is None else scanner.grid().select(heads)
-        result = similarity.similar(
-            scanner, passes.read(), queries, within, passes.on_bad, partial(step, "comparing heads by pairs")
-        )
-    tell(result.signature, bad=passes.bad, dtype=options.dtype)
+    result = answered(Similar(files.source(), options, None, queries, within, heads)).value
     from attnscan.views.terminal.similarity import similarity_view
 
-    one = None if chosen is None else result.scores.grid.index(chosen[0])
-    alike = result.closest(1)[0] if one is None else (one, *result.nearest(one, 1))
+    chosen = None if heads is None else result.scores.grid.select(heads)
+    first = None if chosen is None else result.scores.grid.index(chosen[0])
+    alike = result.closest(1)[0] if first is None else (first, *result.nearest(first, 1))
+    surround = ScreenFrame(
+        about_pairs(files.paths, result.signature.pairs_read),
+        ("profile", "--heads", ",".join(result.heads[head].name for head in alike)),
+        options=options_of(scan.model, files.typed()),
+    )
     destination.emit(
-        lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
-        lambda width: similarity_view(result, width, heads, nearest),
-        result,
-        screen_frame=ScreenFrame(
-            about_pairs(files.paths, result.signature.pairs_read),
-            ("profile", "--heads", ",".join(result.heads[head].name for head in alike)),
-            (),
-            options_of(scan.model, files.typed()),
-        ),
+        Shown(
+            lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
+            lambda width: similarity_view(result, width, heads, nearest),
+            surround,
+            result,
+        )
     )

@@ -47,7 +47,7 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class Progress:
+class ClusterState:
     """The sums of the first blocks, and which is next."""
 
     shard: Shard
@@ -59,7 +59,7 @@ class Progress:
     """What blocks are numbered by."""
 
 
-def save_progress(path: Path | StoredFile, progress: Progress, about: Mapping[str, Any]) -> None:
+def save_progress(path: Path | StoredFile, progress: ClusterState, about: Mapping[str, Any]) -> None:
     """Write what `load_progress` reads, whole or not at all. Raises: OutputError."""
     shard, proof, bad = progress.shard, progress.proof, progress.bad
     assert shard.signature is not None and shard.sums.any is not None and proof is not None
@@ -77,7 +77,7 @@ def save_progress(path: Path | StoredFile, progress: Progress, about: Mapping[st
     write_checked(path, _FORMAT, data)
 
 
-def load_progress(path: Path | StoredFile, options: ScanOptions, about: Mapping[str, Any]) -> Progress:
+def load_progress(path: Path | StoredFile, options: ScanOptions, about: Mapping[str, Any]) -> ClusterState:
     """Read what `save_progress` wrote.
 
     Raises: StateError if that was of other files or options, or is damaged.
@@ -92,12 +92,15 @@ def load_progress(path: Path | StoredFile, options: ScanOptions, about: Mapping[
         bad = Bad(count, tuple(PairsError(what, remedy) for what, remedy in first))
         cuts = {int(at): tuple(RowGroups(*groups) for groups in cut) for at, cut in data["cuts"].items()}
         part_next, block_next = data["next"]
-        return Progress(shard, (part_next, block_next), bad, Proof((part, block), digest), cuts)
+        return ClusterState(shard, (part_next, block_next), bad, Proof((part, block), digest), cuts)
 
 
 @contextmanager
 def saved(
-    path: Path | StoredFile | None, about: Mapping[str, Any], now: Callable[[], Progress], say: Callable[[str], None]
+    path: Path | StoredFile | None,
+    about: Mapping[str, Any],
+    now: Callable[[], ClusterState],
+    say: Callable[[str], None],
 ) -> Iterator[Callable[[], None]]:
     """What keeps in a file how far a scan is, if that is wanted and was not done within a minute.
 

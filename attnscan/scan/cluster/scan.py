@@ -29,11 +29,12 @@ from attnscan.model.commits import pinned
 from attnscan.model.sources import Source, choose
 from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile
+from attnscan.scan import events
 from attnscan.scan.cluster.blocks import Bad, BlockFiles, FilePart
 from attnscan.scan.cluster.connection import Share, connected, shared
 from attnscan.scan.cluster.lives import Lives
 from attnscan.scan.cluster.pair_directory import PairDirectory, pieces_of_file, write_rows
-from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, saved
+from attnscan.scan.cluster.progress import ClusterState, about_scan, load_progress, saved
 from attnscan.scan.cluster.totals import Asked, Found, Totals
 from attnscan.scan.cluster.worker import Asker, Plan, Tokenizer, Worker
 from attnscan.scan.options import ClusterOptions, ScanOptions
@@ -43,6 +44,7 @@ from attnscan.scan.shard import Shard
 # Of a worker: what has ended that many will end the next one. A task's tries are no such bound: while Ray finds out
 # that an actor has died, the tasks it had are tried again and again, and several tries go with one death.
 _LIVES = 10
+_RUNS = events.Progress("scoring pairs on the Ray cluster")
 
 
 def scan_on_ray(
@@ -55,8 +57,10 @@ def scan_on_ray(
     state: Path | StoredFile | None = None,
     say: Callable[[str], None] = lambda _: None,
     note: Callable[[str], None] | None = None,
-) -> tuple[Ranking, Bad]:
+) -> events.Steps[tuple[Ranking, Bad]]:
     """Rank every head by the pairs of files that all machines can read. Returns what was skipped as bad, too.
+
+    It tells that it runs, so that a caller may pass on what it says, but not how far it is.
 
     `files` are named, globbed or in directories. With `per_pair`, every pair's own scores, of all `heads` or those
     named, are written into that new directory. `state` is a file that keeps the sums, and that is gone on from if it is
@@ -65,12 +69,13 @@ def scan_on_ray(
 
     Raises: AttnscanError, whichever a worker met first.
     """
+    yield _RUNS
     files = replace(files, paths=tuple(files_named(files.paths, pipes=False)))
     source = choose(options.model)
     say(source.note)
     about = {} if state is None else about_scan(options, files)
     begun = state is not None and state.exists()
-    totals = Totals(load_progress(state, options, about) if state and begun else Progress(Shard(options)))
+    totals = Totals(load_progress(state, options, about) if state and begun else ClusterState(Shard(options)))
     before, commit = totals.shard.seen.read, _commit(source, totals)
     kept: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
     with kept as directory, connected(cluster), Lives(_LIVES) as lives, _settled(), _explained():
@@ -99,6 +104,7 @@ def scan_on_ray(
                     (note or say)(told)
                 totals.add(found)
                 now_and_then()
+                yield _RUNS
         totals.check(len(files.parts(totals.progress.cuts)))
         if totals.shard.asks:
             sample = totals.shard.seen.sample
@@ -106,6 +112,7 @@ def scan_on_ray(
             with _told(say, askers, "pairs asked for predictive words", lambda: len(sample)):
                 for asked in _asked(plan, askers, sample, directory):
                     totals.add_answer(asked)
+                    yield _RUNS
         ranking = totals.ranking()
         if directory is not None:
             directory.finish(ranking, totals.rows)

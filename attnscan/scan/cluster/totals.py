@@ -10,7 +10,7 @@ from attnscan.errors import AttnscanError, EngineError, StateError
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.scan.cluster.blocks import Bad, Block
-from attnscan.scan.cluster.progress import Number, Progress, Proof
+from attnscan.scan.cluster.progress import ClusterState, Number, Proof
 from attnscan.scan.local import ScanSums
 from attnscan.scan.seen import no_pair
 from attnscan.scan.shard import Shard
@@ -48,7 +48,7 @@ class Asked:
 class Totals:
     """Blocks and answers added, each once and in one order, whatever the order in which they come."""
 
-    progress: Progress
+    progress: ClusterState
     """Of what has been added."""
     rows: int = 0
     """Of pairs' own scores."""

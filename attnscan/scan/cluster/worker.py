@@ -23,6 +23,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
 from attnscan.scan.cluster.pair_directory import handed
 from attnscan.scan.cluster.totals import Asked, Found
+from attnscan.scan.events import PairScores, Progress, outcome
 from attnscan.scan.local import predictive_sums
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import pair_table
@@ -186,11 +187,12 @@ class Asker(_Holder):
         if isinstance(scanner := self._scanner, AttnscanError):
             return Asked(number, error=scanner)
 
-        def keep(places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
-            tables.append(self._plan.table(places, sums))
+        def listen(event: Progress | PairScores) -> None:
+            if isinstance(event, PairScores) and self._plan.per_pair:
+                tables.append(self._plan.table(event.places, event.sums))
 
         try:
-            sums = predictive_sums(scanner, [drawn], on_pairs=keep if self._plan.per_pair else None)
+            sums = outcome(predictive_sums(scanner, [drawn]), listen)
         except AttnscanError as error:
             return Asked(number, error=error)
         signature = scanner.signature(Seen(), fingerprint=True)

@@ -47,18 +47,18 @@ _NOTE = (
 )
 
 
-def explanation_view(found: Explanations, width: int, query: int | None = None) -> RenderableType:
-    """One head in full, what it comes to first; several as a list; with a query, what they make of its keys."""
+def explanation_view(found: Explanations, width: int) -> RenderableType:
+    """One head in full, what it comes to first; several as a list; if a token was asked about, what they make of it."""
     counts = f"  {found.signature.pairs_read:,} pairs" if found.signature.pairs_read > 1 else ""
     blocks: list[RenderableType] = [model_line(found.signature, counts), ""]
     if len(found.heads) == 1:
         blocks += [*wrapped(found[found.heads[0]].conclusion, width, style="bold"), ""]
-    if query is not None:
+    if found.query is not None:
         for head in found.heads:
-            blocks += [*_keys(found, head, query, width), ""]
+            blocks += [*_keys(found, head, found.query, width), ""]
     if len(found.heads) == 1:
         blocks += _one(found, found[found.heads[0]], width)
-    elif query is None:
+    elif found.query is None:
         blocks += _many(found, width)
     reasons = found.not_available.items()
     blocks += [Text(plain(f"{name.replace('_', ' ')}: {NOT_MEASURED}: {why}"), style="dim") for name, why in reasons]

@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
 from attnscan.inputs.pairs import shipped_pairs
+from attnscan.scan.events import Steps
 from attnscan.scan.local import ScanSums
 
 
@@ -115,7 +116,13 @@ def test_standard_input_is_enough_for_named_heads() -> None:
 
 def test_predictive_is_asked_only_where_its_heads_are_wanted(few: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
-    monkeypatch.setattr("attnscan.scan.local.predictive_sums", lambda *_: asked.append(1) or ScanSums())
+
+    def asking(*_: object) -> Steps[ScanSums]:
+        asked.append(1)
+        return ScanSums()
+        yield
+
+    monkeypatch.setattr("attnscan.scan.local.predictive_sums", asking)
     for wanted, times in ((["-p", "D"], 0), (["-p", "D", "-p", "W"], 1), (["-p", "D", "--predictive", "distance"], 1)):
         asked.clear()
         result = _run("--pairs", few, "--draws", "2", *wanted)

@@ -261,7 +261,7 @@ def test_interrupted_heads_has_the_pairs_in_the_file_that_it_has_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, step: int
 ) -> None:
     """Ctrl-C in the middle of a window, whose longest pairs come first, and in the middle of writing one."""
-    owner, name = (Scanner, "score") if moment == "scored" else (PerPairWriter, "_add")
+    owner, name = (Scanner, "score") if moment == "scored" else (PerPairWriter, "write")
     real, calls = getattr(owner, name), count(1)
 
     def interrupting(self: object, *arguments: Any, **more: Any) -> Any:

@@ -10,11 +10,12 @@ from command_line import A, B
 from drawn import size, texts
 from typer.testing import CliRunner, Result
 
-from attnscan import Ranking, ScanOptions, rank_heads
+from attnscan import Ranking, rank_heads
 from attnscan.cli.app import app
-from attnscan.cli.session import Passes
 from attnscan.inputs.weights import write_weights
 from attnscan.results.attention import Attention
+from attnscan.run.reading import Ledger
+from attnscan.run.requests import Rank
 
 KINDS = (["map"], ["scores"], ["layers"], ["head", "--heads", "1-8"], ["head", "--heads", "1-8,0-2", "--lines"])
 
@@ -60,21 +61,21 @@ def test_pairs_are_drawn(kind: list[str], tmp_path: Path) -> None:
 def test_without_pairs_those_that_ship_are_drawn(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     seen = []
 
-    def ranked(options: ScanOptions, passes: Passes, *, has_state: bool) -> tuple[Ranking, bool]:
-        records = list(passes.read())
+    def ranked(request: Rank) -> tuple[Ranking, bool]:
+        records, options = list(request.pairs.read(Ledger())), request.options
         seen.append(len(records))
         ranking = rank_heads([(record.pair.a, record.pair.b) for record in records[:6]], model="bundled", labelled=True)
-        assert options.labelled and not options.profile and not has_state
+        assert options.labelled and not options.profile
         return ranking, False
 
-    monkeypatch.setattr("attnscan.cli.commands.plot.ranked_here", ranked)
+    monkeypatch.setattr("attnscan.cli.commands.plot.answered", ranked)
     assert plot("-o", str(tmp_path / "map.svg"), "--predictive", "off").exit_code == 0
     assert seen == [102] and (tmp_path / "map.svg").exists()
 
 
 def test_what_an_interrupted_scan_has_is_drawn_beside(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ranking = rank_heads([(A, B)] * 2, model="bundled", predictive="off")
-    monkeypatch.setattr("attnscan.cli.commands.plot.ranked_here", lambda *_, **__: (ranking, True))
+    monkeypatch.setattr("attnscan.cli.commands.plot.answered", lambda *_, **__: (ranking, True))
     result = plot("-o", str(tmp_path / "map.svg"))
     assert result.exit_code == 130 and [path.name for path in tmp_path.iterdir()] == ["map.partial.svg"]
     assert "map.partial.svg, and" in result.stderr

@@ -83,7 +83,7 @@ def _gives_up(url: str, body: dict[str, Any]) -> None:
 def test_ctrl_c_before_it_serves_is_an_interrupt_as_anywhere() -> None:
     script = (
         "import signal, sys\n"
-        "from attnscan.cli import app, session\n"
+        "from attnscan.cli import app\n"
         "from attnscan.model import sources\n"
         "sources.choose = lambda *_: signal.raise_signal(signal.SIGINT)\n"
         "sys.argv = ['attnscan', 'serve', '--model', 'bundled']\n"

@@ -20,7 +20,7 @@ from attnscan.inputs.places import stores
 from attnscan.results.stored_file import StoredFile
 from attnscan.scan.cluster import progress as keeping
 from attnscan.scan.cluster.blocks import BlockFiles
-from attnscan.scan.cluster.progress import Progress, about_scan, load_progress, save_progress, saved
+from attnscan.scan.cluster.progress import ClusterState, about_scan, load_progress, save_progress, saved
 from attnscan.scan.cluster.totals import Found, Totals
 from attnscan.scan.cluster.worker import Plan, Worker
 from attnscan.scan.local import ScanState
@@ -60,7 +60,7 @@ def plan_of(toy: str, files: list[str], **options: Any) -> Plan:
 
 
 def begun(plan: Plan) -> Totals:
-    return Totals(Progress(Shard(plan.options)))
+    return Totals(ClusterState(Shard(plan.options)))
 
 
 def found_in(plan: Plan, start: tuple[int, int] = (0, 0)) -> list[Found]:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from scans import assert_equal_profiles
+from scans import assert_equal_profiles, states_of, write
 from toy import ARTICLES, NOUNS, VERBS, save_toy_bert
 from typer.testing import CliRunner
 
@@ -33,7 +34,8 @@ from attnscan.inputs.pairs import read_pairs
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster import blocks as blocks_module
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
-from attnscan.scan.cluster.progress import Progress
+from attnscan.scan.cluster.progress import ClusterState
+from attnscan.scan.events import outcome
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
@@ -106,13 +108,16 @@ def _threads() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
+def rank_on_ray(*given: Any, **named: Any) -> tuple[Ranking, Bad]:
+    """A scan on Ray that nobody listens to."""
+    return outcome(scan_on_ray(*given, **named))
+
+
 def local(options: ScanOptions, files: list[str], per_pair: Path) -> Ranking:
     """The one-machine engine's table, and every pair's scores in a file."""
     with Scanner(options) as scanner, PerPairWriter(per_pair, [pattern.id for pattern in options.patterns]) as writer:
-        state = ScanState()
-        for after in scan(scanner, read_pairs(files), on_pairs=writer.write):
-            state = after
-        result = state.finish(scanner, on_pairs=writer.write)
+        state = [ScanState(), *states_of(scanner, read_pairs(files), writer=writer)][-1]
+        result = outcome(state.finishing(scanner), partial(write, writer))
         writer.finish(result.signature, result.scores.grid)
         return result
 
@@ -163,7 +168,7 @@ def added(plan: Plan, blocks: list[Block]) -> Totals:
 
 def begun(options: ScanOptions) -> Totals:
     """The sums of nothing."""
-    return Totals(Progress(Shard(options)))
+    return Totals(ClusterState(Shard(options)))
 
 
 def answered(plan: Plan, totals: Totals) -> Totals:
@@ -451,7 +456,7 @@ def test_whatever_dies_the_tables_are_the_local_engines(
 
     threading.Thread(target=harm, daemon=True).start()
     options = ScanOptions(model=toy, on_long="truncate", patterns=watched(seen, may_go_on), predictive_pairs=2)
-    result, _ = scan_on_ray(options, block_files(files, 16), ClusterOptions(workers=3), per_pair=rows)
+    result, _ = rank_on_ray(options, block_files(files, 16), ClusterOptions(workers=3), per_pair=rows)
     assert gone.exists() and len(list(seen.iterdir())) >= 4  # three, and one in the place of the first
     told = capsys.readouterr()  # a table that goes to a file holds nothing of it
     assert "raylet" not in told.out and "raylet" in told.err
@@ -507,7 +512,7 @@ def test_one_worker_loads_the_model_once_and_the_summary_says_how_fast(
 ) -> None:
     said: list[str] = []
     options = ScanOptions(model=toy, on_long="truncate", patterns=watched(tmp_path), predictive="off")
-    result, bad = scan_on_ray(options, block_files(files, 40), ClusterOptions(workers=1), say=said.append)
+    result, bad = rank_on_ray(options, block_files(files, 40), ClusterOptions(workers=1), say=said.append)
     assert len(list(tmp_path.iterdir())) == 1
     assert_equal(result, local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet"))
     assert bad == Bad() and said[-1].startswith("300 pairs in ") and said[-1].endswith(" by 1 workers")
@@ -531,7 +536,7 @@ def test_large_files_are_read_in_parts_and_gone_on_with(
     cuts = asked.cuts()
     parts = asked.parts(cuts)
     assert list(cuts) == [0] and len(parts) > 4 and {part.file for part in parts} == set(names)
-    whole, _ = scan_on_ray(options, asked, cluster, per_pair=tmp_path / "rows", state=None)
+    whole, _ = rank_on_ray(options, asked, cluster, per_pair=tmp_path / "rows", state=None)
     assert_equal(whole, local(options, names, tmp_path / "local.parquet"))
     assert_same_rows(tmp_path / "rows", tmp_path / "local.parquet", names)
     seen: list[Found] = []
@@ -546,10 +551,10 @@ def test_large_files_are_read_in_parts_and_gone_on_with(
     scored = engine_ray._scored
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(engine_ray, "_scored", until_the_seventh)
-        scan_on_ray(options, asked, cluster, state=state)
+        rank_on_ray(options, asked, cluster, state=state)
     monkeypatch.setattr(BlockFiles, "cuts", None)  # what is gone on with is cut already
     told: list[str] = []
-    again, _ = scan_on_ray(options, asked, cluster, state=state, say=told.append)
+    again, _ = rank_on_ray(options, asked, cluster, state=state, say=told.append)
     assert seen[-1].block.part > 0 and int(told[-1].split()[0]) < 300  # of 365
     assert again.to_frame().equals(whole.to_frame()) and again.signature == whole.signature
 
@@ -559,7 +564,7 @@ def test_large_files_are_read_in_parts_and_gone_on_with(
 def test_profiles_come_from_a_cluster(toy: str, files: list[str]) -> None:
     options = ScanOptions(model=toy, on_long="truncate", predictive="off", profile=True)
     said: list[str] = []
-    found, _ = scan_on_ray(options, block_files(files[1:3], 8), ClusterOptions(None, 1, 2), say=said.append)
+    found, _ = rank_on_ray(options, block_files(files[1:3], 8), ClusterOptions(None, 1, 2), say=said.append)
     assert said[-1].endswith(" by 1 to 2 workers")
     with Scanner(options) as scanner:
         (*_, state) = scan(scanner, read_pairs(files[1:3]))
@@ -597,7 +602,7 @@ def test_rows_travel_in_pieces_and_are_written_once_however_often(
     found = pd.read_parquet(tmp_path / "new").astype({"file": str, "pattern": str})
     path = tmp_path / "local.parquet"
     with Scanner(plan.options) as scanner, PerPairWriter(path, [p.id for p in PATTERNS], heads=plan.heads) as writer:
-        (*_, state) = scan(scanner, read_pairs(files[:2]), on_pairs=writer.write)
+        (*_, state) = states_of(scanner, read_pairs(files[:2]), writer=writer)
         writer.finish(scanner.signature(state.seen), scanner.grid())
     names = ["file", "pair", "layer", "head", "pattern"]
     found, expected = (
@@ -630,7 +635,7 @@ def test_every_pairs_rows_of_a_glob_have_their_file_row_and_id(toy: str, tmp_pat
         Path(name).write_text("key\tsentence_a\tsentence_b\n7\tthe cat\tsat\nbroken\n8\ta dog ran\tthe cat ran\n")
     options = ScanOptions(model=toy, on_long="truncate", predictive="distance", predictive_pairs=1)
     files = BlockFiles((str(tmp_path / "*.tsv"),), Reading(id="key"), True, 1)
-    scan_on_ray(options, files, ClusterOptions(workers=1), per_pair=tmp_path / "every")
+    rank_on_ray(options, files, ClusterOptions(workers=1), per_pair=tmp_path / "every")
     rows = pd.read_parquet(tmp_path / "every").astype({"file": str})
     places = set(rows[["file", "pair", "id"]].itertuples(index=False, name=None))
     assert places == {(name, row, key) for name in names for row, key in ((1, "7"), (3, "8"))}
@@ -656,7 +661,7 @@ def test_what_ends_every_worker_ends_the_run(
     with pytest.raises(
         EngineError, match=r"a worker of the cluster died, and 1 times the one in its place; .*smaller --block"
     ) as e:
-        scan_on_ray(options, block_files(files[2:3], 40), ClusterOptions(workers=1), per_pair=tmp_path / "rows")
+        rank_on_ray(options, block_files(files[2:3], 40), ClusterOptions(workers=1), per_pair=tmp_path / "rows")
     assert len(str(e.value).splitlines()) == 1 and len(list(seen.iterdir())) == 2
     assert [path.name for path in tmp_path.iterdir()] == ["seen"]
 

@@ -17,7 +17,7 @@ from toy import ARTICLES, NOUNS, VERBS, save_toy_bert
 from attnscan.errors import AttnscanError, ModelError
 from attnscan.inputs.columns import Reading
 from attnscan.model.loaded import LoadedModel
-from attnscan.scan import stream
+from attnscan.scan import events, stream
 from attnscan.scan.cluster.blocks import Block, BlockFiles, row
 from attnscan.scan.cluster.worker import Plan, Tokenizer, Worker
 from attnscan.scan.options import ClusterOptions, ScanOptions
@@ -185,11 +185,11 @@ def test_on_a_cluster_with_gpus_tokenizers_feed_workers_that_share_one(
     try:
         made.add_node(num_cpus=4, num_gpus=1, **small)
         ray.init(address=made.address, log_to_driver=False, logging_level="ERROR")
-        found, bad = engine_ray.scan_on_ray(options, files, ClusterOptions(worker_gpus=0.5))
+        found, bad = events.outcome(engine_ray.scan_on_ray(options, files, ClusterOptions(worker_gpus=0.5)))
         assert [(each.workers, each.gpus, each.device, each.tokenizers) for each in shares] == [(2, 0.5, "cuda", 2)]
         assert (tmp_path / "died").exists() and list(tmp_path.glob("by-*"))
         monkeypatch.setattr(engine_ray, "shared", lambda *asked: replace(on_cpu(*asked), tokenizers=0))
-        expected, bad_too = engine_ray.scan_on_ray(options, files, ClusterOptions(worker_gpus=0.5))
+        expected, bad_too = events.outcome(engine_ray.scan_on_ray(options, files, ClusterOptions(worker_gpus=0.5)))
     finally:
         ray.shutdown()
         made.shutdown()

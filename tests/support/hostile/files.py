@@ -20,6 +20,7 @@ from openpyxl import Workbook
 from attnscan.errors import AttnscanError
 from attnscan.inputs.pairs import Pair, Record, read_pairs
 from attnscan.inputs.weights import read_weights
+from attnscan.scan.events import PairScores
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.per_pair_read import rank_file
@@ -107,15 +108,16 @@ def weights_kind() -> Kind:
 
 def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
     """What a scan keeps: its state, and every pair's scores."""
-    found: list[tuple[Any, Any]] = []
     records = [Record(pair, f"{number}") for number, pair in enumerate(PAIRS)]
-    (state,) = scan(scanner, records, on_pairs=lambda *each: found.append(each))
+    *told, state = scan(scanner, records, pair_scores=True)
+    assert isinstance(state, ScanState)
     ranking = state.finish(scanner)
 
     def write(path: Path) -> None:
         with PerPairWriter(path, [pattern.id for pattern in scanner.options.patterns]) as writer:
-            for each in found:
-                writer.write(*each)
+            for event in told:
+                if isinstance(event, PairScores):
+                    writer.write(writer.table(event))
             writer.finish(ranking.signature, ranking.scores.grid)
 
     def read_state(path: Path) -> Any:

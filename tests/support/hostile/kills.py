@@ -19,10 +19,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnscan.cli import scanning
 from attnscan.cli.app import main
 from attnscan.inputs.pairs import shipped_pairs
 from attnscan.results.files import partial_of
+from attnscan.run import ranking
 from attnscan.scan import stream as windows
 from attnscan.scan.per_pair_read import rank_file
 
@@ -126,7 +126,7 @@ class Scene:
         stderr = os.open(self.directory / f"{os.getpid()}.stderr", os.O_CREAT | os.O_WRONLY)
         os.dup2(stderr, 2)
         sys.stderr = io.TextIOWrapper(io.FileIO(2, "w"), write_through=True)
-        scanning._SAVE_EVERY = 0.0  # a state after every window, and small windows
+        ranking._SAVE_EVERY = 0.0  # a state after every window, and small windows
         windows._BATCHES_IN_WINDOW = 2, 2  # so that two threads have something to do
         if largest_file is not None:  # a disk that is full: what is written beyond fails
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)

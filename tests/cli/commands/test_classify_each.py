@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import pytest
 from command_line import A, B, run
 from typer.testing import CliRunner, Result
 
-from attnscan.cli import destination, one_by_one
+from attnscan.cli import destination
 from attnscan.cli.app import app
-from attnscan.cli.options import PairFiles
+from attnscan.cli.commands import classify as command
 from attnscan.scan import one_input, scanner
 
 MODEL = ("--model", "bundled", "--predictive", "off")
@@ -109,8 +108,8 @@ def test_ctrl_c_keeps_what_is_done(place: Path) -> None:
     done = of_pairs("-o", "every.csv")
     assert done.exit_code == 130 and (place / "every.csv").read_bytes() == OLD
     assert done.stderr.splitlines() == [
+        "attnscan: interrupted after 1 pair",
         "attnscan: what is done is in every.partial.csv, and every.csv is untouched",
-        "attnscan: interrupted",
     ]
     assert set(pd.read_csv(place / "every.partial.csv")["input"]) == {1}
     assert sorted(path.name for path in place.iterdir()) == ["every.csv", "every.partial.csv", "pairs.csv"]
@@ -180,9 +179,9 @@ def test_what_several_inputs_are_not_for(arguments: tuple[str, ...], code: int, 
 
 
 def test_no_bar_is_drawn_where_results_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    def bars(to: destination.Destination) -> bool:
-        return not isinstance(one_by_one._bar(to, one_by_one.Lines(PairFiles())), nullcontext)
-
-    assert bars(destination.Destination("csv"))
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    assert not bars(destination.Destination("csv")) and bars(destination.Destination("csv", Path("a.csv")))
+    bars: list[bool] = []
+    monkeypatch.setattr(command, "answered", lambda *_, bar, **__: bars.append(bar) or (None, False))
+    of_pairs("--csv")
+    monkeypatch.setattr("attnscan.cli.destination.Destination.on_terminal", True)
+    of_pairs("--csv")
+    assert bars == [True, False]

@@ -1,0 +1,13 @@
+"""One way to run anything: a frozen request in, events out. The library, the command line and the server translate.
+
+requests.py   what can be run
+reading.py    pairs to be read, wherever they are, and what is told of them once
+events.py     what a run tells, up to its result
+engine.py     run: tells events, ends at Ctrl-C with what is done, and cleans up
+opening.py    models opened for a run, and what a run holds
+one_input.py  one input, and several one by one
+ranking.py    scans of many pairs, with their state files and per-pair output
+studies.py    explanation, ablation, similarity, comparison, checkpoint
+shards.py     models that stay loaded, and parts of scans that callers spread themselves
+notes.py      what a user should know beside a result
+"""

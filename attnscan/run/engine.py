@@ -1,0 +1,102 @@
+"""Runs a request: opens what it needs, tells events up to the result, and closes everything whatever comes.
+
+Ctrl-C is an exception like any other, but where what was done counts: there it is told as `Interrupted`, and the last
+event is a `Partial`. Where it falls into whoever takes events, it is to be thrown into the run, as `deliver` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from attnscan.run import one_input, ranking, requests, shards, studies
+from attnscan.run.events import Event, Partial, Result, Work
+from attnscan.run.opening import Running
+from attnscan.run.reading import Ledger
+
+if TYPE_CHECKING:
+    from attnscan.scan.scanner import Scanner
+
+T = TypeVar("T")
+Run = Generator[Event, None, None]
+
+
+def run(request: requests.Request, scanner: Scanner | None = None) -> Run:
+    """Run a request; the last event is its `Result`, or after Ctrl-C its `Partial`.
+
+    With a `scanner`, its model is used in place of that of the request's options.
+
+    Raises: AttnscanError, which says what to do about it; KeyboardInterrupt if nothing was done that counts.
+    """
+    running = Running(scanner)
+    with running.stack:
+        value = yield from _relayed(_work(request, running), running.ledger)
+    yield (Partial if running.interrupted else Result)(value)
+
+
+def deliver(events: Run, listen: Callable[[Event], object]) -> None:
+    """Hand each event to `listen`; Ctrl-C that falls into it is thrown into the run, and ends it as elsewhere."""
+    with closing(events):
+        take: Callable[[], Event] = partial(next, events)
+        while True:
+            try:
+                event = take()
+            except StopIteration:
+                return
+            take = partial(next, events)
+            try:
+                listen(event)
+            except KeyboardInterrupt as error:
+                take = partial(events.throw, error)
+
+
+def _relayed(work: Work[T], ledger: Ledger) -> Work[T]:
+    """The events of some work, before each of them what was written into a ledger meanwhile."""
+    take: Callable[[], Event] = partial(next, work)
+    with closing(work):
+        while True:
+            try:
+                event = take()
+            except StopIteration as ended:
+                yield from ledger.take()
+                value: T = ended.value
+                return value
+            take = partial(next, work)
+            try:
+                yield from ledger.take()
+                yield event
+            except KeyboardInterrupt as error:
+                take = partial(work.throw, error)
+
+
+def _work(request: requests.Request, running: Running) -> Work[object]:
+    """What does the work of a request. Torch is imported when a model is loaded."""
+    match request:
+        case requests.Classify():
+            return one_input.classify(request, running)
+        case requests.ClassifyEach():
+            return one_input.classify_each(request, running)
+        case requests.Predictive():
+            return one_input.predictive(request, running)
+        case requests.Rank():
+            return ranking.rank(request, running)
+        case requests.RankFile():
+            return ranking.rank_by_file(request)
+        case requests.Explain():
+            return studies.explain(request, running)
+        case requests.Ablate():
+            return studies.ablate(request, running)
+        case requests.Similar():
+            return studies.similar(request, running)
+        case requests.Compare():
+            return studies.compare(request, running)
+        case requests.Examine():
+            return studies.examine(request, running)
+        case requests.Load():
+            return shards.load(request, running)
+        case requests.MakeShard():
+            return shards.make_shard(request, running)
+        case requests.FinishShard():
+            return shards.finish_shard(request, running)

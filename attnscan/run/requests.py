@@ -1,0 +1,196 @@
+"""What can be run: frozen requests, built alike by the library, the command line and the server. Needs no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from attnscan.results.terms import QUERIES, WITHIN, Match
+from attnscan.run.reading import Pairs
+from attnscan.scan.options import AblationRequest, ClusterOptions, ScanOptions
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from attnscan.inputs.pairs import Pair
+    from attnscan.results.stored_file import StoredFile
+    from attnscan.scan.shard import Shard
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """A model that a program holds, which is then not named by options."""
+
+    model: Any
+    """What `load` returned, or a model of transformers."""
+    tokenizer: Any = None
+    """Of a model of transformers."""
+
+
+@dataclass(frozen=True)
+class WeightsInput:
+    """Saved attention weights: a file `.npz`, or the arrays that it would hold."""
+
+    weights: Path | Mapping[str, ArrayLike]
+    name: str
+    """Stands for the model in results."""
+
+
+@dataclass(frozen=True)
+class Classify:
+    """What every head does on one input: a `Classification`."""
+
+    input: Pair | WeightsInput
+    options: ScanOptions
+    memory: InMemory | None = None
+    keep: bool = False
+    """Whether the result carries the attention."""
+
+
+@dataclass(frozen=True)
+class ClassifyEach:
+    """What every head does on each of several inputs: an `Answer` each, and in the end the signature of all."""
+
+    pairs: Pairs
+    options: ScanOptions
+    memory: InMemory | None = None
+    keep: bool = False
+
+
+@dataclass(frozen=True)
+class Predictive:
+    """Which words of one input help to predict which: `Dependencies`."""
+
+    pair: Pair
+    options: ScanOptions
+    memory: InMemory | None = None
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Every head's scores over many pairs and, by options, labels and profiles: a `Ranking`."""
+
+    pairs: Pairs
+    options: ScanOptions
+    memory: InMemory | None = None
+    state: Path | StoredFile | None = None
+    """Keeps the sums, and is gone on from if it is there."""
+    per_pair: Path | None = None
+    """Takes every pair's own scores: a file, or on a cluster a new directory."""
+    per_pair_heads: str | None = None
+    """Whose scores; None for all heads."""
+    cluster: ClusterOptions | None = None
+    """Where the scan runs; None for this machine. Takes files of pairs and a model by its name."""
+    pair_scores: bool = False
+    """Whether every pair's own scores are told."""
+
+
+@dataclass(frozen=True)
+class RankFile:
+    """Heads ranked by what `Rank.per_pair` wrote: a `Ranking`."""
+
+    path: Path
+    patterns: tuple[str, ...] = ()
+    """Those that it must hold."""
+
+
+@dataclass(frozen=True)
+class Explain:
+    """How heads make their patterns, by one input or by many pairs: `Explanations`."""
+
+    input: Pair | Pairs
+    options: ScanOptions
+    memory: InMemory | None = None
+    heads: str = "all"
+    pattern: str | None = None
+    """What is explained; None for each head's own label."""
+    token: str | None = None
+    """Of one input, the query that is asked about."""
+
+
+@dataclass(frozen=True)
+class Ablate:
+    """What a model loses without some heads: an `Ablation`."""
+
+    pairs: Pairs
+    options: ScanOptions
+    memory: InMemory | None = None
+    sets: AblationRequest = field(default_factory=AblationRequest)
+
+
+@dataclass(frozen=True)
+class Similar:
+    """Which heads attend alike: a `Similarity`."""
+
+    pairs: Pairs
+    options: ScanOptions
+    memory: InMemory | None = None
+    queries: int = QUERIES
+    within: float = WITHIN
+    heads: str | None = None
+    """Those that will be shown, which must be there; the result has all."""
+
+
+@dataclass(frozen=True)
+class Compare:
+    """What sets the heads of two models apart: a `Comparison`."""
+
+    pairs: Pairs
+    options: tuple[ScanOptions, ScanOptions]
+    """Which differ in the model alone."""
+    memory: tuple[InMemory | None, InMemory | None] = (None, None)
+    match: Match = "place"
+    heads: str | None = None
+    """Those of the first model that will be shown, which must be there; the result has all."""
+
+
+@dataclass(frozen=True)
+class Examine:
+    """What a checkpoint is, and what can be scored in it: a `Checkpoint`."""
+
+    options: ScanOptions
+
+
+@dataclass(frozen=True)
+class Load:
+    """A model for later runs: a `LoadedModel`."""
+
+    options: ScanOptions
+    memory: InMemory | None = None
+
+
+@dataclass(frozen=True)
+class MakeShard:
+    """What some pairs add to a ranking: a `Shard`."""
+
+    pairs: Pairs
+    options: ScanOptions
+    memory: InMemory | None = None
+
+
+@dataclass(frozen=True)
+class FinishShard:
+    """The ranking of the pairs of a shard, for which its model is asked for `predictive`: a `Ranking`."""
+
+    shard: Shard
+    options: ScanOptions
+    memory: InMemory | None = None
+
+
+Request = (
+    Classify
+    | ClassifyEach
+    | Predictive
+    | Rank
+    | RankFile
+    | Explain
+    | Ablate
+    | Similar
+    | Compare
+    | Examine
+    | Load
+    | MakeShard
+    | FinishShard
+)

@@ -1,0 +1,118 @@
+"""Studies of heads: how they make their patterns, what they are worth, which are alike, and what a checkpoint is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.tokens import token_named
+from attnscan.run import notes
+from attnscan.run.events import Loading, Progress, Work
+from attnscan.run.opening import Running, opened, opened_all
+from attnscan.run.reading import Pairs, on_bad_of
+from attnscan.run.requests import Ablate, Compare, Examine, Explain, Similar
+
+if TYPE_CHECKING:
+    from attnscan.results.ablation import Ablation
+    from attnscan.results.checkpoint import Checkpoint
+    from attnscan.results.comparison import Comparison
+    from attnscan.results.explanation import Explanations
+    from attnscan.results.similarity import Similarity
+    from attnscan.scan.scanner import Scanner
+
+
+def explain(request: Explain, running: Running) -> Work[Explanations]:
+    """How heads make their patterns. Raises: SelectionError for heads or a token that are not there; InputError."""
+    if not isinstance(request.input, Pair):
+        return (yield from _explain_pairs(request, request.input, running))
+    record = Record(request.input, "the input")
+    scanner = yield from opened(running, request.options, request.memory)
+    yield Progress("explaining heads")
+    from attnscan.studies.explanation import explain_input
+
+    encoded = scanner.encode(record.pair)
+    query = None if request.token is None else token_named(request.token, encoded.tokens)
+    heads = scanner.grid().select(request.heads)
+    result = yield from explain_input(scanner, record, heads, request.pattern, encoded)
+    yield from notes.of_inputs(result.signature, length=len(encoded.tokens), dtype=request.options.dtype)
+    yield from notes.of_unknown_words(scanner, encoded)
+    return replace(result, query=query)
+
+
+def _explain_pairs(request: Explain, pairs: Pairs, running: Running) -> Work[Explanations]:
+    pairs, ledger = pairs.ready(running.ledger), running.ledger
+    records = pairs.read(ledger)
+    scanner = yield from opened(running, request.options, request.memory)
+    yield Progress("explaining heads by pairs")
+    from attnscan.studies.explanation import explain as explain_pairs
+
+    heads = scanner.grid().select(request.heads)
+    result = yield from explain_pairs(scanner, records, heads, request.pattern, on_bad_of(pairs, ledger))
+    yield from notes.of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
+    return result
+
+
+def ablate(request: Ablate, running: Running) -> Work[Ablation]:
+    """What a model loses without some heads. Raises: as the study."""
+    sets, ledger = request.sets, running.ledger
+    pairs = request.pairs.ready(ledger, 1 + (not sets.names_heads) + (sets.by == "mean"), "name a file")
+    scanner = yield from opened(running, request.options, request.memory)
+    yield Progress("trying whether heads can be switched off")
+    from attnscan.studies import ablation
+
+    read = partial(pairs.read, ledger)
+    result = yield from ablation.ablate(scanner, read, sets, on_bad_of(pairs, ledger))
+    yield from notes.of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
+    return result
+
+
+def similar(request: Similar, running: Running) -> Work[Similarity]:
+    """Which heads attend alike. Raises: OutputError if scikit-learn is not installed; as the study."""
+    from attnscan.results.similarity import check_heads_can_be_grouped
+
+    check_heads_can_be_grouped()
+    pairs, ledger = request.pairs.ready(running.ledger), running.ledger
+    scanner = yield from opened(running, request.options, request.memory)
+    _check_heads(request.heads, scanner)
+    yield Progress("comparing heads by pairs")
+    from attnscan.studies import similarity
+
+    result = yield from similarity.similar(
+        scanner, pairs.read(ledger), request.queries, request.within, on_bad_of(pairs, ledger)
+    )
+    yield from notes.of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
+    return result
+
+
+def compare(request: Compare, running: Running) -> Work[Comparison]:
+    """What sets two models apart. Raises: ModelError if their heads cannot be matched; as the study."""
+    ledger, remedy = running.ledger, "name a file, or leave out --match nearest"
+    pairs = request.pairs.ready(ledger, 1 + (request.match == "nearest"), remedy)
+    one, other = yield from opened_all(running, request.options, request.memory)
+    _check_heads(request.heads, one)
+    yield Progress("comparing models by pairs")
+    from attnscan.studies import comparison
+
+    read = partial(pairs.read, ledger)
+    result = yield from comparison.compare(one, other, read, request.match, on_bad_of(pairs, ledger))
+    yield from notes.of_inputs(*result.signatures, bad=ledger.bad, dtype=request.options[0].dtype)
+    return result
+
+
+def _check_heads(heads: str | None, scanner: Scanner) -> None:
+    """Raises: SelectionError for heads that are not there; so before the work, and not when it is shown."""
+    if heads is not None:
+        scanner.grid().select(heads)
+
+
+def examine(request: Examine, running: Running) -> Work[Checkpoint]:
+    """What a checkpoint is, by running it on two sentences. Raises: as the study."""
+    from attnscan.model.sources import choose
+
+    source = choose(request.options.model)
+    yield Loading(f"{source.name} and trying it on two sentences")
+    from attnscan.studies.checkpoint import examine as examined
+
+    return examined((yield from opened(running, request.options, source=source)))

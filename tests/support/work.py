@@ -1,0 +1,51 @@
+"""Scans and studies done at once, for tests that do not listen to what they tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+from attnscan.results.ranking import Ranking
+from attnscan.run.engine import run
+from attnscan.run.events import Result
+from attnscan.run.requests import Rank
+from attnscan.scan import one_input
+from attnscan.scan.events import PairScores, Progress, outcome
+from attnscan.scan.scanner import Scanner
+from attnscan.server.corpus import PairKeeper
+from attnscan.studies import ablation, comparison, explanation, head_sets, similarity
+
+Taken = ParamSpec("Taken")
+Found = TypeVar("Found")
+
+
+def _done(work: Callable[Taken, Generator[Any, None, Found]]) -> Callable[Taken, Found]:
+    @wraps(work)
+    def do(*given: Taken.args, **named: Taken.kwargs) -> Found:
+        return outcome(work(*given, **named))
+
+    return do
+
+
+ablate, compare, similar = _done(ablation.ablate), _done(comparison.compare), _done(similarity.similar)
+explain, explain_input = _done(explanation.explain), _done(explanation.explain_input)
+requested_sets = _done(head_sets.requested_sets)
+classify, dependencies = _done(one_input.classify), _done(one_input.dependencies)
+
+
+def heard(work: Generator[Any, None, Found]) -> tuple[Found, list[Progress]]:
+    """What work comes to, and how far it said that it was."""
+    told: list[Any] = []
+    found = outcome(work, told.append)
+    return found, [event for event in told if isinstance(event, Progress)]
+
+
+def kept(keeper: PairKeeper, scanner: Scanner) -> Ranking:
+    """The pairs of a keeper ranked by a model that is open, the first of them kept."""
+    for event in run(Rank(keeper, scanner.options, pair_scores=True), scanner):
+        if isinstance(event, PairScores):
+            keeper.take(event)
+        elif isinstance(event, Result):
+            ranking: Ranking = event.value
+    return ranking
