@@ -13,7 +13,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from attnscan.inputs.objects.kinds import objects_in
+from attnscan.inputs.objects import objects_in
 from toy import save_toy_bert
 
 from attnscan.cli.bars import answered, done, working

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attnscan.inputs.objects.kinds import objects_in
+from attnscan.inputs.objects import objects_in
 
 from attnscan.errors import AttnscanError, InputError, ModelError, SelectionError, WeightsError
 from attnscan.inputs.pairs import Pair

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from attnscan.inputs.objects.kinds import objects_in
+from attnscan.inputs.objects import objects_in
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import work
-from attnscan.inputs.objects.kinds import objects_in
+from attnscan.inputs.objects import objects_in
 
 import attnscan
 from attnscan.errors import OptionError
