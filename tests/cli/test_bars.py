@@ -13,10 +13,10 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from attnscan.inputs.objects import objects_in
 from toy import save_toy_bert
 
 from attnscan.cli.bars import answered, done, working
+from attnscan.inputs.objects import objects_in
 from attnscan.run.events import Loading, Progress
 from attnscan.run.reading import ObjectPairs
 from attnscan.run.requests import Rank

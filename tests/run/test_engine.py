@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attnscan.inputs.objects import objects_in
 
 from attnscan.errors import AttnscanError, InputError, ModelError, SelectionError, WeightsError
+from attnscan.inputs.objects import objects_in
 from attnscan.inputs.pairs import Pair
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.classification import Classification

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from attnscan.inputs.objects import objects_in
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading
+from attnscan.inputs.objects import objects_in
 from attnscan.inputs.pairs import Pair, shipped_pairs
 from attnscan.run.events import Note, Skipped
 from attnscan.run.reading import FilePairs, Ledger, ObjectPairs, OnePair

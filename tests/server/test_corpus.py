@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import work
-from attnscan.inputs.objects import objects_in
 
 import attnscan
 from attnscan.errors import OptionError
+from attnscan.inputs.objects import objects_in
 from attnscan.inputs.pairs import Place
 from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
