@@ -2,15 +2,15 @@
 
 pairs.py            pairs of sentences, and files of them by their formats
 columns.py          which columns of a file hold the sentences
-places/             names to files to streams of bytes, wherever they are
-formats/            one module a format
-objects.py          what programs hold, to pairs
-frames.py           data frames of any library, row by row
+places/             names -> files -> streams of bytes, wherever they are
+formats/            streams of bytes -> rows, one module a format
+objects.py          objects of Python -> pairs
+frames.py           data frames of any library -> rows
 weights.py          saved attention weights, .npz, in and out
 tokens.py           how tokenizers write their tokens
 vocabulary.py       which tokens are whole words, and which of these are frequent
 tokenizer_calls.py  what a tokenizer raises, as one line; how long it may take
-patience.py         work that may never end, waited for only so long
+patience.py         a timeout for work that may never end
 tokenized.py        what tokenizers make of pairs, one by one or many at once
 encode.py           a pair to an encoded input
 batch.py            encoded inputs to batches

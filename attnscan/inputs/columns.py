@@ -1,4 +1,4 @@
-"""Which columns of a file hold the sentences, by their names."""
+"""Find the columns that hold the sentences, by their names."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ COLUMNS = (
     ("text",),
     ("sentence",),
 )
-"""The columns that are looked for in a file, ours first, then those of the usual data sets; upper case is the same."""
+"""The names that are looked for, in any case: attnscan's own first, then those of the usual data sets."""
 
 LABEL = "label"
-"""The column that says which class a pair is of, for those who ask."""
+"""The column that holds each pair's class."""
 
 _SEPARATORS = ",;\t|"
 _REMEDY = "name one or two of them with --columns, or say which, counted from 1"
@@ -51,9 +51,9 @@ class Reading:
     """Whether quotes around the cells of a CSV or TSV file are its writer's, `csv`, or text, `none`; `auto` to take
     them as text in TSV unless they look otherwise."""
     id: str | None = None
-    """The column whose cells tell pairs apart, carried along to each pair's scores."""
+    """The column whose cell is written beside each pair's scores."""
     labelled: bool = False
-    """Whether what a column `label` says is carried along."""
+    """Whether the cell of a column `label` is kept with each pair."""
 
     def __post_init__(self) -> None:
         if self.columns is not None and len(self.columns) not in (1, 2):
@@ -62,13 +62,13 @@ class Reading:
 
 @dataclass(frozen=True)
 class Column:
-    """A column by its place from 0 and, where its cells are nested, the keys that lead to what is meant."""
+    """A column: its index from 0 and, where its cells are nested, the keys of the value inside."""
 
     index: int
     keys: tuple[str, ...] = ()
 
     def within(self, cell: object) -> object:
-        """What is meant within a cell; None where there is no such thing. Items of lists are counted from 1."""
+        """The value inside a cell; None if a key is not there. Items of lists are counted from 1."""
         for key in self.keys:
             if isinstance(cell, Mapping):
                 cell = cell.get(key)
@@ -81,7 +81,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Picked:
-    """What to read of each row."""
+    """The columns to read of each row."""
 
     sentences: tuple[Column, ...]
     id: Column | None = None
@@ -89,23 +89,23 @@ class Picked:
 
     @property
     def all(self) -> tuple[Column, ...]:
-        """Those of the sentences, then the id's and the label's, if they are wanted and there."""
-        return (*self.sentences, *(each for each in (self.id, self.label) if each is not None))
+        """The columns of the sentences, then that of the id and of the label, where there is one."""
+        return (*self.sentences, *(column for column in (self.id, self.label) if column is not None))
 
     @property
     def indexes(self) -> tuple[int, ...]:
-        """The places of the columns, each once."""
-        return tuple(dict.fromkeys(each.index for each in self.all))
+        """The indexes of the columns, without repeats."""
+        return tuple(dict.fromkeys(column.index for column in self.all))
 
 
 def picked(reading: Reading, names: Sequence[str], fixed: bool) -> Picked:
-    """The columns to read of these names; with `fixed`, every row of the file has just these.
+    """Choose the columns to read by their names; `fixed` says that every row has the same columns.
 
     Raises: PairsError that lists the columns if there are none.
     """
     sentences = tuple(_sentences(reading.columns, names, fixed))
     key = None if reading.id is None else _column(names, reading.id, "--id")
-    taken = [each.index for each in sentences]
+    taken = [column.index for column in sentences]
     labels = [Column(index) for index, name in enumerate(names) if _folded(name) == LABEL and index not in taken]
     return Picked(sentences, key, labels[0] if reading.labelled and labels else None)
 
@@ -119,18 +119,18 @@ def known_among(names: Sequence[str]) -> tuple[str, ...] | None:
 def _sentences(wanted: Sequence[str] | None, names: Sequence[str], fixed: bool) -> Sequence[Column]:
     if (columns := wanted or known_among(names)) is not None:
         return [_column(names, column) for column in columns]
-    found = f"the only column is {listed(names)}" if len(names) == 1 else f"the columns are {listed(names)}"
+    there = f"the only column is {listed(names)}" if len(names) == 1 else f"the columns are {listed(names)}"
     if len(names) != 1:
-        raise PairsError(f"{found}, and none is known to hold sentences", _REMEDY)
+        raise PairsError(f"{there}, and none is known to hold sentences", _REMEDY)
     if any(separator in names[0] for separator in _SEPARATORS):
-        raise PairsError(f"{found}, as if another separator were used", "save it as CSV or TSV, or pass --columns 1")
+        raise PairsError(f"{there}, as if another separator were used", "save it as CSV or TSV, or pass --columns 1")
     if not fixed and any(_folded(names[0]) in columns for columns in COLUMNS if len(columns) == 2):
-        raise PairsError(f"{found}, which is half of a pair", "correct it, pass --skip-bad, or name it with --columns")
+        raise PairsError(f"{there}, which is half of a pair", "correct it, pass --skip-bad, or name it with --columns")
     return [Column(0)]
 
 
 def _column(names: Sequence[str], column: str, option: str = "--columns") -> Column:
-    """The column of just this name, else of this name but for case and spaces, else of this number, else within one."""
+    """The column of exactly this name, else up to case and spaces, else of this number, else a path into a column."""
     exact = [index for index, name in enumerate(names) if name == column]
     close = exact or [index for index, name in enumerate(names) if _folded(name) == _folded(column)]
     if len(close) > 1:
@@ -150,7 +150,7 @@ def _column(names: Sequence[str], column: str, option: str = "--columns") -> Col
 
 
 def number_of(text: str) -> int | None:
-    """The number from 1 that a column's name is; None for all others."""
+    """A column's name as a number from 1; None if it is no number."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 6 and int(text) else None
 
 
@@ -159,6 +159,6 @@ def _folded(name: str) -> str:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Names, as errors list them."""
+    """The names as an error lists them: 20 at most, long ones cut."""
     shown = [repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:20]]
     return ", ".join([*shown, "…"] if len(names) > 20 else shown) or "none"

@@ -41,7 +41,7 @@ def pair_of(*sentences: object) -> Pair:
 
 @dataclass(frozen=True)
 class Objects:
-    """Pairs that a program has, checked to be of a kind that can be read, and how they are read."""
+    """Pairs that a program holds, of a kind that can be read, and how they are read."""
 
     items: Iterable[object]
     reading: Reading
@@ -51,7 +51,7 @@ class Objects:
     """Whether an item may be many rows."""
 
     def records(self, on_bad: Callable[[InputError], None] | None = None) -> Iterator[Record]:
-        """The pairs with their places, from 1. What is bad is raised, or handed to `on_bad` and left out.
+        """Read the pairs; their places count from 1. A bad pair is raised, or handed to `on_bad` and skipped.
 
         Raises: InputError.
         """
@@ -64,12 +64,12 @@ class Objects:
                 on_bad(record)
 
     def held(self) -> Objects:
-        """These pairs in a form that can be read several times: a stream is read into a list."""
+        """These pairs, readable several times: a stream is read into a list."""
         return replace(self, items=list(self.items)) if isinstance(self.items, Iterator) else self
 
 
 def objects_in(pairs: Any, reading: Reading = Reading()) -> Objects:
-    """What callers give, if it may hold pairs.
+    """Check that an object may hold pairs.
 
     Raises: InputError if not; PairsError if it is a data frame without such columns.
     """
@@ -92,7 +92,7 @@ def objects_in(pairs: Any, reading: Reading = Reading()) -> Objects:
 
 
 def _why_not(pairs: Any) -> str:
-    """What to give in place of what are no pairs; nothing where they may be."""
+    """The remedy for an object that holds no pairs; empty where it may hold some."""
     if isinstance(pairs, os.PathLike | io.IOBase) or (isinstance(pairs, str) and os.path.isfile(pairs[:4096])):  # noqa: PTH113
         return "rank_files reads files"
     if is_lazy(pairs) or hasattr(pairs, "iter_rows"):  # the latter of Ray
@@ -102,7 +102,7 @@ def _why_not(pairs: Any) -> str:
 
 
 def _data_set(data: Any, reading: Reading) -> Objects:
-    """A data set of Hugging Face, less the columns that are not read: an image need not be decoded.
+    """A data set of Hugging Face without the columns that are not read, so that no image is decoded.
 
     Raises: PairsError if it has not the columns.
     """
@@ -125,7 +125,7 @@ def _batches(loader: Iterable[Any]) -> Iterator[object]:
 
 
 class _Reader:
-    """Reads items one by one, and remembers how many pairs there were, and which columns the first rows had."""
+    """Reads items one by one; the first rows decide which columns are read of all."""
 
     def __init__(self, reading: Reading, batches: bool) -> None:
         self._reading, self._batches = reading, batches
@@ -136,7 +136,7 @@ class _Reader:
         self._unfit: PairsError | None = None  # of the first dict that had not the columns
 
     def read(self, items: Iterable[object]) -> Iterator[Record | InputError]:
-        """The record of each pair, or what is wrong with it. Raises: InputError for what is wrong with all."""
+        """The record of each pair, or the error of a bad one. Raises: InputError for an error of all pairs."""
         try:
             iterator = iter(items)
         except TypeError as error:  # some classes say so only when they are asked
@@ -180,7 +180,7 @@ class _Reader:
             yield from self._rows(columns, [[values[i] for i in at]])
 
     def _columns(self, names: tuple[str, ...], *, fixed: bool) -> Picked:
-        """The columns to read of these, which later rows must have as well, though they may have others besides."""
+        """Choose the columns to read; later rows must have them, and may have others."""
         if self._picked is None or names != self._names:
             columns = picked(self._reading, names, fixed)
             self._picked, self._names = columns, names
@@ -248,7 +248,7 @@ def _bad(where: str, why: str) -> PairsError:
 
 
 def _spelled(error: PairsError, where: str = "") -> PairsError:
-    """What is wrong with columns, in words for Python."""
+    """An error about columns, with the names of Python's arguments in place of options."""
     if "'input_ids'" in error.what:
         return PairsError(f"{where}{error.what}", "it looks tokenized already: give the text, or name it with columns=")
     remedy = error.remedy

@@ -1,4 +1,4 @@
-"""Pairs of sentences: what attnscan reads, and the files that they come from."""
+"""Pairs of sentences, and the files that they are read from."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def _not_unicode(name: str, character: str, place: int) -> InputError:
 
 @dataclass(frozen=True, order=True)
 class Place:
-    """Where the scores of a pair belong, for those who join them with the input."""
+    """Where a pair comes from, by which its scores can be joined with the input."""
 
     file: str = ""
-    """As it was named; empty for what comes from no file."""
+    """The file, as it was named; empty for a pair from no file."""
     row: int = 0
-    """Which of its records, from 1, bad ones and those that are skipped counted."""
+    """The number of the record in it, from 1, bad and skipped records counted."""
     id: str | None = None
-    """What the column of ids says of it, if one was named."""
+    """The cell of the column of ids, if one was named."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Record:
     where: str
     """Such as `pairs.tsv:12`, the line where it starts, or `pairs.parquet: row 12`; both counted from 1."""
     label: str | None = None
-    """What the column `label` says of it, if that was asked for and is there."""
+    """The cell of the column `label`, if that was asked for and is there."""
     place: Place = Place()
 
 
@@ -97,12 +97,11 @@ def read_pairs(
     on_bad: OnBad | None = None,
     on_note: OnNote = lambda _: None,
 ) -> Iterator[Record]:
-    """The pairs of files, one after another, as a stream; `paths` are names as `places/files.py` takes them.
+    """Read the pairs of files as a stream; `paths` are names as `places/files.py` takes them.
 
-    The files' suffixes tell their formats, `names.FORMATS`, and `names.PACKED` how they are packed; the first
-    line of standard input does.
-    `on_note` is told how a file is read where its looks decided.
-    A bad record is raised, or handed to `on_bad`, after which reading goes on.
+    A file's suffixes say its format and compression (`names.FORMATS`, `names.PACKED`); of standard input, the first
+    line says the format. `on_note` is told how a file is read where that is a guess. A bad record is raised, or handed
+    to `on_bad`, after which reading goes on.
 
     Raises: PairsError, at once if a file is not there, later for a bad record or a damaged file.
     """
@@ -111,13 +110,13 @@ def read_pairs(
 
 
 def shipped_pairs() -> Iterator[Record]:
-    """The pairs that come with attnscan, about 100."""
+    """The 102 pairs that attnscan ships."""
     with resources.files("attnscan.inputs").joinpath("data", "pairs.csv").open("rb") as file:
         yield from pairs_in(file, "attnscan/inputs/data/pairs.csv")
 
 
 def lines_of_stdin(on_bad: OnBad | None = None) -> Iterator[Record]:
-    """Standard input, an input a line: a sentence, or A and B with a tab between. Blank lines are left out.
+    """Read standard input, an input a line: a sentence, or A and B with a tab between. Blank lines are skipped.
 
     Raises: PairsError if it is closed; or for a line that is no input, unless that is handed to `on_bad`.
     """
@@ -148,9 +147,9 @@ def _line_pair(line: str, where: str) -> Pair:
 
 
 def about_how_many(paths: Sequence[str]) -> int | None:
-    """Roughly how many pairs the files hold, to tell the time left; None where that cannot be had cheaply.
+    """About how many pairs the files hold, for the time left; None where that is not known without reading.
 
-    Without paths, how many come with attnscan.
+    Without paths, the number of pairs that attnscan ships.
     """
     if not paths:
         return sum(1 for _ in shipped_pairs())
@@ -172,9 +171,9 @@ def pairs_in(
     on_note: OnNote = lambda _: None,
     groups: RowGroups | None = None,
 ) -> Iterator[Record]:
-    """The pairs of one file that is open, wherever it is, or of some of its row groups if it is of Parquet.
+    """Read the pairs of an open file, or of some row groups of a Parquet file.
 
-    Its name tells its format, and is what errors say.
+    Its name says its format, and stands in errors.
     Raises: PairsError as `read_pairs` does.
     """
     name, suffix = shown(name), suffix_in(name)

@@ -1,4 +1,4 @@
-"""Work that may never come to an end, in a thread that is waited for only so long."""
+"""Run work that may never end in a thread, with a timeout."""
 
 from __future__ import annotations
 
@@ -9,20 +9,27 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-Found = TypeVar("Found")
+_T = TypeVar("_T")
 
 _left_alone: list[str] = []
 
 
-def within(seconds: float, work: Callable[[], Found], name: str) -> list[Found]:
-    """What some work finds, alone in a list; nothing if it takes too long. Its thread is then left to itself."""
-    found: list[Found] = []
+class NoAnswer(Exception):
+    """Work that did not end in time; its thread goes on."""
+
+
+def within(seconds: float, work: Callable[[], _T], name: str) -> _T:
+    """Run some work in a thread and return its result.
+
+    Raises: NoAnswer if that takes longer; whatever the work raises.
+    """
+    results: list[_T] = []
     raised: list[BaseException] = []
     done = threading.Event()
 
     def run() -> None:
         try:
-            found.append(work())
+            results.append(work())
         except BaseException as error:  # it belongs to whoever waits
             raised.append(error)
         finally:
@@ -31,18 +38,19 @@ def within(seconds: float, work: Callable[[], Found], name: str) -> list[Found]:
     threading.Thread(target=run, daemon=True, name=f"attnscan-{name}").start()
     if not done.wait(seconds):
         _left_alone.append(name)
+        raise NoAnswer(name)
     if raised:
         raise raised[0]
-    return found
+    return results[0]
 
 
 def distrust(name: str) -> None:
-    """Have `leave` end the process at once: libraries that lack memory, say, may crash on their own way out."""
+    """Have `leave` end the process at once, because a library may crash in its own clean-up."""
     _left_alone.append(name)
 
 
 def leave(code: object) -> None:
-    """End the process at once if some work was left to itself: a library's own end might wait for it, as pyarrow's."""
+    """End the process at once if some work still runs: a library's clean-up may wait for it, as pyarrow's does."""
     if not _left_alone:
         return
     with suppress(OSError, ValueError, AttributeError):

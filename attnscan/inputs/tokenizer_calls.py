@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from attnscan.errors import AttnscanError, ModelError
-from attnscan.inputs.patience import within
+from attnscan.inputs.patience import NoAnswer, within
 
 Found = TypeVar("Found")
 
@@ -52,14 +52,14 @@ def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
     if not may_take_long(tokenizer):
         return asked(tokenizer, *texts, verbose=False, **options)
     seconds = PATIENCE + sum(len(text or "") for text in texts) / _CHARACTERS_A_SECOND
-    with hushed():
-        found = within(seconds, lambda: asked(tokenizer, *texts, verbose=False, **options), "tokenizer")
-    if not found:
+    try:
+        with hushed():
+            return within(seconds, lambda: asked(tokenizer, *texts, verbose=False, **options), "tokenizer")
+    except NoAnswer:
         raise ModelError(
             f"the tokenizer {type(tokenizer).__name__} has not read a sentence after {seconds:.0f} seconds",
             "its tokenizer.json holds a regular expression that takes too long: use another checkpoint",
-        )
-    return found[0]
+        ) from None
 
 
 def asked(do: Callable[..., Found], *arguments: Any, **options: Any) -> Found:

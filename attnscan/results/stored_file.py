@@ -92,21 +92,20 @@ class StoredFile:
         """Raises: `error` if the store does not answer or fails; each one raises its own kinds."""
         with needs(f"a file at {self} needs pyarrow", "parquet", error):
             import pyarrow.fs  # noqa: F401
-        from attnscan.inputs.patience import within
+        from attnscan.inputs.patience import NoAnswer, within
         from attnscan.inputs.places import stores
         from attnscan.inputs.tokenizer_calls import hushed
 
         try:
             with hushed():
-                answer = within(patience, ask, "store")
+                return within(patience, ask, "store")
+        except NoAnswer:
+            raise error(f"cannot {what} {self}: no answer for {patience:.0f} seconds", _REMEDY) from None
         except Exception as failed:
             why, _ = stores.reason(failed, self.name)
             if what == "write" and isinstance(failed, FileNotFoundError):
                 why = "there is no such bucket or directory"
             raise error(f"cannot {what} {self}: {why}", _REMEDY) from None
-        if not answer:
-            raise error(f"cannot {what} {self}: no answer for {patience:.0f} seconds", _REMEDY)
-        return answer[0]
 
 
 class Saving:

@@ -1,9 +1,9 @@
-"""One module a format: a stream of bytes -> rows.
+"""Streams of bytes -> rows, one module a format.
 
-row.py           a row before it is a pair, and its bounds
-lines.py         the lines of a text, each bounded
-delimited.py     CSV and TSV, and texts of a sentence a line
-dialect.py       separators, quotes and headers, told by their looks
+row.py           the row that every format yields, and its largest size
+lines.py         lines of text, each bounded in size
+delimited.py     CSV, TSV, and text files
+dialect.py       guesses of separators, quotes and headers
 json_records.py  JSON lines, and JSON documents
 columnar.py      Parquet and Arrow
 workbook.py      Excel's .xlsx

@@ -1,4 +1,4 @@
-"""Parquet and Arrow files: columns, of which those that are asked for are read."""
+"""Parquet and Arrow files, of which only the columns that are asked for are read."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ROWS = 16  # at a time: a Parquet file of a kilobyte can repeat a long cell a m
 
 
 class RowGroups(NamedTuple):
-    """Some row groups of a Parquet file, for readers that share it."""
+    """Consecutive row groups of a Parquet file, which one of several readers reads."""
 
     start: int
     stop: int
@@ -127,14 +127,14 @@ def _rows(batch: Any, names: Sequence[str], columns: Picked, file: str, before: 
 
 def _text_columns(schema: Any, reading: Reading) -> Picked:
     """Raises: PairsError if there are none by these names, or those of the sentences hold no text."""
-    found = picked(reading, schema.names, True)
-    for column in found.all:
+    columns = picked(reading, schema.names, True)
+    for column in columns.all:
         field = schema.field(column.index)
         if schema.names.count(field.name) > 1:
             raise PairsError(f"two columns are called {field.name!r}", "rename one of them")
-        if column in found.sentences:
+        if column in columns.sentences:
             _check_text(field, column)
-    return found
+    return columns
 
 
 def _check_text(field: Any, column: Column) -> None:

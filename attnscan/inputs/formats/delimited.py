@@ -1,4 +1,4 @@
-"""CSV, TSV, and texts: one of a sentence a line, or a table with tabs."""
+"""CSV, TSV, and text files: a sentence a line, or a table with tabs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Cells = Iterator[list[str] | PairsError]
 
 
 def first_line(lines: Lines) -> str:
-    """The first that is not blank, which stays to be read; none if there is none, or it is too long."""
+    """Peek at the first line that is not blank; empty if there is none, or it is too long."""
     lines.begin()
     try:
         return next((line for line in lines if line.strip()), "")
@@ -28,7 +28,7 @@ def first_line(lines: Lines) -> str:
 
 
 def csv_rows(lines: Lines, reading: Reading, note: OnNote) -> Rows:
-    """The rows of a CSV file, or of one with semicolons or tabs in place of commas."""
+    """The rows of a CSV file, whose cells may be separated by semicolons or tabs as well."""
     first = first_line(lines)
     if said := _SAID.fullmatch(first):
         between = said[1]
@@ -53,7 +53,7 @@ def tsv_rows(lines: Lines, reading: Reading, note: OnNote) -> Rows:
 
 
 def text_rows(lines: Lines, reading: Reading, note: OnNote) -> Rows:
-    """The lines of a text, each a sentence; its rows, where its first line has a tab inside."""
+    """The rows of a text file: its lines, or those of a table where the first line has a tab inside."""
     if "\t" in first_line(lines).strip() or reading.header:
         return tsv_rows(lines, reading, note)
     return _sentences(lines, reading)
@@ -108,8 +108,9 @@ def _unquoted(lines: Lines, between: str) -> Cells:
 
 
 def _judged(lines: Lines, between: str, note: OnNote) -> Cells:
-    """Without quote processing, as the GLUE files are to be read, unless the lines from the first quoted cell on say
-    otherwise; what speaks against it later is told once.
+    """Rows without quote processing, as GLUE's files need, unless the lines from the first quoted cell on show quoting.
+
+    A cell that looks quoted later is noted once.
     """
     width: int | None = None
     quoted: bool | None = None  # unknown until a cell begins with a quote

@@ -1,6 +1,6 @@
-"""How a table was written, told by its looks where nobody says: separators, quotes, whether it names its columns.
+"""Guess how a table was written: separators, quotes, whether its first row names the columns.
 
-What is guessed and could be wrong is told, with the option that says otherwise.
+A guess that could be wrong is noted, with the option that overrides it.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from attnscan.inputs.columns import Picked, Reading, known_among, number_of, pic
 from attnscan.inputs.formats.row import OnNote
 
 SAMPLE = 1000, 1 << 18
-"""Lines and bytes by which quotes are judged."""
+"""Lines and bytes that show whether quotes are the writer's."""
 
 _WORDS = 5  # of a cell that is a sentence, and no name
 _LONGEST_NAME = 60
 
 
 def begun(name: str, cells: Sequence[str], reading: Reading, note: OnNote) -> tuple[Picked, bool]:
-    """The columns to read of a table, by the cells of its first row, and whether that names them.
+    """Choose the columns to read by the cells of the first row; return also whether that row names the columns.
 
     Raises: PairsError if the columns are not there.
     """
@@ -44,7 +44,7 @@ def begun(name: str, cells: Sequence[str], reading: Reading, note: OnNote) -> tu
 
 
 def _numbered(count: int, reading: Reading) -> Picked:
-    """The columns of a table that has no names for them. Raises: PairsError."""
+    """Choose the columns of a table without names. Raises: PairsError."""
     if reading.columns is None:
         if count > 2:
             raise PairsError(
@@ -55,16 +55,16 @@ def _numbered(count: int, reading: Reading) -> Picked:
 
 
 def separator(first: str, reading: Reading) -> str:
-    """What stands between the cells of a CSV file, by its first line: what brings the columns, else what makes some."""
-    lines = {each: _split(first, each) for each in (",", ";", "\t")}
-    for each, cells in lines.items():
+    """The separator of a CSV file: the one by which the first line has the columns, else several cells."""
+    rows = {mark: _split(first, mark) for mark in (",", ";", "\t")}
+    for mark, cells in rows.items():
         if len(cells) > 1:
             try:
                 picked(reading, cells, True)
             except PairsError:
                 continue
-            return each
-    return "," if len(lines[","]) > 1 else max(lines, key=lambda each: len(lines[each]))
+            return mark
+    return "," if len(rows[","]) > 1 else max(rows, key=lambda mark: len(rows[mark]))
 
 
 def _split(line: str, separator: str) -> list[str]:

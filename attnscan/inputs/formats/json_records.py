@@ -1,4 +1,4 @@
-"""JSON lines, a record a line, and JSON documents: a list of records, or columns by their names."""
+"""JSON lines, and JSON documents: a list of records, or columns by their names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _KINDS: dict[type, str] = {list: "list", str: "text"}
 
 
 class Records:
-    """Records of a file, one after another: the first that has the columns tells what they are called."""
+    """Turns records into rows; the first record that has the columns decides their names for all."""
 
     def __init__(self, name: str, reading: Reading) -> None:
         self._name, self._reading = name, reading
@@ -30,7 +30,7 @@ class Records:
         self._unfit: PairsError | None = None
 
     def row(self, record: object, where: str, number: int) -> Row | PairsError:
-        """A record as a row."""
+        """The row of a record, or what is wrong with it."""
         kind = self._kind = self._kind or type(record)
         if not isinstance(record, kind) or not isinstance(record, dict | list | str):
             return bad_record(where, f"is not a JSON {_KINDS.get(kind, 'object')}")
@@ -61,7 +61,7 @@ class Records:
 
 
 def line_rows(lines: Lines, reading: Reading) -> Rows:
-    """The rows of JSON lines; a file without any that has the columns is an error."""
+    """The rows of JSON lines. Raises: PairsError if no record has the columns."""
     records, number = Records(lines.name, reading), 0
     for line in whole(lines, lines):
         if isinstance(line, PairsError) or line.strip():
@@ -72,7 +72,7 @@ def line_rows(lines: Lines, reading: Reading) -> Rows:
 
 
 def are_lines(lines: Lines) -> bool:
-    """Whether what is to come is JSON lines, and no document: an object is in the first line, and another follows."""
+    """Whether a .json file holds JSON lines: its first line is an object, and another line follows."""
     start = [line for line in lines.ahead(8, 1 << 20)[0] if line.strip()]
     try:
         return len(start) > 1 and isinstance(json.loads(start[0].removeprefix("\ufeff")), dict)
@@ -100,7 +100,7 @@ def document_rows(lines: Lines, reading: Reading) -> Rows:
 
 
 def _records_of(document: object) -> Iterator[object]:
-    """The items of a list; else the rows of an object of columns, or of the only list within one; else the object."""
+    """The records of a document: a list's items, an object's columns or only list row by row, else the document."""
     if isinstance(document, list):
         yield from document
         return
@@ -126,7 +126,7 @@ def _parsed(line: str, where: str) -> object:
 
 
 def _why_not(error: ValueError | RecursionError) -> str:
-    """Why a text is no JSON that can be read."""
+    """What is wrong with a JSON text, after its name or place."""
     if isinstance(error, RecursionError):
         return "is nested too deeply"
     if isinstance(error, json.JSONDecodeError):

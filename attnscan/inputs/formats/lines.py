@@ -1,4 +1,4 @@
-"""The lines of a stream as text, each bounded in size, and what parsers make of them.
+"""Lines of text, each bounded in size, and the rows that a parser makes of them.
 
 Lines end in LF or CRLF. Where the first bytes have more lone CRs than LFs, as old Macs and some exports write,
 each CR, LF and CRLF ends a line.
@@ -40,14 +40,14 @@ class TooLong(Exception):
 
 
 class Lines:
-    """The lines of a stream as text, with their ends; those of the present row are remembered."""
+    """The lines of a stream, decoded, with their ends; the lines of the current row are kept."""
 
     def __init__(self, stream: IO[bytes], name: str) -> None:
         self.name = name
         self.flaw = ""
-        """What is wrong with the bytes of the present row, if anything is."""
+        """What is wrong with the bytes of the current row; empty if nothing is."""
         self.number = 0
-        """Of the line read last, from 1."""
+        """The number of the last line that was read, from 1."""
         self._readline, self._ends = _by_lines(stream)
         self._row: list[bytes] = []
         self._size = 0
@@ -71,11 +71,11 @@ class Lines:
         return self._text(line)
 
     def begin(self) -> None:
-        """From here on, lines belong to a new row."""
+        """Begin a new row with the next line."""
         self._row, self._size, self.flaw = [], 0, ""
 
     def back(self, keep: int = 1) -> None:
-        """Read the lines of the present row again, but for the first: perhaps it only left a quote open."""
+        """Read the lines of the current row again, but for the first `keep`: perhaps one only left a quote open."""
         lines = self._row[keep:]
         size = sum(map(len, lines))
         if size <= self._may_reread:
@@ -86,16 +86,16 @@ class Lines:
 
     @property
     def where(self) -> str:
-        """Where the present row starts."""
+        """The file and line where the current row starts."""
         return f"{self.name}:{self.number - len(self._row) + 1}"
 
     @property
     def blank(self) -> bool:
-        """Whether the present row is white space alone."""
+        """Whether the current row is white space."""
         return not b"".join(self._row).strip()
 
     def ahead(self, most: int, size: int) -> tuple[list[str], bool]:
-        """The lines to come, at most so many and so many bytes, which will be read again; whether there are more."""
+        """Peek at the next lines, up to `most` lines and `size` bytes; return also whether there are more."""
         lines: list[bytes] = []
         while len(lines) < most and size > 0 and not self._within_line:
             if not (line := self._again.pop() if self._again else self._read()):
@@ -107,7 +107,7 @@ class Lines:
         return [line.decode(errors="replace") for line in lines], bool(most)
 
     def content(self, most: int) -> bytes:
-        """All bytes that are to come, or so many, for what does not go by lines."""
+        """Read all remaining bytes, `most` at most, for a format without lines."""
         pieces, self._again = self._again[::-1], []
         size = sum(map(len, pieces))
         while size < most and (piece := self._readline(most - size)):
@@ -145,7 +145,7 @@ class Lines:
 
 
 class _Resumed(io.RawIOBase):
-    """A stream from its start, though its first bytes have been read. No read waits for more than what is there."""
+    """A stream with its first bytes, which were read already, in front. No read waits to fill its buffer."""
 
     def __init__(self, start: bytes, stream: Any) -> None:
         self._start, self._stream = start, stream
@@ -161,7 +161,7 @@ class _Resumed(io.RawIOBase):
 
 
 def _by_lines(stream: Any) -> tuple[Callable[[int], bytes], tuple[bytes, ...]]:
-    """What reads a stream's next line, or so many bytes of it, and what its lines end in."""
+    """A function that reads the next line, or so many bytes of it, and what lines end in."""
     start = b""
     while len(start) < _SAMPLE and not re.search(rb"\n|\r.", start) and (piece := stream.read1(_SAMPLE)):
         start += piece
@@ -173,7 +173,7 @@ def _by_lines(stream: Any) -> tuple[Callable[[int], bytes], tuple[bytes, ...]]:
 
 
 def whole(lines: Lines, parsed: Iterator[_T]) -> Iterator[_T | PairsError]:
-    """What a parser makes of the lines, row by row, and its errors, after each of which it goes on."""
+    """The rows of a parser over `lines`, with a PairsError in the place of each row that it fails on."""
     while True:
         lines.begin()
         try:

@@ -1,4 +1,4 @@
-"""A row of a file as every format gives it, before it is a pair, and how large it may be."""
+"""The row that every format yields, before it becomes a pair, and its largest size."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ OnNote = Callable[[str], None]
 
 
 class Row(NamedTuple):
-    """The cells that were asked for, as they are in the file, and where they were read."""
+    """The cells of the picked columns, and where they are."""
 
     where: str
     """Such as `pairs.tsv:12`, the line where it starts, or `pairs.parquet: row 12`; both counted from 1."""
@@ -32,7 +32,7 @@ Rows = Iterator[Row | PairsError]
 
 
 def row_of(where: str, number: int, columns: Picked, cells: Sequence[object] | Mapping[int, object]) -> Row:
-    """A row of the picked columns, whose cells are known by their places."""
+    """Make a row of the picked columns; `cells` are those of the file's row, by index."""
     return Row(
         where,
         number,
@@ -43,12 +43,12 @@ def row_of(where: str, number: int, columns: Picked, cells: Sequence[object] | M
 
 
 def bad_record(where: str, why: str) -> PairsError:
-    """The error for one record, which can be left out."""
+    """The error for a record that `--skip-bad` would skip."""
     return PairsError(f"{where}: {why}", "correct it, or pass --skip-bad to go on without it")
 
 
 def picked_in(name: str, reading: Reading, names: Sequence[str]) -> Picked:
-    """The columns of a file in which all rows have the same. Raises: PairsError that names the file."""
+    """Choose the columns of a file whose rows have the same columns. Raises: PairsError that names the file."""
     try:
         return picked(reading, names, True)
     except PairsError as error:

@@ -1,10 +1,10 @@
-"""Names -> files -> streams of bytes: on this machine, on the web, in stores; plain or packed.
+"""Names -> files -> streams of bytes: on this machine, on the web, in stores; compressed or not.
 
-files.py        what names stand for: files, globs, directories, URIs; and how they are opened
-names.py        what a file's name tells: format, packing, scheme
-descriptors.py  names of what is open already, such as /dev/stdin
-remote.py       files on a network, which may not answer
+files.py        files, globs, directories and URIs -> files, opened
+names.py        the format, the compression and the scheme that a name says
+descriptors.py  names of open descriptors, such as /dev/stdin
+remote.py       files on a network, with timeouts
 stores.py       S3, GCS, Azure, HDFS and the Hugging Face Hub
 web.py          http:// and https://
-compression.py  gzip, bzip2, xz and Zstandard, unpacked in bounded memory
+compression.py  gzip, bzip2, xz and Zstandard, in bounded memory
 """

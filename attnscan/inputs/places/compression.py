@@ -1,9 +1,9 @@
-"""Packed files as streams of what is in them, in bounded memory whatever they claim.
+"""Decompress files as streams, in bounded memory whatever they claim.
 
-Parts that were packed one by one and put one behind another are one file. What is cut short, or followed by something
-else, is an error. bz2.BZ2File and lzma.LZMAFile are not used: they drop a damaged part and all behind it silently, and
-the latter holds 2 GiB for an .xz file of 300 kB. Formats that are read from their end, as Parquet is, are unpacked into
-a temporary file.
+Compressed parts in a row are one file. A file that is cut short, or followed by something else, is an error.
+bz2.BZ2File and lzma.LZMAFile are not used: they silently drop a damaged part and all behind it, and the latter holds
+2 GiB for an .xz file of 300 kB. Parquet, Arrow and Excel files, which are read from their end, are decompressed into a
+temporary file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KINDS = {
     ".zst": ("Zstandard", (b"\x28\xb5\x2f\xfd", *(b"%c\x2a\x4d\x18" % (0x50 + low) for low in range(16)))),
     ".xz": ("xz", (b"\xfd7zXZ\0",)),
 }
-"""What packed files are called, and how they begin, by the suffixes of their names."""
+"""The name of each compression and the bytes that its files begin with, by suffix."""
 
 _CHUNK = 1 << 16
 _IN_MEMORY = 16 << 20
@@ -41,9 +41,9 @@ _FROM_THE_END = (*PARQUET, *ARROW, *SHEETS)
 
 @contextmanager
 def unpacked(file: IO[bytes], name: str, suffix: str) -> Iterator[IO[bytes]]:
-    """What is in a file, packed or not as its name says; to be read from any place if its format needs that.
+    """A file's content, decompressed as its name says; seekable if its format needs that.
 
-    Raises: PairsError if it is packed in another way, or not whole.
+    Raises: PairsError if it is compressed in another way, or not whole.
     """
     packing = packing_in(name)
     try:
@@ -97,7 +97,7 @@ def _decompressor(name: str, packing: str) -> Callable[[], Any]:
 
 
 class _Unpacker(io.RawIOBase):
-    """The parts of a packed file as one stream."""
+    """The compressed parts of a file as one stream."""
 
     def __init__(self, file: IO[bytes], begin: Callable[[], Any], name: str, packing: str) -> None:
         self._file, self._begin = file, begin

@@ -1,4 +1,4 @@
-"""Names of what is open already, such as `/dev/stdin`, which the shell opened for `< pairs.tsv`."""
+"""Recognise names of open descriptors, such as `/dev/stdin`, which the shell opened for `< pairs.tsv`."""
 
 from __future__ import annotations
 

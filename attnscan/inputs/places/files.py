@@ -1,4 +1,4 @@
-"""What names stand for, on this machine, in stores and on the web, and how it is opened; for every engine.
+"""Names of files, globs, directories and URIs -> files, opened; for every engine.
 
 A name is a path or a URI such as `s3://bucket/pairs/*.parquet`. `*`, `?` and `[...]` stop at a slash; `**`,
 alone between two slashes, does not. A directory means every file in it, below it too, whose suffix is known and whose
@@ -26,26 +26,26 @@ _WILD = re.compile(r"[*?\[]")
 
 
 def files_named(names: Sequence[str], *, pipes: bool = True) -> list[str]:
-    """Every file that the names stand for, in their order, those of a glob or a directory sorted.
+    """Every file that is named, in the names' order; those of a glob or a directory are sorted.
 
-    With `pipes`, `-` stands for standard input, and what is there and is no file for itself.
+    With `pipes`, `-` is standard input, and pipes and devices may be named.
 
-    Raises: PairsError if there is none by a name, or its suffix tells no format, or a network does not answer.
+    Raises: PairsError if a name stands for no file, a suffix for no format, or a network does not answer.
     """
     if list(names).count(STDIN) > 1:
         raise PairsError("standard input is named twice", "it can be read only once")
-    found: list[str] = []
+    files: list[str] = []
     for name in names:
         if not pipes and name == STDIN:
             raise PairsError("a cluster cannot read standard input", "give files that all of its machines can read")
-        found += [name] if name == STDIN else _files(name, pipes)
-    for file in found:
+        files += [name] if name == STDIN else _files(name, pipes)
+    for file in files:
         _ = format_of(file) if pipes else suffix_in(file)
-    return found
+    return files
 
 
 def format_of(file: str) -> str:
-    """The suffix that tells the format of a file that was found; none for standard input and other pipes.
+    """The suffix that says the format of a file; empty for standard input and other pipes.
 
     Raises: PairsError if it is not known.
     """
@@ -59,9 +59,9 @@ def format_of(file: str) -> str:
 
 @contextmanager
 def opened(file: str) -> Iterator[IO[bytes]]:
-    """A file that was found, open to be read as bytes.
+    """Open a file for reading bytes.
 
-    Raises: PairsError if it cannot be opened, or, in place of what is raised meanwhile, if it cannot be read on.
+    Raises: PairsError if it cannot be opened or read; this replaces what a format's library raises then.
     """
     try:
         with _stream(file) as stream:
@@ -71,7 +71,7 @@ def opened(file: str) -> Iterator[IO[bytes]]:
 
 
 def size_of(file: str) -> int | None:
-    """The bytes of a file that was found; None where that is not told.
+    """The size of a file in bytes; None where a server does not say it.
 
     Raises: PairsError if it cannot be looked at.
     """
@@ -82,7 +82,7 @@ def size_of(file: str) -> int | None:
 
 
 def version_of(file: str) -> str:
-    """What tells a file that was found from another by its name: its size and, on this machine, when it was changed.
+    """What changes when a file does: its size and, on this machine, the time of its last change.
 
     Raises: PairsError if it cannot be looked at.
     """
@@ -98,12 +98,12 @@ def _looked_at(file: str) -> os.stat_result:
 
 
 def called(file: str) -> str:
-    """A file as it may be told to anybody."""
+    """The name of a file for messages and results, without secrets."""
     return "standard input" if file == STDIN else shown(file)
 
 
 def local_files(names: Sequence[str]) -> list[str] | None:
-    """The files that names stand for, if all are on this machine and can be read again and again; else None.
+    """The files that are named, if all are on this machine and can be read repeatedly; else None.
 
     Raises: PairsError as `files_named` does.
     """
@@ -119,10 +119,9 @@ def _files(name: str, pipes: bool) -> list[str]:
         return _local(path_of(name) if scheme else name, pipes)
     from attnscan.inputs.places import remote
 
-    found = remote.files_named(name, _is_known)
-    if not found:
+    if not (files := remote.files_named(name, _is_known)):
         raise _nothing(name)
-    return found
+    return files
 
 
 def _local(name: str, pipes: bool) -> list[str]:
@@ -136,20 +135,20 @@ def _local(name: str, pipes: bool) -> list[str]:
             mode = 0
         if stat.S_ISDIR(mode):
             start = name.rstrip("/") or "/"
-            found = [path for path in _below(start) if _is_known(path) and "/." not in path[len(start) :]]
+            files = [path for path in _below(start) if _is_known(path) and "/." not in path[len(start) :]]
         elif mode:
             if not pipes and not stat.S_ISREG(mode):
                 raise PairsError(f"{name} is no file", "give files that all machines of the cluster can read")
             return [name]
         else:
-            found = sorted(_matches(name)) if name else []
+            files = sorted(_matches(name)) if name else []
     except FileNotFoundError:
         raise PairsError(f"there is no file {name}", "check the path") from None
     except (OSError, ValueError) as error:  # ValueError: a NUL in the path
         raise PairsError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path") from None
-    if not found:
+    if not files:
         raise _nothing(name)
-    return sorted(found)
+    return sorted(files)
 
 
 def path_of(name: str) -> str:
@@ -165,11 +164,11 @@ def _below(start: str) -> Iterator[str]:
         raise error
 
     for directory, _, names in os.walk(start, onerror=stop):
-        yield from filter(os.path.isfile, (os.path.join(directory, each) for each in names))  # noqa: PTH118
+        yield from filter(os.path.isfile, (os.path.join(directory, name) for name in names))  # noqa: PTH118
 
 
 def _matches(pattern: str) -> set[str]:
-    """The files that a pattern stands for. Raises: OSError for a directory that cannot be listed; ValueError."""
+    """The files that match a pattern. Raises: OSError for a directory that cannot be listed; ValueError."""
     wild = _WILD.search(pattern)
     slash = pattern.rfind("/", 0, wild.start() if wild else None) + 1
     parts = pattern[slash:].split("/")
@@ -184,7 +183,7 @@ def _matching(start: str, parts: Sequence[str]) -> Iterator[str]:
         yield from _matching(start, rest or ["*"])
     fits = re.compile(translate("*" if part == "**" else part)).match
     with os.scandir(start or ".") as entries:
-        for entry in filter(lambda each: fits(each.name), entries):
+        for entry in filter(lambda entry: fits(entry.name), entries):
             path = f"{start}{entry.name}"
             if part == "**":
                 if entry.is_dir(follow_symlinks=False):

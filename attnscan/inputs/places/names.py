@@ -1,4 +1,4 @@
-"""What the name of a file tells: which format it has, how it is packed, and whether it is on the network."""
+"""Parse the name of a file: its format, its compression, its scheme."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ SHEETS = (".xlsx",)
 FORMATS = (*TEXT, *PARQUET, *ARROW, *SHEETS)
 """The formats, by the suffixes of their files."""
 PACKED = (".gz", ".bz2", ".zst", ".xz")
-"""What may follow these."""
+"""Suffixes of compressed files, which may follow these."""
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?#]*)")
 _SETTINGS = re.compile(r"\?\w+=", re.ASCII)  # of a store, which a `?` that is a wildcard does not look like
 
 
 def scheme_of(name: str) -> str:
-    """The scheme of a URI, in small letters; empty for a path.
+    """The scheme of a URI, in lower case; empty for a path.
 
     >>> scheme_of("S3://bucket/a.csv"), scheme_of("data/a.csv")
     ('s3', '')
     """
-    found = _URI.match(name)
-    return found[1].lower() if found else ""
+    uri = _URI.match(name)
+    return uri[1].lower() if uri else ""
 
 
 def without_query(name: str) -> str:
-    """A URI without what stands behind its path; any other name as it is.
+    """A URI without its query and fragment; any other name unchanged.
 
     >>> without_query("https://host/a.csv?download=true#top"), without_query("s3://bucket/?.csv?region=x")
     ('https://host/a.csv', 's3://bucket/?.csv')
@@ -45,7 +45,7 @@ def without_query(name: str) -> str:
 
 
 def shown(name: str) -> str:
-    """A name as it may be told to anybody: without a user's name, passwords and signatures.
+    """A name without users, passwords and signatures, for messages and results.
 
     >>> shown("s3://key:secret@bucket/a.csv?region=x"), shown("https://host/a.csv?X-Amz-Signature=1")
     ('s3://bucket/a.csv', 'https://host/a.csv')
@@ -67,7 +67,7 @@ def shown(name: str) -> str:
 
 
 def packing_in(name: str) -> str:
-    """The suffix of a name that says how the file is packed; empty if none does.
+    """The suffix of a name that says how the file is compressed; empty if none does.
 
     >>> packing_in("a.csv.GZ"), packing_in("https://host/a.csv?as=a.gz")
     ('.gz', '')
@@ -77,7 +77,7 @@ def packing_in(name: str) -> str:
 
 
 def suffix_in(name: str) -> str:
-    """The suffix of a name that tells its format, without that of its packing.
+    """The suffix of a name that says its format, without that of its compression.
 
     >>> suffix_in("data/Pairs.CSV.gz"), suffix_in("https://host/pairs.parquet?download=true")
     ('.csv', '.parquet')

@@ -1,4 +1,4 @@
-"""Files that are elsewhere: each answer of a network is waited for only so long, and a failure is one line."""
+"""Files on a network: each request has a timeout, and a failure is one line."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from contextlib import contextmanager
 from typing import IO, Any, TypeVar, cast
 
 from attnscan.errors import PairsError
-from attnscan.inputs.patience import within
+from attnscan.inputs.patience import NoAnswer, within
 from attnscan.inputs.places import stores, web
 from attnscan.inputs.places.names import scheme_of, shown, suffix_in, without_query
 from attnscan.inputs.tokenizer_calls import hushed
 
 PATIENCE = 6.0
-"""Seconds for each answer of a network."""
+"""Seconds until a request times out."""
 _BUFFER = 1 << 20  # bytes of a file that are asked for at a time: stores answer slowly
 _WEB = ("http", "https")
 _T = TypeVar("_T")
 
 
 def files_named(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
-    """The files that a URI stands for, those of a glob or a directory sorted; of a directory those that are wanted.
+    """The files that a URI names: one, those of a glob, or those of a directory for which `is_wanted` holds, sorted.
 
     Raises: PairsError if the network does not answer or refuses, or the scheme is not known.
     """
@@ -34,17 +34,17 @@ def files_named(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
         _Remote(name).close()  # is it there?
         return [name]
     if scheme not in stores.SCHEMES:
-        known = " ".join(f"{each}://" for each in (*stores.SCHEMES, *_WEB, "file"))
-        raise PairsError(f"cannot read {shown(name)}: {scheme}:// is not known", f"use one of {known}, or a path")
+        schemes = " ".join(f"{known}://" for known in (*stores.SCHEMES, *_WEB, "file"))
+        raise PairsError(f"cannot read {shown(name)}: {scheme}:// is not known", f"use one of {schemes}, or a path")
     stores.load(name)
     return _answered(name, lambda: stores.matching(name, is_wanted))
 
 
 @contextmanager
 def opened(file: str) -> Iterator[IO[bytes]]:
-    """A file that was found, open to be read as bytes; from any place, if the server allows it.
+    """Open a file for reading bytes; it is seekable if the server allows that.
 
-    Raises: PairsError if it cannot be opened, or, in place of what is raised meanwhile, if it cannot be read on.
+    Raises: PairsError if it cannot be opened or read; this replaces what a format's library raises then.
     """
     with _Remote(file) as remote:
         try:
@@ -56,13 +56,13 @@ def opened(file: str) -> Iterator[IO[bytes]]:
 
 
 class _Remote(io.RawIOBase):
-    """A file on a network, each of whose answers is waited for only so long."""
+    """A file on a network, each request for which has a timeout."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._file: Any = None
         self.failure: PairsError | None = None
-        """Why it cannot be read on."""
+        """The error that ended reading, if any."""
         if scheme_of(name) in _WEB:
             self._file = self._answered(lambda: web.WebFile(name, PATIENCE))
         else:
@@ -84,9 +84,9 @@ class _Remote(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         size = len(buffer)
-        found = self._answered(lambda: self._file.read(size))
-        buffer[: len(found)] = found
-        return len(found)
+        piece = self._answered(lambda: self._file.read(size))
+        buffer[: len(piece)] = piece
+        return len(piece)
 
     def close(self) -> None:
         if not self.closed and self._file is not None and self.failure is None:
@@ -102,17 +102,15 @@ class _Remote(io.RawIOBase):
 
 
 def _answered(name: str, ask: Callable[[], _T]) -> _T:
-    """What a network answers. Raises: PairsError if it does not, or fails."""
+    """The answer of a network. Raises: PairsError if it fails or times out."""
     try:
         with hushed():  # Azure's library calls programs that are not there
-            found = within(PATIENCE, ask, "network")
+            return within(PATIENCE, ask, "network")
     except PairsError:
         raise
+    except NoAnswer:
+        what = f"cannot read {shown(name)}: no answer for {PATIENCE:.0f} seconds"
+        raise PairsError(what, "check the address and the network") from None
     except Exception as error:  # each store raises its own kinds
         why, remedy = web.reason(error) if scheme_of(name) in _WEB else stores.reason(error, name)
         raise PairsError(f"cannot read {shown(name)}: {why}", remedy) from None
-    if not found:
-        raise PairsError(
-            f"cannot read {shown(name)}: no answer for {PATIENCE:.0f} seconds", "check the address and the network"
-        )
-    return found[0]

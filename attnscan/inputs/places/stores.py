@@ -1,6 +1,6 @@
 """Stores of files: S3, GCS, Azure and HDFS by pyarrow, the Hugging Face Hub by its own library; all seen by fsspec.
 
-Does not handle: waiting. A store may ask, and ask again, for minutes.
+Does not handle: timeouts. A store may try again for minutes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SILENCE = 2  # seconds, of which stores take two tries
 
 
 def load(name: str) -> None:
-    """Import what a name's store needs, which may take a while.
+    """Import the library of a name's store, which may take seconds.
 
     Raises: PairsError if it is not installed.
     """
@@ -38,9 +38,9 @@ def load(name: str) -> None:
 
 
 def matching(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
-    """Names of the files that a URI stands for: of a directory those that are wanted, without hidden ones.
+    """The files that a URI names: one, those of a glob, or those of a directory for which `is_wanted` holds.
 
-    Raises: PairsError if it is none; whatever the store does.
+    Raises: PairsError if it names no bucket; whatever the store raises.
     """
     bare = without_query(name)
     query = name[len(bare) :]
@@ -58,10 +58,10 @@ def matching(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
     # Unless it is to raise, fsspec leaves out what cannot be listed; the hub's file system raises by itself
     strictly = {} if scheme_of(name) == "hf" else {"on_error": "raise"}
     if wild:
-        found = store.glob(f"{root}/{bare[len(head) + 1 :]}", detail=True, **strictly)
+        infos = store.glob(f"{root}/{bare[len(head) + 1 :]}", detail=True, **strictly)
     else:
-        found = store.find(root, detail=True, **strictly)
-    paths = [path for path, info in found.items() if info["type"] == "file"]
+        infos = store.find(root, detail=True, **strictly)
+    paths = [path for path, info in infos.items() if info["type"] == "file"]
     if not wild:
         paths = [path for path in paths if is_wanted(path) and "/." not in path[len(root) :]]
     if scheme_of(name) == "hf":
@@ -70,13 +70,13 @@ def matching(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
 
 
 def opened(name: str) -> Any:
-    """A file of a store, which can be read from any place. Raises: whatever the store does."""
+    """Open a file of a store; it is seekable. Raises: whatever the store raises."""
     store, path = _store(name)
     return store.open(path, "rb")
 
 
 def file_system(name: str) -> tuple[Any, str]:
-    """The file system of a name that is not the hub's, as pyarrow has it, and its path there."""
+    """The pyarrow file system of a name that is not the hub's, and its path there."""
     store, path = _store(name)
     return store.fs, path
 
@@ -109,16 +109,20 @@ def _store(name: str) -> tuple[Any, str]:
     from pyarrow import fs
 
     scheme, bare = scheme_of(name), without_query(name)
-    given = dict(parse_qsl(name[len(bare) + 1 :]))
-    if scheme == "s3" and not given.keys() & {"region", "endpoint_override"} and "AWS_ENDPOINT_URL" not in os.environ:
-        given["region"] = web.bucket_region(shown(name).split("/")[2], _SILENCE)  # pyarrow asks too, ten times
+    settings = dict(parse_qsl(name[len(bare) + 1 :]))
+    if (
+        scheme == "s3"
+        and not settings.keys() & {"region", "endpoint_override"}
+        and "AWS_ENDPOINT_URL" not in os.environ
+    ):
+        settings["region"] = web.bucket_region(shown(name).split("/")[2], _SILENCE)  # pyarrow asks too, ten times
     if scheme in ("gs", "gcs"):
-        given = {"retry_limit_seconds": str(_SILENCE), **given}
-    store, path = fs.FileSystem.from_uri(f"{bare}?{urlencode(given)}" if given else bare)
+        settings = {"retry_limit_seconds": str(_SILENCE), **settings}
+    store, path = fs.FileSystem.from_uri(f"{bare}?{urlencode(settings)}" if settings else bare)
     if isinstance(store, fs.S3FileSystem):
-        _, (settings,) = store.__reduce__()  # a URI has no room for these
+        _, (options,) = store.__reduce__()  # a URI has no room for these
         bounds = {"connect_timeout": _SILENCE, "request_timeout": _SILENCE}
-        store = fs.S3FileSystem(**settings | bounds, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2))
+        store = fs.S3FileSystem(**options | bounds, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2))
     return ArrowFSWrapper(store, skip_instance_cache=True), path
 
 
@@ -128,5 +132,6 @@ def _secrets(name: str) -> list[str]:
     if bare != shown(name):
         known += re.split("[:@]", bare.partition("://")[2].rpartition("@")[0])
     return sorted(
-        {each for one in known for each in (one, unquote(one), quote(one, safe="")) if len(each) > 3}, key=len
+        {form for secret in known for form in (secret, unquote(secret), quote(secret, safe="")) if len(form) > 3},
+        key=len,
     )
