@@ -305,11 +305,15 @@ class Score:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 %, by t with one degree of freedom fewer than pairs, within [0, 1]."""
-        if self.pairs < 2:
-            return NAN, NAN
-        width = float(student.ppf(0.975, self.pairs - 1)) * self.se
-        return max(0.0, self.mean() - width), min(1.0, self.mean() + width)
+        """95 %, by t on the logit scale: with E effective pairs, E - 1 degrees of freedom and a factor E/(E - 1)."""
+        mean = self.mean()
+        if self.pairs < 2 or not 0 < mean < 1:
+            return (NAN, NAN) if self.pairs < 2 else (mean, mean)
+        effective = self.n**2 / sum(each.n**2 for each in self.of_pairs)
+        error = math.sqrt(sum((each.weight - mean * each.n) ** 2 for each in self.of_pairs)) / self.n
+        reach = float(student.ppf(0.975, effective - 1)) * effective / (effective - 1) * error / (mean * (1 - mean))
+        low, high = (1 / (1 + (1 - mean) / mean * math.exp(min(sign * reach, 700))) for sign in (1, -1))
+        return low, high
 
 
 def labels(scores: Mapping[str, Score], threshold: float = 0.25) -> list[str]:

@@ -1,96 +1,257 @@
-"""How often a 95 % interval holds the truth: pairs drawn anew from those that attnscan ships, by numpy.
+"""How often a 95 % interval holds the truth: pairs drawn again and again from a population whose scores are known.
 
-All pairs are taken for the population: its score of a head is known. K pairs drawn from it with replacement give a
-score and an interval by the rule of DESIGN.md, and by the rule before it (1.96 errors without K/(K-1)). A pair without
-an eligible word is drawn, and does not count among the K of the rule; drawings with fewer than two that count have no
-interval, and are left out. Nothing of attnscan is imported.
+All pairs of a file are taken for the population, and its score of a head for the truth. K pairs drawn from it with
+replacement give a score and an interval by several rules. A pair without an eligible word is drawn, and does not count
+among the K of a rule; drawings with fewer than two that count have no interval, and are left out. attnscan writes every
+pair's score once; all else is worked out here, and nothing of attnscan is imported.
 """
 
 from __future__ import annotations
 
+import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pandas as pd
+from scipy.stats import beta
 from scipy.stats import t as student
-from written import over, shipped
+from written import written
 
-DRAWINGS = 2_000
-SIZES = (2, 5, 10, 20, 50)
-PATTERNS = ("next-word", "previous-word", "identical", "delimiter", "bag-of-words")
+DRAWINGS, BOOTSTRAPPED, RESAMPLES = 2_000, 200, 399
+SIZES = (5, 10, 20, 50)
+READINGS = {"special tokens in": ("score", "n"), "words alone": ("words_score", "words_n")}
+HARDEST = "cross-sentence"
+"""The pattern that bootstraps are tried on: their time is spent where the other rules fail."""
+Interval = tuple[np.ndarray, np.ndarray]
 
 
-def lines() -> Iterator[str]:
-    """What to print."""
+@dataclass(frozen=True)
+class Population:
+    """Every pair's weight on target and eligible words. Shape: each [pair, head]."""
+
+    model: str
+    pattern: str
+    reading: str
+    total: np.ndarray
+    n: np.ndarray
+
+    @property
+    def truth(self) -> np.ndarray:
+        """The score by all pairs. Shape: [head]."""
+        return self.total.sum(0) / self.n.sum(0)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """What some drawings of pairs say of every head. Shape: each [drawing, head]."""
+
+    score: np.ndarray
+    error: np.ndarray
+    """√Σ(S - score·n)² / Σn, without a factor for few pairs."""
+    pairs: np.ndarray
+    """Those that have an eligible word."""
+    effective: np.ndarray
+    """(Σn)² / Σn²."""
+
+    @classmethod
+    def of(cls, times: np.ndarray, total: np.ndarray, n: np.ndarray) -> Drawn:
+        """Shape: `times`, how often each pair was drawn, [drawing, pair]; the others [pair, head]."""
+        words, squares = times @ n, times @ (n * n)
+        score = times @ total / words
+        spread = times @ (total * total) - 2 * score * (times @ (total * n)) + score**2 * squares
+        return cls(score, np.sqrt(spread.clip(0)) / words, times @ (n > 0), words**2 / squares)
+
+    @property
+    def se(self) -> np.ndarray:
+        """The standard error, as tables have it."""
+        return np.sqrt(self.pairs / (self.pairs - 1)) * self.error
+
+    @property
+    def wide(self) -> np.ndarray:
+        """Half a width, of E effective pairs: t of E - 1 degrees of freedom, and E/(E - 1) in place of √(K/(K - 1))."""
+        return _t(self.effective) * self.effective / (self.effective - 1) * self.error
+
+
+def _t(pairs: np.ndarray) -> np.ndarray:
+    return student.ppf(0.975, np.where(pairs > 1, pairs - 1, np.nan))
+
+
+def by_t(drawn: Drawn) -> Interval:
+    """Student's t of K - 1 degrees of freedom: what attnscan did before."""
+    return drawn.score - _t(drawn.pairs) * drawn.se, drawn.score + _t(drawn.pairs) * drawn.se
+
+
+def by_logit(drawn: Drawn) -> Interval:
+    """Student's t of K - 1 degrees of freedom on the logit scale, by the delta method."""
+    return _around_logit(drawn.score, _t(drawn.pairs) * drawn.se)
+
+
+def by_effective_pairs(drawn: Drawn) -> Interval:
+    """On the logit scale by effective pairs: what attnscan does."""
+    return _around_logit(drawn.score, drawn.wide)
+
+
+def by_beta(drawn: Drawn) -> Interval:
+    """Clopper and Pearson's interval for a share of so many independent words as would have this error."""
+    words = drawn.score * (1 - drawn.score) / (drawn.wide / 1.96) ** 2
+    hits, misses = drawn.score * words, (1 - drawn.score) * words
+    return beta.ppf(0.025, hits, misses + 1), beta.ppf(0.975, hits + 1, misses)
+
+
+RULES: dict[str, Callable[[Drawn], Interval]] = {
+    "t(K-1)": by_t,
+    "logit, t(K-1)": by_logit,
+    "logit, effective": by_effective_pairs,
+    "beta, effective": by_beta,
+}
+USED = "logit, effective"
+
+
+def _around_logit(score: np.ndarray, width: np.ndarray) -> Interval:
+    low, high = (_expit(_logit(score) + sign * width / (score * (1 - score))) for sign in (-1, 1))
+    return low, high
+
+
+def _logit(share: np.ndarray) -> np.ndarray:
+    return np.log(share / (1 - share))
+
+
+def _expit(odds: np.ndarray) -> np.ndarray:
+    return 1 / (1 + np.exp(-odds))
+
+
+def lines(models: Sequence[str], pairs: Path) -> Iterator[str]:
+    """What to print. Warnings are off: of two pairs, one may have no words, and a score may be 0 or 1."""
+    with np.errstate(all="ignore"):
+        several = [population for model in models for population in populations(model, pairs)]
+        plain = [population for population in several if population.reading == "special tokens in"]
+        count = len(several[0].total)
+        names = " and ".join(dict.fromkeys(population.model for population in several))
+        held = f"the share of {DRAWINGS:,} drawings of K pairs whose interval holds the score by all"
+        yield f"Intervals of 95 %: {held} {count} of {pairs.name};"
+        yield f"{names}, {' and '.join(READINGS)}; a pattern is the mean over its heads"
+        yield from _rules(several)
+        yield ""
+        yield "By pattern, special tokens in: logit, effective (t(K-1))"
+        yield from _by_pattern(plain, _scores_held)
+        yield ""
+        yield "Leads, of each head over the next by all pairs: t(E-1) of E effective pairs (t(K-1))"
+        yield from _by_pattern(plain, _leads_held)
+        yield ""
+        yield f"A bootstrap-t on the logit scale, {HARDEST}: {RESAMPLES} resamples of pairs, {BOOTSTRAPPED} drawings"
+        yield from _bootstraps([population for population in plain if population.pattern == HARDEST])
+
+
+def populations(model: str, pairs: Path) -> Iterator[Population]:
+    """Every pattern by every reading that has scores, as attnscan writes them pair by pair."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "pairs.parquet"
-        over(shipped(), "heads", "--model", "bundled", "--predictive", "off", "--per-pair", str(path))
+        asked = ("heads", "--model", model, "--pairs", str(pairs), "--predictive", "off", "--per-pair", str(path))
+        written(*asked, "--csv")
         frame = pd.read_parquet(path)
-    pairs, rng = frame["pair"].nunique(), np.random.default_rng(0)
-    yield f"Intervals of 95 %: share that holds the score by all {pairs} pairs, in {DRAWINGS:,} drawings of K of them"
-    yield f"{'pattern':16} {'K':>3} {'by t(K-1)':>10} {'worst head':>11} {'1.96 errors, no K/(K-1)':>24}"
-    for pattern in PATTERNS:
-        total, n = _population(frame, pattern)
+    every = range(1, frame["pair"].max() + 1)
+    for pattern, own in frame.groupby("pattern", observed=True):
+        for reading, columns in READINGS.items():
+            scores, words = (
+                own.pivot_table(index="pair", columns=["layer", "head"], values=name, dropna=False)
+                .reindex(every)
+                .fillna(0)
+                .to_numpy(dtype=np.float64)
+                for name in columns
+            )
+            if words.any(0).all():
+                yield Population(Path(model).name, str(pattern), reading, scores * words, words)
+
+
+def _times(count: int, size: int, drawings: int, *seed: int) -> np.ndarray:
+    """How often each pair is drawn. Shape: [drawing, pair]."""
+    drawn = np.random.default_rng([size, *seed]).multinomial(size, np.full(count, 1 / count), size=drawings)
+    return drawn.astype(np.float64)
+
+
+def _held(interval: Interval, drawn: Drawn, truth: np.ndarray) -> np.ndarray:
+    """The share of drawings whose interval holds the truth; without an error it is the score. Shape: [head]."""
+    low, high = (np.where(drawn.error == 0, drawn.score, bound) for bound in interval)
+    known = drawn.pairs > 1
+    return (known & (low <= truth + 1e-12) & (high >= truth - 1e-12)).sum(0) / known.sum(0)
+
+
+def _rules(several: Sequence[Population]) -> Iterator[str]:
+    yield f"{'rule':18} {'K':>3} {'mean':>6} {'worst pattern':>14} {'best':>6} {'worst head':>11} {'mean width':>11}"
+    for name, rule in RULES.items():
         for size in SIZES:
-            new, old = _shares(total, n, rng.integers(0, len(n), (DRAWINGS, size)))
-            yield f"{pattern:16} {size:3} {new.mean():10.3f} {new.min():11.3f} {old.mean():24.3f}"
-    yield ""
-    yield "The same for leads: of each head over the next by all pairs, and of a drawing's best head over its second"
-    yield f"{'pattern':16} {'K':>3} {'by t(K-1)':>10} {'worst lead':>11} {'best of the drawing':>24}"
-    for pattern in PATTERNS:
-        total, n = _population(frame, pattern)
-        for size in SIZES[1:]:
-            fixed, chosen = _lead_shares(total, n, rng.integers(0, len(n), (DRAWINGS, size)))
-            yield f"{pattern:16} {size:3} {fixed.mean():10.3f} {fixed.min():11.3f} {chosen:24.3f}"
+            shares, widths = [], []
+            for number, population in enumerate(several):
+                times = _times(len(population.n), size, DRAWINGS, number)
+                drawn = Drawn.of(times, population.total, population.n)
+                low, high = rule(drawn)
+                shares.append(_held((low, high), drawn, population.truth))
+                widths.append(np.nanmean(high.clip(max=1) - low.clip(0)))
+            patterns = [np.mean(share) for share in shares]
+            text = f"{name:18} {size:3} {np.mean(patterns):6.3f} {min(patterns):14.3f} {max(patterns):6.3f}"
+            yield f"{text} {min(map(np.min, shares)):11.3f} {np.mean(widths):11.3f}"
 
 
-def _population(frame: pd.DataFrame, pattern: str) -> tuple[np.ndarray, np.ndarray]:
-    """Every pair's weight on target and eligible words. Shape: [pair, head], [pair]."""
-    own = frame[frame["pattern"] == pattern]
-    wide = {name: own.pivot_table(index="pair", columns=["layer", "head"], values=name) for name in ("score", "n")}
-    every = sorted(frame["pair"].unique())
-    n = wide["n"].reindex(every).fillna(0).to_numpy()
-    return wide["score"].reindex(every).fillna(0).to_numpy() * n, n[:, 0]
+def _by_pattern(
+    several: Sequence[Population], held: Callable[[Population, np.ndarray], Iterator[float]]
+) -> Iterator[str]:
+    yield f"{'model':14} {'pattern':15}" + "".join(f"{f'K = {size}':>15}" for size in SIZES)
+    for number, population in enumerate(several):
+        cells = []
+        for size in SIZES:
+            ours, before = held(population, _times(len(population.n), size, DRAWINGS, number))
+            cells.append(f"{f'{ours:.3f} ({before:.3f})':>15}")
+        yield f"{population.model:14} {population.pattern:15}" + "".join(cells)
 
 
-def _moments(total: np.ndarray, n: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Of each drawing: scores, residuals, eligible words, and pairs that have any.
-
-    Shape: `drawn` [drawing, K] -> [drawing, head], [drawing, K, head], [drawing, 1] twice.
-    """
-    words = n[drawn].sum(1, keepdims=True)
-    count = (n[drawn] > 0).sum(1, keepdims=True)
-    keep = count[:, 0] > 1
-    drawn, words, count = drawn[keep], words[keep], count[keep]
-    score = total[drawn].sum(1) / words
-    return score, total[drawn] - score[:, None] * n[drawn][..., None], words, count
+def _scores_held(population: Population, times: np.ndarray) -> Iterator[float]:
+    """By the rule that attnscan has, and by the one before it."""
+    drawn = Drawn.of(times, population.total, population.n)
+    return (float(_held(rule(drawn), drawn, population.truth).mean()) for rule in (RULES[USED], by_t))
 
 
-def _shares(total: np.ndarray, n: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How often each head's interval holds its score by all pairs: by the new rule, and by the old one."""
-    truth = total.sum(0) / n.sum()
-    score, residual, words, count = _moments(total, n, drawn)
-    plain = np.sqrt((residual**2).sum(1)) / words
-    width = student.ppf(0.975, count - 1) * np.sqrt(count / (count - 1)) * plain
-    off = np.abs(score - truth)
-    return (off <= width + 1e-12).mean(0), (off <= 1.96 * plain + 1e-12).mean(0)
+def _leads_held(population: Population, times: np.ndarray) -> Iterator[float]:
+    """By t over effective pairs, and over all."""
+    order = np.argsort(-population.truth)
+    first, second = order[:-1], order[1:]
+    drawn = Drawn.of(times, population.total[:, first] - population.total[:, second], population.n[:, first])
+    truth = population.truth[first] - population.truth[second]
+    for pairs in (drawn.effective, drawn.pairs):
+        width = _t(pairs) * drawn.se
+        yield float(_held((drawn.score - width, drawn.score + width), drawn, truth).mean())
 
 
-def _lead_shares(total: np.ndarray, n: np.ndarray, drawn: np.ndarray) -> tuple[np.ndarray, float]:
-    """How often a lead's interval holds the lead by all pairs: of fixed heads, and of each drawing's best."""
-    truth = total.sum(0) / n.sum()
-    score, residual, words, count = _moments(total, n, drawn)
-    few = student.ppf(0.975, count - 1) * np.sqrt(count / (count - 1)) / words
+def _bootstraps(several: Sequence[Population]) -> Iterator[str]:
+    yield f"{'model':14} {'K':>3} {'bootstrap-t':>12} {'width':>6} {USED:>18} {'width':>6}"
+    for population, size in itertools.product(several, SIZES):
+        compared: tuple[list[np.ndarray], list[np.ndarray]] = [], []
+        rng = np.random.default_rng(size)
+        for number in range(BOOTSTRAPPED):
+            drawn = rng.integers(0, len(population.n), size)
+            drawn = drawn[(population.n[drawn] > 0).all(1)]
+            if len(drawn) < 2:
+                continue
+            total, n = population.total[drawn], population.n[drawn]
+            sample = Drawn.of(np.ones((1, len(drawn))), total, n)
+            again = Drawn.of(_times(len(drawn), len(drawn), RESAMPLES, number), total, n)
+            for kept, interval in zip(compared, (_by_bootstrap(sample, again), RULES[USED](sample)), strict=True):
+                low, high = interval
+                kept.append(np.stack([_held(interval, sample, population.truth), (high - low)[0]]))
+        (share, width), (ours, our_width) = (np.nanmean(kept, axis=(0, 2)) for kept in compared)
+        yield f"{population.model:14} {size:3} {share:12.3f} {width:6.3f} {ours:18.3f} {our_width:6.3f}"
 
-    def holds(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-        """Shape: heads [drawing, lead], twice -> [drawing, lead]."""
-        rows = np.arange(len(score))[:, None]
-        off = np.abs(score[rows, a] - score[rows, b] - (truth[a] - truth[b]))
-        apart = residual[rows, :, a] - residual[rows, :, b]
-        return off <= few * np.sqrt((apart**2).sum(-1)) + 1e-12
 
-    order = np.broadcast_to(np.argsort(-truth), score.shape)
-    best = np.argsort(-score, axis=1)
-    return holds(order[:, :-1], order[:, 1:]).mean(0), float(holds(best[:, :1], best[:, 1:2]).mean())
+def _by_bootstrap(sample: Drawn, again: Drawn) -> Interval:
+    """By how far resamples are from the sample, in units of their own errors; infinitely far without an error."""
+    off = _logit(again.score) - _logit(sample.score)
+    ratio = off * again.score * (1 - again.score) / again.error
+    ratio = np.where(np.isfinite(ratio), ratio, np.sign(off) * 1e9)
+    error = sample.error / (sample.score * (1 - sample.score))
+    low, high = (
+        _expit(_logit(sample.score) - np.nanquantile(ratio, level, axis=0, method="nearest") * error)
+        for level in (0.975, 0.025)
+    )
+    return low, high

@@ -51,7 +51,7 @@ def main() -> None:
         f"Median ratios of {runs} neighbouring runs, ours divided by the rival's: below 1 is faster. Scans are\n"
         "of every pattern but `predictive`, with a model of BERT base's shape and batches of "
         f"{tokens_in_cache(768):,} tokens.",
-        "\n".join(["<!-- speed -->", HEAD, *map(str, rows), "<!-- end of speed -->"]),
+        "\n".join(["<!-- measured: speed -->", HEAD, *map(str, rows), "<!-- end of speed -->"]),
     ]
     if grown:
         blocks += ["## How it grows", "Processor time, divided by the table's first.", *grown]

@@ -51,7 +51,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging
 from truth_of_explain import explain
-from written import Pairs, Row, Tally, bundled, command, head_of, number, over, over_file, shipped, written
+from written import ROOT, Pairs, Row, Tally, bundled, command, head_of, number, over, over_file, shipped, written
 
 PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat on its mat.")
 HEADS_PAIRS, ASKED = 12, 4
@@ -211,25 +211,27 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     pairs = shipped(HEADS_PAIRS)
     asked = sorted(pairs, key=_hash)[:ASKED]
     every_key, words_only = scanned(checkpoint, pairs, asked)
-    every = (*asked_of(checkpoint), "--top", "72", "--predictive-pairs", str(ASKED))
+    every = (*asked_of(checkpoint), "--predictive-pairs", str(ASKED))
     tally = Tally("heads")
     _compare_ranking(tally, over(pairs, "heads", *every), every_key)
     yield tally
     tally = Tally("heads --without-delimiters")
     _compare_ranking(tally, over(pairs, "heads", *every, "--without-delimiters"), words_only)
     yield tally
-    yield from _compare_labels(over(pairs, "heads", *every[:4], *every[-2:], "--labels"), every_key, words_only)
-    asked = (*every[:4], *every[-2:], "--labels", "--format", "json")
+    yield from _compare_labels(over(pairs, "heads", *every, "--labels"), every_key, words_only)
     yield _compare_deciding(
-        "heads --labels, shares that decide", json.loads(over_file(pairs, "heads", *asked)), every_key, words_only
+        "heads --labels, shares that decide",
+        json.loads(over_file(pairs, "heads", *every, "--labels", "--format", "json")),
+        every_key,
+        words_only,
     )
     merged = scanned(checkpoint, pairs, unit="word")
-    asked = ("--model", checkpoint.name, "--top", "72", "--unit", "word", "--predictive", "off")
+    asked = ("--model", checkpoint.name, "--unit", "word", "--predictive", "off")
     for what, of_pairs in zip(("", "--without-delimiters"), merged, strict=True):
         tally = Tally(f"heads --unit word {what}".rstrip())
         _compare_ranking(tally, over(pairs, "heads", *asked, *what.split()), of_pairs)
         yield tally
-    tally = Tally("heads --split")
+    tally = Tally("heads --split", 1e-4, "of two pairs, an interval is 25 errors wide or more")
     half = [int(_hash(pair)[-1], 16) & 1 for pair in pairs]
     of_half = [[own for own, which in zip(every_key, half, strict=True) if which == number] for number in (0, 1)]
     _compare_ranking(tally, over(pairs, "heads", *every, "--split"), *of_half[::-1])
@@ -282,10 +284,12 @@ def _compare_ranking(
     for pattern in PATTERNS:
         own = [row for row in rows if row["pattern"] == pattern]
         order = [head_of(row) for row in own]
-        by = {head: Score([of_pair[head][pattern] for of_pair in ranked or told]).mean() for head in told[0]}
-        tally.same(f"{pattern} heads", sorted(order), sorted(head for head, mean in by.items() if not math.isnan(mean)))
-        tally.same(f"{pattern} ranks", [row["rank"] for row in own], [str(i + 1) for i in range(len(own))])
+        tally.same(f"{pattern} heads", sorted(order), sorted(told[0]))
         scores = {head: Score([of_pair[head][pattern] for of_pair in told]) for head in order}
+        by = {head: Score([of_pair[head][pattern] for of_pair in ranked or told]).mean() for head in order}
+        have = sum(scores[head].n > 0 and not math.isnan(by[head]) for head in order)
+        ranks = [str(i + 1) if i < have else "" for i in range(len(own))]
+        tally.same(f"{pattern} ranks", [row["rank"] for row in own], ranks)
         below = [by[b] - by[a] > 1e-7 for a, b in itertools.pairwise(order)]
         tally.same(f"{pattern} order", any(below), False)
         for place, (head, row) in enumerate(zip(order, own, strict=True)):
@@ -305,9 +309,9 @@ def causal(_another: Checkpoint) -> Iterator[Tally]:
         checkpoint = random_decoder(Path(directory))
         yield from classify(checkpoint, " of a GPT-2")
         tally, (every_key, _) = Tally("heads of a GPT-2"), scanned(checkpoint, shipped(4))
-        rows = over(shipped(4), "heads", "--model", directory, "--top", "8")
+        rows = over(shipped(4), "heads", "--model", directory)
         _compare_ranking(tally, rows, every_key)
-        tally.same("next-word rows", [row for row in rows if row["pattern"] == "next-word"], [])
+        tally.same("next-word n", {row["n"] for row in rows if row["pattern"] == "next-word"}, {"0"})
         yield tally
 
 
@@ -346,6 +350,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=[*TABLES, "coverage"], default=[*TABLES, "coverage"])
     parser.add_argument("--model", nargs="+", default=["bundled"], help="bundled, or directories of BERTs")
+    parser.add_argument("--population", type=Path, default=ROOT / "examples" / "pairs.csv", help="pairs for coverage")
     given = parser.parse_args()
     only = given.only
     logging.set_verbosity_error()
@@ -360,7 +365,8 @@ def main() -> int:
                 print(tally, flush=True)
                 failed |= bool(tally.wrong)
     if "coverage" in only:
-        print("", *coverage_of_intervals.lines(), sep="\n", flush=True)
+        for line in ("", *coverage_of_intervals.lines(given.model, given.population)):
+            print(line, flush=True)
     return int(failed)
 
 

@@ -115,9 +115,10 @@ class Ranking:
         lead = self.leads(pattern, without_delimiters=without_delimiters)
         if not len(lead.se) or lead.sure[0] or not lead.difference[0] > 0 or not lead.se[0] > 0:
             return None
-        pairs = self.scores.table(without_delimiters).pairs[..., self.scores.patterns.index(pattern)].max()
+        table, p = self.scores.table(without_delimiters), self.scores.patterns.index(pattern)
+        pairs, effective = table.pairs[..., p].max(), np.nanmax(table.effective_pairs[..., p])
         more = np.unique(np.concatenate([pairs + np.arange(1, 1_000), np.geomspace(pairs + 1, _MOST_PAIRS, 5_000)]))
-        would = half_width(lead.se[0] * np.sqrt(pairs / more), more) < lead.difference[0]
+        would = half_width(lead.se[0] * np.sqrt(pairs / more), more * effective / pairs) < lead.difference[0]
         return math.ceil(more[would][0]) if would.any() else None
 
     def to_frame(
@@ -193,14 +194,14 @@ class Leads:
     se: FloatArray
     """Its standard error, paired and clustered by pair; NaN below two pairs, or where it was not kept."""
     sure: NDArray[np.bool_]
-    """Whether the difference is farther from 0 than its 95 % interval is wide."""
+    """Whether the difference is farther from 0 than half its 95 % interval is wide, by t over effective pairs."""
 
     @classmethod
     def of(cls, table: ScoreTable, pattern: int, heads: IntArray, others: IntArray) -> Leads:
         """Of some heads above as many others, by their numbers."""
-        score, pairs = table.score[..., pattern].ravel(), table.pairs[..., pattern].ravel()
+        score, effective = table.score[..., pattern].ravel(), table.effective_pairs[..., pattern].ravel()
         difference: FloatArray = score[heads] - score[others]
         between = table.se_between
         se: FloatArray = np.full(heads.shape, np.nan) if between is None else between[pattern, heads, others]
-        width = half_width(se, np.minimum(pairs[heads], pairs[others]))
+        width = half_width(se, np.minimum(effective[heads], effective[others]))
         return cls(difference, se, difference > width)

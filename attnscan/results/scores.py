@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, nearest
 from attnscan.results.grid import Grid
-from attnscan.results.intervals import half_width
+from attnscan.results.intervals import score_interval
 from attnscan.results.shown import shaped
 from attnscan.results.terms import Scored
 
@@ -37,6 +37,8 @@ class ScoreTable:
     """Eligible queries."""
     pairs: IntArray
     """Pairs that had any."""
+    effective_pairs: FloatArray
+    """So many pairs of one size would tell as much: (Σn)² / Σn², n being a pair's eligible queries; NaN without one."""
     share: FloatArray
     """For a pattern that is a part of a wider one: its part of that one's weight, on the same queries."""
     itself: FloatArray
@@ -57,9 +59,8 @@ class ScoreTable:
 
     @cached_property
     def interval(self) -> tuple[FloatArray, FloatArray]:
-        """The score's 95 % interval, within [0, 1], by t with one degree of freedom fewer than pairs."""
-        width = half_width(self.se, self.pairs)
-        return (self.score - width).clip(0), (self.score + width).clip(max=1)
+        """The score's 95 % interval, within [0, 1]: by t, on the logit scale. NaN below two pairs."""
+        return score_interval(self.score, self.se, self.pairs, self.effective_pairs)
 
     def ranked(self, pattern: int) -> IntArray:
         """The numbers of the heads that have a score on a pattern, best first. Shape: [ranked head]."""

@@ -46,6 +46,7 @@ def table_of(
             se=unknown,
             n=n.astype(np.int64),
             pairs=np.zeros_like(unknown, dtype=np.int64),
+            effective_pairs=unknown,
             share=weight / whole,
             itself=itself / n,
         )

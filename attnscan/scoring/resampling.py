@@ -102,6 +102,7 @@ def _table(laid_out: Mapping[str, FloatArray], scored: Sequence[Scored], drawn: 
             se=_UNKNOWN,  # what no label looks at
             n=_patterns_last(n).astype(np.int64),
             pairs=np.zeros_like(_UNKNOWN, dtype=np.int64),
+            effective_pairs=_UNKNOWN,
             share=_patterns_last(share),
             itself=_patterns_last(itself),
         )

@@ -89,6 +89,16 @@ class RatioSums:
         """
         return _root(self._variance)
 
+    @property
+    def effective_pairs(self) -> FloatArray:
+        """(Σn)² / Σn²: so many pairs of one size would tell as much; NaN where n is zero.
+
+        Source: Kish, Survey Sampling (1965), for the effective size of an unequally weighted sample.
+        """
+        with np.errstate(invalid="ignore", divide="ignore"):
+            effective: FloatArray = self.n**2 / self.n_squares
+            return effective
+
     def se_of_difference(self, other: RatioSums, products: RatioProducts) -> FloatArray:
         """The standard error of this ratio less another over the same pairs; NaN if either has fewer than two.
 
@@ -215,6 +225,7 @@ class Sums(RatioSums):
                 se=self.se,
                 n=self.n.astype(np.int64),
                 pairs=self.pairs.astype(np.int64),
+                effective_pairs=self.effective_pairs,
                 share=self.total / self.whole,
                 itself=self.itself / self.n,
                 se_between=None if products is None else products.se_between(self),

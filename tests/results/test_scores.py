@@ -10,6 +10,6 @@ from attnscan.results.scores import ScoreTable
 
 def test_above_chance_is_zero_at_chance_and_one_at_best_and_nan_where_chance_is_all() -> None:
     nothing = np.full((1, 1, 3), np.nan)
-    table = ScoreTable(np.array([[[0.2, 1, 1]]]), np.array([[[0.2, 0.2, 1]]]), *[nothing] * 5)
+    table = ScoreTable(np.array([[[0.2, 1, 1]]]), np.array([[[0.2, 0.2, 1]]]), *[nothing] * 6)
     assert table.above_chance[0, 0, :2].tolist() == pytest.approx([0, 1])
     assert np.isnan(table.above_chance[0, 0, 2])

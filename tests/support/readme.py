@@ -5,8 +5,8 @@
 A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
 shows it and its output.
 The patterns' table and drawings come from `attnscan.scoring.patterns` itself, the families' table from the tests'
-`families`, the table of speed from `benchmarks/RESULTS.md`, and what stands below `<!-- api: NAMES -->` from the public
-functions and classes of those names.
+`families`, tables of what was measured (`<!-- measured: NAME -->`) from `benchmarks/RESULTS.md`, and what stands below
+`<!-- api: NAMES -->` from the public functions and classes of those names.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ README = ROOT / "README.md"
 PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 _COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
 _FAMILIES = re.compile(r"(<!-- families -->\n).*?(<!-- end of families -->\n)", re.DOTALL)
-_SPEED = re.compile(r"(<!-- speed -->\n).*?(<!-- end of speed -->\n)", re.DOTALL)
+_MEASURED = re.compile(r"<!-- measured: (?P<name>\w+) -->\n.*?<!-- end of (?P=name) -->\n", re.DOTALL)
 _PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
 _DRAWINGS = re.compile(r"(<!-- drawings -->\n).*?(<!-- end of drawings -->\n)", re.DOTALL)
 _API = re.compile(r"(<!-- api: (?P<names>[\w ]+) -->\n).*?(<!-- end of api -->\n)", re.DOTALL)
@@ -50,9 +50,9 @@ def updated(text: str) -> str:
     """A page with everything generated made anew."""
     text = _COMMAND.sub(lambda m: f"{m.group(1)}```text\n$ {m['command']}\n{_output(m['command'])}```\n", text)
     text = _FAMILIES.sub(lambda m: m.group(1) + _families() + m.group(2), text)
-    measured = _SPEED.search((ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8"))
-    assert measured is not None
-    text = _SPEED.sub(lambda _: measured.group(), text)
+    results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
+    measured = {match["name"]: match.group() for match in _MEASURED.finditer(results)}
+    text = _MEASURED.sub(lambda m: measured[m["name"]], text)
     text = _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
     text = _API.sub(lambda m: f"{m.group(1)}{''.join(map(documented, m['names'].split()))}{m.group(3)}", text)
     return _DRAWINGS.sub(lambda m: m.group(1) + _drawings() + m.group(2), text)

@@ -38,9 +38,8 @@ def table_of(above: list[list[float]], share: float = 1.0, itself: float = 0.0) 
     counts = np.where(np.isnan(score), 0, 5)
     chance = np.where(np.isnan(score), np.nan, 0.2)
     nothing, shares = np.full_like(score, np.nan), np.full_like(score, share)
-    return ScoreTable(
-        score, chance, nothing, counts, counts, shares, itself * score, share_chance=np.full_like(score, 0.4)
-    )
+    numbers = counts, counts, counts.astype(float)
+    return ScoreTable(score, chance, nothing, *numbers, shares, itself * score, share_chance=np.full_like(score, 0.4))
 
 
 def result_of(

@@ -93,4 +93,4 @@ def test_what_a_score_is_worth_has_nothing_for_nan() -> None:
     assert [worth(table, (0, 0, 0))[name] for name in names] == ["0.600", "", "0.200", "0.500", "0.000", "5", "5"]
     assert [worth(table, (0, 0, 1))[name] for name in names] == ["", "", "", "", "", "0", "0"]
     assert worth(replace(table, n=np.full((1, 1, 2), 12345)), (0, 0, 0))["n"] == "12,345"
-    assert worth(replace(table, se=np.full((1, 1, 2), 0.01)), (0, 0, 0))["interval"] == "0.572–0.628"
+    assert worth(replace(table, se=np.full((1, 1, 2), 0.01)), (0, 0, 0))["interval"] == "0.569–0.631"

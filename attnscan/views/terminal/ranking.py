@@ -13,7 +13,6 @@ from attnscan.results.terms import THRESHOLD
 from attnscan.views.summary import none_does, ranked_by, told_apart, why_unscored, worth
 from attnscan.views.terminal.labels import labels_view
 from attnscan.views.terminal.parts import (
-    beyond,
     color_of,
     columns,
     fitted,
@@ -62,10 +61,8 @@ def _table(result: Ranking, pattern: str, top: int, width: int, without_delimite
         head = result.scores.grid[head_number]
         place = (*head.place, p)
         row = worth(table, place)
-        above, score, chance, se = (
-            float(getattr(table, name)[place]) for name in ("above_chance", "score", "chance", "se")
-        )
-        bars.append((above if above > 0 and beyond(score - chance, se) else 0.0, Text("█", style=color_of(pattern))))
+        sure = table.interval[0][place] > table.chance[place]  # false for NaN
+        bars.append((float(table.above_chance[place]) if sure else 0.0, Text("█", style=color_of(pattern))))
         grid.add_row(
             head.name,
             row["score"],
@@ -87,6 +84,6 @@ def _notes(without_delimiters: bool, width: int) -> Iterator[Text]:
         yield Text("Scores on words: weights on special tokens removed.", style="dim")
     yield from wrapped(
         "lead: how far above the next head; ≈ where these pairs cannot tell the two apart (95 %). Bars and above: 0 at "
-        "chance, 1 at perfect; no bar within two standard errors of chance.",
+        "chance, 1 at perfect; no bar where the interval holds chance.",
         width,
     )

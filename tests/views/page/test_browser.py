@@ -838,10 +838,9 @@ class TestManyPairs:
             )
         ]
         assert texts(shown.locator("#thumbnails .face b")) == marks and len(set(marks)) > 3
-        high, low = (labels.scores.words_only.interval[end][..., 1] for end in (1, 0))
-        half = (high[0, 2] - low[0, 2]) / 2
+        low, high = (bound[0, 2, 1] for bound in labels.scores.words_only.interval)
         face = shown.locator("#thumbnails button[value='0-2'] .face")
-        expect(face.locator("small")).to_have_text(f"± {half:.3f}")
+        expect(face.locator("small")).to_have_text(f"{low:.2f}–{high:.2f}")
         lit = face.locator("canvas").evaluate(PIXELS)[3::4]
         columns = np.array(lit).reshape(16, 17, 4).max(axis=(0, 2))
         assert columns.argmax() == 7  # of -8 to 8: one back

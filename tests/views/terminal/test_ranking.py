@@ -26,7 +26,8 @@ def _ranking(
     score = np.array([[[each] for each in scores]])
     counts = np.where(np.isnan(score), 0, pairs)
     between = np.full((1, len(scores), len(scores)), error)
-    rest = (np.full_like(score, 0.01), 9 * counts, counts, np.ones_like(score), 0.75 * score, between)
+    numbers = 9 * counts, counts, counts.astype(float)
+    rest = (np.full_like(score, 0.01), *numbers, np.ones_like(score), 0.75 * score, between)
     table = ScoreTable(score, np.full_like(score, 0.1), *rest)
     return Ranking(Scores((scored,), table, table, np.ones((1, len(scores)))), replace(SIGNATURE, pairs_read=12_345))
 
@@ -96,8 +97,8 @@ def _bar(line: str) -> int:
 
 
 def test_a_bar_is_how_far_above_chance_a_score_is_and_what_may_be_chance_has_none() -> None:
-    """Chance is 0.1, and the standard error 0.01: 0.119 lies within two of them, 0.13 does not."""
-    ranking = _ranking(scores=(1.0, 0.55, 0.13, 0.119, 0.05))
+    """Chance is 0.1, and the standard error 0.01: the interval of 0.118 holds chance, that of 0.13 does not."""
+    ranking = _ranking(scores=(1.0, 0.55, 0.13, 0.118, 0.05))
     full, half, little, *nothing = [line for line in _screen(ranking, 120).splitlines() if line.startswith("0-")]
     assert (_bar(full), _bar(half), _bar(little)) == (30, 15, 1)
     assert not any(map(_bar, nothing))

@@ -81,12 +81,12 @@ views.head = headView;
 
 const decimals = (number) => Number(number).toFixed(3);
 
-/** What stands for a head in the model view: its letter, its score's error, and where it looks by distance. */
+/** What stands for a head in the model view: its letter, its score's interval, and where it looks by distance. */
 function faceOf(head, id) {
-  const [low, high] = ["low", "high"].map((bound) => cellOf(head, `${id}_${bound}`));
-  const error = low && high ? `± ${((high - low) / 2).toFixed(3)}` : "";
+  const bounds = ["low", "high"].map((bound) => cellOf(head, `${id}_${bound}`));
+  const interval = bounds.every(Boolean) ? bounds.map((bound) => Number(bound).toFixed(2)).join("–") : "";
   const [[, found] = []] = Object.entries(profiles);
-  const letter = [make("b", {}, markOf(head)), make("small", {}, error)];
+  const letter = [make("b", {}, markOf(head)), make("small", {}, interval)];
   return found ? [...letter, distancesOf(found[head.index][2])] : letter;
 }
 

@@ -90,7 +90,7 @@ const modelView = {
     find("model-hint").textContent = [
       `${title[0].toUpperCase()}${title.slice(1)}, by letter and colour; each square is one head`,
       OF_PAIRS
-        ? `, with the score of its label and half its 95 % interval${Object.keys(profiles).length ? "; bars: attention by distance, from 8 words before to 8 after" : ""}. Choose one to see what is known of it. `
+        ? `, with the score of its label and the 95 % interval${Object.keys(profiles).length ? "; bars: attention by distance, from 8 words before to 8 after" : ""}. Choose one to see what is known of it. `
         : `: queries downwards, keys across, the more colour, the more ${dark}. Choose one to see its lines. `,
       OF_PAIRS || heads.every((head) => holds("weights", head)) ? "" : "Dashed: a thumbnail alone. ",
       heads.some(rests) ? small : "",
