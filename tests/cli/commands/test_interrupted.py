@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Generator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,11 +32,13 @@ def interrupted_in_the_second_window(monkeypatch: pytest.MonkeyPatch) -> None:
     """Ctrl-C once the second window's pairs are scored, and before it counts. Windows are of one batch."""
     whole = local.scan
 
-    def scan(*given: Any) -> Generator[local.ScanState, None, None]:
-        states = whole(*given)
-        yield next(states)
-        next(states)
-        raise KeyboardInterrupt
+    def scan(*given: Any, **named: Any) -> Iterator[Any]:
+        windows = 0
+        for event in whole(*given, **named):
+            if windows and isinstance(event, local.ScanState):
+                raise KeyboardInterrupt
+            yield event
+            windows += isinstance(event, local.ScanState)
 
     monkeypatch.setattr(local, "scan", scan)
     monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (1, 1))
