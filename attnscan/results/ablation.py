@@ -121,11 +121,12 @@ class Ablation:
     """Where the result comes from: model, versions, device, input."""
 
     def __repr__(self) -> str:
-        told = [f"effect beside other heads, by {each.name}: {some(self._told(each))}" for each in self.quantities]
+        told = [f"effect beside other heads, by {what.name}: {some(self._told(what))}" for what in self.quantities]
         return lines(self, self.signature, self.grid, f"switched off by {self.by}, sets chosen {self.chosen_by}", *told)
 
     def _told(self, quantity: Quantity) -> list[str]:
-        return [f"{each.set.name} {each.effect:+.3f} ± {each.interval:.3f}" for each in self.of(quantity)]
+        effects = self.of(quantity)
+        return [f"{effect.set.name} {effect.effect:+.3f} ± {effect.interval:.3f}" for effect in effects]
 
     @property
     def quantities(self) -> list[Quantity]:

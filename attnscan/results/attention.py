@@ -51,7 +51,7 @@ class Attention:
 
     @cached_property
     def carried(self) -> Attention:
-        """The same with what heads carry in place of weights: each times the key's norm, as a share of its row.
+        """Put what heads carry in place of weights: each weight times the key's norm, as a share of its row.
 
         A row that carries nothing is zero. Raises: OptionError if the norms are not there.
         """
@@ -60,7 +60,7 @@ class Attention:
         return replace(self, weights=carried_shares(self.weights, self.norms))
 
     def in_words(self, words: Sequence[str]) -> Attention:
-        """The same by scored units, whose texts are given: to a word goes the sum of its pieces', from it their mean.
+        """Merge tokens into scored units of these texts: a word is given its pieces' sum, and gives their mean.
 
         Queries, keys and norms are of tokens, and left out.
         """

@@ -62,7 +62,7 @@ class Classification:
     threshold: float = THRESHOLD
     """How far above chance a label's pattern must be."""
     carried: Carried | None = field(default=None, repr=False)
-    """The same of what heads carry; None if that could not be measured."""
+    """Scores and labels of what heads carry; None if that could not be measured."""
     stability_by_weight: Stability | None = field(default=None, repr=False)
     """How sure the labels are by weight, if that was measured."""
     parts: tuple[str, ...] = ()
@@ -126,11 +126,11 @@ class Classification:
 
     @cached_property
     def carried_label(self) -> NDArray[np.str_]:
-        """The same by what heads carry. Shape: [layer, head]. Raises: OptionError if that is not there."""
+        """Each head's label by what it carries. Shape: [layer, head]. Raises: OptionError if that is not there."""
         return self.with_norm(True).label
 
     def with_norm(self, norm: bool) -> Classification:
-        """The same input by what heads carry, or by their weights, with labels and tables of that.
+        """Turn the result to what heads carry, or to their weights: labels and tables are then of that.
 
         Raises: OptionError if what heads carry is not there.
         """
@@ -154,7 +154,7 @@ class Classification:
         return self.kept_attention().carried if self.signature.norm else self.kept_attention()
 
     def kept_attention(self) -> Attention:
-        """The same as `attention`. Raises: OptionError if it was not kept."""
+        """The attention. Raises: OptionError if it was not kept."""
         if self.attention is None:
             raise OptionError("this result has not kept its attention", "keep it: classify(..., keep_attention=True)")
         return self.attention

@@ -100,8 +100,8 @@ class Comparison:
     @cached_property
     def labels(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
         """The pattern that each head follows in the one and in the other. Shape: [layer, head]."""
-        one, other = (scores.ranked_labels(scores.every_key, 0, self.threshold) for scores in (self.one, self.other))
-        return one, other
+        a, b = (scores.ranked_labels(scores.every_key, 0, self.threshold) for scores in (self.one, self.other))
+        return a, b
 
     @property
     def unsure(self) -> NDArray[np.bool_]:
@@ -115,9 +115,9 @@ class Comparison:
     def changed(self) -> dict[tuple[str, str], list[Head]]:
         """The heads whose label is another one, by both labels; most heads first."""
         changed: dict[tuple[str, str], list[Head]] = {}
-        one, other = self.labels
-        for number in np.flatnonzero(one != other):
-            both = str(one.flat[number]), str(other.flat[number])
+        a, b = self.labels
+        for number in np.flatnonzero(a != b):
+            both = str(a.flat[number]), str(b.flat[number])
             changed.setdefault(both, []).append(self.one.grid[number])
         return dict(sorted(changed.items(), key=lambda entry: -len(entry[1])))
 
@@ -126,8 +126,8 @@ class Comparison:
         import pandas as pd
 
         p = self.patterns.index(pattern)
-        one, other = (scores.every_key.score[..., p].ravel() for scores in (self.one, self.other))
-        return float(pd.DataFrame({"one": one, "other": other}).corr("spearman").to_numpy()[0, 1])
+        a, b = (scores.every_key.score[..., p].ravel() for scores in (self.one, self.other))
+        return float(pd.DataFrame({"a": a, "b": b}).corr("spearman").to_numpy()[0, 1])
 
     def extremes(self, pattern: str) -> tuple[Head | None, Head | None]:
         """Of the heads whose difference survives, those whose score rises and falls most; None where none does."""

@@ -1,4 +1,4 @@
-"""What was found of how heads make their patterns: the tables of all heads, and one head's part of them."""
+"""How heads make their patterns: the tables of all heads, and one head's part of them."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ class Explanations:
         return self.labels.scores
 
     def __repr__(self) -> str:
-        every = [self[head] for head in self.heads[:_SHOWN]]
-        about = [f"{each.pattern} {scored(each.head, each.score)}" for each in every]
+        first = [self[head] for head in self.heads[:_SHOWN]]
+        about = [f"{known.pattern} {scored(known.head, known.score)}" for known in first]
         more = [f"and {len(self.heads) - _SHOWN} more"] if len(self.heads) > _SHOWN else []
         return lines(self, self.signature, self.scores.grid, f"explained: {', '.join([*about, *more])}")
 

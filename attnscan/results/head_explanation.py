@@ -154,8 +154,8 @@ class HeadExplanation:
         own = ("label", "pattern", "score", "chance", "above_chance", *self.neurons)
         rotated = {
             name: value
-            for measure, each in self.neurons.items()
-            for name, value in ((f"{measure}_rotated", each.rotated), (f"{measure}_rotated_sd", each.rotated_sd))
+            for measure, bases in self.neurons.items()
+            for name, value in ((f"{measure}_rotated", bases.rotated), (f"{measure}_rotated_sd", bases.rotated_sd))
         }
         return {
             "layer": self.head.layer,

@@ -78,17 +78,17 @@ def tokens_within(
     Raises: SelectionError if there are none.
     """
     first, last = window or (0, len(attention.tokens) - 1)
-    found = [
+    tokens = [
         i
         for i, segment in enumerate(attention.segments)
         if first <= i <= last and (sentence is None or "AB"[segment] == sentence) and only in (None, i)
     ]
-    if not found:
+    if not tokens:
         where = f" of sentence {sentence}" if sentence else ""
         raise SelectionError(
             f"no token{where} is within what was asked for", f"the input has tokens 0 to {len(attention.tokens) - 1}"
         )
-    return tuple(found)
+    return tuple(tokens)
 
 
 def strongest(matrix: NDArray[np.float32], count: int) -> Sequence[tuple[int, int]]:

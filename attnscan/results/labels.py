@@ -119,7 +119,7 @@ class Labels:
 
     @cached_property
     def content_unsure(self) -> NDArray[np.bool_]:
-        """The same of the labels on words. Shape: [layer, head]."""
+        """Which labels on words would not stay, or rest on too little to tell. Shape: [layer, head]."""
         return _unsure(self.content_label, None if self.stability is None else self.stability.content_label)
 
 

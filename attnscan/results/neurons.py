@@ -75,7 +75,7 @@ class NeuronTable:
     sign_agreement: FloatArray
     """Share of queries whose strongest neurons agree in sign inside their sentence and differ across."""
     effective_rotated: FloatArray
-    """The same three with the head's queries and keys rotated. Shape: each [rotation, layer, head, pattern]."""
+    """These three with the head's queries and keys rotated. Shape: each [rotation, layer, head, pattern]."""
     stability_rotated: FloatArray
     sign_agreement_rotated: FloatArray
 

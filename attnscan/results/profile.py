@@ -158,8 +158,8 @@ class Profile:
 
     def by_family(self) -> FloatArray:
         """What each head spends on each of the `FAMILIES`. Shape: [layer, head, family]."""
-        share, of = np.nan_to_num(self.fit.share), [family_of(part) for part in self.parts]
-        return np.stack([share[..., [each == family for each in of]].sum(-1) for family in FAMILIES], -1)
+        share, family = np.nan_to_num(self.fit.share), np.array([family_of(part) for part in self.parts])
+        return np.stack([share[..., family == name].sum(-1) for name in FAMILIES], -1)
 
     def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each part of each head, of all heads or of some: its share, the share's error, what is explained.

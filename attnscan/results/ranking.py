@@ -64,18 +64,18 @@ class Ranking:
         return self.known_labels().label
 
     def known_labels(self) -> Labels:
-        """The same as `labels`. Raises: OptionError if they are not there."""
+        """The labels. Raises: OptionError if they are not there."""
         if self.labels is None:
             raise OptionError("this ranking has no labels", "score all patterns of pairs, with labelled=True")
         return self.labels
 
     def of_carried(self, carried: Labels) -> Ranking:
-        """The same pairs by what heads carry, as it was counted beside their weights; without a profile of that."""
+        """A ranking by what heads carry, as it was counted beside their weights; without a profile of that."""
         signature = replace(self.signature, norm=True)
         return Ranking(carried.scores, signature, labels=carried, html=self.html)
 
     def known_profile(self) -> Profile:
-        """The same as `profile`. Raises: OptionError if it is not there."""
+        """The profile. Raises: OptionError if it is not there."""
         if self.profile is None:
             raise OptionError("this ranking has no profile", "ask for it: rank_heads(..., profile=True)")
         return self.profile

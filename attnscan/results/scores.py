@@ -30,7 +30,7 @@ class ScoreTable:
     score: FloatArray
     """Mean weight on target over all eligible queries, in [0, 1]."""
     chance: FloatArray
-    """The same mean, had every query spread its weight evenly over the keys it may see."""
+    """That mean, had every query spread its weight evenly over the keys it may see."""
     se: FloatArray
     """Standard error of the score, clustered by pair; NaN below two pairs."""
     n: IntArray

@@ -48,8 +48,8 @@ class Similarity:
 
     def __repr__(self) -> str:
         near = [
-            f"{self.heads[one].name} and {self.heads[other].name} ({self.divergence[one, other]:.3f})"
-            for one, other in self.closest(_SHOWN)
+            f"{self.heads[head].name} and {self.heads[other].name} ({self.divergence[head, other]:.3f})"
+            for head, other in self.closest(_SHOWN)
         ]
         return lines(self, self.signature, self.scores.grid, f"most alike, by divergence in nats: {', '.join(near)}")
 
@@ -69,7 +69,7 @@ class Similarity:
         return self.labels.unsure.ravel()
 
     def nearest(self, head: int, count: int) -> list[int]:
-        """The heads that are most like one, nearest first."""
+        """The heads that are most like a head, nearest first; all by their numbers."""
         order = np.argsort(self.divergence[head], kind="stable")
         return [int(other) for other in order if other != head][:count]
 
@@ -96,11 +96,11 @@ class Similarity:
 
     def to_frame(self, nearest: int = 3, heads: Heads | None = None) -> pd.DataFrame:
         """One row a head, or one for each of `heads`: label, group, place, nearest heads with divergence and error."""
-        frame, each = self._about_heads(), range(len(self.heads))
-        for rank, others in enumerate(zip(*(self.nearest(head, nearest) for head in each), strict=True), 1):
+        frame, heads_by_number = self._about_heads(), range(len(self.heads))
+        for rank, others in enumerate(zip(*(self.nearest(head, nearest) for head in heads_by_number), strict=True), 1):
             frame[f"nearest_{rank}"] = [self.heads[other].name for other in others]
-            frame[f"divergence_{rank}"] = self.divergence[each, others]
-            frame[f"se_{rank}"] = self.se[each, others]
+            frame[f"divergence_{rank}"] = self.divergence[heads_by_number, others]
+            frame[f"se_{rank}"] = self.se[heads_by_number, others]
         return self._of(heads, frame)
 
     def to_matrix(self, heads: Heads | None = None) -> pd.DataFrame:

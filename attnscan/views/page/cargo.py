@@ -96,13 +96,13 @@ class Cargo:
     @property
     def texts(self) -> dict[str, str]:
         """What is packed, by the ids under which the scripts find it."""
-        found = {f"thumbnails-of-{name}": packed for name, packed in self.thumbnails.items()}
-        found |= {f"mask-{number}": packed for number, packed in enumerate(self.masks)}
-        for head, each in self.weights.items():
-            found[f"weights-{head.name}"] = each.packed
-            if each.carried:
-                found[f"carried-{head.name}"] = each.carried
-        return found | {f"neurons-{head.name}": each.packed for head, each in self.neurons.items()}
+        texts = {f"thumbnails-of-{name}": packed for name, packed in self.thumbnails.items()}
+        texts |= {f"mask-{number}": packed for number, packed in enumerate(self.masks)}
+        for head, weights in self.weights.items():
+            texts[f"weights-{head.name}"] = weights.packed
+            if weights.carried:
+                texts[f"carried-{head.name}"] = weights.carried
+        return texts | {f"neurons-{head.name}": neurons.packed for head, neurons in self.neurons.items()}
 
     @property
     def weight_error(self) -> float:
@@ -112,7 +112,7 @@ class Cargo:
     @property
     def logit_error(self) -> float:
         """How far a logit made from the queries and keys is from the model's, at most."""
-        return max((each.logit_error for each in self.neurons.values()), default=0.0)
+        return max((neurons.logit_error for neurons in self.neurons.values()), default=0.0)
 
 
 def of_every_head(attention: Attention, strategy: int = zlib.Z_FILTERED) -> Cargo:
@@ -130,22 +130,22 @@ def of_every_head(attention: Attention, strategy: int = zlib.Z_FILTERED) -> Carg
     for name, weights in readings.items():
         among = {"weight": "words", "carried": "carried-words"}[name]
         thumbnails[name], sides[name] = _thumbnails(weights, side, strategy)
-        shares = (_among_words(each, words)[..., words, :][..., words] for each in weights)
+        shares = (_among_words(layer, words)[..., words, :][..., words] for layer in weights)
         thumbnails[among], sides[among] = _thumbnails(np.stack(list(shares)), side, strategy)
     masks, mask_of_layer = _masks(attention.visible)
     return Cargo(thumbnails, sides, masks=masks, mask_of_layer=mask_of_layer)
 
 
 def load(cargo: Cargo, attention: Attention, order: Sequence[Head], room: float, *, neurons: bool) -> Cargo:
-    """The same and what goes into `room` more characters, the first heads of `order` first."""
+    """Add what goes into `room` more characters, the first heads of `order` first."""
     neurons = neurons and attention.query is not None
     weights_of, neurons_of = partial(packed_weights, attention), partial(packed_neurons, attention)
     weights_room = room * _WEIGHTS_SHARE if neurons else room
     steps, weights = _finest(WEIGHT_STEPS, order, weights_room, weights_of, _size)
-    room -= sum(_size(each) + _BESIDE for each in weights.values())
+    room -= sum(_size(packed) + _BESIDE for packed in weights.values())
     held: dict[Head, Neurons] = {}
     if neurons:
-        _, held = _finest(NEURON_STEPS, list(weights), room, neurons_of, lambda each: len(each.packed))
+        _, held = _finest(NEURON_STEPS, list(weights), room, neurons_of, lambda packed: len(packed.packed))
     return replace(cargo, weight_steps=steps, weights=weights, neurons=held)
 
 
@@ -182,8 +182,8 @@ def _thumbnails(weights: NDArray[np.float32], side: int, strategy: int) -> tuple
     side = min(side, length)
     first = np.linspace(0, length, side, endpoint=False).astype(int)
     small = np.empty((layers, heads, side, side), dtype=np.uint8)
-    for layer, each in enumerate(weights if side else ()):  # layer by layer, for the memory
-        pooled = _pooled(_pooled(each, first).swapaxes(1, 2), first).swapaxes(1, 2)
+    for layer, of_layer in enumerate(weights if side else ()):  # layer by layer, for the memory
+        pooled = _pooled(_pooled(of_layer, first).swapaxes(1, 2), first).swapaxes(1, 2)
         small[layer] = np.rint(255 * np.sqrt(pooled))
     return compressed(small, strategy), side
 
@@ -205,7 +205,7 @@ def _masks(visible: NDArray[np.bool_]) -> tuple[list[str], list[int]]:
         return [], []
     packed = [compressed(layer.astype(np.uint8)) for layer in visible]
     masks = list(dict.fromkeys(packed))
-    return masks, [masks.index(each) for each in packed]
+    return masks, [masks.index(mask) for mask in packed]
 
 
 def _finest(
@@ -274,7 +274,7 @@ def packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
     whole = np.rint(true / worth)
     rounded, scaling = whole * worth, attention.scaling[head.layer]
     error = np.abs((rounded[0] @ rounded[1].T - true[0] @ true[1].T) * scaling).max()
-    query, key = (float(each) for each in worth.ravel())
+    query, key = map(float, worth.ravel())
     return Neurons(compressed(_planes((whole + steps).astype(np.uint16))), steps, (query, key), float(error))
 
 

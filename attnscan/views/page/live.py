@@ -57,7 +57,7 @@ def live_page(result: Classification, live: LiveFacts, words: Sequence[str]) -> 
     page = InputPage.of(result, PageOptions())
     known = asdict(live) | {
         "models": [plain(name) for name in live.models],
-        "available": [{kind: plain(why) for kind, why in each.items()} for each in live.available],
+        "available": [{kind: plain(why) for kind, why in changes.items()} for changes in live.available],
         "corpus": plain(live.corpus),
         "words": [shown(word) for word in words],
     }
@@ -107,7 +107,7 @@ def beside_of(result: Classification, other: Classification) -> dict[str, Any]:
     Tokens belong together if they are the same, or stand in its place between others that are. A head's number is the
     mean over rows of the total variation distance: half the sum of what the weights differ by.
     """
-    here, there = (InputPage.of(each, PageOptions()).attention for each in (result, other))
+    here, there = (InputPage.of(answer, PageOptions()).attention for answer in (result, other))
     together = aligned(here.tokens, there.tokens)
     if here.grid != there.grid:
         why = "the models have other numbers of layers or heads"
@@ -135,15 +135,15 @@ def aligned(here: Sequence[str], there: Sequence[str]) -> list[tuple[int, int]]:
     rest = shorter - start
     end = next((at for at in range(rest) if here[-1 - at] != there[-1 - at]), rest)
     between, others = here[start : len(here) - end], there[start : len(there) - end]
-    found = [(at, at) for at in range(start)]
+    together = [(at, at) for at in range(start)]
     if len(between) * len(others) <= _MOST_COMPARED:
         codes = SequenceMatcher(None, between, others, autojunk=False).get_opcodes()
     else:  # which would take seconds
         codes = [("replace", 0, len(between), 0, len(others))]
     for kind, first, last, other, stop in codes:
         if kind == "equal" or (kind == "replace" and last - first == stop - other):
-            found += zip(range(start + first, start + last), range(start + other, start + stop), strict=True)
-    return found + [(len(here) - at, len(there) - at) for at in range(end, 0, -1)]
+            together += zip(range(start + first, start + last), range(start + other, start + stop), strict=True)
+    return together + [(len(here) - at, len(there) - at) for at in range(end, 0, -1)]
 
 
 def live_corpus_page(ranking: Ranking) -> str:

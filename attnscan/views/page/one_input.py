@@ -79,7 +79,7 @@ class InputPage:
         """What the scripts read beside what they read on every page."""
         attention = self.attention
         units = [[attention.unit.index(unit) for unit in pair] for pair in self.result.related]  # each is one token
-        neurons = {head.name: each.facts for head, each in cargo.neurons.items()}
+        facts_of_neurons = {head.name: neurons.facts for head, neurons in cargo.neurons.items()}
         return {
             "tokens": [shown(token) for token in attention.tokens],
             "special": [sentence < 0 for sentence in attention.sentence],
@@ -94,7 +94,7 @@ class InputPage:
             "neuron": {
                 "size": 0 if attention.query is None else attention.query.shape[-1],
                 "scaling": attention.scaling,
-                "of": neurons,
+                "of": facts_of_neurons,
                 "error": cargo.logit_error,
                 "whyNone": _why_no_neurons(self.result, attention, self.options),
             },

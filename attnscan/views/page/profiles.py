@@ -31,7 +31,7 @@ def profiles(result: Classification, *, carried: bool) -> str:
 
 
 def profiles_of_pairs(profile: Profile | None) -> str:
-    """The same over many pairs, by the one reading that was fitted: of each head what is unexplained, its largest
+    """Profiles over many pairs, by the single reading that was fitted: of each head what is unexplained, its largest
     parts' names, shares and half the widths of their 95 % intervals, and the latter two for each distance.
     """
     if profile is None or profile.fit.explained.size > _MOST_HEADS:

@@ -60,12 +60,12 @@ class Reading:
     @property
     def chance(self) -> list[float | list[float | None] | None]:
         """Of each pattern, what an even spread would score: a number, or one a head where they differ."""
-        found: list[float | list[float | None] | None] = []
+        chances: list[float | list[float | None] | None] = []
         table = self.labels.scores.table(self.among_words)
         for of_heads in np.moveaxis(np.broadcast_to(table.chance, table.score.shape), -1, 0):
             values = [None if math.isnan(value) else round(value, 5) for value in of_heads.ravel().tolist()]
-            found.append(values[0] if len(set(values)) == 1 else values)
-        return found
+            chances.append(values[0] if len(set(values)) == 1 else values)
+        return chances
 
 
 @dataclass(frozen=True)
@@ -87,8 +87,8 @@ def readings_of_input(result: Classification, *, carried: bool) -> tuple[Reading
     turned = [("weight", "words", by_weight)]
     turned += [("carried", "carried-words", result.with_norm(True))] if carried else []
     return tuple(
-        Reading(name, each.labels, among_words, _bare(each.to_frame(without_delimiters=among_words)))
-        for whole, words, each in turned
+        Reading(name, turn.labels, among_words, _bare(turn.to_frame(without_delimiters=among_words)))
+        for whole, words, turn in turned
         for name, among_words in ((whole, False), (words, True))
     )
 
@@ -100,8 +100,8 @@ def readings_of_pairs(result: Ranking) -> tuple[Reading, ...]:
     if result.carried is not None:
         turned.append(("carried", "carried-words", result.of_carried(result.carried)))
     return tuple(
-        Reading(name, each.known_labels(), among_words, _frame_of_pairs(each, among_words))
-        for whole, words, each in turned
+        Reading(name, turn.known_labels(), among_words, _frame_of_pairs(turn, among_words))
+        for whole, words, turn in turned
         for name, among_words in ((whole, False), (words, True))
     )
 
@@ -157,7 +157,8 @@ def _rounded(frame: pd.DataFrame, cells: Sequence[Sequence[str]], decimals: int)
 
 def _cells(frame: pd.DataFrame) -> list[Sequence[str]]:
     """The cells of the CSV, column by column."""
-    return [_fractions(each, DECIMALS) if each.dtype.kind == "f" else _texts(each) for _, each in frame.items()]
+    columns = (column for _, column in frame.items())
+    return [_fractions(column, DECIMALS) if column.dtype.kind == "f" else _texts(column) for column in columns]
 
 
 def _fractions(column: pd.Series, decimals: int) -> list[str]:
@@ -167,5 +168,5 @@ def _fractions(column: pd.Series, decimals: int) -> list[str]:
 def _texts(column: pd.Series) -> list[str]:
     """Of a column that holds no fractions, in which most cells are alike; empty where nothing is known."""
     cells = column.tolist()
-    known = {each: safe_cell(each) if isinstance(each, str) else str(each) for each in set(cells)}
-    return ["" if each is None or each != each else known[each] for each in cells]
+    known = {cell: safe_cell(cell) if isinstance(cell, str) else str(cell) for cell in set(cells)}
+    return ["" if cell is None or cell != cell else known[cell] for cell in cells]

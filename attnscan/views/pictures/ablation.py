@@ -20,27 +20,27 @@ _TICK = 0.008  # how wide
 _PALE = "#c4c4c4"
 
 
-def ablation_sheet(found: Ablation, width: float) -> Sheet:
+def ablation_sheet(ablation: Ablation, width: float) -> Sheet:
     """A panel for each quantity: a row for each set or, where all sets are single heads, the layer x head grid."""
-    return _grids(found, width) if found.alone else _rows(found, width)
+    return _grids(ablation, width) if ablation.alone else _rows(ablation, width)
 
 
-def _rows(found: Ablation, width: float) -> Sheet:
-    names = [effect.set.name for effect in found.of(found.quantities[0])]
+def _rows(ablation: Ablation, width: float) -> Sheet:
+    names = [effect.set.name for effect in ablation.of(ablation.quantities[0])]
     inner = width - 2 * MARGIN
-    titles = [wrapped(_title(quantity), inner) for quantity in found.quantities]
+    titles = [wrapped(_title(quantity), inner) for quantity in ablation.quantities]
     key = wrapped("grey: the controls, less their mean", inner)
     longest = max(map(len, titles))
     height = len(names) * _ROW + (2.4 + longest + len(key)) * LINE
-    sheet = Sheet(width, MARGIN + height * len(found.quantities))
+    sheet = Sheet(width, MARGIN + height * len(ablation.quantities))
     texts = [f"{letter(name)} {name}" if name in COLORS else name for name in names]
     left = MARGIN + min(0.45 * width, max(map(width_of, texts))) + 0.08
-    for i, quantity in enumerate(found.quantities):
+    for i, quantity in enumerate(ablation.quantities):
         top = MARGIN + i * height
         for number, line in enumerate(titles[i]):
             sheet.text(MARGIN, top + (number + 0.5) * LINE, line)
         box = Box(left, top + (0.3 + longest) * LINE, width - left - MARGIN - 0.1, len(names) * _ROW)
-        effects = found.of(quantity)
+        effects = ablation.of(quantity)
         _axis(sheet, box, span := _span(effects))
         for number, line in enumerate(key):
             sheet.text(MARGIN, box.y + box.height + (1.6 + number) * LINE, line, color=FAINT)
@@ -103,25 +103,25 @@ def _x(box: Box, value: float, span: tuple[float, float]) -> float:
     return box.x + box.width * (value - low) / (high - low)
 
 
-def _grids(found: Ablation, width: float) -> Sheet:
-    layers, heads = found.grid.shape
+def _grids(ablation: Ablation, width: float) -> Sheet:
+    layers, heads = ablation.grid.shape
     left = ruler_width(layers)
     side = min(LARGEST_CELL, (width - left - MARGIN) / heads)
     inner = width - 2 * MARGIN
-    sure = {quantity: [e for e in found.of(quantity) if abs(e.loss) > 2 * e.se] for quantity in found.quantities}
+    sure = {quantity: [e for e in ablation.of(quantity) if abs(e.loss) > 2 * e.se] for quantity in ablation.quantities}
     most_of = {quantity: max((abs(e.loss) for e in effects), default=0.0) for quantity, effects in sure.items()}
-    keys = {quantity: _key(most_of[quantity], quantity) for quantity in found.quantities}
+    keys = {quantity: _key(most_of[quantity], quantity) for quantity in ablation.quantities}
     below = max(height_of(key, inner) for key in keys.values())
     height = side * layers + 3.6 * LINE + below
-    sheet = Sheet(width, MARGIN + height * len(found.quantities))
-    for i, quantity in enumerate(found.quantities):
+    sheet = Sheet(width, MARGIN + height * len(ablation.quantities))
+    for i, quantity in enumerate(ablation.quantities):
         top, most = MARGIN + i * height, most_of[quantity] or 1.0
         title, size = shrunk(f"{quantity.name}: what each head is worth", inner)
         sheet.text(MARGIN, top + LINE / 2, title, size=size)
         grid = Box(left, top + 3.2 * LINE, side * heads, side * layers)
-        rulers(sheet, grid, found.grid)
+        rulers(sheet, grid, ablation.grid)
         sheet.box(grid, EMPTY)
-        for effect in found.of(quantity):
+        for effect in ablation.of(quantity):
             if np.isnan(effect.loss):
                 continue
             (head,) = effect.set.heads

@@ -17,7 +17,7 @@ _DOT = 0.035
 _FIRM, _PALE = 0.85, 0.25  # opacity of a difference that survives, and of one that does not
 
 
-def comparison_sheet(found: Comparison, patterns: Sequence[str], width: float) -> Sheet:
+def comparison_sheet(comparison: Comparison, patterns: Sequence[str], width: float) -> Sheet:
     """A square panel for each pattern, A across and B upwards; a head that did not change lies on the diagonal.
 
     Pale heads differ by no more than chance may make one of so many differ.
@@ -27,9 +27,9 @@ def comparison_sheet(found: Comparison, patterns: Sequence[str], width: float) -
     pitch = side + 2.6 * LINE
     rows = -(-len(patterns) // _COLUMNS)
     inner = width - 2 * MARGIN
-    titles = [signature.title for signature in found.signatures]
+    titles = [signature.title for signature in comparison.signatures]
     if titles[0] == titles[1]:  # two checkpoints of a run may differ by their directories alone
-        titles = [signature.model for signature in found.signatures]
+        titles = [signature.model for signature in comparison.signatures]
     axes = zip(("A across", "B upwards"), titles, strict=True)
     notes = [shortened(f"{axis}: {title}", inner) for axis, title in axes]
     pale = f"pale: the difference does not survive a false discovery rate of {100 * FALSE_DISCOVERIES:g} %"
@@ -38,16 +38,16 @@ def comparison_sheet(found: Comparison, patterns: Sequence[str], width: float) -
     for i, pattern in enumerate(patterns):
         row, column = divmod(i, _COLUMNS)
         box = Box(left + column * (side + _GAP), MARGIN + 1.3 * LINE + row * pitch, side, side)
-        _panel(sheet, box, found, pattern, first=column == 0)
+        _panel(sheet, box, comparison, pattern, first=column == 0)
     y = MARGIN + rows * pitch + 0.6 * LINE
     for i, note in enumerate(notes):
         sheet.text(MARGIN, y + i * LINE, note, color=INK if i < 2 else FAINT)
     return sheet
 
 
-def _panel(sheet: Sheet, box: Box, found: Comparison, pattern: str, *, first: bool) -> None:
-    p = found.patterns.index(pattern)
-    correlation = found.correlation(pattern)
+def _panel(sheet: Sheet, box: Box, comparison: Comparison, pattern: str, *, first: bool) -> None:
+    p = comparison.patterns.index(pattern)
+    correlation = comparison.correlation(pattern)
     title, rank = f"{letter(pattern)} {pattern}", "" if np.isnan(correlation) else f"rank {correlation:.2f}"
     beside = width_of(f"{title}  {rank}") <= box.width
     text, size = shrunk(f"{title}  {rank}" if beside else title, box.width)
@@ -60,12 +60,12 @@ def _panel(sheet: Sheet, box: Box, found: Comparison, pattern: str, *, first: bo
         sheet.text(box.x + box.width * value, box.y + box.height + 0.55 * LINE, f"{value:g}", align="center")
         if first:
             sheet.text(box.x - 0.04, box.y + box.height * (1 - value), f"{value:g}", align="right")
-    one, other = (scores.every_key.score[..., p].ravel() for scores in (found.one, found.other))
-    survives = found.survives[..., p].ravel()
+    across, up = (scores.every_key.score[..., p].ravel() for scores in (comparison.one, comparison.other))
+    survives = comparison.survives[..., p].ravel()
     for head in np.argsort(survives, kind="stable"):  # those that survive on top
-        x, y = one[head], other[head]
+        x, y = across[head], up[head]
         if not (np.isnan(x) or np.isnan(y)):
             place = box.x + box.width * x - _DOT / 2, box.y + box.height * (1 - y) - _DOT / 2
             sheet.box(Box(*place, _DOT, _DOT), paper_color(pattern), _FIRM if survives[head] else _PALE)
-    if np.isnan(one).all():
+    if np.isnan(across).all():
         sheet.text(box.x + box.width / 2, box.y + box.height / 2, "no eligible word", align="center", color=FAINT)

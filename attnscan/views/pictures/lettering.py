@@ -60,11 +60,11 @@ def flowed(widths: Sequence[float], width: float) -> list[tuple[float, int]]:
     [(0.0, 0), (1.0, 0), (0.0, 1)]
     """
     places, x, line = [], 0.0, 0
-    for each in widths:
-        if x and x + each > width:
+    for entry in widths:
+        if x and x + entry > width:
             x, line = 0.0, line + 1
         places.append((x, line))
-        x += each
+        x += entry
     return places
 
 

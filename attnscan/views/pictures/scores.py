@@ -99,7 +99,7 @@ def scores_sheet(result: Classification | Ranking, width: float, table: ScoreTab
         return _Panels(count, columns, left, size, 1.3 * LINE, 2.3 * LINE, note, scale_width(1.0, _QUANTITY))
 
     fewest = _fewest_columns(count, width)
-    fitting = (each for each in map(panels, range(fewest, count)) if each.height <= 2 * width)
+    fitting = (layout for layout in map(panels, range(fewest, count)) if layout.height <= 2 * width)
     layout = next(fitting, panels(count))
     check_heads_can_be_seen(min(layout.size[0] / heads, layout.size[1] / layers), grid, width)
     sheet = layout.begin(width, cells=count * len(grid), vector=vector)

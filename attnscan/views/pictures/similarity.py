@@ -14,28 +14,28 @@ _NAME = 4.0  # points
 _INSET = 0.15
 
 
-def similarity_sheet(found: Similarity, width: float) -> Sheet:
+def similarity_sheet(similarity: Similarity, width: float) -> Sheet:
     """Each head at its place, in its label's colour, with its name."""
     size = width - 2 * MARGIN
-    note = f"{found.map_share:.0%} of all squared distances between heads show here; near ones attend alike."
+    note = f"{similarity.map_share:.0%} of all squared distances between heads show here; near ones attend alike."
     lines = wrapped(note, size)
-    labels = list(dict.fromkeys(str(label) for label in np.sort(found.label)))
+    labels = list(dict.fromkeys(str(label) for label in np.sort(similarity.label)))
     sheet = Sheet(width, size + (len(lines) + len(labels) + 0.8) * LINE + 2 * MARGIN)
     box = Box(MARGIN, MARGIN, size, size)
     sheet.frame(box)
-    low, high = found.map.min(0), found.map.max(0)
+    low, high = similarity.map.min(0), similarity.map.max(0)
     scale = (size - 2 * _INSET) / max(float((high - low).max()), 1e-12)  # one for both: distances are what it shows
     middle = (low + high) / 2
-    for number, place in enumerate(found.map):
+    for number, place in enumerate(similarity.map):
         x, y = (box.x + size / 2 + (place[0] - middle[0]) * scale, box.y + size / 2 - (place[1] - middle[1]) * scale)
-        sheet.box(Box(x - _DOT / 2, y - _DOT / 2, _DOT, _DOT), paper_color(str(found.label[number])))
-        sheet.text(x + _DOT, y, found.heads[number].name, size=_NAME, color=FAINT)
+        sheet.box(Box(x - _DOT / 2, y - _DOT / 2, _DOT, _DOT), paper_color(str(similarity.label[number])))
+        sheet.text(x + _DOT, y, similarity.heads[number].name, size=_NAME, color=FAINT)
     y = box.y + size + 0.8 * LINE
     for line in lines:
         sheet.text(MARGIN, y, line)
         y += LINE
     for label in labels:
-        text = f"{letter(label)} {label} ({int((found.label == label).sum())})"
+        text = f"{letter(label)} {label} ({int((similarity.label == label).sum())})"
         sheet.entry(MARGIN, y, text, paper_color(label), gap=0.05)
         y += LINE
     return sheet

@@ -31,25 +31,25 @@ _SMALL = 0.1  # effects below this are shown with more decimals
 _SHOWN_SINGLE = 20
 
 
-def ablation_view(found: Ablation, width: int) -> RenderableType:
+def ablation_view(ablation: Ablation, width: int) -> RenderableType:
     """A table for each quantity: every set of heads, or of single heads those that matter most."""
-    blocks: list[RenderableType] = [model_line(found.signature, f"  {found.signature.counts}")]
-    for quantity in found.quantities:
-        blocks += ["", *_table(found, quantity, width)]
-    return Group(*blocks, "", *(line for note in _notes(found) for line in wrapped(note, width)))
+    blocks: list[RenderableType] = [model_line(ablation.signature, f"  {ablation.signature.counts}")]
+    for quantity in ablation.quantities:
+        blocks += ["", *_table(ablation, quantity, width)]
+    return Group(*blocks, "", *(line for note in _notes(ablation) for line in wrapped(note, width)))
 
 
-def _table(found: Ablation, quantity: Quantity, width: int) -> Iterator[RenderableType]:
-    effects = found.of(quantity)
+def _table(ablation: Ablation, quantity: Quantity, width: int) -> Iterator[RenderableType]:
+    effects = ablation.of(quantity)
     first = effects[0]
     intact = "" if np.isnan(first.intact) else f"  intact {decimals(first.intact)}"
     yield Text.assemble((quantity.name, "bold"), f"  {quantity.unit}{intact}", (f"  n {first.n:,}", "dim"))
     if not first.n:
         yield Text("nothing to measure it by", style="dim")
         return
-    shown = sorted(effects, key=lambda effect: (np.isnan(effect.loss), -effect.loss)) if found.alone else effects
-    yield _rows(shown[: _SHOWN_SINGLE if found.alone else None], effects, width)
-    if found.alone and len(shown) > _SHOWN_SINGLE:
+    shown = sorted(effects, key=lambda effect: (np.isnan(effect.loss), -effect.loss)) if ablation.alone else effects
+    yield _rows(shown[: _SHOWN_SINGLE if ablation.alone else None], effects, width)
+    if ablation.alone and len(shown) > _SHOWN_SINGLE:
         yield Text(f"and {counted(len(shown) - _SHOWN_SINGLE, 'other head')}; --csv lists all", style="dim")
 
 
@@ -82,35 +82,35 @@ def _bar(effect: Effect, most: float) -> tuple[float, Text]:
     return length, Text("█" if effect.loss > 0 else "░", style=color_of(effect.set.name))
 
 
-def _notes(found: Ablation) -> Iterator[str]:
+def _notes(ablation: Ablation) -> Iterator[str]:
     """What the columns are, and by which pairs."""
-    sets = list(dict.fromkeys(effect.set for effect in found.effects))
-    how = "their output at zero" if found.by == "zero" else "their output at its mean"
-    falls = any(quantity.larger_is_better for quantity in found.quantities)
+    sets = list(dict.fromkeys(effect.set for effect in ablation.effects))
+    how = "their output at zero" if ablation.by == "zero" else "their output at its mean"
+    falls = any(quantity.larger_is_better for quantity in ablation.quantities)
     sense = " Of accuracy, less is a loss." if falls else ""
     yield (
         f"without: with these heads switched off ({how}). others: with as many other heads of the same layers, the "
-        f"mean of {_controls(sets, found.draws)}; spread: their standard deviation. effect: the difference, ± its "
+        f"mean of {_controls(sets, ablation.draws)}; spread: their standard deviation. effect: the difference, ± its "
         f"standard error over pairs and draws.{sense} rank: 1 if no other set costs as much; p = rank / "
         f"(controls + 1). {NO_BAR}"
     )
-    overlaps = any(one.overlap > 0 for one in sets)
+    overlaps = any(heads.overlap > 0 for heads in sets)
     shared = " Where a layer has too few others, the rest is taken from the set itself." if overlaps else ""
-    if not found.choosing_pairs:
+    if not ablation.choosing_pairs:
         yield f"Labels are not known where heads are named: the others may follow any pattern.{shared}"
         return
-    asked = "" if found.signature.predictive != "off" else " predictive was not measured, and takes no label."
+    asked = "" if ablation.signature.predictive != "off" else " predictive was not measured, and takes no label."
     yield (
-        f"Heads of a pattern: by {found.chosen_by}, on {counted(found.choosing_pairs, 'pair')}; measured on the other "
-        f"{found.measured_pairs:,}. Heads with the label of another pattern are not among the others, except "
+        f"Heads of a pattern: by {ablation.chosen_by}, on {counted(ablation.choosing_pairs, 'pair')}; measured on the "
+        f"other {ablation.measured_pairs:,}. Heads with the label of another pattern are not among the others, except "
         f"delimiter heads, which rest.{shared}{asked}"
     )
 
 
 def _controls(sets: list[HeadSet], draws: int) -> str:
     """How many controls there are, in words."""
-    compared = [one for one in sets if one.controls]
-    complete = {one.name: one.possible for one in compared if one.has_all_controls}
+    compared = [heads for heads in sets if heads.controls]
+    complete = {heads.name: heads.possible for heads in compared if heads.has_all_controls}
     if complete and len(complete) == len(compared) and len(set(complete.values())) == 1:
         return f"all {counted(next(iter(complete.values())), 'possible set')}"
     drawn = f"{draws} distinct sets drawn at random"

@@ -31,7 +31,7 @@ _DROPPED = "rank", "B", "heads A", "falls most"  # where the screen is narrow
 
 
 def comparison_view(
-    found: Comparison,
+    comparison: Comparison,
     patterns: Sequence[str],
     width: int,
     heads: Sequence[Head] | None = None,
@@ -42,88 +42,89 @@ def comparison_view(
     With `heads` or `top`, the differences of those heads, or the greatest of each pattern, in lines of their own.
     """
     blocks: list[RenderableType] = []
-    for name, signature in zip("AB", found.signatures, strict=True):
+    for name, signature in zip("AB", comparison.signatures, strict=True):
         blocks.append(Text(f"{name} ", style="dim").append_text(model_line(signature)))
-    how = "heads of one place" if found.match == "place" else "each head of A and the most similar one of B"
-    blocks += [Text(f"{counted(found.pairs, 'pair')}, {counted(len(found.one.grid), 'head')}: {how}"), ""]
-    survivors, differences = int(found.survives.sum()), int((~np.isnan(found.p)).sum())
+    how = "heads of one place" if comparison.match == "place" else "each head of A and the most similar one of B"
+    blocks += [Text(f"{counted(comparison.pairs, 'pair')}, {counted(len(comparison.one.grid), 'head')}: {how}"), ""]
+    survivors, differences = int(comparison.survives.sum()), int((~np.isnan(comparison.p)).sum())
     at = f"false discovery rate {100 * FALSE_DISCOVERIES:g} %"
     blocks.append(Text(f"{survivors:,} of {counted(differences, 'difference')} survive ({at})", style="bold"))
+    changed = heads is None and top is None
     blocks += [
         "",
-        fitted(_table(found, patterns, with_errors=width >= _ROOM_FOR_ERRORS), width, *_DROPPED),
+        fitted(_table(comparison, patterns, with_errors=width >= _ROOM_FOR_ERRORS), width, *_DROPPED),
         "",
-        *(_changed(found, width) if heads is None and top is None else _differences(found, patterns, heads, top)),
+        *(_changed(comparison, width) if changed else _differences(comparison, patterns, heads, top)),
     ]
-    if found.match == "nearest":
-        blocks += ["", *_moved(found)]
-    return Group(*blocks, "", *(line for note in _notes(found, patterns) for line in wrapped(note, width)))
+    if comparison.match == "nearest":
+        blocks += ["", *_moved(comparison)]
+    return Group(*blocks, "", *(line for note in _notes(comparison, patterns) for line in wrapped(note, width)))
 
 
-def _notes(found: Comparison, patterns: Sequence[str]) -> Iterator[str]:
+def _notes(comparison: Comparison, patterns: Sequence[str]) -> Iterator[str]:
     yield (
         "rank: Spearman's correlation of the two models' scores over heads. survive: the differences, B minus A, that "
         "are beyond chance among those of all heads and patterns, by t-tests that are paired and clustered by pair. "
         "rises, falls: the greatest of these, in a wide window ± its standard error. ?: a head whose "
         "label, in one of the models, other pairs would change."
     )
-    if {"identical", "cross-sentence"} & set(patterns) and found.alike:
-        yield f"identical, cross-sentence: {found.alike}"
+    if {"identical", "cross-sentence"} & set(patterns) and comparison.alike:
+        yield f"identical, cross-sentence: {comparison.alike}"
 
 
-def _table(found: Comparison, patterns: Sequence[str], *, with_errors: bool) -> Table:
+def _table(comparison: Comparison, patterns: Sequence[str], *, with_errors: bool) -> Table:
     grid = columns(("pattern",), ("heads A", "B", "rank", "survive"), ("rises most", "falls most"))
     for pattern in patterns:
-        counts = [str(int((label == pattern).sum())) for label in found.labels]
-        survivors = str(int(found.survives[..., found.patterns.index(pattern)].sum()))
-        up, down = (_extreme(found, pattern, head, with_errors) for head in found.extremes(pattern))
-        grid.add_row(named(pattern), *counts, number(found.correlation(pattern)), survivors, up, down)
+        counts = [str(int((label == pattern).sum())) for label in comparison.labels]
+        survivors = str(int(comparison.survives[..., comparison.patterns.index(pattern)].sum()))
+        up, down = (_extreme(comparison, pattern, head, with_errors) for head in comparison.extremes(pattern))
+        grid.add_row(named(pattern), *counts, number(comparison.correlation(pattern)), survivors, up, down)
     return grid
 
 
-def _extreme(found: Comparison, pattern: str, head: Head | None, with_error: bool) -> str:
+def _extreme(comparison: Comparison, pattern: str, head: Head | None, with_error: bool) -> str:
     if head is None:
         return "–"
-    place = (*head.place, found.patterns.index(pattern))
-    error = f" ± {found.se[place]:.3f}" if with_error else ""
-    return f"{head.name} {found.difference[place]:+.3f}{error}"
+    place = (*head.place, comparison.patterns.index(pattern))
+    error = f" ± {comparison.se[place]:.3f}" if with_error else ""
+    return f"{head.name} {comparison.difference[place]:+.3f}{error}"
 
 
 def _differences(
-    found: Comparison, patterns: Sequence[str], heads: Sequence[Head] | None, top: int | None
+    comparison: Comparison, patterns: Sequence[str], heads: Sequence[Head] | None, top: int | None
 ) -> Iterator[RenderableType]:
     """Some heads' differences, pattern by pattern; those that survive are bold."""
     grid = columns(("pattern", "head"), ("A", "B", "B − A", "± se"))
     for pattern in patterns:
-        p = found.patterns.index(pattern)
-        for i, head in enumerate(found.chosen(pattern, heads, top)):
+        p = comparison.patterns.index(pattern)
+        for i, head in enumerate(comparison.chosen(pattern, heads, top)):
             place = (*head.place, p)
-            scores = (decimals(float(scores.every_key.score[place])) for scores in (found.one, found.other))
-            value = found.difference[place]
-            difference = Text("" if np.isnan(value) else f"{value:+.3f}", "bold" if found.survives[place] else "")
-            error = decimals(float(found.se[place]))
+            scores = (decimals(float(scores.every_key.score[place])) for scores in (comparison.one, comparison.other))
+            value = comparison.difference[place]
+            difference = Text("" if np.isnan(value) else f"{value:+.3f}", "bold" if comparison.survives[place] else "")
+            error = decimals(float(comparison.se[place]))
             grid.add_row(named(pattern) if i == 0 else Text(), head.name, *scores, difference, error)
     yield Text("Head by head; bold: the difference survives", style="bold")
     yield grid
 
 
-def _changed(found: Comparison, width: int) -> Iterator[RenderableType]:
-    count = sum(map(len, found.changed.values()))
-    total = found.labels[0].size
-    sure = sum(not found.unsure[head.place] for heads in found.changed.values() for head in heads)
+def _changed(comparison: Comparison, width: int) -> Iterator[RenderableType]:
+    count = sum(map(len, comparison.changed.values()))
+    total = comparison.labels[0].size
+    sure = sum(not comparison.unsure[head.place] for heads in comparison.changed.values() for head in heads)
     of_these = f", {sure} of them surely" if count else ""
     yield Text(f"{count} of {counted(total, 'head')} changed their label{of_these}", style="bold")
-    for (before, after), heads in found.changed.items():
+    for (before, after), heads in comparison.changed.items():
         title = Text(letter(before), color_of(before)).append(" → ", "dim").append(letter(after), color_of(after))
-        entries = [Text(head.name + "?" * bool(found.unsure[head.place])) for head in heads]
+        entries = [Text(head.name + "?" * bool(comparison.unsure[head.place])) for head in heads]
         for i, line in enumerate(flowed(entries, width - 9)):
             yield Text("  ").append_text(title if i == 0 else Text(" " * title.cell_len)).append("  ").append_text(line)
 
 
-def _moved(found: Comparison) -> Iterator[RenderableType]:
+def _moved(comparison: Comparison) -> Iterator[RenderableType]:
     """How many heads are nearest to the one of their own place, and how near."""
-    grid = found.one.grid
-    same = sum(head.place == tuple(found.matched[head.place]) for head in grid)
-    name = plain(found.signatures[1].model)
+    grid = comparison.one.grid
+    same = sum(head.place == tuple(comparison.matched[head.place]) for head in grid)
+    name = plain(comparison.signatures[1].model)
     yield Text(f"{same} of {len(grid)} heads are most like the head of their own place in {name}.")
-    yield Text(f"Median divergence from the most similar head: {np.median(found.divergence):.3f} nats.")
+    yield Text(f"Median divergence from the most similar head: {np.median(comparison.divergence):.3f} nats.")

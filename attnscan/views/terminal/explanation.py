@@ -47,25 +47,25 @@ _NOTE = (
 )
 
 
-def explanation_view(found: Explanations, width: int) -> RenderableType:
+def explanation_view(explanations: Explanations, width: int) -> RenderableType:
     """One head in full, what it comes to first; several as a list; if a token was asked about, what they make of it."""
-    counts = f"  {found.signature.pairs_read:,} pairs" if found.signature.pairs_read > 1 else ""
-    blocks: list[RenderableType] = [model_line(found.signature, counts), ""]
-    if len(found.heads) == 1:
-        blocks += [*wrapped(found[found.heads[0]].conclusion, width, style="bold"), ""]
-    if found.query is not None:
-        for head in found.heads:
-            blocks += [*_keys(found, head, found.query, width), ""]
-    if len(found.heads) == 1:
-        blocks += _one(found, found[found.heads[0]], width)
-    elif found.query is None:
-        blocks += _many(found, width)
-    reasons = found.not_available.items()
+    counts = f"  {explanations.signature.pairs_read:,} pairs" if explanations.signature.pairs_read > 1 else ""
+    blocks: list[RenderableType] = [model_line(explanations.signature, counts), ""]
+    if len(explanations.heads) == 1:
+        blocks += [*wrapped(explanations[explanations.heads[0]].conclusion, width, style="bold"), ""]
+    if explanations.query is not None:
+        for head in explanations.heads:
+            blocks += [*_keys(explanations, head, explanations.query, width), ""]
+    if len(explanations.heads) == 1:
+        blocks += _one(explanations, explanations[explanations.heads[0]], width)
+    elif explanations.query is None:
+        blocks += _many(explanations, width)
+    reasons = explanations.not_available.items()
     blocks += [Text(plain(f"{name.replace('_', ' ')}: {NOT_MEASURED}: {why}"), style="dim") for name, why in reasons]
     return Group(*blocks)
 
 
-def _one(found: Explanations, head: HeadExplanation, width: int) -> Iterator[RenderableType]:
+def _one(explanations: Explanations, head: HeadExplanation, width: int) -> Iterator[RenderableType]:
     yield Text.assemble(
         (f"{head.head.name}  ", "bold"), named(head.label, unsure=head.unsure), ("   explained: ", "dim")
     ).append_text(named(head.pattern))
@@ -74,7 +74,8 @@ def _one(found: Explanations, head: HeadExplanation, width: int) -> Iterator[Ren
     grid.add_column("own basis", justify="right", no_wrap=True)
     grid.add_column("rotated bases", no_wrap=True)
     grid.add_column(_MEANING, style="dim", no_wrap=True)
-    size = "" if found.attention is None or found.attention.query is None else f" of {found.attention.query.shape[-1]}"
+    attention = explanations.attention
+    size = "" if attention is None or attention.query is None else f" of {attention.query.shape[-1]}"
     facts = (
         ("effective_neurons", number, size, "tell targets from other keys"),
         ("stability", decimals, "", "overlap of the strongest four"),
@@ -113,11 +114,11 @@ def _causes(head: HeadExplanation, width: int) -> Iterator[Text]:
         yield Text(f"{name.ljust(longest)}  {decimals(score).rjust(5)}{beside} ").append_text(bar)
 
 
-def _many(found: Explanations, width: int) -> Iterator[RenderableType]:
+def _many(explanations: Explanations, width: int) -> Iterator[RenderableType]:
     """A row a head: own and rotated values side by side, and what stands between them says how they compare."""
     grid = columns(("head", "pattern"), ("score", "neurons", "stable", "signs", *_SHORT.values()), apart=1)
-    for head in found.heads:
-        row = found[head]
+    for head in explanations.heads:
+        row = explanations[head]
         follows = row.label == row.pattern
         mark = named(row.pattern, unsure=row.unsure) if follows else Text(f"({plain(row.pattern)})", style="dim")
         neurons = (_beside(row.neurons[name], brief) for name, brief in _BRIEF)
@@ -146,9 +147,9 @@ def _short(text: str) -> str:
     return text.removeprefix("0")
 
 
-def _keys(found: Explanations, head: Head, query: int, width: int) -> Iterator[RenderableType]:
+def _keys(explanations: Explanations, head: Head, query: int, width: int) -> Iterator[RenderableType]:
     """The keys of one query, by weight, each with its logit and the neurons that carry it."""
-    attention = found.attention
+    attention = explanations.attention
     assert attention is not None
     weights = attention.weights[(*head.place, query)]
     name = plain(attention.tokens[query]).strip()

@@ -108,7 +108,7 @@ def fitted(table: Table, width: int, *drop: str) -> Table:
 def _width(columns: Sequence[Column], apart: int) -> int:
     """How wide columns of a table are together."""
     cells = ([column.header, *column.cells] for column in columns)
-    widths = (max(cell_len(line) for cell in each for line in (str(cell).split("\n"))) for each in cells)
+    widths = (max(cell_len(line) for cell in column for line in (str(cell).split("\n"))) for column in cells)
     return sum(max(width, column.min_width or 0) + apart for width, column in zip(widths, columns, strict=True)) - apart
 
 
