@@ -89,7 +89,7 @@ class Classification:
         return Labels(self.scores, self.signature.norm, self.threshold, stability)
 
     def known_profile(self) -> Profile:
-        """The same as `profile`. Raises: WeightsError if there are too many heads for it."""
+        """The profile. Raises: WeightsError if there are too many heads for it."""
         if (profile := self.profile) is None:
             raise WeightsError("so many heads are too many to be profiled", f"give {MOST_PROFILED} at most")
         return profile

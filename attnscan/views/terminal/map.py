@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.text import Text
 
+from attnscan.results.grid import Head
 from attnscan.results.labels import Labels
 from attnscan.results.scores import MIXED
 from attnscan.views.palette import PARKS, mark
@@ -27,7 +28,7 @@ def map_view(labels: Labels, width: int) -> Iterator[RenderableType]:
     for layer in range(layers):
         line = Text.assemble((f"{layer:>{_RULER - 2}}  ", "dim"))
         for head in range(heads):
-            line.append_text(_cell(labels, (layer, head), cell))
+            line.append_text(_cell(labels, Head(layer, head), cell))
         yield line
     shown = [name for name in (*labels.scores.patterns, MIXED) if (labels.content_label == name).any()]
     yield from flowed((named(name) for name in shown), width)
@@ -35,10 +36,10 @@ def map_view(labels: Labels, width: int) -> Iterator[RenderableType]:
     yield from wrapped(f"Small letter: half or more of {rests} delimiters.{unsure_note(labels)}", width)
 
 
-def _cell(labels: Labels, place: tuple[int, int], size: int) -> Text:
+def _cell(labels: Labels, head: Head, size: int) -> Text:
     """A head's letter and, if its label is unsure, a question mark; that alone where there is room for no more."""
-    label, parking = str(labels.content_label[place]), float(labels.parking[place])
-    asked = "?" if labels.content_unsure[place] else ""
+    label, parking = str(labels.content_label[head.place]), float(labels.parking[head.place])
+    asked = "?" if labels.content_unsure[head.place] else ""
     text = asked or mark(label, parking) if size == 1 else mark(label, parking) + asked
     how = "bold {}" if parking < PARKS else "{} dim" if parking >= 0.9 else "{}"
     return Text(text.ljust(size), style=how.format(color_of(label)))
