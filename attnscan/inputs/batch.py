@@ -22,6 +22,7 @@ from attnscan.inputs.tokens import bare, join
 
 if TYPE_CHECKING:
     from attnscan.inputs.related import Relation
+    from attnscan.inputs.vocabulary import WholeWords
 
 SPECIAL, PADDING = -1, -2  # in place of a sentence's number
 
@@ -156,6 +157,8 @@ class EncodedBatch:
     """0 for A, 1 for B, SPECIAL or PADDING."""
     text_id: Tensor
     """Equal numbers in one input mean identical words, by their bare text."""
+    frequent: Tensor | None = None
+    """Bool: words among the 100 most frequent of the model's vocabulary; None where that is not known."""
     related: Tensor | None = None
     """Bool [batch, query, key]: near in the model's embeddings; None if that was not asked for."""
     unit: Tensor | None = None
@@ -230,8 +233,16 @@ def _equal(numbers: Tensor, mask: Tensor) -> Tensor:
     return queries[:, :, None] == keys[:, None, :]
 
 
-def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relation: Relation | None = None) -> EncodedBatch:
-    """Put inputs side by side, padded at the end; units that the words share become their texts' numbers."""
+def collate(
+    inputs: Sequence[EncodedInput],
+    pad_id: int = 0,
+    relation: Relation | None = None,
+    vocabulary: WholeWords | None = None,
+) -> EncodedBatch:
+    """Put inputs side by side, padded at the end; units that the words share become their texts' numbers.
+
+    `relation` tells which words are related, `vocabulary` which are frequent.
+    """
     sentence = padded([one.unit_sentence for one in inputs], PADDING)
     punctuation = padded([_unit_punctuation(one) for one in inputs], 0).bool()
     related = None if relation is None else relation.related([(one.tokens, one.sentence, one.unit) for one in inputs])
@@ -241,6 +252,7 @@ def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relation: Relation 
         punctuation=punctuation & (sentence >= 0),
         sentence=sentence,
         text_id=padded(_text_ids(inputs), -1),
+        frequent=None if vocabulary is None else _frequent(inputs, vocabulary),
         related=related,
         unit=padded([one.unit for one in inputs], -1) if any(one.merges for one in inputs) else None,
         model_inputs={
@@ -249,6 +261,12 @@ def collate(inputs: Sequence[EncodedInput], pad_id: int = 0, relation: Relation 
         },
         inputs=tuple(inputs),
     )
+
+
+def _frequent(inputs: Sequence[EncodedInput], vocabulary: WholeWords) -> Tensor:
+    """Which units are words that are frequent. Shape: [batch, unit], bool."""
+    words = vocabulary.of_units([(encoded.tokens, encoded.sentence, encoded.unit) for encoded in inputs])
+    return torch.from_numpy(np.isin(words, list(vocabulary.frequent)))
 
 
 def _text_ids(inputs: Sequence[EncodedInput]) -> list[list[int]]:

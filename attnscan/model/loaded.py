@@ -19,6 +19,7 @@ from attnscan.inputs.encode import encode_pairs, whole_words
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.related import Relatedness
 from attnscan.inputs.tokens import Unit
+from attnscan.inputs.vocabulary import WholeWords
 from attnscan.model.description import content
 from attnscan.model.fingerprint import Fingerprint, fingerprint
 from attnscan.model.sources import Source
@@ -67,8 +68,13 @@ class LoadedModel:
         """Which words are related by its embeddings; measured once, and again where a caller has changed these."""
         key = "" if self.given is None else hashed(content(self.embedding))
         if key not in self._related:
-            self._related[key] = Relatedness(self.embedding, whole_words(self.tokenizer))
+            self._related[key] = Relatedness(self.embedding, self.vocabulary)
         return self._related[key]
+
+    @cached_property
+    def vocabulary(self) -> WholeWords:
+        """The whole words that its tokenizer knows, and which of them are frequent."""
+        return whole_words(self.tokenizer)
 
     @property
     def whole(self) -> Any:

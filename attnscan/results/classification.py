@@ -16,6 +16,7 @@ from attnscan.results.profile import Fit, Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, best_first
 from attnscan.results.shown import counted, lines, shaped
 from attnscan.results.signature import Signature
+from attnscan.results.statement import Statements
 from attnscan.results.terms import MOST_PROFILED, THRESHOLD
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class Carried:
     """How sure the labels are by what is carried."""
     fit: Callable[[], Fit] | None = field(default=None, repr=False, compare=False)
     """Fits every head's profile by what it carries."""
+    statements: Statements | None = field(default=None, repr=False)
+    """What every head does beside the average head, by what is carried among words."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +72,8 @@ class Classification:
     """What profiles are made of."""
     fit_by_weight: Callable[[], Fit] | None = field(default=None, repr=False, compare=False)
     """Fits every head's profile by its weights."""
+    statements_by_weight: Statements | None = field(default=None, repr=False)
+    """What every head does beside the average head, by weights among words."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
     """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
     html: Callable[[Classification], str] | None = field(default=None, repr=False, compare=False)
@@ -103,6 +108,11 @@ class Classification:
         by_norm = self.carried is not None and self.signature.norm
         fit = self.carried.fit if self.carried is not None and by_norm else self.fit_by_weight
         return None if fit is None else Profile(self.parts, fit(), self.signature)
+
+    @property
+    def statements(self) -> Statements | None:
+        """What every head does beside the average head: by what is carried among words, where that was measured."""
+        return self.statements_by_weight if self.carried is None else self.carried.statements
 
     @property
     def label(self) -> NDArray[np.str_]:
@@ -197,6 +207,8 @@ class Classification:
         columns["carried_label_stays"] = (unknown if carried is None else carried.label).ravel()
         columns["carried_label"] = (unknown if self.carried is None else self.carried_label).ravel()
         columns["output"] = (unknown if self.carried is None else self.carried.output).ravel()
+        if self.statements is not None:
+            columns |= {name: values.ravel() for name, values in self.statements.columns().items()}
         frame = pd.DataFrame(columns)
         frame.attrs = {
             "signature": asdict(self.signature),

@@ -18,6 +18,7 @@ from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.shown import counted, lines, scored, shaped
 from attnscan.results.signature import Signature
+from attnscan.results.statement import Statements
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,6 +43,9 @@ class Ranking:
     `norm`, by what it carries, as `scores` is."""
     carried: Labels | None = None
     """Beside labels by weight: what every head is called by what it carries; None where that was not measured."""
+    statements: Statements | None = None
+    """What every head does beside the average head, with labels: by what is carried among words, or by weights among
+    words where that was not measured."""
     html: Callable[[Ranking], str] | None = field(default=None, repr=False, compare=False)
     """Writes what a notebook shows of it."""
 
@@ -175,6 +179,8 @@ class Ranking:
             for name, (labels, kind_of_label) in told.items():
                 known = None if labels is None else getattr(labels, measure)
                 columns[f"{name}_{kind}"] = (unknown if known is None else getattr(known, kind_of_label)).ravel()
+        if self.statements is not None:
+            columns |= {name: values.ravel() for name, values in self.statements.columns().items()}
         frame = pd.DataFrame(columns)
         frame.attrs = {
             "signature": asdict(self.signature),

@@ -23,15 +23,18 @@ from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.seen import Drawn, Seen, half, no_pair
 from attnscan.scan.stream import Encode, OnBad, Stream
+from attnscan.scoring.block_sums import BlockSums
+from attnscan.scoring.classes import ClassScorer, class_sums
 from attnscan.scoring.label_sums import LabelSums, key_of
 from attnscan.scoring.profile import Profiler, profiled
 from attnscan.scoring.profile_sums import ProfileSums
 from attnscan.scoring.resampling import labels_of
 from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.statements import stated
 from attnscan.scoring.sums import PairSums, ScoreSums
 from attnscan.scoring.targets import Targets
 
-Sums = TypeVar("Sums", ScoreSums, ProfileSums, LabelSums)
+Sums = TypeVar("Sums", ScoreSums, ProfileSums, LabelSums, BlockSums)
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,8 @@ class ScanSums:
     carried: ScoreSums | None = None
     """Beside `labels` by weight: of what heads carry, where that can be had."""
     carried_labels: LabelSums | None = None
+    classes: BlockSums | None = None
+    """Beside `labels`: attention class by class among words, carried where that can be had, for statements."""
 
     def __add__(self, other: ScanSums) -> ScanSums:
         return ScanSums(*(_added(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
@@ -81,6 +86,9 @@ class ScanSums:
             profile,
             labels=_labels(scores, self.labels, options, norm=options.norm),
             carried=_labels(carried, self.carried_labels, options, norm=True),
+            statements=None
+            if self.classes is None
+            else stated(self.classes.stacked(), special=False, seed=options.seed, of_pairs=True),
         )
 
 
@@ -187,7 +195,7 @@ def _told(
 ) -> ScanSums:
     """The sums of inputs that scores are told by, with those for profiles and labels."""
     options, carrying = scanner.options, scanner.carrying if scanner.options.labelled else ""
-    profilers, carried, own = list[Profiler](), list[Scorer](), list[PairSums]()
+    profilers, carried, own, classes = list[Profiler](), list[Scorer](), list[PairSums](), list[ClassScorer]()
 
     def beside(targets: Targets) -> Consumer:
         consumers: list[Consumer] = []
@@ -195,15 +203,16 @@ def _told(
             helps = targets.helps if options.predictive_part else ()
             profilers.append(Profiler(targets.batch, targets.patterns, helps))
             consumers.append(profilers[0])
-        if not isinstance(carrying, str) and not options.norm:
+        if options.labelled and only is None:
+            classes.append(ClassScorer(targets.batch, special=False))
+        if isinstance(carrying, str) or options.norm:
+            consumers += classes
+        else:
             carried.append(Scorer(targets))
-            consumers.append(lambda block: carried[0](carrying.carried(block)))
+            of_carried = [*carried, *classes]
+            consumers.append(lambda block: _each(of_carried, carrying.carried(block)))
 
-        def consume(block: AttentionBlock) -> None:
-            for consumer in consumers:
-                consumer(block)
-
-        return consume
+        return partial(_each, consumers)
 
     def keep(places: Sequence[Place], sums: PairSums) -> None:
         own.append(sums)
@@ -215,16 +224,24 @@ def _told(
     if not options.labelled:
         return ScanSums(told, profile=profile)
 
+    keys = [key_of(Pair(*encoded.sentences)) for encoded in inputs]
+    by_class = class_sums(classes[0].sums(), keys) if classes else None
+
     def labels(sums: PairSums) -> LabelSums:
-        keys = [key_of(Pair(*one.sentences)) for one in inputs]
         return LabelSums.of(sums, told.scored, keys, options.threshold)
 
     if not carried:
-        return ScanSums(told, None, profile, labels(own[0]))
+        return ScanSums(told, None, profile, labels(own[0]), classes=by_class)
     of_carried = carried[0].sums()
     if only is not None:
         of_carried = replace(of_carried, entropy=of_carried.entropy * 0, words=of_carried.words * 0)
-    return ScanSums(told, None, profile, labels(own[0]), of_carried, labels(carried[0].pair_sums()))
+    return ScanSums(told, None, profile, labels(own[0]), of_carried, labels(carried[0].pair_sums()), by_class)
+
+
+def _each(consumers: Sequence[Consumer], block: AttentionBlock) -> None:
+    """Show a block to several consumers."""
+    for consumer in consumers:
+        consumer(block)
 
 
 def predictive_sums(scanner: Scanner, sample: Sequence[Drawn], doing: str = "") -> Steps[ScanSums]:

@@ -24,18 +24,21 @@ from attnscan.results.attention import Attention
 from attnscan.results.classification import Carried, Classification
 from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
-from attnscan.results.labels import Stability
+from attnscan.results.labels import MOST_HEADS, Stability
 from attnscan.results.profile import Fit
 from attnscan.results.scores import Scores
 from attnscan.results.signature import Signature, hashed
+from attnscan.results.statement import Statements
 from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.events import Steps
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.seen import Seen
 from attnscan.scan.signing import signed
+from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.profile import Profiler
 from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.statements import stated
 from attnscan.scoring.targets import Targets
 
 if TYPE_CHECKING:  # saved weights are scored without transformers, and these import it
@@ -221,11 +224,13 @@ class _Scorers:
     def __init__(self, targets: Targets) -> None:
         self.whole, self._by_query = Scorer(targets), Scorer(targets, by_query=True)
         self.profiler = Profiler(targets.batch, targets.patterns, targets.helps)
+        self._classes = ClassScorer(targets.batch, special=False, by_query=True)
 
     def rest(self, block: AttentionBlock) -> None:
         """Take one block for all but the scores."""
         self._by_query(block)
         self.profiler(block)
+        self._classes(block)
 
     @property
     def fit(self) -> Callable[[], Fit] | None:
@@ -236,6 +241,13 @@ class _Scorers:
     def stability(self, scores: Scores, options: ScanOptions) -> Stability | None:
         """How sure labels by these scores are."""
         return stability(scores, self._by_query.word_sums(), options.threshold, options.seed)
+
+    def statements(self, options: ScanOptions) -> Statements | None:
+        """What every head does on this input, among words; None of more heads than are resampled."""
+        sums = self._classes.sums()
+        if sums["on"][0, ..., 0].size > MOST_HEADS:
+            return None
+        return stated(sums, special=False, seed=options.seed, of_pairs=False)
 
 
 class _CarriedScorers(_Scorers):
@@ -263,7 +275,7 @@ class _CarriedScorers(_Scorers):
         if before is None:
             return Carried(scores, output)
         before()
-        return Carried(scores, output, self.stability(scores, options), self.fit)
+        return Carried(scores, output, self.stability(scores, options), self.fit, self.statements(options))
 
 
 def _classification(
@@ -286,7 +298,12 @@ def _classification(
     if before is None:
         return result
     before()
-    return replace(result, stability_by_weight=scorers.stability(by_weight, options), fit_by_weight=scorers.fit)
+    return replace(
+        result,
+        stability_by_weight=scorers.stability(by_weight, options),
+        fit_by_weight=scorers.fit,
+        statements_by_weight=scorers.statements(options),
+    )
 
 
 def _not_measured(options: ScanOptions, why: str | None) -> dict[str, str]:

@@ -240,7 +240,7 @@ class Scanner:
 
     def collate(self, inputs: Sequence[EncodedInput]) -> EncodedBatch:
         """Inputs as one batch, where the model is, with the words that are related in its embeddings."""
-        return collate(inputs, self.loaded.pad_id, self.relation).to(self.loaded.device)
+        return collate(inputs, self.loaded.pad_id, self.relation, self.loaded.vocabulary).to(self.loaded.device)
 
     def run(self, model_inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None) -> None:
         """Run the model as far as its last layer's weights, shown to a consumer block by block.

@@ -22,7 +22,7 @@ from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_du
 from attnscan.scoring.pattern import Pattern
 
 _DIGITS = 12  # of a hash that is shown
-_FORMAT = 10
+_FORMAT = 11
 _OF_MODEL = {
     "weights": "weights differ",
     "config": "config differs",

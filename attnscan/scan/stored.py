@@ -23,11 +23,13 @@ from attnscan.results.files import write_file
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.signature import hashed
+from attnscan.results.statement import COLUMNS
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.terms import Scored
 from attnscan.scan.local import ScanSums
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.seen import Drawn, Seen
+from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import profiled
 from attnscan.scoring.profile_sums import ProfileSums
@@ -93,6 +95,7 @@ def sums_dumped(sums: ScanSums) -> dict[str, Any]:
     return {
         "sums": {name: _dumped(getattr(sums, name)) for name in _SCORES},
         "labels": {name: _dumped_labels(getattr(sums, name)) for name in _LABELS},
+        "classes": _dumped_blocks(sums.classes),
         "profile": None if sums.profile is None else [_text(each) for each in sums.profile.fields],
     }
 
@@ -106,7 +109,8 @@ def sums_loaded(data: Mapping[str, Any], options: ScanOptions, grid: Grid, *, pr
     told, ranked, carried = (_loaded(data["sums"][name], scored, grid) for name in _SCORES)
     labels, carried_labels = (_loaded_labels(data["labels"][name], scored, grid) for name in _LABELS)
     parts = profiled(options.patterns, predictive=predictive and options.predictive_part)
-    return ScanSums(told, ranked, _loaded_profile(data["profile"], parts, grid), labels, carried, carried_labels)
+    profile, classes = _loaded_profile(data["profile"], parts, grid), _loaded_classes(data["classes"], grid)
+    return ScanSums(told, ranked, profile, labels, carried, carried_labels, classes)
 
 
 def _hash(data: Mapping[str, Any]) -> str:
@@ -171,6 +175,30 @@ def _loaded_labels(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], g
     votes = _array(data["votes"], (len(KINDS), *grid.shape, len(scored) + 1)).astype(np.int64)
     sums = LabelSums(scored, groups, votes, int(data["bits"]))
     sums.check()
+    return sums
+
+
+def _dumped_blocks(sums: BlockSums | None) -> dict[str, Any] | None:
+    if sums is None:
+        return None
+    blocks = {
+        str(key): {name: [values.shape, _text(values)] for name, values in block.items()}
+        for key, block in sums.blocks.items()
+    }
+    return {"bits": sums.bits, "most": sums.most, "blocks": blocks}
+
+
+def _loaded_classes(data: Mapping[str, Any] | None, grid: Grid) -> BlockSums | None:
+    """Raises: ValueError if blocks are not of the shape or the keys that they must be."""
+    if data is None:
+        return None
+    shapes = {"on": (*grid.shape, COLUMNS), "even": (*grid.shape, COLUMNS), "n": (*grid.shape, 1)}
+    blocks = {
+        int(key): {name: _array(text, tuple(shape)) for name, (shape, text) in block.items()}
+        for key, block in data["blocks"].items()
+    }
+    sums = BlockSums(blocks, int(data["most"]), int(data["bits"]))
+    sums.check(shapes)
     return sums
 
 

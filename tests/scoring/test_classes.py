@@ -1,0 +1,211 @@
+"""Classes of keys against plain loops, and what must not change their sums: padding, order, blocks of heads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+from draws import draws
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from written import input_of
+
+from attnscan.inputs.batch import EncodedBatch, collate
+from attnscan.inputs.vocabulary import WholeWords
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.results.grid import Grid
+from attnscan.results.statement import CLASSES, COLUMNS, EVEN, FREQUENT, RARE, SAME_KEYS
+from attnscan.scoring.classes import ClassScorer, class_of_cells
+
+TOY = "[CLS] the cat sat . [SEP] a cat ran [SEP]"
+DRAWN = """
+the   S I N 2 2 M O O O E
+cat   S P I N 2 M O X O E
+sat   S p P I N M O O O E
+.     S p p P I M O O O E
+a     S O O O U M I N 2 E
+cat   S O X O U M P I N E
+ran   S O O O U M p P I E
+"""
+LETTERS = dict(zip("SMEI=XNP2pU48><O", CLASSES, strict=True))
+VOCABULARY = WholeWords(
+    {"the": 0, "cat": 1, **{f"{'zxy'[i % 3]}w{i}": i for i in range(2, 102)}, "ran": 102, "sat": 103}, "##"
+)
+LAYERS, HEADS = 2, 3
+
+
+def test_every_key_of_a_word_is_in_the_class_that_is_drawn() -> None:
+    batch = collate([input_of(TOY)])
+    rows = class_of_cells(batch.under(torch.ones(1, 10, 10, dtype=torch.bool)))[0]
+    drawn = [[LETTERS[letter] for letter in line.split()[1:]] for line in DRAWN.strip().splitlines()]
+    assert [[CLASSES[number] for number in row] for row in rows[batch.word[0]]] == drawn
+    assert (rows[~batch.word[0]] == -1).all()
+
+
+def test_far_words_are_in_their_classes() -> None:
+    text = "[CLS] " + " ".join(f"x{i}" for i in range(24)) + " [SEP]"
+    batch = collate([input_of(text)])
+    row = class_of_cells(batch.under(torch.ones(1, 26, 26, dtype=torch.bool)))[0, 13]  # x12
+    before = ["earlier"] * 4 + ["previous-4-8"] * 5 + ["previous-2-3"] * 2 + ["previous"]
+    after = ["next"] + ["next-2-3"] * 2 + ["next-4-8"] * 5 + ["later"] * 3
+    assert [CLASSES[c] for c in row] == ["start", *before, "itself", *after, "end"]
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> list[str]:
+    """Up to three inputs of one or two sentences of a small vocabulary, so that words repeat."""
+    word = st.sampled_from(["a", "the", "cat", "Cat", "ran", "sat", ".", ","])
+    sentences = st.lists(st.lists(word, min_size=1, max_size=12).map(" ".join), min_size=1, max_size=2)
+    inputs = draw(st.lists(sentences, min_size=1, max_size=3))
+    return ["[CLS] " + " [SEP] ".join(one) + " [SEP]" for one in inputs]
+
+
+@settings(deadline=None, max_examples=draws(40))
+@given(texts(), st.booleans(), st.booleans(), st.integers(1, HEADS))
+def test_sums_equal_the_plain_loops(inputs: list[str], special: bool, causal: bool, heads_at_once: int) -> None:
+    weights = [_weights(len(text.split()), seed, causal=causal) for seed, text in enumerate(inputs)]
+    sums = _scored(inputs, weights, special=special, causal=causal, heads_at_once=heads_at_once).sums()
+    for number, (text, matrices) in enumerate(zip(inputs, weights, strict=True)):
+        for place in np.ndindex(LAYERS, HEADS):
+            on, even, n = _by_loops(text, matrices[place].double().numpy(), special=special, causal=causal)
+            assert_allclose(sums["on"][(number, *place)], on, atol=2e-5)
+            assert_allclose(sums["even"][(number, *place)], even, atol=2e-6)
+            assert sums["n"][(number, *place)] == n
+
+
+def test_word_by_word_the_sums_are_those_of_the_input() -> None:
+    weights = [_weights(len(TOY.split()), 0)]
+    whole, words = (_scored([TOY], weights, special=False, by_query=by_query).sums() for by_query in (False, True))
+    assert len(words["n"]) == 7
+    for name, values in whole.items():
+        assert_allclose(words[name].sum(0), values[0], atol=1e-5)
+
+
+def test_idle_rows_do_not_count() -> None:
+    weights = _weights(len(TOY.split()), 0)
+    weights[..., 1, :] = 0
+    batch = collate([input_of(TOY)], vocabulary=VOCABULARY)
+    scorer, idle = ClassScorer(batch, special=True), (weights.sum(-1) == 0)
+    visible = torch.ones(1, 10, 10, dtype=torch.bool)
+    for layer in range(LAYERS):
+        block = _block(layer, slice(0, HEADS), weights[None, layer], visible)
+        scorer(AttentionBlock(**{**vars(block), "idle": idle[None, layer]}))
+    assert (scorer.sums()["n"] == 6).all()
+    assert_allclose(scorer.sums()["on"][..., : len(CLASSES)].sum(-1), 6, atol=1e-5)
+
+
+def test_without_a_vocabulary_no_word_is_frequent_or_rare() -> None:
+    sums = _scored([TOY], [_weights(10, 0)], special=True, vocabulary=None).sums()
+    assert not sums["on"][..., [FREQUENT, RARE]].any()
+
+
+def _weights(length: int, seed: int, *, causal: bool = False) -> torch.Tensor:
+    """Random attention. Shape: [layer, head, query, key]."""
+    logits = np.random.default_rng(seed).normal(0, 2, (LAYERS, HEADS, length, length))
+    weights = np.exp(logits) * (np.tri(length) if causal else 1)
+    return torch.tensor(weights / weights.sum(-1, keepdims=True), dtype=torch.float32)
+
+
+def _block(layer: int, heads: slice, weights: torch.Tensor, visible: torch.Tensor) -> AttentionBlock:
+    return AttentionBlock(
+        Grid.square(LAYERS, HEADS),
+        layer,
+        slice(0, len(weights)),
+        heads,
+        weights[:, heads],
+        visible,
+        None,
+        None,
+        None,
+        None,
+    )
+
+
+def _scored(
+    inputs: list[str],
+    weights: list[torch.Tensor],
+    *,
+    special: bool,
+    causal: bool = False,
+    by_query: bool = False,
+    heads_at_once: int = HEADS,
+    vocabulary: WholeWords | None = VOCABULARY,
+) -> ClassScorer:
+    """One batch, weights padded with zeros, blocks of some heads."""
+    batch: EncodedBatch = collate([input_of(text) for text in inputs], vocabulary=vocabulary)
+    scorer, width = ClassScorer(batch, special=special, by_query=by_query), batch.word.shape[1]
+    padded = torch.zeros(len(inputs), LAYERS, HEADS, width, width)
+    visible = torch.zeros(len(inputs), width, width, dtype=torch.bool)
+    for row, matrices in enumerate(weights):
+        length = matrices.shape[-1]
+        padded[row, :, :, :length, :length] = matrices
+        visible[row, :, :length] = True
+        if causal:
+            visible[row] &= torch.ones(width, width).tril().bool()
+    for layer in range(LAYERS):
+        for first in range(0, HEADS, heads_at_once):
+            scorer(_block(layer, slice(first, min(first + heads_at_once, HEADS)), padded[:, layer], visible))
+    return scorer
+
+
+def _by_loops(text: str, matrix: np.ndarray, *, special: bool, causal: bool) -> tuple[np.ndarray, np.ndarray, int]:
+    """One head's sums on one input, those under even attention, and how many words there are."""
+    tokens, sentence = text.split(), input_of(text).sentence
+    words = [i for i, s in enumerate(sentence) if s >= 0]
+    keys = list(range(len(tokens))) if special else words
+    rows, columns = {}, {}
+    for i in words:
+        own = [j for j in keys if j <= i or not causal]
+        left = sum(matrix[i][j] for j in own)
+        rows[i] = {j: matrix[i][j] / left for j in own}
+        columns[i] = {j: list(_columns(tokens, sentence, words, i, j)) for j in own}
+    on, even = np.zeros(COLUMNS), np.zeros(COLUMNS)
+    for i, row in rows.items():
+        for j, weight in row.items():
+            for column in columns[i][j]:
+                on[column] += weight
+                even[column] += 1 / len(row)
+        others = [other for k, other in rows.items() if k != i]
+        mean = {j: sum(other.get(j, 0.0) for other in others) / max(1, len(others)) for j in row}
+        on[EVEN] += sum(min(weight, 1 / len(row)) for weight in row.values())
+        on[SAME_KEYS] += sum(min(weight, mean[j]) for j, weight in row.items())
+    return on, even, len(words)
+
+
+def _columns(tokens: list[str], sentence: tuple[int, ...], words: list[int], i: int, j: int) -> Iterator[int]:
+    """The columns that a cell is in: its class, and whether its key is a frequent or a rare word."""
+    same = sentence[i] == sentence[j]
+    letters = [any(c.isalnum() for c in tokens[k]) for k in (i, j)]
+    alike = all(letters) and tokens[i].casefold() == tokens[j].casefold()
+    if sentence[j] < 0:
+        yield CLASSES.index("start" if j < words[0] else "end" if j > words[-1] else "middle")
+        return
+    distance = abs(i - j)
+    side = "next" if j > i else "previous"
+    if i == j:
+        name = "itself"
+    elif alike:
+        name = "identical" if same else "cross-sentence"
+    elif same and distance <= 3:
+        name = side if distance == 1 else f"{side}-2-3"
+    elif not letters[1]:
+        name = "punctuation"
+    elif same:
+        name = f"{side}-4-8" if distance <= 8 else "later" if j > i else "earlier"
+    else:
+        name = "elsewhere"
+    yield CLASSES.index(name)
+    if tokens[j] in ("the", "cat"):
+        yield FREQUENT
+    elif letters[1]:
+        yield RARE
+
+
+@pytest.mark.parametrize("name", ["frequent", "rare"])
+def test_the_vocabulary_of_these_tests_tells_frequent_words(name: str) -> None:
+    """A control of the loops' own list: the 100 lowest ids are frequent."""
+    known = VOCABULARY.frequent
+    assert {0, 1} <= known if name == "frequent" else not {102, 103} & known
