@@ -25,8 +25,12 @@ Plan = dict[tuple[int, int], str]
 """(layer, head) -> pattern, or one of the other ways that are constructed below."""
 
 
-def save_toy_bert(directory: Path, layers: int, heads: int, plan: Plan) -> Path:
-    """Save a checkpoint whose heads follow `plan`, and a tokenizer that knows VOCABULARY."""
+def save_toy_bert(directory: Path, layers: int, heads: int, plan: Plan, *, carries: bool = False) -> Path:
+    """Save a checkpoint whose heads follow `plan`, and a tokenizer that knows VOCABULARY.
+
+    Values are zero, and heads carry nothing; with `carries`, every token has as much to give, next to nothing, so that
+    what heads carry is what they look at.
+    """
     size = heads * HEAD_SIZE
     config = BertConfig(
         vocab_size=len(VOCABULARY),
@@ -47,6 +51,9 @@ def save_toy_bert(directory: Path, layers: int, heads: int, plan: Plan) -> Path:
         _one_hot(model.embeddings.word_embeddings.weight, _WORD)
         _one_hot(model.embeddings.position_embeddings.weight, _POSITION)
         _one_hot(model.embeddings.token_type_embeddings.weight, _SEGMENT)
+        for layer in model.encoder.layer if carries else ():
+            layer.attention.self.value.bias.fill_(1)
+            layer.attention.output.dense.weight.fill_(1e-9)
         for (layer, head), pattern in plan.items():
             attention = model.encoder.layer[layer].attention.self
             query, key = _QUERIES_AND_KEYS[pattern]()
@@ -91,12 +98,29 @@ def _shifted(by: int) -> tuple[torch.Tensor, torch.Tensor]:
     return query, key
 
 
-def _delimiter() -> tuple[torch.Tensor, torch.Tensor]:
+def _next_three() -> tuple[torch.Tensor, torch.Tensor]:
+    shifted = [_shifted(by) for by in (1, 2, 3)]
+    return sum((query for query, _ in shifted), torch.zeros(HEAD_SIZE, _FEATURES)), shifted[0][1]
+
+
+def _words(*texts: str) -> tuple[torch.Tensor, torch.Tensor]:
+    """Every token looks at some words, wherever they stand."""
     query, key = _blank()
     query[0, _POSITION:_SEGMENT] = 1  # every token has one position
-    for special in ("[CLS]", "[SEP]"):
-        key[0, _WORD + VOCABULARY.index(special)] = 1
+    for text in texts:
+        key[0, _WORD + VOCABULARY.index(text)] = 1
     return query, key
+
+
+def _first_two() -> tuple[torch.Tensor, torch.Tensor]:
+    query, key = _blank()
+    query[0, _POSITION:_SEGMENT] = 1
+    key[0, _POSITION + 1 : _POSITION + 3] = 1  # behind [CLS]
+    return query, key
+
+
+def _delimiter() -> tuple[torch.Tensor, torch.Tensor]:
+    return _words("[CLS]", "[SEP]")
 
 
 def _delimiter_by_three_neurons() -> tuple[torch.Tensor, torch.Tensor]:
@@ -150,6 +174,9 @@ _QUERIES_AND_KEYS = {
     "bag-of-words": _bag_of_words,
     "delimiter by three neurons": _delimiter_by_three_neurons,
     "bag of first sentence": _bag_of_first_sentence,
+    "next three": _next_three,
+    "punctuation": lambda: _words(".", ","),
+    "first two": _first_two,
 }
 
 
