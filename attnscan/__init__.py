@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from attnscan.results.scores import Scores, ScoreTable
     from attnscan.results.signature import Signature
     from attnscan.results.similarity import Similarity
+    from attnscan.results.statement import Statements
     from attnscan.scan.options import ClusterOptions, ScanOptions
     from attnscan.scan.shard import Shard
     from attnscan.scoring.pattern import Pattern
@@ -74,6 +75,7 @@ __all__ = [
     "Signature",
     "Similarity",
     "Stability",
+    "Statements",
     "__version__",
     "ablate",
     "classify",
@@ -116,6 +118,7 @@ _HOMES = {
     "results.scores": ("ScoreTable", "Scores"),
     "results.signature": ("Signature",),
     "results.similarity": ("Similarity",),
+    "results.statement": ("Statements",),
     "scan.options": ("ClusterOptions", "ScanOptions"),
     "scan.shard": ("Shard",),
     "scoring.pattern": ("Pattern",),

@@ -4,6 +4,7 @@ terms.py           words and defaults that results and options share
 intervals.py       what standard errors say: intervals, p-values, false discoveries
 scores.py          every head's score on every pattern, and labels by them
 labels.py          what heads are called, and how sure that is
+statement.py       what each head does beside the average head
 shown.py           what repr and print say of results
 signature.py       where a result comes from
 classification.py  one input: every head's scores and labels

@@ -209,7 +209,7 @@ def _told(
             consumers += classes
         else:
             carried.append(Scorer(targets))
-            of_carried = [*carried, *classes]
+            of_carried: list[Consumer] = [*carried, *classes]
             consumers.append(lambda block: _each(of_carried, carrying.carried(block)))
 
         return partial(_each, consumers)

@@ -12,6 +12,9 @@ parts.py       what profiles are made of, for some inputs under one mask
 profile.py     a consumer of attention: one batch to what profiles are fitted from
 profile_sums.py  sums that add, and the fit
 label_sums.py  what labels over many pairs are told to be sure by: sums that add
+block_sums.py  sums of blocks of pairs, for resamples
+classes.py     a consumer of attention: one batch to sums class by class
+statements.py  the rule by which a head is stated
 resampling.py  how often labels stay when words or pairs are drawn anew
 questions.py   what the model is asked about one input for predictive
 predictive.py  the pattern that asks the model

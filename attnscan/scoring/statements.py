@@ -125,7 +125,8 @@ def _beyond_doubt(shares: _Shares, on: FloatArray, even: FloatArray, n: FloatArr
     def doubtless(difference: FloatArray, residual: FloatArray) -> BoolArray:
         error = np.sqrt(units / (units - 1) * (residual**2).sum(0))
         with np.errstate(invalid="ignore"):
-            return difference - quantile * error > MARGIN
+            sure: BoolArray = difference - quantile * error > MARGIN
+        return sure
 
     sure = doubtless(shares.share - shares.average, of_head - of_average)
     sure &= doubtless(shares.share - shares.chance, of_head - of_even)
@@ -148,7 +149,7 @@ def _resampled(
     at_once = max(1, min(_AT_ONCE, _CELLS // on[0].size))
     place = np.clip(winner, 0, None)[None, ..., None]
     for drawn in _drawings(units, seed, at_once):
-        shares = _shares(*(_summed(drawn, values) for values in (on, even, n)), names)
+        shares = _shares(_summed(drawn, on), _summed(drawn, even), _summed(drawn, n), names)
         above = shares.above()
         holds += np.take_along_axis(above, np.broadcast_to(place, (len(drawn), *shape[:2], 1)), -1)[..., 0].sum(0)
         again += (shares.winners(above) == winner).sum(0)
