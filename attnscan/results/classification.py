@@ -16,7 +16,7 @@ from attnscan.results.profile import Fit, Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, best_first
 from attnscan.results.shown import counted, lines, shaped
 from attnscan.results.signature import Signature
-from attnscan.results.statement import Statements
+from attnscan.results.statement import Statements, table_columns
 from attnscan.results.terms import MOST_PROFILED, THRESHOLD
 
 if TYPE_CHECKING:
@@ -207,8 +207,8 @@ class Classification:
         columns["carried_label_stays"] = (unknown if carried is None else carried.label).ravel()
         columns["carried_label"] = (unknown if self.carried is None else self.carried_label).ravel()
         columns["output"] = (unknown if self.carried is None else self.carried.output).ravel()
-        if self.statements is not None:
-            columns |= {name: values.ravel() for name, values in self.statements.columns().items()}
+        of_statements = table_columns(self.statements, self.scores.grid)
+        columns |= {name: values.ravel() for name, values in of_statements.items()}
         frame = pd.DataFrame(columns)
         frame.attrs = {
             "signature": asdict(self.signature),

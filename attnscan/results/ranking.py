@@ -18,7 +18,7 @@ from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.shown import counted, lines, scored, shaped
 from attnscan.results.signature import Signature
-from attnscan.results.statement import Statements
+from attnscan.results.statement import Statements, table_columns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,8 +179,8 @@ class Ranking:
             for name, (labels, kind_of_label) in told.items():
                 known = None if labels is None else getattr(labels, measure)
                 columns[f"{name}_{kind}"] = (unknown if known is None else getattr(known, kind_of_label)).ravel()
-        if self.statements is not None:
-            columns |= {name: values.ravel() for name, values in self.statements.columns().items()}
+        of_statements = table_columns(self.statements, self.scores.grid)
+        columns |= {name: values.ravel() for name, values in of_statements.items()}
         frame = pd.DataFrame(columns)
         frame.attrs = {
             "signature": asdict(self.signature),

@@ -12,6 +12,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.shown import shaped
 
@@ -39,6 +40,10 @@ FREQUENT, RARE, EVEN, SAME_KEYS = range(len(CLASSES), len(CLASSES) + 4)
 an even one, and the mean row of the input's other words."""
 COLUMNS = len(CLASSES) + 4
 
+TABLE_COLUMNS = (
+    "statement",
+    *(f"statement_{number}" for number in ("share", "chance", "average", "rank", "stays")),
+)
 AVERAGE = "average"
 """In place of a candidate: nothing tells the head from the average head."""
 MARGIN = 0.10
@@ -154,11 +159,19 @@ class Statements:
 
     def columns(self) -> dict[str, NDArray[np.str_] | FloatArray]:
         """The columns of tables with a row a head. Shape: [layer, head] each."""
-        return {
-            "statement": self.statement,
-            "statement_share": self._of_winner(self.share),
-            "statement_chance": self._of_winner(self.chance),
-            "statement_average": self._of_winner(self.average),
-            "statement_rank": self.rank,
-            "statement_stays": self.stays,
-        }
+        values = (
+            self.statement,
+            self._of_winner(self.share),
+            self._of_winner(self.chance),
+            self._of_winner(self.average),
+            self.rank,
+            self.stays,
+        )
+        return dict(zip(TABLE_COLUMNS, values, strict=True))
+
+
+def table_columns(statements: Statements | None, grid: Grid) -> dict[str, NDArray[np.str_] | FloatArray]:
+    """The columns of tables with a row a head; empty where statements were not measured. Shape: [layer, head] each."""
+    if statements is not None:
+        return statements.columns()
+    return {name: np.full(grid.shape, np.nan) for name in TABLE_COLUMNS}

@@ -7,6 +7,7 @@ import pytest
 from small_results import PATTERNS, SIGNATURE, result_of
 
 from attnscan.results.classification import Classification
+from attnscan.results.statement import TABLE_COLUMNS
 
 
 @pytest.mark.parametrize(
@@ -87,7 +88,7 @@ def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:
         *("model", "layer", "head", "label", "runner_up", "content_label"),
         *PATTERNS,
         *("entropy", "identical_self", "label_stays", "content_label_stays", "carried_label_stays"),
-        *("carried_label", "output"),
+        *("carried_label", "output", *TABLE_COLUMNS),
     ]
     assert frame[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1]]
 
@@ -104,8 +105,7 @@ def test_a_frame_of_chosen_patterns_keeps_the_labels() -> None:
         "next-word",
         "entropy",
         *("label_stays", "content_label_stays", "carried_label_stays"),
-        "carried_label",
-        "output",
+        *("carried_label", "output", *TABLE_COLUMNS),
     ]
     assert frame["label"].item() == "delimiter"
 

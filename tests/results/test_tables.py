@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 
 from attnscan.errors import OutputError
 from attnscan.inputs.weights import SavedWeights
+from attnscan.results.statement import TABLE_COLUMNS
 from attnscan.results.tables import DECIMALS, Format, render, safe_cell, text_of
 from attnscan.safe_text import plain
 from attnscan.scan.one_input import classify_weights
@@ -29,7 +30,7 @@ DELIMITED = [("csv", ","), ("tsv", "\t")]
 SCORES = ["next-word", "previous-word", "identical", "cross-sentence", "predictive", "delimiter", "bag-of-words"]
 CLASSIFY = ["model", "layer", "head", "label", "runner_up", "content_label", *SCORES, "entropy"]
 NOT_TOLD = ["label_stays", "content_label_stays", "carried_label_stays", "carried_label", "output"]
-CLASSIFY += ["identical_self", *NOT_TOLD]
+CLASSIFY += ["identical_self", *NOT_TOLD, *TABLE_COLUMNS]
 NAN = math.nan
 
 texts = st.text(st.characters(codec="utf-8"))
@@ -57,9 +58,10 @@ class TestDelimited:
         assert render(two_heads(), "csv").decode() == (
             "model,layer,head,label,runner_up,content_label,next-word,previous-word,identical,cross-sentence,"
             "predictive,delimiter,bag-of-words,entropy,identical_self,label_stays,content_label_stays,"
-            "carried_label_stays,carried_label,output\n"
-            "saved.npz,0,0,next-word,mixed,next-word,1.000000,0.000000,,,,0.500000,0.250000,0.000000,,,,,,\n"
-            "saved.npz,0,1,mixed,mixed,mixed,0.250000,0.250000,,,,0.500000,0.500000,1.386294,,,,,,\n"
+            "carried_label_stays,carried_label,output,"
+            "statement,statement_share,statement_chance,statement_average,statement_rank,statement_stays\n"
+            "saved.npz,0,0,next-word,mixed,next-word,1.000000,0.000000,,,,0.500000,0.250000,0.000000,,,,,,,average,,,,,\n"
+            "saved.npz,0,1,mixed,mixed,mixed,0.250000,0.250000,,,,0.500000,0.500000,1.386294,,,,,,,average,,,,,\n"
         )
 
     def test_tsv_is_csv_with_tabs(self) -> None:
@@ -206,7 +208,8 @@ class TestJson:
             "content_label": "mixed",
             **dict(zip(SCORES, [0.25, 0.25, None, None, None, 0.5, 0.5], strict=True)),
             "entropy": 1.386294,
-            **dict.fromkeys(["identical_self", *NOT_TOLD]),
+            **dict.fromkeys(["identical_self", *NOT_TOLD, *TABLE_COLUMNS]),
+            "statement": "average",
         }
 
     def test_each_head_has_its_line(self) -> None:

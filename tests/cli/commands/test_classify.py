@@ -13,6 +13,7 @@ import pytest
 from command_line import COLUMNS, A, B, classify, run
 from toy import save_toy_bert
 
+from attnscan.results.statement import AVERAGE, CANDIDATES, TABLE_COLUMNS
 from attnscan.scoring.patterns import PATTERNS
 
 
@@ -22,8 +23,10 @@ def test_csv_is_the_contracts_to_the_letter() -> None:
     assert len(lines) == 1 + 72
     first = lines[1].split(",")
     assert first[:3] == ["bundled", "0", "0"]
-    assert all(re.fullmatch(r"\d\.\d{6}", cell) for cell in (*first[6:-2], first[-1]) if cell)
-    assert first[-2] in ("mixed", *(pattern.id for pattern in PATTERNS))
+    carried_label, output, statement, *numbers = first[-8:]
+    assert all(re.fullmatch(r"\d+\.\d{6}", cell) for cell in (*first[6:-8], output, *numbers) if cell)
+    assert statement in (AVERAGE, *(candidate.id for candidate in CANDIDATES))
+    assert carried_label in ("mixed", *(pattern.id for pattern in PATTERNS))
     without = classify("--csv", "--predictive", "off").stdout.splitlines()
     assert without[1].split(",")[10] == ""  # not measured
 
@@ -65,7 +68,7 @@ def test_json_carries_the_signature_and_the_tokens() -> None:
 
 def test_chosen_patterns_rank_the_rows_and_top_cuts_them() -> None:
     table = pd.read_csv(StringIO(classify("--csv", "--pattern", "delimiter", "-p", "next-word", "--top", "5").stdout))
-    assert table.columns[6:].tolist() == ["delimiter", "next-word", "entropy", *COLUMNS.split(",")[-5:]]
+    assert table.columns[6:].tolist() == ["delimiter", "next-word", "entropy", *COLUMNS.split(",")[-11:]]
     assert len(table) == 5 and table["delimiter"].is_monotonic_decreasing
     whole = pd.read_csv(StringIO(classify("--csv").stdout))
     assert table["delimiter"].max() == whole["delimiter"].max()
@@ -93,7 +96,9 @@ def test_saved_weights_come_back_as_the_same_table(tmp_path: Path) -> None:
     assert set(after["model"]) == {"weights.npz"}
     of_values = ["carried_label_stays", "carried_label", "output"]  # which a file of weights does not hold
     assert after[of_values].isna().all(axis=None)
-    pd.testing.assert_frame_equal(*(each.drop(columns=["model", *of_values]) for each in (before, after)), atol=2e-6)
+    told_by_values = ["model", *of_values, *TABLE_COLUMNS]  # statements are of what is carried where there are values
+    assert after["statement"].notna().all()
+    pd.testing.assert_frame_equal(*(table.drop(columns=told_by_values) for table in (before, after)), atol=2e-6)
 
 
 def test_a_single_sentence_has_no_cross_sentence() -> None:
