@@ -7,6 +7,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pytest
-from pair_files import AB, CD, EF, HEADER, LINES, Make, gzipped, pairs_in, parquet, refusal, skipping
+from pair_files import AB, CD, EF, HEADER, LINES, Make, Stdin, gzipped, pairs_in, parquet, refusal, skipping
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import COLUMNS, Reading
@@ -315,6 +316,69 @@ class TestBadRecords:
 
     def test_a_bad_record_is_an_input_error(self) -> None:
         assert issubclass(PairsError, InputError)
+
+
+class TestStdin:
+    @pytest.mark.parametrize(
+        "content",
+        [
+            HEADER + "a,b\nc,d\n",
+            "\ufeff" + HEADER + "a,b\nc,d\n",
+            "\n\n" + HEADER + "a,b\nc,d\n",
+            "sentence1\tsentence2\na\tb\nc\td\n",
+            "\ufeff\r\nsentence1\tsentence2\r\na\tb\r\nc\td",
+            '{"sentence_a": "a", "sentence_b": "b"}\n{"sentence_a": "c", "sentence_b": "d"}\n',
+            ' {"sentence_a": "a", "sentence_b": "b", "t": "\t"}\n\n{"sentence_a": "c", "sentence_b": "d"}\n'.replace(
+                "\t", "\\t"
+            ),
+        ],
+    )
+    def test_the_first_line_tells_the_format(self, monkeypatch: pytest.MonkeyPatch, content: str) -> None:
+        monkeypatch.setattr(sys, "stdin", Stdin(content.encode()))
+        assert pairs_in("-") == [AB, CD]
+
+    def test_where(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stdin", Stdin(b"\ntext\na\n\nb\n"))
+        assert [record.where for record in read_pairs(["-"])] == ["standard input:3", "standard input:5"]
+
+    def test_it_is_left_open(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        stdin = Stdin(b"text\na\n")
+        monkeypatch.setattr(sys, "stdin", stdin)
+        assert pairs_in("-") == [Pair("a")]
+        assert not stdin.buffer.closed
+
+    @pytest.mark.parametrize(
+        ("content", "why"),
+        [
+            (b"\n\n", "standard input is empty"),
+            (b"a\0b\n", "standard input:1: has a NUL"),
+            (parquet({"text": ["a"]}), "standard input is Parquet"),
+            (b"x,y\n1,2\n", "the columns are 'x', 'y'"),
+            (b'{"text": }\n', "standard input:1: is not sound JSON"),
+        ],
+    )
+    def test_refused(self, monkeypatch: pytest.MonkeyPatch, content: bytes, why: str) -> None:
+        monkeypatch.setattr(sys, "stdin", Stdin(content))
+        assert why in refusal("-").what
+
+    def test_closed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "stdin", None)
+        assert "is closed" in refusal("-").what
+
+    def test_twice(self, make: Make) -> None:
+        path = make("p.csv", HEADER)
+        with pytest.raises(PairsError, match="named twice"):
+            read_pairs(["-", path, "-"])
+
+    @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs named pipes")
+    def test_a_pipe_is_read_like_it(self, tmp_path: Path) -> None:
+        """What a shell's <(zcat pairs.tsv.gz) is: a pipe whose name has no suffix."""
+        pipe = tmp_path / "63"
+        os.mkfifo(pipe)
+        writer = threading.Thread(target=pipe.write_text, args=("text_a\ttext_b\na\tb\n",))
+        writer.start()
+        assert pairs_in(str(pipe)) == [AB]
+        writer.join()
 
 
 class TestPair:

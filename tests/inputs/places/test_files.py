@@ -12,6 +12,7 @@ import pytest
 from attnscan.errors import PairsError
 from attnscan.inputs.pairs import about_how_many, pairs_in, read_pairs
 from attnscan.inputs.places.files import files_named, opened
+from attnscan.inputs.places.names import FORMATS, PACKED
 
 NAMES = ["a.tsv", "b.parquet", "b/c.csv.gz", "b/d/e.jsonl", "b/d/notes.md", "f[1].txt", ".hidden/x.tsv"]
 
@@ -62,7 +63,12 @@ def test_relative_names_stay_relative(directory: Path, monkeypatch: pytest.Monke
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("none.tsv", "there is no file"),
+        *((f"none{suffix}", "there is no file") for suffix in ("", ".tsv", ".parquet", ".csv.gz")),
+        ("~/none.tsv", "there is no file"),
+        *((f"odd/{name}", "cannot tell the format of") for name in ("p", "p.doc", "p.gz", "p.xml", "p.csv.gz.gz")),
+        ("a.tsv/p.csv", "cannot read .*: Not a directory"),
+        ("p" * 300 + ".csv", "cannot read .*: File name too long"),
+        ("a\0b.csv", "cannot read .*: .*null byte"),
         ("*.csv", "there is no file of pairs by the name of"),
         ("none/*.csv", "there is no file"),
         ("b/d/notes.md", "cannot tell the format of"),
@@ -72,8 +78,25 @@ def test_relative_names_stay_relative(directory: Path, monkeypatch: pytest.Monke
 )
 @pytest.mark.parametrize("scheme", ["", "file://"])
 def test_what_is_not_there_is_said(directory: Path, name: str, says: str, scheme: str) -> None:
-    with pytest.raises(PairsError, match=says):
-        files_named([f"{scheme}{directory}/{name}"])
+    (directory / "odd").mkdir()
+    for odd in ("p", "p.doc", "p.gz", "p.xml", "p.csv.gz.gz"):
+        (directory / "odd" / odd).touch()
+    with pytest.raises(PairsError, match=says) as caught:
+        read_pairs([f"{scheme}{directory}/{name}"])  # at once, before any is read
+    if "format" in says:
+        assert all(suffix in caught.value.remedy for suffix in (*FORMATS, *PACKED))
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "b.parquet", "b/c.csv.gz"])
+def test_no_permission(directory: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    reading = read_pairs([str(directory / name)])
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(PairsError) as caught:
+        next(reading)
+    assert str(caught.value) == f"cannot read {directory}/{name}: Permission denied; check the file"
 
 
 def test_an_empty_name_is_no_file() -> None:

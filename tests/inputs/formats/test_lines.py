@@ -1,0 +1,162 @@
+"""Text is read in bounded memory; a file that cannot be read as a whole is refused in one line."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import subprocess
+import sys
+import tracemalloc
+from pathlib import Path
+from typing import ClassVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pair_files import HEADER, Make, Stdin, gzipped, parquet, refusal
+
+from attnscan.inputs.formats.row import MAX_BYTES
+from attnscan.inputs.pairs import read_pairs
+
+TEXT = "text\na\n"
+LONG = b"x" * (MAX_BYTES + 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        *((content, "is empty") for content in (b"", b"\n", b"\r\n \n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n")),
+        (b"text\xff\na\n", "is not valid UTF-8 at byte 5 of line 1"),
+        (b"te\0xt\na\n", "has a NUL character in line 1"),
+        (b'"text"x,y\na\n', "is not sound CSV"),
+        (b'"text\na\n', "is not sound CSV"),
+        (b"text\ra\nb\nc\n", "is not sound CSV: new-line character"),
+        (TEXT.encode("utf-16"), "is UTF-16"),
+        (TEXT.encode("utf-32"), "is UTF-32"),
+        (b"\0\0\xfe\xff" + TEXT.encode("utf-32-be"), "is UTF-32"),
+        (gzipped(TEXT.encode()), "is gzip"),
+        (parquet({"text": ["a"]}), "is Parquet"),
+        (LONG, "longer than 16 MiB"),
+    ],
+    ids=range(16),
+)
+@pytest.mark.parametrize("skip", [False, True], ids=["", "skip"])
+@pytest.mark.parametrize("name", ["p.csv", "p.tsv.gz"])
+def test_a_bad_first_line_ends_reading(make: Make, name: str, content: bytes, why: str, skip: bool) -> None:
+    if "tsv" in name and "CSV" in why:
+        content, why = b"\xff\n", "is not valid UTF-8"
+    error = refusal(make(name, content), skip=skip)
+    assert why in error.what and "--skip-bad" not in error.remedy
+
+
+@pytest.mark.parametrize("name", ["p.jsonl", "p.txt"])
+def test_utf_16(make: Make, name: str) -> None:
+    assert "is UTF-16" in refusal(make(name, '{"text": "a"}\n'.encode("utf-16"))).what
+
+
+class TestStream:
+    COUNTS: ClassVar = {"long.tsv": 200_000, "p.tsv": 30_000, "p.csv": 30_000, "p.txt.gz": 30_000, "p.jsonl": 30_000}
+    LINE = "the cat sat number {0}\tthe dog ran number {0}\n"
+
+    @pytest.fixture(scope="class")
+    def long(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
+        """The same pairs in four forms."""
+        directory = tmp_path_factory.mktemp("long")
+        lines = {name: [self.LINE.format(number) for number in range(count)] for name, count in self.COUNTS.items()}
+        for name in ("long.tsv", "p.tsv"):
+            (directory / name).write_text("text_a\ttext_b\n" + "".join(lines[name]))
+        (directory / "p.csv").write_text("text_a,text_b\n" + "".join(lines["p.csv"]).replace("\t", ","))
+        (directory / "p.txt.gz").write_bytes(gzipped("".join(lines["p.txt.gz"]).encode()))
+        (directory / "p.jsonl").write_text("".join(json.dumps({"text": line}) + "\n" for line in lines["p.jsonl"]))
+        return directory
+
+    @pytest.mark.parametrize(
+        "name", [pytest.param(name, marks=pytest.mark.long if name == "long.tsv" else ()) for name in COUNTS]
+    )
+    def test_memory_does_not_grow_with_the_file(self, long: Path, name: str) -> None:
+        tracemalloc.start()
+        count = sum(1 for _ in read_pairs([str(long / name)]))
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert count == self.COUNTS[name]
+        assert peak < 1 << 20
+
+    def test_no_more_is_read_than_is_asked_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        class Endless(io.BufferedIOBase):
+            lines = 0
+
+            def read1(self, _: int | None = -1) -> bytes:
+                self.lines += 1
+                return b"text\n" if self.lines == 1 else b"sentence\n"
+
+        endless, stdin = Endless(), Stdin(b"")
+        stdin.buffer = endless  # type: ignore[assignment]
+        monkeypatch.setattr(sys, "stdin", stdin)
+        reading = read_pairs(["-"])
+        assert endless.lines == 0
+        for asked in range(1, 50):
+            next(reading)
+            assert endless.lines == asked + 1
+
+    def test_a_file_is_closed_when_reading_stops(self, make: Make, recwarn: pytest.WarningsRecorder) -> None:
+        reading = read_pairs([make("p.csv.gz", HEADER + "a,b\n" * 9)])
+        next(reading)
+        del reading
+        assert not [warning for warning in recwarn if warning.category is ResourceWarning]
+
+
+PEAK = """
+import re, sys
+from pathlib import Path
+from attnscan.errors import PairsError
+from attnscan.inputs.pairs import read_pairs
+
+def peak():
+    return int(re.search(r"VmHWM:\\s*(\\d+) kB", Path("/proc/self/status").read_text())[1]) >> 10
+
+for path in sys.argv[1:]:
+    before, bad, good = peak(), [], 0
+    try:
+        for _ in read_pairs([path], on_bad=bad.append):
+            good += 1
+    except PairsError as error:
+        bad.append(error)
+    print(Path(path).name, peak() - before, good, len(bad), sep="|")
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="peak memory is read from /proc")
+@pytest.mark.long
+def test_a_small_file_cannot_take_much_memory(tmp_path: Path) -> None:
+    long = b"x" * (8 << 20)
+    with gzip.open(tmp_path / "line.txt.gz", "wb", compresslevel=1) as packed:
+        for _ in range(16):
+            packed.write(long)
+        packed.write(b"\nshort\n")
+    with gzip.open(tmp_path / "quote.csv.gz", "wb", compresslevel=1) as packed:
+        packed.write(HEADER.encode() + b'"\n' + b"\n" * (2 << 20))
+    repeated = pa.array(["x" * (1 << 18)] * 800)
+    pq.write_table(pa.table({"text": repeated}), tmp_path / "cell.parquet", compression="zstd")
+    paths = [tmp_path / name for name in ("quote.csv.gz", "line.txt.gz", "cell.parquet")]  # the peak only rises
+    assert all(path.stat().st_size < 2 << 20 for path in paths)
+    done = subprocess.run([sys.executable, "-c", PEAK, *map(str, paths)], capture_output=True, text=True, check=True)
+    results = [line.split("|") for line in done.stdout.splitlines()]
+    assert [(name, good, bad) for name, _, good, bad in results] == [
+        ("quote.csv.gz", "0", "1"),
+        ("line.txt.gz", "1", "1"),
+        ("cell.parquet", "800", "0"),
+    ]
+    for (_, mebibytes, *_), bound in zip(results, (40, 80, 110), strict=True):
+        assert int(mebibytes) < bound, results
+
+
+def test_reading_text_needs_neither_pandas_nor_pyarrow(make: Make) -> None:
+    script = (
+        "import sys\nfrom attnscan.inputs.pairs import read_pairs, shipped_pairs\n"
+        "print(len(list(read_pairs(sys.argv[1:]))), len(list(shipped_pairs())) > 9)\n"
+        "print(sorted({'pandas', 'pyarrow', 'numpy', 'torch', 'transformers', 'pickle'} & set(sys.modules)))\n"
+    )
+    path = make("p.csv.gz", HEADER + "a,b\n")
+    done = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, check=True)
+    assert done.stdout == "1 True\n[]\n"
