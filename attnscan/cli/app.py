@@ -7,7 +7,6 @@ import signal
 import sys
 from functools import partial
 from importlib import import_module
-from inspect import signature
 from typing import Annotated, Any
 
 import typer
@@ -15,7 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from attnscan.__version__ import __version__
 from attnscan.cli.messages import lose_no_interrupt, reported, write_apart_from_libraries
-from attnscan.cli.usage import check_no_more, misuse_told, unknown_command
+from attnscan.cli.usage import check_words, misuse_told, unknown_command
 from attnscan.inputs.patience import leave
 from attnscan.model.surroundings import spare_address_space
 
@@ -64,7 +63,7 @@ class _Commands(_QuickFlags, TyperGroup):
 
     def make_context(self, *args: Any, **named: Any) -> Any:
         """Read what stands before the command."""
-        with misuse_told(self, "attnscan", {}):
+        with misuse_told(self, "attnscan", list(COMMANDS)):
             return super().make_context(*args, **named)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -78,12 +77,12 @@ class _Commands(_QuickFlags, TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Find the command."""
         if args[0] not in COMMANDS and not ctx.resilient_parsing:
-            raise unknown_command(args[0], list(COMMANDS))
+            raise unknown_command(args, list(COMMANDS))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
-        with misuse_told(self, "attnscan", {}):
+        with misuse_told(self, "attnscan", list(COMMANDS)):
             return super().invoke(ctx)
 
 
@@ -98,12 +97,11 @@ class _Command(_QuickFlags, TyperCommand):
         whole = typer.main.get_command(alone)
         self.params, self.callback = whole.params, whole.callback
         self.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in module.EXAMPLES)])
-        takes = signature(getattr(module, str(self.name))).parameters
-        self._misuse_told = partial(misuse_told, self, f"attnscan {self.name}", takes, module.EXAMPLES[0])
+        self._misuse_told = partial(misuse_told, self, f"attnscan {self.name}", list(COMMANDS), module.EXAMPLES[0])
         with self._misuse_told():
             ctx = super().make_context(*args, **named, allow_extra_args=True)
             if not ctx.resilient_parsing:
-                check_no_more(self, ctx.args)
+                check_words(self, ctx)
             return ctx
 
     def invoke(self, ctx: Any) -> Any:

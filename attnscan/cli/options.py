@@ -28,7 +28,6 @@ from attnscan.inputs.places.names import STDIN, shown
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.files import check_suffix, check_writable
-from attnscan.results.grid import are_heads
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.tables import Format
 from attnscan.run.reading import FilePairs
@@ -54,12 +53,6 @@ def pattern_name(name: str) -> str:
         hint = nearest(name, known, f"there are {', '.join(known)}")
         raise typer.BadParameter(f"no pattern '{name}': {hint}")
     return pattern.id
-
-
-def check_is_sentence(text: str | None, heads_go: str) -> None:
-    """Raises: typer.BadParameter if what should be a sentence is a list of heads."""
-    if text is not None and are_heads(text):
-        raise typer.BadParameter(f"'{text}' names heads and is no sentence: {heads_go}")
 
 
 Model = Annotated[
@@ -132,12 +125,8 @@ class OneInput:
 
         return Pair(*self.sentences)
 
-    def check(self, heads_go: str) -> None:
-        """Raises: typer.BadParameter if it is not either a sentence or a file of saved weights.
-
-        `heads_go` says where the command takes heads, if it does: they are easily taken for an argument.
-        """
-        check_is_sentence(self.a, heads_go)
+    def check(self) -> None:
+        """Raises: typer.BadParameter if it is not either a sentence or a file of saved weights."""
         if (self.a is None) == (self.weights is None):
             raise typer.BadParameter("give a sentence, or two, or --weights FILE.npz, but not both")
         if self.weights is not None and self.model is not None:
@@ -220,7 +209,7 @@ class PairFilesWithIds(PairFiles):
         return replace(super().reading(), id=self.id)
 
 
-def check_one_or_many(given: OneInput, files: PairFiles, heads_go: str, *, truncate: bool) -> bool:
+def check_one_or_many(given: OneInput, files: PairFiles, *, truncate: bool) -> bool:
     """Whether the command is for many pairs: those of files or, where there is no input either, those shipped.
 
     Raises: typer.BadParameter if it is for both, or an option is for the other of the two.
@@ -233,7 +222,7 @@ def check_one_or_many(given: OneInput, files: PairFiles, heads_go: str, *, trunc
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both")
     if chosen := files.chosen():
         raise typer.BadParameter(f"{chosen[0]} is for --pairs")
-    given.check(heads_go)
+    given.check()
     return False
 
 

@@ -49,8 +49,8 @@ class ScreenFrame:
     def next_line(self, width: int) -> str:
         """What to try next; empty if it does not fit. Sentences that would not fit are called A and B."""
         names = ("A", "B")[: len(self.sentences)]
-        for sentences in (tuple(map(_quoted, self.sentences)), names) if self.command else ():
-            rest = [*map(_quoted, self.command), *sentences, *map(_quoted, self.options)]
+        for sentences in (tuple(map(quoted, self.sentences)), names) if self.command else ():
+            rest = [*map(quoted, self.command), *sentences, *map(quoted, self.options)]
             line = f"Next: attnscan {' '.join(rest)}"
             if plain(line) == line and _columns(line) <= width:
                 return line
@@ -86,7 +86,7 @@ def options_of(model: str | None, pairs: Sequence[str] = (), weights: Path | Non
     return (*(str(word) for name, value in given if value is not None for word in (name, value)), *pairs)
 
 
-def _quoted(word: str) -> str:
+def quoted(word: str) -> str:
     """A word as it is typed into a shell; double quotes where they do, as the documentation has them."""
     quoted = shlex.quote(word)
     return f'"{word}"' if quoted == f"'{word}'" and not set('"$`\\!') & set(word) else quoted

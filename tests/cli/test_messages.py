@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from command_line import misuse
 from devices import FULL
 from hostile.runs import check, readable
 from hostile.texts import NASTY
@@ -36,16 +37,6 @@ def refusal(*arguments: object, **environment: str) -> str:
     (line,) = result.stderr.splitlines()
     assert line.startswith("attnscan: ")
     assert line.isprintable()
-    return line
-
-
-def misuse(*arguments: object) -> str:
-    """The one line that a wrong use ends with, exit code 2."""
-    result = run(*arguments)
-    assert isinstance(result.exception, SystemExit), result.exception
-    assert (result.exit_code, result.stdout) == (2, "")
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("attnscan: ") and line.endswith(" --help)")
     return line
 
 
@@ -131,100 +122,27 @@ class TestUsage:
     @pytest.mark.parametrize(
         ("arguments", "words"),
         [
-            ([], "give a sentence, or two, or --weights FILE.npz"),
-            (["the cat", "--weights", "w.npz"], "but not both"),
-            (["a", "b", "c"], "'c' is one argument too many: put each sentence in quotes"),
-            (["a", "--pattern", "next-wrod"], "no pattern 'next-wrod': did you mean 'next-word'?"),
-            (["a", "--pattern", "delimiters"], "did you mean 'delimiter'?"),
-            (["a", "--pattern", "zzz"], "no pattern 'zzz': there are next-word, previous-word"),
-            (["a", "--format", "xml"], "no format 'xml': there are table, csv, tsv, json, jsonl, markdown, parquet"),
-            (["a", "--csv", "--format", "json"], "--csv and --format json contradict each other"),
-            (["--weights", "w.npz", "--model", "bundled"], "--weights needs no model"),
-            (["--weights", "w.npz", "--save-weights", "v.npz"], "has nothing to save"),
-            (["a", "--unit", "letter"], "--unit takes token or word"),
-            (["a", "--device", "tpu"], "--device takes auto, cpu, cuda or mps"),
-            (["a", "--dtype", "int8"], "--dtype takes auto, float32"),
-            (["a", "--top", "0"], "--top takes a whole number, 1 or more"),
-            (["a", "--top", "many"], "--top takes a whole number, 1 or more"),
-            (["a", "--top"], "--top lacks its value: it takes a whole number, 1 or more"),
-            (["a", "--threshold", "2"], "--threshold takes a number from 0 to 1"),
-            (["a", "--seed", "-1"], "--seed takes a whole number, 0 or more"),
-            (["a", "--no-such-option"], "there is no option --no-such-option: look up which there are"),
-            (["a", "--treshold", "1"], "there is no option --treshold: did you mean '--threshold'?"),
-            (["a", "--csv=yes"], "--csv takes no value: leave it out"),
-            (["a", "-o"], "-o lacks its value: it takes a file's name"),
-            (["0-2,layer:1"], "'0-2,layer:1' names heads and is no sentence"),
-            (["a", "--csv", "-o", "a.json"], "--csv and a.json contradict each other"),
-            (["a", "-f", "tsv", "-o", "A.CSV"], "--format tsv and A.CSV contradict each other"),
-            (["a", "--csv", "-o", "a.svg"], "--csv and a.svg contradict each other"),
+            (["classify"], "give a sentence, or two, or --weights FILE.npz"),
+            (["classify", "the cat", "--weights", "w.npz"], "but not both"),
+            (["classify", "a", "--pattern", "next-wrod"], "no pattern 'next-wrod': did you mean 'next-word'?"),
+            (["classify", "a", "--pattern", "zzz"], "no pattern 'zzz': there are next-word, previous-word"),
+            (["classify", "a", "--format", "xml"], "no format 'xml': there are table, csv, tsv, json, jsonl"),
+            (["classify", "a", "--csv", "--format", "json"], "--csv and --format json contradict each other"),
+            (["classify", "--weights", "w.npz", "--model", "bundled"], "--weights needs no model"),
+            (["classify", "--weights", "w.npz", "--save-weights", "v.npz"], "has nothing to save"),
+            (["classify", "a", "--csv", "-o", "a.json"], "--csv and a.json contradict each other"),
+            (["classify", "a", "-f", "tsv", "-o", "A.CSV"], "--format tsv and A.CSV contradict each other"),
+            (["classify", "a", "--csv", "-o", "a.svg"], "--csv and a.svg contradict each other"),
+            (["predictive", "one two", "--predictive", "off"], "--predictive off leaves nothing to ask"),
+            (["similar", "--within", "nan"], "--within"),
         ],
+        ids=lambda value: " ".join(value) if isinstance(value, list) else "",
     )
     def test_what_makes_no_sense_exits_with_2(
         self, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
     ) -> None:
         monkeypatch.setattr("attnscan.model.sources.choose", lambda _: pytest.fail("a model was chosen"))
-        assert words in misuse("classify", *arguments)
-
-    @pytest.mark.parametrize(
-        "arguments",
-        [
-            ["heads", "--pairs", "a.csv", "-o", "./a.csv"],
-            ["heads", "--state", "a.csv", "-o", "a.csv"],
-            ["heads", "--state", "link.parquet", "--pairs", "a.csv"],
-            ["explain", "0-0", "--pairs", "a.csv", "-o", "a.csv"],
-            ["classify", "--weights", "a.csv", "-o", "a.csv"],
-            ["classify", "a", "--save-weights", "new.csv", "-o", "new.csv"],
-        ],
-        ids=lambda arguments: " ".join(arguments),
-    )
-    def test_no_file_is_overwritten_by_another(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str]
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
-        Path("a.csv").write_text("sentence_a,sentence_b\na,b\n")
-        Path("link.parquet").symlink_to("a.csv")
-        assert "is named twice, and would be overwritten" in misuse(*arguments)
-
-    def test_an_unknown_command(self) -> None:
-        assert "there is no command 'clasify': did you mean 'classify'?" in misuse("clasify", "the cat")
-        assert "there is no command 'zzz': there are classify, heads, " in misuse("zzz")
-        assert misuse("--modl", "x") == (
-            "attnscan: there is no option --modl: look up which there are (attnscan --help)"
-        )
-
-    @pytest.mark.parametrize(
-        ("arguments", "words"),
-        [
-            (["show"], 'HEADS is missing: as in attnscan show 0-2 "I went to the store."'),
-            (["show", "I went to the store."], 'HEADS is missing: as in attnscan show 0-2 "I went to the store."'),
-            (
-                ["show", "0-2"],
-                'a sentence, or --weights FILE.npz, is missing: as in attnscan show 0-2 "I went to the store."',
-            ),
-            (["show", "0-2", "1-8"], "'1-8' names heads and is no sentence: HEADS come once"),
-            (["explain", "I went to the store."], "HEADS is missing: give --all, or name some"),
-            (["explain", "0-2", "--all"], "'0-2' names heads and is no sentence: give HEADS or --all"),
-            (["predictive", "layer:1"], "'layer:1' names heads and is no sentence"),
-            (["predictive", "one two", "--predictive", "off"], "--predictive off leaves nothing to ask"),
-            (["profile", "0-2"], "'0-2' names heads and is no sentence: name heads by --heads"),
-            (["report", "0-2", "-o", "a.html"], "name heads by --heads"),
-            (["plot", "0-2", "-o", "a.svg"], "name heads by --kind head --heads, and give a sentence"),
-            (["plot", "a"], "--output is missing: as in attnscan plot "),
-            (["heads", "pairs.tsv"], "name files of pairs with --pairs pairs.tsv"),
-            (["heads", "delimiter"], "name patterns with --pattern delimiter"),
-            (["models", "a", "b"], "'b' is one argument too many: leave it out"),
-            (["compare", "a"], "MODEL_B is missing: as in attnscan compare "),
-            (["plot", "a", "--kind", "pie", "-o", "a.svg"], "--kind takes map, scores, head"),
-            (["similar", "--within", "nan"], "--within takes a number from 0 to 0.7"),
-        ],
-        ids=lambda value: " ".join(value) if isinstance(value, list) else "",
-    )
-    def test_what_is_missing_or_in_the_wrong_place_is_named(
-        self, monkeypatch: pytest.MonkeyPatch, arguments: list[str], words: str
-    ) -> None:
-        monkeypatch.setattr("attnscan.model.sources.choose", lambda _: pytest.fail("a model was chosen"))
-        line = misuse(*arguments)
-        assert words in line and line.endswith(f"(attnscan {arguments[0]} --help)")
+        assert words in misuse(*arguments)
 
     @pytest.mark.parametrize("csv", [["--csv"], ["--format", "csv"], ["--csv", "--format", "csv"]])
     def test_csv_may_be_said_twice(self, weights: Path, csv: list[str]) -> None:

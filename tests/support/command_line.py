@@ -22,5 +22,15 @@ def run(*arguments: str) -> Result:
     return result
 
 
+def misuse(*arguments: str) -> str:
+    """The one line that a wrong use ends with, exit code 2."""
+    result = CliRunner().invoke(app, list(arguments))
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert (result.exit_code, result.stdout) == (2, "")
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("attnscan: ") and line.endswith(" --help)")
+    return line
+
+
 def classify(*options: str) -> Result:
     return run("classify", A, B, "--model", "bundled", *options)

@@ -70,7 +70,7 @@ def classify(
     if several:
         _check_several(given, files, save_weights)
     else:
-        given.check('give a sentence, or have a head shown by: attnscan show 0-2 "A sentence."')
+        given.check()
         if chosen := files.chosen():
             raise typer.BadParameter(f"{chosen[0]} is for --pairs, which reads many inputs")
     if given.weights is not None and save_weights is not None:

@@ -18,10 +18,10 @@ from attnscan.cli.options import (
     SentenceB,
     Token,
     Where,
-    check_is_sentence,
     pattern_name,
 )
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
+from attnscan.cli.suggestion import suggestion
 from attnscan.results.grid import are_heads, check_heads_are_named
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Explain
@@ -67,12 +67,12 @@ def explain(
     where: Where,
 ) -> None:
     if all_heads:
-        if b is not None:
+        if b is not None or are_heads(heads or ""):
             raise typer.BadParameter("--all takes the place of HEADS: give only the sentences")
         heads, a, b = "all", heads, a
     if heads is None or (a is None and " " in heads.strip() and not are_heads(heads)):
-        raise typer.BadParameter(f"HEADS is missing: give --all, or name some, as in {EXAMPLES[0]}")
-    check_is_sentence(a, "give HEADS or --all" if all_heads else "HEADS come once, before the sentence")
+        line = suggestion("explain", [] if heads is None else [heads]) or EXAMPLES[0]
+        raise typer.BadParameter(f"HEADS is missing: give --all, or name some, as in {line}")
     check_heads_are_named(heads)
     if a is not None and (files.pairs or [option for option in files.chosen() if option != "--on-long"]):
         raise typer.BadParameter("give sentences or --pairs, but not both")

@@ -59,9 +59,7 @@ def plot(
     without_delimiters: WithoutDelimiters = False,
     scan: Annotated[ScanChoices, Without("model")],
 ) -> None:
-    of_pairs = check_one_or_many(
-        given, files, "name heads by --kind head --heads, and give a sentence", truncate=scan.truncate
-    )
+    of_pairs = check_one_or_many(given, files, truncate=scan.truncate)
     if of_pairs and kind == "head":
         raise typer.BadParameter("--kind head is of one input: give a sentence, or two")
     of_heads = kind in ("head", "distance")

@@ -9,7 +9,7 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import ScanChoices, SentenceB, Where, check_is_sentence
+from attnscan.cli.options import ScanChoices, SentenceB, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.run.requests import Predictive
 
@@ -27,7 +27,6 @@ def predictive(
     scan: Annotated[ScanChoices, Without("norm", "no_related", "predictive_pairs", "seed")],
     where: Where,
 ) -> None:
-    check_is_sentence(a, "give a sentence; the model is asked about its words")
     if scan.predictive == "off":
         raise typer.BadParameter("--predictive off leaves nothing to ask: leave it out, or say cpmi or distance")
     destination = where.destination()

@@ -57,7 +57,7 @@ def profile(
 ) -> None:
     is_alone = given.a is not None or given.weights is not None
     if is_alone:
-        given.check("name heads by --heads")
+        given.check()
     if is_alone and (files.pairs or state or on.engine != "local"):
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both; --state is for many pairs")
     keeping = None if state is None else place_of(state)

@@ -60,7 +60,7 @@ def report(
     threshold: Threshold = THRESHOLD,
     scan: Annotated[ScanChoices, Without("model")],
 ) -> None:
-    of_pairs = check_one_or_many(given, files, "name heads by --heads", truncate=scan.truncate)
+    of_pairs = check_one_or_many(given, files, truncate=scan.truncate)
     if of_pairs and (heads is not None or no_neurons):
         raise typer.BadParameter("--heads and --no-neurons are for the page of a sentence, or two: it holds weights")
     to_stdout = str(output) == "-"

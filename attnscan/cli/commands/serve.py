@@ -17,7 +17,7 @@ from attnscan.cli.bars import answered, done, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import Model, PairFiles, ScanChoices, SentenceA, SentenceB, Threshold, check_is_sentence
+from attnscan.cli.options import Model, PairFiles, ScanChoices, SentenceA, SentenceB, Threshold
 from attnscan.cli.overwrite import FileRole
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.patience import distrust
@@ -69,7 +69,6 @@ def serve(
     files: PairFiles,
     scan: Annotated[ScanChoices, Without("model")] = ScanChoices(predictive="off"),
 ) -> None:
-    check_is_sentence(a, "the page shows all heads")
     if (options_of_files := files.chosen()) and not files.pairs:
         raise typer.BadParameter(f"{options_of_files[0]} is for --pairs")
     for package in ("starlette", "uvicorn"):

@@ -13,6 +13,7 @@ from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
 from attnscan.cli.options import OneInput, ScanChoices, Threshold, Token, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
+from attnscan.cli.suggestion import suggestion
 from attnscan.inputs.tokens import token_named
 from attnscan.results.grid import are_heads, check_heads_are_named
 from attnscan.results.terms import THRESHOLD, Sentence
@@ -58,8 +59,8 @@ def show(
 ) -> None:
     if given.a is None and given.weights is None:
         what = "a sentence, or --weights FILE.npz," if are_heads(heads) else "HEADS"
-        raise typer.BadParameter(f"{what} is missing: as in {EXAMPLES[0]}")
-    given.check("HEADS come once, before the sentence")
+        raise typer.BadParameter(f"{what} is missing: try {suggestion('show', [heads]) or EXAMPLES[0]}")
+    given.check()
     check_heads_are_named(heads)
     destination = where.destination()
     options = scan.options(model=given.model, threshold=threshold)
