@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from functools import cache
 from io import BytesIO
 
 import numpy as np
@@ -16,6 +17,7 @@ from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 
 
+@cache
 def random_weights(layers: int, heads: int, tokens: int) -> tuple[Classification, Attention]:
     """Random weights over one sentence."""
     rng = np.random.default_rng(0)

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 from io import StringIO
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
+from attnscan.inputs.pairs import shipped_pairs
 from attnscan.inputs.places import stores
 from attnscan.results import stored_file
 from attnscan.scan import stream
@@ -40,13 +41,21 @@ def test_heads_ranks_the_pairs_that_come_along() -> None:
     assert best.loc["next-word", ["layer", "head"]].tolist() == [1, 8]
 
 
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few of the pairs that ship with attnscan."""
+    first = [*islice(shipped_pairs(), 12)]
+    monkeypatch.setattr("attnscan.inputs.pairs.shipped_pairs", lambda: iter(first))
+
+
+@pytest.mark.usefixtures("few")
 def test_what_heads_do_comes_first_and_a_row_a_head_with_labels() -> None:
     quick = ("heads", "--model", "bundled", "--predictive", "off")
     text = run(*quick).stdout
     assert (
         text.index("P previous-word ") < text.index("Map: what each head carries among words") < text.index("95 % int")
     )
-    assert re.search(r"P previous-word +\d+ +\d+ +\d+ +0-2  2-11  1-9", text)
+    assert re.search(r"P previous-word +\d+ +\d+ +\d+ +0-2  ", text)
     assert "Labels that stay in 95% of 1,000 resamplings of these pairs: carry " in text
     alone = run(*quick, "--labels").stdout
     assert alone.split("\n\nNext: ")[0] in text and "95 % interval" not in alone
@@ -96,6 +105,7 @@ def test_what_to_try_next_is_of_a_head_with_a_rank(over_single_sentences: tuple[
     assert "Next: attnscan explain 0-1" in run(*over_single_sentences, "-p", "cross-sentence", "-p", "P").stdout
 
 
+@pytest.mark.long
 def test_heads_over_the_wikipedia_pairs(shared: Path, tmp_path: Path) -> None:
     pairs = ("--pairs", str(shared / "text" / "wikitext2-pairs.tsv"), "--state", str(tmp_path / "scan.state"))
     options = ("heads", "--model", "bundled", *pairs, "-p", "previous-word", "-p", "next-word", "--top", "1")
@@ -112,24 +122,26 @@ def test_heads_over_the_wikipedia_pairs(shared: Path, tmp_path: Path) -> None:
 PAIRS_CSV = "sentence_a,sentence_b\nthe cat sat on the mat,a cat ran\nhe ran to a store,the store was red\n"
 
 
-def test_heads_by_one_half_of_the_pairs(tmp_path: Path) -> None:
-    options = ("heads", "--model", "bundled", "-p", "next-word", "--predictive", "off", "--top", "3")
+def test_heads_by_one_half_of_the_pairs(toy: str, tmp_path: Path) -> None:
+    (tmp_path / "p.txt").write_text("\n".join(f"the cat sat on {number} mats" for number in range(60)))
+    options = ("heads", "--model", toy, "--pairs", str(tmp_path / "p.txt"), "-p", "next-word", "--predictive", "off")
     table = pd.read_csv(StringIO(run(*options, "--split", "--csv").stdout))
-    assert 30 < table["pairs"].iloc[0] < 72  # of 102
-    assert table["head"].iloc[0] == 8
+    assert 15 < table["pairs"].iloc[0] < 45 and table.loc[0, ["layer", "head"]].tolist() == [0, 0]
     assert table["pairs"].iloc[0] != pd.read_csv(StringIO(run(*options, "--csv").stdout))["pairs"].iloc[0]
     assert "Heads are ranked by" in run(*options, "--split").stdout
     refused = CliRunner().invoke(app, ["heads", "--from", str(tmp_path / "x.parquet"), "--split"])
     assert refused.exit_code == 2 and "--split draws pairs by their text" in " ".join(refused.stderr.split())
 
 
+@pytest.mark.usefixtures("few")
 def test_too_few_pairs_for_predictive_are_told() -> None:
-    result = run("heads", "--model", "bundled", "-p", "predictive", "--predictive-pairs", "3", "--csv")
+    asked = ("--predictive-pairs", "3", "--predictive-words", "4")
+    result = run("heads", "--model", "bundled", "--no-related", "-p", "predictive", *asked, "--csv")
     assert "3 pairs asked for predictive words do not tell its best head from" in result.stderr
 
 
-def test_heads_from_standard_input_and_with_bad_records() -> None:
-    options = ["heads", "--model", "bundled", "-p", "next-word", "--csv", "--pairs", "-"]
+def test_heads_from_standard_input_and_with_bad_records(toy: str) -> None:
+    options = ["heads", "--model", toy, "-p", "next-word", "--csv", "--pairs", "-"]
     good = CliRunner().invoke(app, options, input=PAIRS_CSV)
     assert good.exit_code == 0, good.output
     bad = PAIRS_CSV.replace("he ran", '"",b\nhe ran')
@@ -140,10 +152,10 @@ def test_heads_from_standard_input_and_with_bad_records() -> None:
     assert "1 bad record was skipped" in skipped.stderr
 
 
-def test_heads_with_a_state_and_from_every_pairs_file(tmp_path: Path) -> None:
+def test_heads_with_a_state_and_from_every_pairs_file(toy: str, tmp_path: Path) -> None:
     pairs, state, per_pair = tmp_path / "pairs.csv", tmp_path / "state.json", tmp_path / "every.parquet"
     pairs.write_text(PAIRS_CSV)
-    options = ("heads", "--model", "bundled", "--pairs", str(pairs), "-p", "next-word", "--csv")
+    options = ("heads", "--model", toy, "--pairs", str(pairs), "-p", "next-word", "--csv")
     expected = run(*options).stdout
     assert run(*options, "--state", str(state)).stdout == expected
     assert run(*options, "--state", str(state)).stdout == expected  # nothing is left to do
@@ -159,12 +171,12 @@ def test_heads_with_a_state_and_from_every_pairs_file(tmp_path: Path) -> None:
     assert both.exit_code == 2
 
 
-def test_a_state_in_a_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_state_in_a_store(toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gone on from as one in a file; a store that fails does not take the result, and shows no secret."""
     pairs = tmp_path / "pairs.csv"
     pairs.write_text(PAIRS_CSV)
     (tmp_path / "bucket").mkdir()
-    options = ("heads", "--model", "bundled", "--pairs", str(pairs), "-p", "next-word", "--csv")
+    options = ("heads", "--model", toy, "--pairs", str(pairs), "-p", "next-word", "--csv")
     expected, state = run(*options).stdout, ("--state", "s3://KEY:SECRET@bucket/scan.state?region=x")
     store = fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem())
     monkeypatch.setattr(stores, "file_system", lambda _: (store, "scan.state"))
@@ -225,11 +237,13 @@ def test_every_pairs_rows_are_those_of_the_input(tmp_path: Path) -> None:
     assert unknown.exit_code == 1 and "there is no column 'key'" in unknown.stderr and "--id" in unknown.stderr
 
 
-def test_every_pairs_rows_of_some_heads(tmp_path: Path) -> None:
-    options = ("heads", "--model", "bundled", "--predictive", "off", "--per-pair-heads")
-    run(*options, "layer:1,0-3", "-p", "next-word", "--per-pair", str(tmp_path / "some.parquet"))
+def test_every_pairs_rows_of_some_heads(toy: str, tmp_path: Path) -> None:
+    (tmp_path / "pairs.csv").write_text(PAIRS_CSV)
+    pairs = ("--pairs", str(tmp_path / "pairs.csv"))
+    options = ("heads", "--model", toy, *pairs, "--predictive", "off", "--per-pair-heads")
+    run(*options, "layer:1,0-2", "-p", "next-word", "--per-pair", str(tmp_path / "some.parquet"))
     rows = pd.read_parquet(tmp_path / "some.parquet")
-    assert set(rows[["layer", "head"]].itertuples(index=False, name=None)) == {(0, 3), *((1, h) for h in range(12))}
+    assert set(rows[["layer", "head"]].itertuples(index=False, name=None)) == {(0, 2), (1, 0), (1, 1), (1, 2)}
     assert list(rows["pattern"].unique()) == ["next-word"]
     for named, code, says in (("all the heads", 1, "names no head"), ("7-0", 1, "7-0")):
         done = CliRunner().invoke(app, [*options, named, "--per-pair", str(tmp_path / "none.parquet")])
@@ -238,12 +252,12 @@ def test_every_pairs_rows_of_some_heads(tmp_path: Path) -> None:
     assert alone.exit_code == 2 and "name a file for it" in alone.stderr
 
 
-def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(tmp_path: Path) -> None:
+def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(toy: str, tmp_path: Path) -> None:
     """A real process, a real Ctrl-C, in the middle of a long scan whose state is kept after each window."""
     pairs, state = tmp_path / "pairs.csv", tmp_path / "state.json"
     pairs.write_text("text\n" + "the cat sat on the mat and the dog ran to the store\n" * 200_000)
-    script = "from attnscan.cli import scanning, app; scanning._SAVE_EVERY = 0; app.main()"
-    options = ["--model", "bundled", "-p", "next-word", "--no-related", "--state", str(state)]
+    script = "from attnscan.cli import app; from attnscan.run import ranking; ranking._SAVE_EVERY = 0; app.main()"
+    options = ["--model", toy, "-p", "next-word", "--no-related", "--state", str(state)]
     command = [sys.executable, "-c", script, "heads", "--pairs", str(pairs), *options]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     while not state.exists() and running.poll() is None:
@@ -251,14 +265,14 @@ def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(tmp_path: Path) -
     running.send_signal(signal.SIGINT)
     out, err = running.communicate(timeout=300)
     assert running.returncode == 130, err
-    assert "1-8" in out and re.search(r"interrupted after [\d,]+ pairs?; the same command goes on", err)
+    assert "0-0" in out and re.search(r"interrupted after [\d,]+ pairs?; the same command goes on", err)
     assert "Traceback" not in err
 
 
 @pytest.mark.parametrize("moment", ["scored", "written"])
 @pytest.mark.parametrize("step", [2, 5, 7])
 def test_interrupted_heads_has_the_pairs_in_the_file_that_it_has_counted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, step: int
+    toy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, moment: str, step: int
 ) -> None:
     """Ctrl-C in the middle of a window, whose longest pairs come first, and in the middle of writing one."""
     owner, name = (Scanner, "score") if moment == "scored" else (PerPairWriter, "write")
@@ -273,15 +287,19 @@ def test_interrupted_heads_has_the_pairs_in_the_file_that_it_has_counted(
     monkeypatch.setattr(owner, name, interrupting)
     monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (3, 3))
     monkeypatch.setattr(stream, "_TOKENS_IN_WINDOW", 1)
+    monkeypatch.chdir(tmp_path)
+    rows = [f"the cat sat on {'the mat ' * (number % 7)}" for number in range(60)]
+    (tmp_path / "pairs.txt").write_text("\n".join(rows))
     file = tmp_path / "every.parquet"
-    options = ("--model", "bundled", "--predictive", "off", "-p", "next-word", "--no-related", "--batch-tokens", "150")
+    options = ("--model", toy, "--pairs", "pairs.txt", "--predictive", "off", "-p", "next-word", "--batch-tokens", "60")
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         stopped = CliRunner().invoke(app, ["heads", *options, "--per-pair", str(file), "--csv"])
     finally:
         signal.signal(signal.SIGINT, before)
     if moment == "scored" and step == 2:  # before a window is done there is nothing to show
-        assert (stopped.exit_code, stopped.stdout, list(tmp_path.iterdir())) == (130, "", [])
+        left = [path.name for path in tmp_path.iterdir()]
+        assert (stopped.exit_code, stopped.stdout, left) == (130, "", ["pairs.txt"])
         return
     file = tmp_path / "every.partial.parquet"
     told = re.search(r"interrupted after (\d+) pairs", stopped.stderr)

@@ -33,11 +33,6 @@ from attnscan.scan.stored import sums_dumped
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "."]
 
 
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, {(0, 0): "next-word", (0, 1): "identical"}))
-
-
 @pytest.fixture
 def files(tmp_path: Path) -> list[str]:
     """Three files: of eight blocks, of none, and of two, one of which is a bad record alone."""

@@ -55,17 +55,12 @@ from attnscan.scan.cluster.worker import Asker, Plan, Worker  # noqa: E402
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not import tests
 
 # Ray's own, when processes that it started end
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning"),
-    pytest.mark.xdist_group("ray"),  # one cluster
-]
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::FutureWarning")
 
 
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """A small model with planted heads."""
-    plan = {(0, 0): "next-word", (0, 1): "identical", (1, 2): "previous-word"}
-    return str(save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, plan))
+def on_cluster(test: Any) -> Any:
+    """Mark what needs Ray's processes: it takes long, and shares one cluster."""
+    return pytest.mark.long(pytest.mark.xdist_group("ray")(pytest.mark.usefixtures("cluster")(test)))
 
 
 @pytest.fixture(scope="module")
@@ -426,7 +421,7 @@ def block_files(files: list[str], block_pairs: int) -> BlockFiles:
     return BlockFiles(tuple(files), Reading(), False, block_pairs)
 
 
-@pytest.mark.long
+@on_cluster
 def test_whatever_dies_the_tables_are_the_local_engines(
     cluster: Any,
     capsys: pytest.CaptureFixture[str],
@@ -470,22 +465,22 @@ def test_whatever_dies_the_tables_are_the_local_engines(
     assert sorted(path.name for path in rows.iterdir() if path.suffix != ".parquet") == ["_common_metadata"]
 
 
-@pytest.mark.long
-def test_drivers_are_killed_and_another_one_goes_on_to_the_same_bytes(
+@on_cluster
+def test_a_driver_is_killed_and_another_one_goes_on_to_the_same_bytes(
     cluster: Any, toy: str, files: list[str], tmp_path: Path
 ) -> None:
-    """A driver that dies does so by itself, when it has kept its state for the fourth time."""
-    state, wanted = tmp_path / "state", tmp_path / "whole.csv"
+    """It dies by itself, when it has kept its state for the fourth time."""
+    state, wanted, again = (tmp_path / name for name in ("state", "whole.csv", "again.csv"))
     script = """
-import itertools, os, signal, sys
+import itertools, os, signal
 from attnscan.cli.app import app
 from attnscan.scan.cluster import progress
-lives, saves, save = int(sys.argv.pop(1)), itertools.count(1), progress.save_progress
+saves, save = itertools.count(1), progress.save_progress
 progress.SAVE_EVERY = 0
 
 def saved(*given):
     save(*given)
-    if next(saves) == lives:
+    if next(saves) == 4:
         os.kill(os.getpid(), signal.SIGKILL)
 
 progress.save_progress = saved
@@ -494,32 +489,34 @@ app()
     scan = ["heads", "--model", toy, "--engine", "ray", "--ray-address", cluster[0].address, "--workers", "1"]
     scan += ["--block-pairs", "4", "--predictive-pairs", "2", *(f"--pairs={name}" for name in files)]
 
-    def driver(lives: int, *more: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-c", script, str(lives), *scan, *more], capture_output=True, text=True)
-
-    assert driver(0, "-o", str(wanted)).returncode == 0
-    for _ in range(2):
-        assert driver(4, "--state", str(state), "-o", str(tmp_path / "none.csv")).returncode == -signal.SIGKILL
-    last = driver(0, "--state", str(state), "-o", str(tmp_path / "found.csv"))
-    assert last.returncode == 0 and (tmp_path / "found.csv").read_bytes() == wanted.read_bytes()
+    assert CliRunner().invoke(app, [*scan, "-o", str(wanted)]).exit_code == 0
+    killed = [sys.executable, "-c", script, *scan, "--state", str(state), "-o", str(tmp_path / "none.csv")]
+    assert subprocess.run(killed, capture_output=True).returncode == -signal.SIGKILL
+    assert state.exists() and not (tmp_path / "none.csv").exists()
+    last = CliRunner().invoke(app, [*scan, "--state", str(state), "-o", str(again)])
+    assert last.exit_code == 0 and again.read_bytes() == wanted.read_bytes()
     assert 0 < int(re.findall(r"(\d+) pairs in ", last.stderr)[0]) < 300, last.stderr
-    assert not (tmp_path / "none.csv").exists()
 
 
-@pytest.mark.usefixtures("cluster")
-def test_one_worker_loads_the_model_once_and_the_summary_says_how_fast(
+@on_cluster
+def test_one_worker_loads_the_model_once_and_its_scores_and_profiles_are_the_local_ones(
     toy: str, files: list[str], tmp_path: Path
 ) -> None:
     said: list[str] = []
-    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(tmp_path), predictive="off")
+    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(tmp_path), predictive="off", profile=True)
     result, bad = rank_on_ray(options, block_files(files, 40), ClusterOptions(workers=1), say=said.append)
     assert len(list(tmp_path.iterdir())) == 1
-    assert_equal(result, local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet"))
+    expected = local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet")
+    assert_equal(result, expected)
     assert bad == Bad() and said[-1].startswith("300 pairs in ") and said[-1].endswith(" by 1 workers")
+    assert result.profile is not None and expected.profile is not None
+    assert result.profile.parts == expected.profile.parts
+    for field in fields(expected.profile.fit):
+        a, b = (getattr(each.profile.fit, field.name) for each in (result, expected))
+        assert_allclose(a, b, atol=1e-6, err_msg=field.name)
 
 
-@pytest.mark.usefixtures("cluster")
-@pytest.mark.long
+@on_cluster
 def test_large_files_are_read_in_parts_and_gone_on_with(
     monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], tmp_path: Path
 ) -> None:
@@ -557,23 +554,6 @@ def test_large_files_are_read_in_parts_and_gone_on_with(
     again, _ = rank_on_ray(options, asked, cluster, state=state, say=told.append)
     assert seen[-1].block.part > 0 and int(told[-1].split()[0]) < 300  # of 365
     assert again.to_frame().equals(whole.to_frame()) and again.signature == whole.signature
-
-
-@pytest.mark.usefixtures("cluster")
-@pytest.mark.long
-def test_profiles_come_from_a_cluster(toy: str, files: list[str]) -> None:
-    options = ScanOptions(model=toy, on_long="truncate", predictive="off", profile=True)
-    said: list[str] = []
-    found, _ = rank_on_ray(options, block_files(files[1:3], 8), ClusterOptions(None, 1, 2), say=said.append)
-    assert said[-1].endswith(" by 1 to 2 workers")
-    with Scanner(options) as scanner:
-        (*_, state) = scan(scanner, read_pairs(files[1:3]))
-        expected = state.finish(scanner)
-    assert found.profile is not None and expected.profile is not None
-    assert found.profile.parts == expected.profile.parts
-    for field in fields(expected.profile.fit):
-        a, b = (getattr(each.profile.fit, field.name) for each in (found, expected))
-        assert_allclose(a, b, atol=1e-6, err_msg=field.name)
 
 
 def test_rows_travel_in_pieces_and_are_written_once_however_often(
@@ -618,7 +598,6 @@ def test_a_file_takes_an_eighth_of_the_clusters_store_at_most() -> None:
     assert [pair_directory.pieces_of_file(store) for store in (0, 80 << 20, 1 << 30, 1 << 40)] == [1, 5, 64, 192]
 
 
-@pytest.mark.usefixtures("cluster")
 def test_a_disk_that_takes_no_part_ends_the_run_in_one_line(toy: str, files: list[str], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     scored = Worker(plan_of(toy, files, per_pair=True))(row("block", next(blocks_of(plan_of(toy, files), 0))))
@@ -627,8 +606,7 @@ def test_a_disk_that_takes_no_part_ends_the_run_in_one_line(toy: str, files: lis
         raise pickle.loads(told["found"][0])
 
 
-@pytest.mark.usefixtures("cluster")
-@pytest.mark.long
+@on_cluster
 def test_every_pairs_rows_of_a_glob_have_their_file_row_and_id(toy: str, tmp_path: Path) -> None:
     names = [str(tmp_path / f"{name}.tsv") for name in ("one", "two")]
     for name in names:
@@ -642,8 +620,7 @@ def test_every_pairs_rows_of_a_glob_have_their_file_row_and_id(toy: str, tmp_pat
     assert rank_file(tmp_path / "every").scores.every_key.pairs.max() == 4
 
 
-@pytest.mark.usefixtures("cluster")
-@pytest.mark.long
+@on_cluster
 def test_what_ends_every_worker_ends_the_run(
     monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], tmp_path: Path
 ) -> None:
@@ -666,8 +643,7 @@ def test_what_ends_every_worker_ends_the_run(
     assert [path.name for path in tmp_path.iterdir()] == ["seen"]
 
 
-@pytest.mark.usefixtures("cluster")
-@pytest.mark.long
+@on_cluster
 def test_a_bad_record_is_named_in_one_line_and_nothing_is_left(toy: str, tmp_path: Path) -> None:
     bad = tmp_path / "bad.csv"
     bad.write_text("sentence_a,sentence_b\nthe cat,sat\nthe dog\n")

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import torch
-from toy import ARTICLES, NOUNS, VERBS, save_toy_bert
+from toy import ARTICLES, NOUNS, VERBS
 
 from attnscan.errors import AttnscanError, ModelError
 from attnscan.inputs.columns import Reading
@@ -24,11 +24,6 @@ from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.stored import sums_dumped
 
 LONG = "cat " * 60
-
-
-@pytest.fixture(scope="module")
-def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
-    return str(save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, {(0, 0): "next-word", (0, 1): "identical"}))
 
 
 @pytest.fixture(scope="module")

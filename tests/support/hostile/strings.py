@@ -1,4 +1,4 @@
-"""Every string of every file that is read, with each kind of thing that a terminal obeys in it."""
+"""Every string of every file that is read, and names of files, with each kind of thing that a terminal obeys in it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def trials(model: Path, directory: Path, every: int = 1) -> Iterator[Trial]:
 
     Raises, each: AssertionError if what a terminal obeys comes out.
     """
-    families = (of_pairs, of_every_pairs_scores, of_states, of_weights, of_checkpoints)
+    families = (of_pairs, of_every_pairs_scores, of_states, of_weights, of_checkpoints, of_names)
     for family in families:
         place = directory / family.__name__
         place.mkdir()
@@ -141,6 +141,27 @@ def of_checkpoints(model: Path, directory: Path) -> Iterator[Trial]:
             form = FORMATS[number % 6]
             for arguments in (("models", own), ("classify", "the cat", "a mat", *kept, "--format", form)):
                 yield partial(read, own / name, json.dumps(other), arguments)
+
+
+def of_names(model: Path, directory: Path) -> Iterator[Trial]:
+    """Names of models, pairs and results, of what is there and of what is not."""
+    pairs = _plain_pairs(directory)
+    for number, nasty in enumerate(OBEYED):
+        form, name = ("--format", FORMATS[number % 6]), nasty.replace("/", "")
+        own, strange = directory / f"model{name}", directory / f"pairs{name}.csv"
+        own.symlink_to(model)
+        shutil.copy(pairs, strange)
+        many = (*_scan(own), "--pairs", strange)
+        yield partial(_checked, ("models", own))
+        yield partial(_checked, ("classify", "the cat", "a mat", "--model", own, "--predictive", "off", *form))
+        yield partial(_checked, ("heads", *many, *form))
+        yield partial(_checked, ("heads", *many, "--state", directory / f"{name}.state"))
+        yield partial(_checked, ("heads", *many, "--per-pair", directory / f"{name}.parquet"))
+        for command in (("explain", "all", "-p", "next-word"), ("ablate",), ("similar",)):
+            yield partial(_checked, (*command, "--model", own, "--pairs", strange))
+        yield partial(_checked, ("compare", own, own, "--pairs", strange))
+        for option in ("--from", "--state", "--per-pair", "--pairs", "--model", "-o"):
+            yield partial(_checked, ("heads", option, directory / name / name))
 
 
 def _with_each(value: Any) -> list[str]:

@@ -6,20 +6,12 @@ import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-OBEYED = "\x1b]0;mine\x07\x9b31m\u202e"
-"""What a terminal would obey: a title, a colour, a line that runs backwards."""
-
 
 def changed(data: Any, others: Callable[[Any], Iterable[Any]]) -> Iterator[tuple[str, Any]]:
     """Where a value stands, and all of the data with another one there: of each value each of its `others`."""
     for place in _places(data):
         for other in others(_at(data, place)):
             yield ".".join(map(str, place)), _with(data, place, other)
-
-
-def strings(value: Any) -> list[str]:
-    """Of a string: itself with what a terminal obeys, before and after."""
-    return [f"{OBEYED}{value}", f"{value}{OBEYED}"] if isinstance(value, str) else []
 
 
 def of_other_types(value: Any) -> list[Any]:

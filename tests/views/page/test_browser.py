@@ -229,6 +229,13 @@ def settle(page: Page) -> None:
     page.locator("html[data-settled='yes']").wait_for(state="attached")  # no script: the policy forbids to evaluate one
 
 
+def go(shown: Page, fragment: str) -> None:
+    """To another address of the same page, which is not loaded again; done when the page has heard of it."""
+    heard = "new Promise((done) => window.addEventListener('hashchange', () => done(0), { once: true }))"
+    shown.evaluate(f"(fragment) => {{ const heard = {heard}; location.hash = fragment; return heard; }}", fragment)
+    settle(shown)
+
+
 def drawn(canvas: Locator) -> int:
     """How many of a canvas's pixels are not blank."""
     settle(canvas.page)
@@ -309,11 +316,6 @@ class TestModelView:
         block = article[1].weights[1, 8][segments == 0][:, segments == 1]
         assert np.abs(np.sqrt(block.ravel()) * 255 - depths).max() < 1 and "pairs=ab" in shown.url
 
-    def test_order_by_a_pattern_is_that_of_the_reading(self, opened: Open, article_page: Path, article: tuple) -> None:
-        shown = opened(article_page, "#order=delimiter&by=carried")
-        order = article[0].with_norm(True).ranking("delimiter")
-        assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
-
     def test_order_by_a_pattern_is_the_ranking(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#by=weight")
         shown.select_option("#order", "next-word")
@@ -322,6 +324,9 @@ class TestModelView:
         scores = np.sort(article[0].scores.every_key.score[..., 0].ravel())[::-1]
         captions = texts(shown.locator("#thumbnails .caption > span"))
         np.testing.assert_allclose([float(text) for text in captions], scores, atol=0.005 + 1e-9)
+        go(shown, "#order=delimiter&by=carried")
+        order = article[0].with_norm(True).ranking("delimiter")
+        assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
 
     def test_where_no_head_has_a_score_none_has_a_rank_and_why_is_said(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page, "#order=delimiter&by=words")
@@ -410,12 +415,15 @@ class TestHeadView:
         unsure = "?" if article[0].labels.unsure[2, 9] else ""
         expect(shown.locator("#facts h3")).to_have_text([f"Head 2-9{label}{unsure}"])
 
-    @pytest.mark.parametrize("reading", READINGS)
     def test_a_matrix_beside_the_lines_holds_the_same_numbers(
-        self, opened: Open, article_page: Path, article: tuple, reading: str
+        self, opened: Open, article_page: Path, article: tuple
     ) -> None:
-        attention = article[1]
-        shown = opened(article_page, f"#view=head&heads=1-8&by={reading}", viewport={"width": 1440, "height": 900})
+        shown = opened(article_page, viewport={"width": 1440, "height": 900})
+        for reading in READINGS:
+            go(shown, f"#view=head&heads=1-8&by={reading}")
+            self.check_matrix(shown, article[1], reading)
+
+    def check_matrix(self, shown: Page, attention: Attention, reading: str) -> None:
         stage, matrix = (shown.locator(name).bounding_box() for name in ("#stage", "#matrices canvas"))
         assert stage and matrix and stage["x"] + stage["width"] <= matrix["x"] and matrix["y"] < stage["y"] + 100
         words = reading.endswith("words")
@@ -491,13 +499,10 @@ class TestHeadView:
         values = [float(text.rpartition(", ")[2]) for text in told]
         np.testing.assert_allclose(values, attention.weights[1, 8, 5], atol=0.0005 + 0.0001)
 
-    @pytest.mark.parametrize("width", [360, 390])
-    def test_everything_of_the_head_view_by_touch(
-        self, opened: Open, article_page: Path, article: tuple, width: int
-    ) -> None:
-        settings = {"viewport": {"width": width, "height": 780}, "has_touch": True, "is_mobile": True}
+    def test_everything_of_the_head_view_by_touch(self, opened: Open, article_page: Path, article: tuple) -> None:
+        settings = {"viewport": {"width": 360, "height": 780}, "has_touch": True, "is_mobile": True}
         shown = opened(article_page, "#view=head&heads=1-8&by=weight", **settings)
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert shown.evaluate("document.documentElement.scrollWidth") <= 360
         places = "all => all.map(each => JSON.stringify(each.getBoundingClientRect()))"
         names = shown.locator("#stage bdi")
         names.first.scroll_into_view_if_needed()
@@ -516,19 +521,16 @@ class TestHeadView:
         expect(shown.locator("#switches button")).to_have_count(2)
         shown.tap("#switches button[value='0-2']")
         expect(shown.locator("#switches button[value='0-2']")).to_have_attribute("aria-pressed", "false")
-        assert shown.evaluate("document.documentElement.scrollWidth") <= width
+        assert shown.evaluate("document.documentElement.scrollWidth") <= 360
 
-    @pytest.mark.parametrize(("pairs", "query", "key"), [("aa", 0, 0), ("ab", 0, 1), ("ba", 1, 0), ("bb", 1, 1)])
-    def test_only_lines_between_these_sentences(
-        self, opened: Open, article_page: Path, article: tuple, pairs: str, query: int, key: int
-    ) -> None:
+    def test_only_lines_between_these_sentences(self, opened: Open, article_page: Path, article: tuple) -> None:
+        tokens, segments = article[1].tokens, article[1].segments
         shown = opened(article_page, "#view=head&by=weight")
-        shown.select_option("#pairs", pairs)
-        for name, sentence in (("queries", query), ("keys", key)):
-            expected = [
-                token for token, of in zip(article[1].tokens, article[1].segments, strict=True) if of == sentence
-            ]
-            assert texts(shown.locator(f"#{name} button:visible bdi")) == expected
+        for pairs in ("aa", "ab", "ba", "bb"):
+            shown.select_option("#pairs", pairs)
+            for name, sentence in zip(("queries", "keys"), pairs, strict=True):
+                expected = [token for token, of in zip(tokens, segments, strict=True) if "ab"[of] == sentence]
+                assert texts(shown.locator(f"#{name} button:visible bdi")) == expected
 
     def test_the_threshold_takes_lines_away(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#view=head&heads=1-8&by=weight")
@@ -548,29 +550,6 @@ class TestHeadView:
         shown = opened(article_page, "#view=head&delimiters=left-out")  # as older pages say it
         expect(shown.locator("#queries button:visible")).to_have_count(16)
         expect(shown.locator("#by button[value='words']")).to_have_attribute("aria-checked", "true")
-
-    @pytest.mark.parametrize("reading", ["words", "carried-words"])
-    def test_without_delimiters_numbers_and_lines_are_renormalised_as_scores_are(
-        self, opened: Open, article_page: Path, article: tuple, reading: str
-    ) -> None:
-        attention = article[1]
-        shown = opened(article_page, f"#view=head&heads=5-11&token=q5&by={reading}&from=0.2")
-        true = numbers_of(attention, 5, 11, reading)
-        words = np.array(attention.sentence) >= 0
-        values = [float(text or "nan") for text in texts(shown.locator("#keys .value"))]
-        np.testing.assert_allclose(np.array(values)[words], true[5][words], atol=0.0005 + 0.00005)
-        assert (
-            np.abs(
-                true[5] - numbers_of(attention, 5, 11, reading.replace("words", "weight").removesuffix("-weight"))[5]
-            )[words].max()
-            > 0.02
-        )  # a control
-        shown.keyboard.press("Escape")
-        shown.mouse.move(640, 890)
-        settle(shown)
-        count = int((true[words] >= 0.2).sum())
-        label = str(shown.locator("#lines").get_attribute("aria-label"))
-        assert label.startswith(f"{count} lines of ") and count > 5
 
     def test_numbers_and_lines_are_what_the_head_carries(
         self, opened: Open, article_page: Path, article: tuple
@@ -898,35 +877,39 @@ class TestManyPairs:
         low = ranking.scores.every_key.interval[0][..., 0].ravel()[order]
         np.testing.assert_allclose(saved["next-word_low"], low, atol=1e-6)
 
-    @pytest.mark.parametrize("view", ["model", "head", "table"])
     def test_it_fits_narrow_windows_and_hostile_names_run_nothing(
-        self, opened: Open, ranking: Ranking, tmp_path: Path, view: str
+        self, opened: Open, ranking: Ranking, tmp_path: Path
     ) -> None:
         path = tmp_path / "hostile.html"
         signature = replace(ranking.signature, model=HOSTILE[0])
         path.write_text(page(replace(ranking, signature=signature)).html, encoding="utf-8")
-        shown = opened(path, f"#view={view}", viewport={"width": 400, "height": 900})
-        shown.locator(f"#{view}").wait_for()
-        assert shown.evaluate("document.documentElement.scrollWidth") <= 400
+        shown = opened(path, viewport={"width": 400, "height": 900})
         assert shown.locator("h1").text_content() == HOSTILE[0]
-        assert not any("NaN" in part.inner_html() for part in shown.locator("header, main, footer").all())
+        for view in ("model", "head", "table"):
+            go(shown, f"#view={view}")
+            expect(shown.locator(f"#{view}")).to_be_visible()
+            assert shown.evaluate("document.documentElement.scrollWidth") <= 400
+            assert not any("NaN" in part.inner_html() for part in shown.locator("header, main, footer").all())
 
 
 class TestTable:
-    @pytest.mark.parametrize("reading", READINGS)
-    def test_it_shows_the_csvs_numbers(self, opened: Open, article_page: Path, article: tuple, reading: str) -> None:
+    def test_it_shows_the_csvs_numbers(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#view=table")
-        shown.click(f"#by button[value='{reading}']")
-        settle(shown)
+        for reading in READINGS:
+            shown.click(f"#by button[value='{reading}']")
+            settle(shown)
+            self.check_table(shown, article[0], reading)
+
+    def check_table(self, shown: Page, result: Classification, reading: str) -> None:
         unsure = shown.locator("#scores tbody tr:nth-child(9) td b").count()
-        labels = article[0].with_norm(reading.startswith("carried")).labels
-        carried = article[0].with_norm(True).labels
+        labels = result.with_norm(reading.startswith("carried")).labels
+        carried = result.with_norm(True).labels
         assert unsure == sum(map(int, (labels.unsure[0, 8], labels.content_unsure[0, 8], carried.unsure[0, 8]))) > 0
         shown.evaluate("document.querySelectorAll('#scores td b').forEach((mark) => mark.remove())")
         rows = shown.locator("#scores tbody tr").evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
         )
-        columns, *cells = csv.reader(io.StringIO(csv_of(article[0], reading).decode()))
+        columns, *cells = csv.reader(io.StringIO(csv_of(result, reading).decode()))
         place = columns.index("carried_label")  # the labels stand together
         order = [3, 4, 5, place, *(i for i in range(6, len(columns)) if i != place)]
         assert rows == [[f"{row[1]}-{row[2]}", *(row[i] for i in order)] for row in cells]
@@ -960,15 +943,16 @@ class TestTable:
         expect(names).to_have_count(int((article[0].label[1] == "next-word").sum()))
         expect(shown.locator("#count")).to_contain_text("of 72 heads")
 
-    @pytest.mark.parametrize("reading", READINGS)
     def test_the_saved_csv_is_that_of_classify(
-        self, opened: Open, article_page: Path, classified_anew: dict[str, Classification], reading: str
+        self, opened: Open, article_page: Path, classified_anew: dict[str, Classification]
     ) -> None:
-        shown = opened(article_page, f"#view=table&by={reading}")
-        with shown.expect_download() as download:
-            shown.click("#save")
-        frame = classified_anew[reading].to_frame(without_delimiters=reading.endswith("words"))
-        assert Path(download.value.path()).read_bytes() == render(frame, "csv")
+        shown = opened(article_page)
+        for reading in READINGS:
+            go(shown, f"#view=table&by={reading}")
+            with shown.expect_download() as download:
+                shown.click("#save")
+            frame = classified_anew[reading].to_frame(without_delimiters=reading.endswith("words"))
+            assert Path(download.value.path()).read_bytes() == render(frame, "csv")
         assert download.value.suggested_filename == "heads.csv"
 
     def test_a_sorted_and_filtered_table_is_saved_as_shown(
@@ -1096,15 +1080,14 @@ class TestEveryView:
         expect(shown.locator("#scores tbody tr")).to_have_count(72)
 
     @pytest.mark.parametrize("theme", ["light", "dark"])
-    @pytest.mark.parametrize(
-        "fragment",
-        ["", "view=head&token=q5&by=weight", "view=head&heads=1-8,0-2,2-9&token=q5", "view=neuron", "view=table"],
-    )
-    def test_all_text_stands_out(self, opened: Open, article_page: Path, fragment: str, theme: str) -> None:
-        shown = opened(article_page, f"#{fragment}&theme={theme}")
-        found = shown.evaluate(CONTRASTS)
-        assert len(found) > 100
-        assert [each for each in found if each[0] < 4.5] == []
+    def test_all_text_stands_out(self, opened: Open, article_page: Path, theme: str) -> None:
+        shown = opened(article_page)
+        heads = ("view=head&token=q5&by=weight", "view=head&heads=1-8,0-2,2-9&token=q5")
+        for fragment in ("view=model", *heads, "view=neuron", "view=table"):
+            go(shown, f"#{fragment}&theme={theme}")
+            contrasts = shown.evaluate(CONTRASTS)
+            assert len(contrasts) > 100
+            assert [one for one in contrasts if one[0] < 4.5] == [], fragment
 
     def test_dark_and_light(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page, color_scheme="dark")
@@ -1116,14 +1099,16 @@ class TestEveryView:
         assert shown.evaluate(ground) == "rgb(255, 255, 255)"
         assert opened(article_page, "#theme=dark").evaluate(ground) == dark
 
-    @pytest.mark.parametrize("view", VIEWS)
-    def test_paper_shows_the_view_and_no_controls(self, opened: Open, article_page: Path, view: str) -> None:
-        shown = opened(article_page, f"#view={view}&theme=dark")
-        shown.locator(f"#{view}").wait_for()
+    def test_paper_shows_the_view_and_no_controls(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page)
         shown.emulate_media(media="print")
-        shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
-        assert shown.locator(f"#{view}").is_visible() and not shown.locator("#tabs").is_visible()
-        assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        for view in self.VIEWS:
+            go(shown, f"#view={view}&theme=dark")
+            shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+            expect(shown.locator(f"#{view}")).to_be_visible()
+            assert not shown.locator("#tabs").is_visible()
+            assert shown.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+            shown.evaluate("window.dispatchEvent(new Event('afterprint'))")
 
     def test_on_paper_lines_and_tokens_stay_together(self, opened: Open, saved: Callable[..., Path]) -> None:
         shown = opened(saved("long", *made_up(1, 2, 126)), "#view=head&by=weight&from=0.01&layout=horizontal")
@@ -1140,30 +1125,29 @@ class TestEveryView:
         boxes = [rows.nth(row).locator("canvas").bounding_box() for row in (10, 11)]
         assert boxes[0] and boxes[1] and boxes[0]["y"] + boxes[0]["height"] == boxes[1]["y"]  # no gap between them
 
-    @pytest.mark.parametrize("view", VIEWS)
-    def test_no_view_is_wider_than_a_narrow_window(self, opened: Open, article_page: Path, view: str) -> None:
-        for width in (800, 400):
-            shown = opened(article_page, f"#view={view}&token=q5", viewport={"width": width, "height": 900})
-            shown.locator(f"#{view}").wait_for()
+    @pytest.mark.parametrize("width", [800, 400])
+    def test_no_view_is_wider_than_a_narrow_window(self, opened: Open, article_page: Path, width: int) -> None:
+        shown = opened(article_page, viewport={"width": width, "height": 900})
+        for view in self.VIEWS:
+            go(shown, f"#view={view}&token=q5")
+            expect(shown.locator(f"#{view}")).to_be_visible()
             assert shown.evaluate("document.documentElement.scrollWidth") <= width
 
-    @pytest.mark.parametrize("view", VIEWS)
-    def test_hostile_text_runs_nothing(self, opened: Open, saved: Callable[..., Path], view: str) -> None:
+    def test_hostile_text_runs_nothing(self, opened: Open, saved: Callable[..., Path]) -> None:
         tokens = [*HOSTILE, *NASTY]
         result, attention = made_up(1, 2, tokens)
         signature = replace(result.signature, model=HOSTILE[0])
-        shown = opened(
-            saved("hostile", replace(result, signature=signature, notes=HOSTILE[:3]), attention),
-            f"#view={view}&token=q2",
-        )
-        shown.locator(f"#{view}").wait_for()
-        assert shown.locator("img, svg, b > script, body script:not([type])").count() == 0
+        shown = opened(saved("hostile", replace(result, signature=signature, notes=HOSTILE[:3]), attention))
         assert shown.locator("h1").text_content() == HOSTILE[0]
-        if view == "head":
-            expected = ["[CLS]", *(plain(token.strip()) or "␣" for token in tokens), "[SEP]"]
-            assert shown.locator("#queries bdi").all_text_contents() == expected
-            shown.hover("#queries button[value='3']")
-            assert HOSTILE[2] in str(shown.locator("#reading").text_content())
+        for view in self.VIEWS:
+            go(shown, f"#view={view}&token=q2")
+            expect(shown.locator(f"#{view}")).to_be_visible()
+            assert shown.locator("img, svg, b > script, body script:not([type])").count() == 0
+        go(shown, "#view=head&token=q2")
+        expected = ["[CLS]", *(plain(token.strip()) or "␣" for token in tokens), "[SEP]"]
+        assert shown.locator("#queries bdi").all_text_contents() == expected
+        shown.hover("#queries button[value='3']")
+        assert HOSTILE[2] in str(shown.locator("#reading").text_content())
 
     def test_heads_that_are_not_carried_say_so(self, opened: Open, saved: Callable[..., Path], article: tuple) -> None:
         shown = opened(saved("two", *article, PageOptions(heads=(Head(1, 8), Head(0, 2)))), "#view=head")

@@ -80,10 +80,10 @@ def test_lines_are_as_many_as_the_weights_worth_drawing(article: Classification,
 @pytest.mark.parametrize("twentieth", range(1, 21))
 def test_weights_a_little_above_a_twentieth_are_drawn(twentieth: int) -> None:
     """0.2 is 0.2000000030 in float32: a line of an opacity above 1 is a ValueError."""
-    result, attention = random_weights(1, 1, 22)
+    result, attention = random_weights(1, 1, 4)
     for top in (np.float32(twentieth / 20), np.nextafter(np.float32(twentieth / 20), np.float32(2))):
-        weights = np.full((1, 1, 22, 22), (1 - top) / 21, dtype=np.float32)
-        weights[0, 0, range(22), range(22)] = top
+        weights = np.full((1, 1, 4, 4), (1 - top) / 3, dtype=np.float32)
+        weights[0, 0, range(4), range(4)] = top
         shown = replace(result, attention=replace(attention, weights=weights))
         svg = picture(shown, "head", heads=[(0, 0)], lines=True).decode()
         assert svg.count(f"stroke: {RAMP[6]}") == (weights >= 0.01).sum() + 3
@@ -112,9 +112,9 @@ def test_long_inputs_name_fewer_tokens_and_say_so() -> None:
     result, _ = random_weights(1, 2, 60)
     found = texts(picture(result, "head", heads=[(0, 0)]))
     assert "Of the 60 tokens every third is named." in found and "word2" in found and "word3" not in found
-    result, _ = random_weights(1, 2, 512)
+    result, _ = random_weights(1, 1, 512)
     for lines in (False, True):
-        svg = picture(result, "head", heads=[(0, 0), (0, 1)], lines=lines)
+        svg = picture(result, "head", heads=[(0, 0)], lines=lines)
         said = " ".join(texts(svg))
         assert "512 tokens, too many to name: their positions." in said and "word3" not in said
         assert len(svg) < 2_000_000 and size(svg, "svg")[1] < 9.5

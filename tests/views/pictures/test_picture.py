@@ -33,8 +33,7 @@ def test_a_picture_is_as_wide_as_asked(article: Classification, width: float) ->
 
 def test_the_same_input_gives_the_same_bytes(article: Classification) -> None:
     def pictures(look: Look) -> list[bytes]:
-        scores = [picture(article, kind, look) for kind in OF_ALL_HEADS]
-        return [*scores, picture(article, "head", look, heads=[(1, 8)], lines=True)]
+        return [picture(article, "map", look), picture(article, "head", look, heads=[(1, 8)], lines=True)]
 
     for look in (Look("svg"), Look("pdf"), Look("png")):
         assert pictures(look) == pictures(look)
@@ -64,7 +63,7 @@ def test_nothing_of_matplotlib_that_is_global_is_loaded(article: Classification,
     assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
-@pytest.mark.parametrize(("layers", "heads"), [(24, 16), (32, 32), (1, 1), (2, 1), (1, 40), (48, 64)])
+@pytest.mark.parametrize(("layers", "heads"), [(24, 16), (1, 1), (2, 1), (1, 40), (48, 64)])
 @pytest.mark.parametrize("width", [2.0, 3.3])
 def test_any_model_has_a_map_and_scores(layers: int, heads: int, width: float) -> None:
     result, _ = random_weights(layers, heads, 4)
