@@ -116,14 +116,14 @@ def pair_table(
             wanted[head.place] = True
         eligible = eligible & wanted[..., None]
     place = np.nonzero(eligible)
-    files = {file: number for number, file in enumerate(dict.fromkeys(each.file for each in places))}
-    of_file = np.array([files[each.file] for each in places], dtype=np.int32)[place[0]]
+    files = {file: number for number, file in enumerate(dict.fromkeys(origin.file for origin in places))}
+    of_file = np.array([files[origin.file] for origin in places], dtype=np.int32)[place[0]]
     columns: dict[str, Any] = {
         "file": arrow.DictionaryArray.from_arrays(of_file, list(map(_readable, files))),
-        "pair": np.array([each.row for each in places], dtype=np.int64)[place[0]],
+        "pair": np.array([origin.row for origin in places], dtype=np.int64)[place[0]],
     }
     if ids:
-        names = [None if each.id is None else _readable(each.id) for each in places]
+        names = [None if origin.id is None else _readable(origin.id) for origin in places]
         columns["id"] = arrow.array(names, arrow.string()).take(arrow.array(place[0]))
     columns |= {
         "layer": place[1].astype(np.int32),
@@ -143,11 +143,11 @@ def pair_frame(
 
     pair, layer, head, pattern = place = np.nonzero(sums["every_key.n"] > 0)
     columns: dict[str, Any] = {
-        "file": pd.Categorical(np.array([each.file for each in places], dtype=object)[pair]),
-        "pair": np.array([each.row for each in places], dtype=np.int64)[pair],
+        "file": pd.Categorical(np.array([origin.file for origin in places], dtype=object)[pair]),
+        "pair": np.array([origin.row for origin in places], dtype=np.int64)[pair],
     }
     if ids:
-        columns["id"] = np.array([each.id for each in places], dtype=object)[pair]
+        columns["id"] = np.array([origin.id for origin in places], dtype=object)[pair]
     columns |= {"layer": layer.astype(np.int32), "head": head.astype(np.int32)}
     columns["pattern"] = pd.Categorical.from_codes(pattern, pd.Index(list(patterns)))
     return pd.DataFrame(columns | _measured(sums, place))

@@ -92,7 +92,7 @@ def signature_read(said: Any) -> Signature:
 def _names(said: Any, what: str) -> tuple[str, ...]:
     """Names, each there once."""
     _check(isinstance(said, Sequence) and not isinstance(said, str), f"its {what} are no list")
-    _check(all(isinstance(each, str) and 0 < len(each) <= _MAX_TEXT for each in said), f"its {what} are no names")
+    _check(all(isinstance(name, str) and 0 < len(name) <= _MAX_TEXT for name in said), f"its {what} are no names")
     _check(len(set(said)) == len(said), f"one of its {what} is there twice")
     return tuple(said)
 

@@ -267,14 +267,14 @@ def called(name: str) -> Pattern | None:
     return next((pattern for pattern in PATTERNS if either in (pattern.id, pattern.letter.casefold())), None)
 
 
-def _pattern(one: PatternLike) -> Pattern:
-    if isinstance(one, Pattern):
-        return one
-    if callable(one):
-        return Pattern.of(one)
-    if not isinstance(one, str):
-        raise OptionError(f"{one!r:.60} is no pattern", "give names, such as 'next-word', or functions of your own")
-    if (pattern := called(one)) is None:
+def _pattern(wanted: PatternLike) -> Pattern:
+    if isinstance(wanted, Pattern):
+        return wanted
+    if callable(wanted):
+        return Pattern.of(wanted)
+    if not isinstance(wanted, str):
+        raise OptionError(f"{wanted!r:.60} is no pattern", "give names, such as 'next-word', or functions of your own")
+    if (pattern := called(wanted)) is None:
         known = [pattern.id for pattern in PATTERNS]
-        raise OptionError(f"there is no pattern '{one}'", nearest(one, known, f"there are {', '.join(known)}"))
+        raise OptionError(f"there is no pattern '{wanted}'", nearest(wanted, known, f"there are {', '.join(known)}"))
     return pattern

@@ -31,7 +31,7 @@ def profiled(patterns: Sequence[Pattern], *, predictive: bool) -> tuple[str, ...
 
 def _others(patterns: Sequence[Pattern], *, predictive: bool) -> list[Pattern]:
     """The patterns that are parts by their targets: `predictive` if it was asked for, and those of one's own."""
-    return [each for each in patterns if each not in PATTERNS or (each.target is None and predictive)]
+    return [pattern for pattern in patterns if pattern not in PATTERNS or (pattern.target is None and predictive)]
 
 
 class Profiler:
@@ -67,8 +67,8 @@ class Profiler:
             self._take(block, slice(start, stop), block.weights)
             return
         for row, number in enumerate(range(start, stop)):  # words are of any number, whatever that of tokens
-            one = self._merge.block(block, row, number)
-            self._take(block, one.inputs, one.weights)
+            merged = self._merge.block(block, row, number)
+            self._take(block, merged.inputs, merged.weights)
 
     def _take(self, block: AttentionBlock, inputs: slice, weights: Tensor) -> None:
         """Sum some inputs of one length."""
@@ -94,12 +94,12 @@ class Profiler:
         Raises: CaptureError if the model's attention is not finite.
         """
         gram, mass, on_part, squares = (
-            each.cpu().numpy().astype(np.float64) for each in (self._gram, self._mass, self._on_part, self._squares)
+            values.cpu().numpy().astype(np.float64) for values in (self._gram, self._mass, self._on_part, self._squares)
         )
         if not np.isfinite(squares).all():
             raise not_finite("the attention weights")
         words = self._batch.word.sum(1).cpu().numpy().astype(np.float64)
-        of = [block_of(Pair(*one.sentences)) % blocks if one.sentences else 0 for one in self._batch.inputs]
+        of = [block_of(Pair(*encoded.sentences)) % blocks if encoded.sentences else 0 for encoded in self._batch.inputs]
         _, layers, heads = squares.shape
         sums = ProfileSums.zero(layers, heads, len(self.parts), blocks)
         for block, *own in zip(of, gram, on_part, mass, squares, words, strict=True):

@@ -80,8 +80,8 @@ class Scorer:
             self._take(block, slice(start, stop), block.weights, block.logits, block.idle)
             return
         for row, number in enumerate(range(start, stop)):  # words are of any number, whatever that of tokens
-            one = self._merge.block(block, row, number)
-            self._take(block, one.inputs, one.weights, one.logits, one.idle)
+            merged = self._merge.block(block, row, number)
+            self._take(block, merged.inputs, merged.weights, merged.logits, merged.idle)
 
     def _take(
         self, block: AttentionBlock, inputs: slice, weights: Tensor, logits: Tensor | None, idle: Tensor | None

@@ -64,11 +64,11 @@ def ablate(
     stream = Stream(words, numbered, on_bad, asked.seen)
     with closing(stream.windows()) as windows:
         for window in windows:
-            inputs = sorted((one for batch in window for one in batch), key=lambda one: one.number)
+            inputs = sorted((encoded for batch in window for encoded in batch), key=lambda encoded: encoded.number)
             for study in studies:
                 yield from study.take(inputs)
-            for one in inputs:
-                records.pop(one.number, None)
+            for encoded in inputs:
+                records.pop(encoded.number, None)
     effects = tuple(effect for study in studies for effect in study.finish())
     if not any(effect.n for effect in effects):
         raise InputError("there is no pair that says what heads are worth", "give a file with at least one")
@@ -96,14 +96,14 @@ class _Study:
         self._scanner, self._measure, self._sets = scanner, measure, sets
         self._crew = [Answerer(measure, means, scanner.loaded.device)]
         numbers: dict[tuple[Head, ...], int] = {(): 0}
-        for one in sets:
-            for heads in (one.heads, *one.controls):
+        for heads_off in sets:
+            for heads in (heads_off.heads, *heads_off.controls):
                 numbers.setdefault(heads, len(numbers))
         self._off = torch.zeros(len(numbers), *grid.shape, dtype=torch.bool)
         for heads, number in numbers.items():
             for head in heads:
                 self._off[(number, *head.place)] = True
-        self._compared = [(numbers[one.heads], [numbers[heads] for heads in one.controls]) for one in sets]
+        self._compared = [(numbers[off.heads], [numbers[heads] for heads in off.controls]) for off in sets]
         nothing = np.zeros((0, len(measure.quantities), len(numbers)))
         self._sums = sums_beside_controls(nothing, nothing[..., 0], self._compared)
 
@@ -117,8 +117,9 @@ class _Study:
         batched, done, intact = list(batches(numbered, room)), 0, torch.zeros(0)
         every = len(batched) * len(self._off)
         doing = f"{self._measure.quantities[0].name}: {len(self._off) - 1} sets of heads switched off in turn"
-        pieces = (piece for batch in batched for piece in self._pieces([asked[one.number] for one in batch], room))
-        longest = max((tokens_of(one) for one in numbered), default=1)
+        of_batches = ([asked[encoded.number] for encoded in batch] for batch in batched)
+        pieces = (piece for of_batch in of_batches for piece in self._pieces(of_batch, room))
+        longest = max((tokens_of(encoded) for encoded in numbered), default=1)
         with self._workers(every, longest) as crew, closing(side_by_side(crew, pieces, Answerer.answers)) as answered:
             for piece, answers in answered:
                 intact = answers[:, 0] if piece.first == 0 else intact
@@ -191,15 +192,15 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
         """The sum over words, and how many there are."""
         device = scanner.loaded.device
         batch = collate(inputs, scanner.loaded.pad_id)
-        rows = [torch.tensor(one.sentence) >= 0 for one in inputs]
+        rows = [torch.tensor(encoded.sentence) >= 0 for encoded in inputs]
         word = pad_sequence(rows, batch_first=True).to(device)
-        found: list[Tensor] = []
+        output_sums: list[Tensor] = []
 
         def keep(_layer: int, output: Tensor) -> None:
-            found.append(output[word].to(exact(device)).sum(0))
+            output_sums.append(output[word].to(exact(device)).sum(0))
 
         tap.run({name: values.to(device) for name, values in batch.model_inputs.items()}, keep)
-        return torch.stack(found), int(word.sum())
+        return torch.stack(output_sums), int(word.sum())
 
     stream = Stream(scanner, records, on_bad)
     with closing(stream.worked(summed, tapped)) as worked:
@@ -214,7 +215,7 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
 
 
 def _noting(records: Iterable[Record], noted: dict[int, Record], first: int) -> Iterator[Record]:
-    """The same records, those with labels noted as they pass, by the numbers that a stream gives them."""
+    """Pass records on, and note those with labels by the numbers that a stream gives them."""
     for number, record in enumerate(records, first):
         if record.label is not None:
             noted[number] = record

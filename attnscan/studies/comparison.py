@@ -33,8 +33,8 @@ _PROBE = Pair("I went to the store.", "At the store, I bought fresh strawberries
 
 
 def compare(
-    one: Scanner,
-    other: Scanner,
+    scanner_a: Scanner,
+    scanner_b: Scanner,
     read: Callable[[], Iterator[Record]],
     match: Match = "place",
     on_bad: OnBad | None = None,
@@ -45,9 +45,9 @@ def compare(
 
     Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
     """
-    relation, alike = _one_relation(one, other)
-    one, other = one.exact().with_relation(relation), other.exact().with_relation(relation)
-    grids = one.grid(), other.grid()
+    relation, alike = _one_relation(scanner_a, scanner_b)
+    scanner_a, scanner_b = scanner_a.exact().with_relation(relation), scanner_b.exact().with_relation(relation)
+    grids = scanner_a.grid(), scanner_b.grid()
     if match == "place":
         if grids[0] != grids[1]:
             raise ModelError(
@@ -56,15 +56,16 @@ def compare(
             )
         matched, divergence = _places(grids[0], grids[0].shape), np.full(grids[0].shape, np.nan)
     else:
-        matched, divergence = yield from nearest_heads(one, other, read(), on_bad)
-    sums, states = yield from _scanned(one, other, read(), matched, on_bad)
+        matched, divergence = yield from nearest_heads(scanner_a, scanner_b, read(), on_bad)
+    sums, states = yield from _scanned(scanner_a, scanner_b, read(), matched, on_bad)
     if sums is None:
         raise no_pair("that both models read")
-    scores, options = (sums.one.finish(), sums.other.finish()), one.options
+    scores, options = (sums.one.finish(), sums.other.finish()), scanner_a.options
     sure = [
-        stability(each, labels.units(), options.threshold, options.seed)
-        for each, labels in zip(scores, sums.labels, strict=True)
+        stability(known, labels.units(), options.threshold, options.seed)
+        for known, labels in zip(scores, sums.labels, strict=True)
     ]
+    stays = [stable.label for stable in sure if stable is not None]
     return Comparison(
         one=scores[0],
         other=scores[1],
@@ -73,20 +74,20 @@ def compare(
         divergence=divergence,
         match=match,
         pairs=int(sums.one.every_key.pairs.max()),
-        signatures=(one.signature(states[0].seen), other.signature(states[1].seen)),
+        signatures=(scanner_a.signature(states[0].seen), scanner_b.signature(states[1].seen)),
         threshold=options.threshold,
-        stays=None if None in sure else np.stack([each.label for each in sure if each is not None]),
+        stays=None if None in sure else np.stack(stays),
         alike=alike,
     )
 
 
-def _one_relation(one: Scanner, other: Scanner) -> tuple[Relation | None, str]:
+def _one_relation(scanner_a: Scanner, scanner_b: Scanner) -> tuple[Relation | None, str]:
     """Which words are related for both models, so that both are scored on the same queries; and that in a sentence."""
-    if one.relation is None or other.relation is None:
+    if scanner_a.relation is None or scanner_b.relation is None:
         return None, "identical words alone count as the same: related ones were not asked for."
-    if not _read_alike(one, other):
+    if not _read_alike(scanner_a, scanner_b):
         return None, "identical words alone count as the same: the two models read other tokens."
-    return Both(one.relation, other.relation), "words are related where the embeddings of both models say so."
+    return Both(scanner_a.relation, scanner_b.relation), "words are related where the embeddings of both models say so."
 
 
 @dataclass(frozen=True)
@@ -106,10 +107,10 @@ class _PairedSums:
     ) -> _PairedSums:
         """Of some pairs, in the same order, given what each is found by; `like` says what the patterns are."""
         unknown = np.full(like.entropy.shape, np.nan)  # entropy is not among what is told of single pairs
-        one, other = (ScoreSums.of(sums, like.scored, unknown, unknown) for sums in (ours, theirs))
+        sums_a, sums_b = (ScoreSums.of(sums, like.scored, unknown, unknown) for sums in (ours, theirs))
         products = RatioProducts.of(*(sums[f"every_key.{name}"] for sums in (ours, theirs) for name in ("weight", "n")))
         a, b = (LabelSums.of(sums, like.scored, keys, threshold) for sums in (ours, theirs))
-        return cls(one, other, products, (a, b))
+        return cls(sums_a, sums_b, products, (a, b))
 
     def __add__(self, other: _PairedSums) -> _PairedSums:
         labels = self.labels[0] + other.labels[0], self.labels[1] + other.labels[1]
@@ -117,7 +118,7 @@ class _PairedSums:
 
 
 def _scanned(
-    one: Scanner, other: Scanner, records: Iterator[Record], matched: IntArray, on_bad: OnBad | None
+    scanner_a: Scanner, scanner_b: Scanner, records: Iterator[Record], matched: IntArray, on_bad: OnBad | None
 ) -> Steps[tuple[_PairedSums | None, list[ScanState]]]:
     """Both models' sums over the pairs that both read, block by block."""
     total: _PairedSums | None = None
@@ -126,7 +127,7 @@ def _scanned(
     while block := list(itertools.islice(records, _BLOCK)):
         kept: list[dict[int, PairSums]] = [{}, {}]
         placed = [replace(record, place=Place(row=row)) for row, record in enumerate(block)]
-        for which, (scanner, hear) in enumerate(((one, on_bad), (other, unheard))):
+        for which, (scanner, hear) in enumerate(((scanner_a, on_bad), (scanner_b, unheard))):
             doing = f"pairs through model {'AB'[which]}"
             for event in scan(scanner, placed, states[which], hear, doing=doing, pair_scores=True):
                 if isinstance(event, ScanState):
@@ -142,7 +143,7 @@ def _scanned(
             like = states[0].sums.any
             assert like is not None  # a pair was scored
             keys = [key_of(block[row].pair) for row in common]
-            of_block = _PairedSums.of(ours, theirs, like, keys, one.options.threshold)
+            of_block = _PairedSums.of(ours, theirs, like, keys, scanner_a.options.threshold)
             total = of_block if total is None else total + of_block
     return total, states
 
@@ -157,8 +158,8 @@ def _stacked(pairs: Sequence[PairSums]) -> dict[str, FloatArray]:
 
 
 def nearest_heads(
-    one: Scanner,
-    other: Scanner,
+    scanner_a: Scanner,
+    scanner_b: Scanner,
     records: Iterable[Record],
     on_bad: OnBad | None = None,
 ) -> Steps[tuple[IntArray, FloatArray]]:
@@ -167,27 +168,27 @@ def nearest_heads(
     Shape: [layer, head, 2] and [layer, head], in nats.
     Raises: ModelError if the two read other tokens; InputError if there is no pair.
     """
-    if not _read_alike(one, other):
+    if not _read_alike(scanner_a, scanner_b):
         raise ModelError(
-            f"{one.loaded.source.name} and {other.loaded.source.name} read other tokens, "
+            f"{scanner_a.loaded.source.name} and {scanner_b.loaded.source.name} read other tokens, "
             "so that their weights cannot be held against each other",
             "leave out --match nearest",
         )
-    reader = min((one, other), key=lambda scanner: scanner.loaded.limit)
-    shape, others = one.grid().shape, other.grid()
+    reader = min((scanner_a, scanner_b), key=lambda scanner: scanner.loaded.limit)
+    shape, others = scanner_a.grid().shape, scanner_b.grid()
     total: FloatArray | None = None
     n = 0
 
     @contextmanager
     def both(most: int, longest: int) -> Iterator[list[_Both]]:
-        with one.crew(most, longest) as ours, other.crew(most, longest) as theirs:
+        with scanner_a.crew(most, longest) as ours, scanner_b.crew(most, longest) as theirs:
             yield list(map(_Both, ours, theirs))  # no more than there are of either
 
     stream = Stream(reader, records, on_bad)
     with closing(stream.worked(_Both.apart, both)) as looked:
         for looks, _ in looked:
-            for found, queries in itertools.chain.from_iterable(looks):
-                total, n = found if total is None else total + found, n + queries
+            for divergence, queries in itertools.chain.from_iterable(looks):
+                total, n = divergence if total is None else total + divergence, n + queries
             yield Progress("matching heads by pairs", stream.done)
     if total is None or not n:
         raise no_pair("to match heads by")
@@ -213,8 +214,8 @@ class _Both:
 
     def apart(self, inputs: Sequence[EncodedInput]) -> list[tuple[FloatArray, int]]:
         """Of each input, how far apart their heads are, summed over its queries, and how many queries that is."""
-        drawn = [queries_of(each, QUERIES, self.one.options.seed) for each in inputs]
-        lengths = [len(each.tokens) for each in inputs]
+        drawn = [queries_of(encoded, QUERIES, self.one.options.seed) for encoded in inputs]
+        lengths = [len(encoded.tokens) for encoded in inputs]
         keepers = [RowKeeper(drawn, lengths), RowKeeper(drawn, lengths)]
         for scanner, keeper in zip((self.one, self.other), keepers, strict=True):
             scanner.run(scanner.collate(inputs).model_inputs, keeper)
@@ -224,7 +225,7 @@ class _Both:
         ]
 
 
-def _read_alike(one: Scanner, other: Scanner) -> bool:
+def _read_alike(scanner_a: Scanner, scanner_b: Scanner) -> bool:
     """Whether two tokenizers give the same numbers."""
-    same = one.loaded.tokenizer.get_vocab() == other.loaded.tokenizer.get_vocab()
-    return same and one.encode(_PROBE).model_inputs == other.encode(_PROBE).model_inputs
+    same = scanner_a.loaded.tokenizer.get_vocab() == scanner_b.loaded.tokenizer.get_vocab()
+    return same and scanner_a.encode(_PROBE).model_inputs == scanner_b.encode(_PROBE).model_inputs

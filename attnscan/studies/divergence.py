@@ -22,10 +22,10 @@ from attnscan.studies.draws import drawn
 _TILE, _GPU_TILE = 1 << 17, 1 << 26  # weights of two heads' mean at a time: 512 KiB of float32 on a CPU
 
 
-def queries_of(one: EncodedInput, most: int, seed: int) -> list[int]:
+def queries_of(encoded: EncodedInput, most: int, seed: int) -> list[int]:
     """At most so many of an input's words, by token, drawn by the input itself and a seed."""
-    words = [place for place, sentence in enumerate(one.sentence) if sentence >= 0]
-    return drawn(one, words, most, seed)
+    words = [place for place, sentence in enumerate(encoded.sentence) if sentence >= 0]
+    return drawn(encoded, words, most, seed)
 
 
 class RowKeeper:
@@ -75,7 +75,7 @@ def divergences(rows: Tensor) -> Tensor:
         logs = mean.clip(torch.finfo(mean.dtype).tiny).log_()
         entropy[start:stop, start:] = -(logs.mul_(mean)).sum(-1)
         start = stop
-    found = entropy.cpu().double()
-    own = found.diagonal()
-    upper = (found - (own[:, None] + own[None]) / 2).clip(0).triu(1)
+    total = entropy.cpu().double()
+    own = total.diagonal()
+    upper = (total - (own[:, None] + own[None]) / 2).clip(0).triu(1)
     return upper + upper.T

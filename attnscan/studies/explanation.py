@@ -56,14 +56,14 @@ def explain(
     Raises: InputError if there is no pair, or one cannot be read.
     """
     scanner = scanner.exact()
-    explainer, found = _Explainer(scanner, heads, pattern), _Found()
+    explainer, sums = _Explainer(scanner, heads, pattern), _Measured()
     stream = Stream(scanner, records, on_bad)
     with closing(stream.worked(explainer.look, scanner.crew)) as looks:
         for of_batches, _ in looks:
             for of_batch in of_batches:
-                found += of_batch
+                sums += of_batch
             yield Progress("explaining heads by pairs", stream.done)
-    return explainer.finish(found, stream.seen)
+    return explainer.finish(sums, stream.seen)
 
 
 def explain_input(
@@ -82,17 +82,17 @@ def explain_input(
     scanner = scanner.exact()
     explainer = _Explainer(scanner, heads, pattern)
     encoded = encoded or scanner.encode(record.pair)
-    found = yield from explainer.looking(scanner, [encoded], keep=True)
+    sums = yield from explainer.looking(scanner, [encoded], keep=True)
     seen = Seen().and_then(record, scanner.options, truncated=encoded.truncated, skipped=False)
-    return explainer.finish(found, seen)
+    return explainer.finish(sums, seen)
 
 
 SumsOfKind = TypeVar("SumsOfKind", ScoreSums, LabelSums, NeuronSums, CauseSums)
 
 
 @dataclass(frozen=True)
-class _Found:
-    """What has been found in some batches. They add."""
+class _Measured:
+    """What was measured of some batches. They add."""
 
     scores: ScoreSums | None = None
     pairs: LabelSums | None = None
@@ -107,10 +107,10 @@ class _Found:
     attention: Attention | None = None
     """Of the one input that is kept."""
 
-    def __add__(self, other: _Found) -> _Found:
+    def __add__(self, other: _Measured) -> _Measured:
         causes = {**self.causes, **other.causes}
         causes |= {name: sums + other.causes[name] for name, sums in self.causes.items() if name in other.causes}
-        return _Found(
+        return _Measured(
             _added(self.scores, other.scores),
             _added(self.pairs, other.pairs),
             _added(self.neurons, other.neurons),
@@ -131,11 +131,11 @@ class _Explainer:
         """By the id of a model, the way to its positions; or why there is none."""
         self._rotations = Rotations(scanner.options.seed)
 
-    def look(self, scanner: Scanner, inputs: Sequence[EncodedInput]) -> _Found:
+    def look(self, scanner: Scanner, inputs: Sequence[EncodedInput]) -> _Measured:
         """Score a batch as it is, and with everything changed that can be."""
         return outcome(self.looking(scanner, inputs))
 
-    def looking(self, scanner: Scanner, inputs: Sequence[EncodedInput], *, keep: bool = False) -> Steps[_Found]:
+    def looking(self, scanner: Scanner, inputs: Sequence[EncodedInput], *, keep: bool = False) -> Steps[_Measured]:
         """Score a batch and tell what is being measured; with `keep`, its one input is kept."""
         batch = scanner.collate(inputs)
         helps = yield from scanner.asking(inputs)
@@ -153,22 +153,22 @@ class _Explainer:
 
         yield Progress("neurons of queries and keys")
         scanner.run(batch.model_inputs, consume)
-        keys = [key_of(Pair(*one.sentences)) for one in inputs]
-        found = _Found(
+        keys = [key_of(Pair(*encoded.sentences)) for encoded in inputs]
+        sums = _Measured(
             scores=scorer.sums(),
             pairs=LabelSums.of(scorer.pair_sums(), targets.scored, keys, THRESHOLD),
             neurons=neurons.sums(),
             words=None if words is None else words.word_sums(),
             attention=keeper.attention(inputs[0]) if keep else None,
         )
-        found += yield from self._shuffled(scanner, scorer, batch)
-        return found + self._with_segments(scanner, scorer, batch)
+        sums += yield from self._shuffled(scanner, scorer, batch)
+        return sums + self._with_segments(scanner, scorer, batch)
 
-    def _shuffled(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> Steps[_Found]:
+    def _shuffled(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> Steps[_Measured]:
         name, model_inputs = "positions_shuffled", batch.model_inputs
         positions = self._positions_of(scanner.loaded.model, model_inputs)
         if isinstance(positions, str):
-            return _Found(not_available={name: positions})
+            return _Measured(not_available={name: positions})
         width, moved, drawn = batch.word.shape[1], False, []
         for number in range(SHUFFLES):
             order = shuffled(batch.inputs, width, scanner.options.seed, number).to(batch.word.device)
@@ -176,7 +176,7 @@ class _Explainer:
             yield Progress("positions shuffled", number, SHUFFLES)
             with positions.reordered(model_inputs, order) as changed:
                 drawn.append(_again(scanner, scorer, changed))
-        return _Found(causes={name: CauseSums.of(scorer.pair_sums(), drawn)}, moved=moved)
+        return _Measured(causes={name: CauseSums.of(scorer.pair_sums(), drawn)}, moved=moved)
 
     def _positions_of(self, model: Any, model_inputs: dict[str, Tensor]) -> Positions | str:
         """The way to the positions of the model or of a replica, each looked at once; or why there is none."""
@@ -187,48 +187,48 @@ class _Explainer:
                 self._positions[id(model)] = error.what
         return self._positions[id(model)]
 
-    def _with_segments(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> _Found:
+    def _with_segments(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> _Measured:
         names = {"segments_zeroed": False, "segments_swapped": True}
         why = why_no_segments(scanner.loaded.model, batch.model_inputs)
         if why is not None:
-            return _Found(not_available=dict.fromkeys(names, why))
+            return _Measured(not_available=dict.fromkeys(names, why))
         changed = {name: with_segments(batch.model_inputs, swapped=swapped) for name, swapped in names.items()}
         pairs = scorer.pair_sums()
-        return _Found(
-            causes={name: CauseSums.of(pairs, [_again(scanner, scorer, each)]) for name, each in changed.items()}
+        return _Measured(
+            causes={name: CauseSums.of(pairs, [_again(scanner, scorer, inputs)]) for name, inputs in changed.items()}
         )
 
-    def finish(self, found: _Found, seen: Seen) -> Explanations:
+    def finish(self, sums_of_all: _Measured, seen: Seen) -> Explanations:
         """What all batches together say.
 
         Raises: InputError if there was none.
         """
-        if found.scores is None or found.pairs is None:
+        if sums_of_all.scores is None or sums_of_all.pairs is None:
             raise no_pair("to explain by")
-        scores, not_available = found.scores.finish(), dict(found.not_available)
-        causes = {name: sums.finish() for name, sums in found.causes.items()}
+        scores, not_available = sums_of_all.scores.finish(), dict(sums_of_all.not_available)
+        causes = {name: sums.finish() for name, sums in sums_of_all.causes.items()}
         shuffled_scores = causes.get("positions_shuffled")
         if shuffled_scores is not None and _same(shuffled_scores[0], scores):
             del causes["positions_shuffled"]
             not_available["positions_shuffled"] = (
                 "the model takes no notice of positions that are given to it"
-                if found.moved
+                if sums_of_all.moved
                 else "there are no two words to shuffle"
             )
-        if found.neurons is None:
+        if sums_of_all.neurons is None:
             not_available["neurons"] = "this architecture shows no queries and keys"
         shape = (*scores.grid.shape, len(scores.patterns))
-        units = found.pairs.units() if found.words is None else found.words
+        units = sums_of_all.pairs.units() if sums_of_all.words is None else sums_of_all.words
         return Explanations(
             labels=Labels(scores, False, THRESHOLD, stability(scores, units, THRESHOLD, self._scanner.options.seed)),
-            neurons=NeuronTable.unknown(shape) if found.neurons is None else found.neurons.finish(),
+            neurons=NeuronTable.unknown(shape) if sums_of_all.neurons is None else sums_of_all.neurons.finish(),
             causes={name: causes[name][0] for name in CAUSES if name in causes},
             fall_se={name: causes[name][1] for name in CAUSES if name in causes},
             not_available=not_available,
             signature=self._scanner.signature(seen),
             heads=tuple(self._heads or scores.grid),
             pattern=self._pattern,
-            attention=found.attention,
+            attention=sums_of_all.attention,
         )
 
 
@@ -243,7 +243,7 @@ def _added(total: SumsOfKind | None, more: SumsOfKind | None) -> SumsOfKind | No
     return total + more if total is not None and more is not None else total or more
 
 
-def _same(one: Scores, other: Scores) -> bool:
+def _same(scores: Scores, other: Scores) -> bool:
     """Whether every head did the same, so that what was changed was not read."""
-    pairs = ((one.entropy, other.entropy), (one.every_key.score, other.every_key.score))
+    pairs = ((scores.entropy, other.entropy), (scores.every_key.score, other.every_key.score))
     return all(np.allclose(a, b, rtol=1e-9, atol=1e-12, equal_nan=True) for a, b in pairs)

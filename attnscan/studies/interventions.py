@@ -86,7 +86,7 @@ def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int 
 
 
 def with_segments(inputs: ModelInputs, *, swapped: bool) -> ModelInputs:
-    """The same with all segment ids 0, or with 0 and 1 exchanged."""
+    """A model's inputs with all segment ids 0, or with 0 and 1 exchanged."""
     segments = inputs["token_type_ids"]
     changed = torch.where(segments <= 1, 1 - segments, segments) if swapped else torch.zeros_like(segments)
     return {**inputs, "token_type_ids": changed}

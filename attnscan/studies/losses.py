@@ -80,7 +80,7 @@ class Loss(Protocol):
 
 
 def replica(measure: Loss) -> Loss:
-    """The same measure by the same weights in modules of their own, so that both can run at once."""
+    """Copy a measure: the same weights in modules of their own, so that both can run at once."""
     other = copy(measure)
     other.encoder, other.whole = replicated(measure.encoder, measure.whole)
     return other

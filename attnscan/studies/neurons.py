@@ -173,7 +173,7 @@ def _measured(query: Tensor, key: Tensor, part: _Part, turns: Tensor) -> Tensor:
     rows = query[..., 0].numel() * max(query.shape[-2:])
     some = []
     for bases in torch.split(torch.cat([own, turns]), max(1, _TOGETHER // rows)):
-        turned, inside, outside, *told = (each @ bases[:, None] for each in (query, *means, *contrasts))
+        turned, inside, outside, *told = (values @ bases[:, None] for values in (query, *means, *contrasts))
         signs = [turned * inside, turned * outside] if part.both.any() else []
         sums = [
             _measure(turned, contrast, question, part.both, signs)
@@ -208,7 +208,9 @@ def _measure(query: Tensor, keys: Tensor, question: _Question, both: Tensor, sig
     agree = with_both = torch.zeros_like(number)
     if signs:
         places = (chosen * size.shape[-1] + which).flatten(3)  # among an input's tokens and neurons
-        inside, outside = ((each.flatten(3).gather(3, places).view_as(which) * takes_part).sum(-1) for each in signs)
+        inside, outside = (
+            (signed.flatten(3).gather(3, places).view_as(which) * takes_part).sum(-1) for signed in signs
+        )
         of_both = both.gather(1, question.queries)[:, None] * counted
         agree, with_both = (((inside > 0) & (outside < 0)) * of_both).sum(-1), of_both.sum(-1)
     # every query overlaps with itself by 1

@@ -18,7 +18,7 @@ ROTATIONS = 8
 
 
 class Rotations:
-    """The same random orthogonal matrices of every head for every input, so that sums over inputs add.
+    """Random orthogonal matrices of every head, drawn once for all inputs, so that sums over inputs add.
 
     They depend on the seed, the layer and the head alone.
     """

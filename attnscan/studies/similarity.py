@@ -42,10 +42,10 @@ def similar(
     def look(own: Scanner, inputs: Sequence[EncodedInput]) -> tuple[ScoreSums, LabelSums, list[tuple[int, FloatArray]]]:
         """The scores of some inputs; of each, how many queries were drawn and the heads' divergences over them."""
         kept: list[PairSums] = []
-        drawn = [queries_of(one, queries, own.options.seed) for one in inputs]
-        keeper = RowKeeper(drawn, [len(one.tokens) for one in inputs])
+        drawn = [queries_of(encoded, queries, own.options.seed) for encoded in inputs]
+        keeper = RowKeeper(drawn, [len(encoded.tokens) for encoded in inputs])
         scores = own.score(inputs, also=lambda _: keeper, on_pairs=lambda _, sums: kept.append(sums))
-        keys = [key_of(Pair(*one.sentences)) for one in inputs]
+        keys = [key_of(Pair(*encoded.sentences)) for encoded in inputs]
         labels = LabelSums.of(kept[0], scores.scored, keys, own.options.threshold)
         rows_of_heads = zip(drawn, keeper.rows(), strict=True)
         return scores, labels, [(len(each), divergences(rows).numpy()) for each, rows in rows_of_heads]

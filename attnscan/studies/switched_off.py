@@ -43,7 +43,7 @@ class Answerer:
 
         def of_rows(rows: Sequence[int]) -> Tensor:
             asked, sets = (
-                torch.tensor(each) for each in zip(*(divmod(row, len(piece.off)) for row in rows), strict=True)
+                torch.tensor(numbers) for numbers in zip(*(divmod(row, len(piece.off)) for row in rows), strict=True)
             )
             repeated = {name: values[asked.to(values.device)] for name, values in piece.inputs.items()}
             edit = _switch(piece.off[sets].to(self._device), self._means)

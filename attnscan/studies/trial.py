@@ -138,7 +138,7 @@ class Trial:
         self._predictions: list[Prediction] = []
 
     def finished(self, between: Callable[[], None] = lambda: None) -> tuple[Classification, tuple[Prediction, ...]]:
-        """The same result with all that `classify` says, and what the model predicts.
+        """The result with all that `classify` says, and what the model predicts.
 
         `between` is called before each part of it that takes long. What it raises goes through, and the trial can be
         finished later.
