@@ -31,22 +31,22 @@ def app_of(session: Session, token: str, port: int, on_bug: Callable[[Exception]
         model = request.query_params.get("model", "0")
         if model not in map(str, range(len(session.models))):
             raise HTTPException(404)
-        return Response(await _found(request, session.page_of_first(int(model))), media_type=_HTML)
+        return Response(await _outcome(request, session.page_of_first(int(model))), media_type=_HTML)
 
     async def answer(request: Request) -> Response:
         question = question_of(await request.body(), len(session.models))
-        return Response(await _found(request, session.answer(question)), media_type=_JSON)
+        return Response(await _outcome(request, session.answer(question)), media_type=_JSON)
 
     async def numbers(request: Request) -> Response:
-        found = await run_in_threadpool(session.numbers, _id(request), _head(request))
-        return Response(found, media_type=_JSON)
+        outcome = await run_in_threadpool(session.numbers, _id(request), _head(request))
+        return Response(outcome, media_type=_JSON)
 
     async def rest(request: Request) -> Response:
-        return Response(await _found(request, session.rest(_id(request))), media_type=_JSON)
+        return Response(await _outcome(request, session.rest(_id(request))), media_type=_JSON)
 
     async def offline(request: Request) -> Response:
         saved = {"content-disposition": 'attachment; filename="attnscan.html"'}
-        return Response(await _found(request, session.page(_id(request))), headers=saved, media_type=_HTML)
+        return Response(await _outcome(request, session.page(_id(request))), headers=saved, media_type=_HTML)
 
     async def corpus(request: Request) -> Response:  # noqa: ARG001
         return Response(await run_in_threadpool(session.corpus_page), media_type=_HTML)
@@ -69,21 +69,21 @@ def app_of(session: Session, token: str, port: int, on_bug: Callable[[Exception]
     return Guard(app, token, port, on_bug)
 
 
-async def _found(request: Request, future: Future[bytes]) -> bytes:
+async def _outcome(request: Request, future: Future[bytes]) -> bytes:
     """What comes of some work; it is called off if the client goes away before it has begun."""
-    found, gone = asyncio.wrap_future(future), asyncio.ensure_future(_gone(request))
-    either: set[asyncio.Future[Any]] = {found, gone}
+    outcome, gone = asyncio.wrap_future(future), asyncio.ensure_future(_gone(request))
+    either: set[asyncio.Future[Any]] = {outcome, gone}
     try:
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not found.done():
+        if not outcome.done():
             raise Gone
-        return found.result()
+        return outcome.result()
     except Exception as error:
         if not isinstance(error, AttnscanError) and out_of_memory(error):
             raise MemoryFullError("memory ran out", "ask about a shorter input") from None
         raise
     finally:
-        found.cancel()
+        outcome.cancel()
         gone.cancel()
 
 

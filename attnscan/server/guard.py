@@ -126,10 +126,10 @@ _TOO_LARGE = _Refused(413, f"a question may have {MOST_BODY >> 10} KiB: shorten 
 
 
 def _headers(pairs: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:
-    found: dict[bytes, list[bytes]] = {}
+    by_name: dict[bytes, list[bytes]] = {}
     for name, value in pairs:
-        found.setdefault(name.lower(), []).append(value.strip())
-    return found
+        by_name.setdefault(name.lower(), []).append(value.strip())
+    return by_name
 
 
 def _opens_a_tab(method: str, headers: dict[bytes, list[bytes]]) -> bool:

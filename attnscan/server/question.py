@@ -92,14 +92,14 @@ def head_of(name: str) -> Head | None:
 
 def _fields(body: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(body.decode(), object_pairs_hook=_object, parse_constant=_no_number)
+        fields = json.loads(body.decode(), object_pairs_hook=_object, parse_constant=_no_number)
     except (ValueError, RecursionError):  # the first of what is no UTF-8, too, and of numbers of 5,000 digits
         raise Malformed("the body is no JSON") from None
-    if not isinstance(found, dict):
+    if not isinstance(fields, dict):
         raise Malformed("the body is no JSON object")
-    if unknown := set(found) - _FIELDS:
+    if unknown := set(fields) - _FIELDS:
         raise Malformed(f"there is no field {min(unknown):.40}")
-    return found
+    return fields
 
 
 def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
@@ -121,10 +121,10 @@ def _text(fields: dict[str, Any], name: str, usual: str | None = None) -> str:
 
 
 def _list(fields: dict[str, Any], name: str) -> list[Any]:
-    found = fields.get(name, [])
-    if not isinstance(found, list) or len(found) > _MOST:
+    items = fields.get(name, [])
+    if not isinstance(items, list) or len(items) > _MOST:
         raise Malformed(f"{name} is no list of {_MOST} at most")
-    return found
+    return items
 
 
 def _whole(name: str, value: object, most: int) -> int:

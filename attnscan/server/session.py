@@ -185,6 +185,6 @@ class Session:
         return self._trials[question.id]
 
 
-def encoded(found: dict[str, Any]) -> bytes:
+def encoded(answer: dict[str, Any]) -> bytes:
     """JSON as it is sent: ASCII, so that no half of a pair of characters can stand in its way."""
-    return json.dumps(found, allow_nan=False, separators=(",", ":")).encode("ascii")
+    return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode("ascii")

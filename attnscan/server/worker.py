@@ -105,7 +105,7 @@ class Worker:
             if not job.future.set_running_or_notify_cancel():
                 continue
             try:
-                found = job.work()
+                result = job.work()
             except BaseException as error:  # it belongs to whoever asked
                 job.future.set_exception(error)
                 continue
@@ -114,5 +114,5 @@ class Worker:
             if stale:
                 job.future.set_exception(Stale())
             else:
-                job.future.set_result(found)
-            del job, found
+                job.future.set_result(result)
+            del job, result
