@@ -5,6 +5,7 @@ commits.py             a model of the hub at one commit, on all machines the sam
 surroundings.py        what torch needs of the process it is imported into
 catalog.py             which models can run now
 loading.py             a source to a loaded model, on a device
+checkpoint_weights.py  weights that a checkpoint lacks, or that nothing uses
 loaded.py              that model, and how much of a batch its device takes
 in_memory.py           a model that a program holds already, run without leaving a trace
 module_checks.py       which modules of such a model can be run as a copy

@@ -57,6 +57,8 @@ class LoadedModel:
     """The caller's own model that this was made of; None if it was loaded by its name."""
     modules: str | None = None
     """What its modules were before the first run, as the fingerprint has it: some models remember what they run."""
+    note: str = ""
+    """What to tell a user of how it was loaded; empty if there is nothing."""
     gpu_share: float = 1.0
     """How much of its GPU's memory this process may plan with, where others run on the same one."""
     in_use: RLock = field(default_factory=RLock, repr=False, compare=False)

@@ -16,6 +16,7 @@ from attnscan.errors import AttnscanError, DeviceError, MemoryFullError, ModelEr
 from attnscan.inputs.encode import check_reads_sentences
 from attnscan.inputs.tokenizer_calls import asked, hushed, is_panic
 from attnscan.model.attention_function import attention_of
+from attnscan.model.checkpoint_weights import check_weights, has_decoder_beside
 from attnscan.model.commits import pinned
 from attnscan.model.fingerprint import of_modules
 from attnscan.model.loaded import LoadedModel
@@ -50,15 +51,11 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
             tokenizer = _load_tokenizer(source)
             check_reads_sentences(tokenizer)
         with _said(source):
-            whole, missing = _load_weights(source, number)
-            again, _ = (whole, []) if asked == number else _load_weights(source, asked)
+            whole, missing, unused = _load_weights(source, number)
+            again = whole if asked == number else _load_weights(source, asked)[0]
+            note = check_weights(whole, missing, unused, source.name)
     whole = whole.to(place).eval()
     encoder = encoder_of(whole, source.name)
-    if lacking := [name for name in missing if _is_encoders(name, whole)]:
-        raise ModelError(
-            f"the checkpoint {source.name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
-            "its config.json and its weights do not belong together: save the model again",
-        )
     masked_lm = None if whole.base_model is whole or missing else whole
     return LoadedModel(
         source=source,
@@ -70,6 +67,7 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
         fast=None if again is whole else encoder_of(again.eval(), source.name),
         revision=source.revision or getattr(whole.config, "_commit_hash", None),
         modules=of_modules(encoder if masked_lm is None else masked_lm),
+        note=note,
     )
 
 
@@ -141,17 +139,19 @@ def _tokenizer_directory(source: Source) -> Path | None:
         return None
 
 
-def _load_weights(source: Source, dtype: torch.dtype) -> tuple[Any, list[str]]:
+def _load_weights(source: Source, dtype: torch.dtype) -> tuple[Any, list[str], list[str]]:
     """What `_load_weights_for` gives, with an attention that can be exchanged."""
-    whole, missing = _load_weights_for(source, dtype)
-    with attention_of(whole, "eager") as takes_eager:
+    loaded = _load_weights_for(source, dtype)
+    with attention_of(loaded[0], "eager") as takes_eager:
         pass
     # Falcon under sdpa gives wrong weights when asked for them
-    return (whole, missing) if takes_eager else _load_weights_for(source, dtype, "eager")
+    return loaded if takes_eager else _load_weights_for(source, dtype, "eager")
 
 
-def _load_weights_for(source: Source, dtype: torch.dtype, attention: str | None = None) -> tuple[Any, list[str]]:
-    """The model with its masked-LM head where the family has one, and the weights that the checkpoint lacks.
+def _load_weights_for(
+    source: Source, dtype: torch.dtype, attention: str | None = None
+) -> tuple[Any, list[str], list[str]]:
+    """The model with its masked-LM head where the family has one, weights that the checkpoint lacks, and its unused.
 
     A head that the checkpoint lacks is filled with random numbers; so is a pooler, which is never run here.
     """
@@ -172,7 +172,8 @@ def _load_weights_for(source: Source, dtype: torch.dtype, attention: str | None 
     for name, saved, expected in sorted(info["mismatched_keys"]):
         if "pooler" not in name:
             raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")
-    return model, sorted(name for name in info["missing_keys"] if "pooler" not in name)
+    missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
+    return model, missing, sorted(info["unexpected_keys"])
 
 
 def _kind_of(source: Source) -> tuple[Any, Any]:
@@ -186,26 +187,13 @@ def _kind_of(source: Source) -> tuple[Any, Any]:
 
 def encoder_of(whole: Any, name: str) -> Any:
     """The encoder (or decoder) of a model without task heads. Raises: ModelError if it cannot be run by itself."""
-    encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
+    encoder = whole.get_encoder() if has_decoder_beside(whole) else whole.base_model
     if not hasattr(encoder, "config"):
         raise ModelError(
             f"the architecture {type(encoder).__name__} of {name} cannot be run by itself",
             "use a model whose encoder is a model of its own, such as BART or T5",
         )
     return encoder
-
-
-def _has_decoder_beside(whole: Any) -> bool:
-    """Whether a model is an encoder and a decoder. A saved T5EncoderModel says no, and is loaded with a decoder."""
-    parts = {name for name, _ in whole.base_model.named_children()}
-    return bool(whole.config.is_encoder_decoder) or {"encoder", "decoder"} <= parts
-
-
-def _is_encoders(name: str, whole: Any) -> bool:
-    """Whether a weight is one that attention depends on, not a task head's or a decoder's beside an encoder."""
-    if _has_decoder_beside(whole):
-        return not name.startswith("decoder.")
-    return whole.base_model is whole or name.startswith(f"{whole.base_model_prefix}.")
 
 
 def _device(name: Device) -> torch.device:

@@ -28,7 +28,7 @@ class Note:
 
     text: str
     warns: bool = False
-    """Whether it is about how a file was read where its looks decided, so that a program is warned of it, too."""
+    """Whether it is about how a file or a checkpoint was read, so that a program is warned of it, too."""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,10 @@ def opened(
     from attnscan.scan.scanner import Scanner
 
     if memory is None:
-        return running.stack.enter_context(Scanner(options, source))
+        scanner = running.stack.enter_context(Scanner(options, source))
+        if scanner.loaded.note:
+            yield Note(scanner.loaded.note, warns=True)
+        return scanner
     from attnscan.model.in_memory import adopted, renewed
     from attnscan.model.loaded import LoadedModel
 

@@ -168,6 +168,7 @@ TRAPS: dict[str, Change] = {
     "weights of NaN": _changed_weights(_of_nan),
     "a weight that is missing": _changed_weights(lambda weights: weights.pop(next(n for n in weights if "key" in n))),
     "more layers than weights": configured(num_hidden_layers=3),
+    "fewer layers than weights": configured(num_hidden_layers=1),
     "another width": configured(hidden_size=16),
     "a terabyte of words": configured(vocab_size=40_000_000_000),
     "a terabyte of positions": configured(max_position_embeddings=40_000_000_000),
