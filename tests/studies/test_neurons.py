@@ -139,7 +139,7 @@ def test_random_queries_and_keys_have_no_basis_of_their_own() -> None:
     for name in NEURON_MEASURES:
         signs = [table.in_bases([Head(0, head)], BAG)[name].sign for head in range(60)]
         assert signs.count("≈") >= 52
-    together = table.in_bases([(0, head) for head in range(60)], BAG)
+    together = table.in_bases([Head(0, head) for head in range(60)], BAG)
     assert {measure.sign for measure in together.values()} == {"≈"}
 
 
