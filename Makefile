@@ -29,7 +29,7 @@ lint: $(VENV)/dev.stamp
 types: $(VENV)/dev.stamp
 	$(BIN)/mypy
 
-check: test test-long lint types docs  ## all that CI checks but the packages
+check: test-all lint types docs  ## all that CI checks but the packages
 
 docs: $(VENV)/dev.stamp  ## the pages of docs/, strictly: a link that leads nowhere is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict --site-dir build/docs

@@ -118,9 +118,14 @@ class _Shown:
     def _search_again(self) -> None:
         """Search for unreachable objects again, but not among those that were loaded."""
         self._loading = False
-        if gc.get_freeze_count() == 0:  # once, or else what a caller of several commands leaves would pile up
-            gc.freeze()
+        _leave_in_place()
         gc.enable()
+
+
+@cache  # once, or else what a caller of several commands leaves would pile up
+def _leave_in_place() -> None:
+    """Search no more through what there is."""
+    gc.freeze()
 
 
 def _silent(_doing: str, _done: int | None = None, _total: int | None = None) -> None:

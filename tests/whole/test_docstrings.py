@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import doctest
 import importlib
-import pkgutil
+import re
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from torch import Tensor
@@ -17,7 +18,12 @@ from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.terminal.patterns import draw
 
 TOY = "[CLS] the cat sat . [SEP] a cat ran [SEP]"
-MODULES = sorted(module.name for module in pkgutil.walk_packages(attnscan.__path__, "attnscan."))
+PLACE = Path(attnscan.__file__).parent
+MODULES = sorted(
+    ".".join(path.relative_to(PLACE.parent).with_suffix("").parts)
+    for path in PLACE.rglob("*.py")
+    if re.search(r"^ *>>> ", path.read_text(encoding="utf-8"), re.MULTILINE)
+)
 
 
 def show(pattern: Callable[[EncodedBatch], Tensor]) -> None:
@@ -27,12 +33,10 @@ def show(pattern: Callable[[EncodedBatch], Tensor]) -> None:
     print(draw(pattern(batch_of(TOY))[0].double().numpy(), labels, words))
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if not name.endswith("__main__")])
+@pytest.mark.parametrize("name", MODULES)
 def test_examples(name: str) -> None:
-    if name in ("attnscan.scan.cluster.scan", "attnscan.scan.cluster.connection"):
-        pytest.importorskip("ray")
-    module = importlib.import_module(name)
-    assert doctest.testmod(module, extraglobs={"show": show}).failed == 0
+    tried = doctest.testmod(importlib.import_module(name), extraglobs={"show": show})
+    assert tried.attempted > 0 and tried.failed == 0
 
 
 def test_every_pattern_with_a_function_is_drawn() -> None:
