@@ -5,8 +5,8 @@
 
 --every, --strings, --options and --writers take every so many of what they list; 1 is all of it.
 The generators and checks are those of the tests, `tests/support/hostile/`. Each part is a process of its own, whose
-peak memory is the operating system's; the libraries alone take about 450 MiB of it. Prints a table in Markdown, and
-each failure as it comes; exits with 1 if there was one.
+peak memory is the operating system's; the libraries alone take about 450 MiB of it. Prints a table in Markdown, which
+stands in RESULTS.md and from there in docs/faults.md, and each failure as it comes; exits with 1 if there was one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import itertools
 import json
 import os
 import random
-import resource
+import subprocess
 import sys
 import tempfile
 import time
@@ -300,7 +300,10 @@ def main() -> None:
         f"a scan of {sizes.pairs:,} pairs": partial(of_pairs, sizes.pairs),
         "512 tokens on 24 × 16 heads, three commands": of_a_large_model,
     }
-    print(f"{datetime.date.today()}, {os.cpu_count()} cores, limit {resource.getrlimit(resource.RLIMIT_AS)[0]}")
+    head = ("git", "-C", str(Path(__file__).parent), "rev-parse", "--short", "HEAD")
+    commit = subprocess.run(head, capture_output=True, text=True, check=True).stdout.strip()
+    counts = " ".join(f"--{name} {count}" for name, count in vars(sizes).items() if name != "part")
+    print(f"{datetime.date.today()}, commit `{commit}`, {os.cpu_count()} cores, `{counts}`\n")
     print("| what | tried | taken or struck | failures | peak memory | seconds |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     failed = False

@@ -1,5 +1,6 @@
 #!/bin/sh
-# A pattern of one's own is a function, so this one is Python; the model is yours.
+# Which heads look from a verb to its subject? The pattern is a function in a file of Python; the command names both.
 #   sh own_pattern.sh [MODEL]
 set -eu
-python "$(dirname "$0")/own_pattern.py" "${1:-bundled}"
+attnscan classify "The keys to the old cabinet are on the table ." --model "${1:-bundled}" \
+    --pattern "$(dirname "$0")/own_pattern.py:subject_verb" --all --top 5

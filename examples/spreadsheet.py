@@ -1,6 +1,6 @@
 """From the CSV of `attnscan heads` to a workbook: a row a head, a column a pattern, coloured by score.
 
-python examples/spreadsheet.py heads.csv heads.xlsx        (needs openpyxl)
+python examples/spreadsheet.py heads.csv scores.xlsx        (needs openpyxl)
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import sys
 import pandas as pd
 from openpyxl.formatting.rule import ColorScaleRule
 
-CSV, WORKBOOK, *_ = [*sys.argv[1:], *["heads.csv", "heads.xlsx"][len(sys.argv) - 1 :]]
+CSV, WORKBOOK, *_ = [*sys.argv[1:], *["heads.csv", "scores.xlsx"][len(sys.argv) - 1 :]]
 
 ranked = pd.read_csv(CSV)
 scores = ranked.pivot(index=["layer", "head"], columns="pattern", values="score")

@@ -146,21 +146,32 @@ def _line_pair(line: str, where: str) -> Pair:
         raise PairsError(f"{where}: {error.what}", error.remedy) from None
 
 
-def about_how_many(paths: Sequence[str]) -> int | None:
-    """About how many pairs the files hold, for the time left; None where that is not known without reading.
-
-    Without paths, the number of pairs that attnscan ships.
+def about_how_many(paths: Sequence[str], reading: Reading = Reading()) -> int | None:
+    """About how many pairs the files hold, for the time left: their rows by lines, and so too many where cells have
+    line breaks. None where that is not known without reading the files; without paths, the pairs that attnscan ships.
     """
     if not paths:
         return sum(1 for _ in shipped_pairs())
     files = local_files(paths)
     if files is None or not all(file.lower().endswith(_BY_LINES) for file in files):
         return None
-    total = 0
-    for name in files:
-        with Path(name).open("rb") as file:
-            total += sum(chunk.count(b"\n") or chunk.count(b"\r") for chunk in iter(partial(file.read, 1 << 20), b""))
-    return total
+    return sum(_about_rows(Path(name), reading) for name in files)
+
+
+def _about_rows(path: Path, reading: Reading) -> int:
+    """The lines of a text file less those before its first row, which may name the columns."""
+    with path.open("rb") as file:
+        ends, last = 0, b"\n"
+        for chunk in iter(partial(file.read, 1 << 20), b""):
+            ends, last = ends + (chunk.count(b"\n") or chunk.count(b"\r")), chunk[-1:]
+        file.seek(0)
+        lines = Lines(file, path.name)
+        try:
+            rows = _text_rows(lines, path.suffix.lower(), reading, lambda _: None)
+            first = next((row.number for row in rows if isinstance(row, Row)), lines.number)
+        except PairsError:  # it will be met again
+            return ends
+        return ends + (last not in b"\r\n") - (lines.number - first)
 
 
 def pairs_in(

@@ -120,7 +120,7 @@ class FilePairs:
         """About how many pairs there are, by lines of text, if that is what the files hold."""
         from attnscan.inputs.pairs import about_how_many
 
-        return about_how_many(self.paths)
+        return about_how_many(self.paths, self.reading)
 
 
 def _is_no_file(path: str) -> bool:

@@ -482,10 +482,32 @@ def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Pat
     text, packed = tmp_path / "pairs.csv", tmp_path / "pairs.csv.gz"
     text.write_text("text\n" + "the cat\n" * 500)
     packed.write_bytes(gzipped(text.read_bytes()))
-    assert about_how_many([str(text)]) == 501
+    assert about_how_many([str(text)]) == 500
     assert about_how_many([str(text), str(packed)]) is None
     assert about_how_many(["-"]) is None
     assert about_how_many([]) == len(list(shipped_pairs()))
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "reading", "rows"),
+    [
+        ("p.csv", "sentence_a,sentence_b\na,b\nc,d", Reading(), 2),
+        ("p.csv", "sep=;\nsentence_a;sentence_b\na;b\n", Reading(), 1),
+        ("p.csv", "the cat sat on the mat.,b\nc,d\n", Reading(), 2),
+        ("p.csv", "a,b\nc,d\n", Reading(header=False), 2),
+        ("p.csv", "sentence_a,sentence_b\na\nb,c\n", Reading(), 2),  # one is bad
+        ("p.tsv", "sentence1\tsentence2\r\na\tb\r\n", Reading(), 1),
+        ("p.txt", "one sentence\nanother one\n", Reading(), 2),
+        ("p.jsonl", '{"text": "a"}\n{"text": "b"}\n', Reading(), 2),
+        ("p.csv", "", Reading(), 0),
+        ("p.csv", "nonsense,and,more\n1,2,3\n", Reading(), 2),  # refused when it is read
+    ],
+)
+def test_the_line_that_names_the_columns_is_no_pair(
+    tmp_path: Path, name: str, content: str, reading: Reading, rows: int
+) -> None:
+    (tmp_path / name).write_text(content, newline="")
+    assert about_how_many([str(tmp_path / name)], reading) == rows
 
 
 class TestLabels:

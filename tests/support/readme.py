@@ -5,8 +5,9 @@
 A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
 shows it and its output.
 The patterns' table and drawings come from `attnscan.scoring.patterns` itself, the families' table from the tests'
-`families`, tables of what was measured (`<!-- measured: NAME -->`) from `benchmarks/RESULTS.md`, and what stands below
-`<!-- api: NAMES -->` from the public functions and classes of those names.
+`families`, who has an option (`<!-- commands with --norm -->`) from the help, tables of what was measured
+(`<!-- measured: NAME -->`) from `benchmarks/RESULTS.md`, and what stands below `<!-- api: NAMES -->` from the public
+functions and classes of those names.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from families import (
 )
 from typer.testing import CliRunner
 
-from attnscan.cli.app import app
+from attnscan.cli.app import COMMANDS, app
 from attnscan.scoring.patterns import PATTERNS
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +42,7 @@ PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 _COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
 _FAMILIES = re.compile(r"(<!-- families -->\n).*?(<!-- end of families -->\n)", re.DOTALL)
 _MEASURED = re.compile(r"<!-- measured: (?P<name>\w+) -->\n.*?<!-- end of (?P=name) -->\n", re.DOTALL)
+_WITH = re.compile(r"(<!-- commands with (?P<option>--[a-z-]+) -->\n).*?(<!-- end of commands -->\n)", re.DOTALL)
 _PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
 _DRAWINGS = re.compile(r"(<!-- drawings -->\n).*?(<!-- end of drawings -->\n)", re.DOTALL)
 _API = re.compile(r"(<!-- api: (?P<names>[\w ]+) -->\n).*?(<!-- end of api -->\n)", re.DOTALL)
@@ -53,6 +55,7 @@ def updated(text: str) -> str:
     results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
     measured = {match["name"]: match.group() for match in _MEASURED.finditer(results)}
     text = _MEASURED.sub(lambda m: measured[m["name"]], text)
+    text = _WITH.sub(lambda m: m.group(1) + _commands_with(m["option"]) + m.group(3), text)
     text = _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
     text = _API.sub(lambda m: f"{m.group(1)}{''.join(map(documented, m['names'].split()))}{m.group(3)}", text)
     return _DRAWINGS.sub(lambda m: m.group(1) + _drawings() + m.group(2), text)
@@ -66,6 +69,12 @@ def _output(command: str) -> str:
     result = CliRunner(env={"COLUMNS": "80", "ATTNSCAN_MODEL": "bundled"}).invoke(app, arguments)
     assert result.exit_code == 0, result.output
     return result.stdout
+
+
+def _commands_with(option: str) -> str:
+    has = re.compile(rf"^ +(-., +)?{option}\b", re.MULTILINE)
+    *names, last = (f"`{name}`" for name in COMMANDS if has.search(_output(f"attnscan {name} --help")))
+    return f"{', '.join(names)} and {last} have `{option}`.\n"
 
 
 def _patterns() -> str:

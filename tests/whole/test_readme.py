@@ -6,10 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
+from families import TAPPED_DECODERS, TAPPED_ENCODER_DECODERS, TAPPED_ENCODERS
 from readme import PAGES, README, updated
 
 import attnscan
 from attnscan.cli.app import COMMANDS
+from attnscan.inputs.columns import COLUMNS
+from attnscan.inputs.pairs import shipped_pairs
 
 TEXT = README.read_text(encoding="utf-8")
 DOCS = README.parent / "docs"
@@ -76,6 +79,20 @@ def _leads(path: Path, anchor: str) -> bool:
         return path.exists()
     headings = re.findall(r"^#+ (.+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     return anchor in {re.sub(r"[^\w -]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_counts_in_prose_are_those_of_the_program() -> None:
+    pairs = f"the {len(list(shipped_pairs()))} sentence pairs that ship with attnscan"
+    assert pairs in TEXT and pairs in (DOCS / "index.md").read_text(encoding="utf-8")
+    tapped = len((*TAPPED_ENCODERS, *TAPPED_ENCODER_DECODERS, *TAPPED_DECODERS))
+    assert f"In the {tapped} families that\nshow it" in (DOCS / "carried.md").read_text(encoding="utf-8")
+
+
+def test_the_names_of_columns_are_all_told_in_their_order() -> None:
+    section = (DOCS / "pairs.md").read_text(encoding="utf-8").partition("## Columns")[2].partition("\n\n`--columns")[0]
+    quoted = re.findall(r"`([^`]+)`", section)
+    told = [tuple(name.strip().casefold() for name in names.split(",")) for names in quoted if names != "--columns"]
+    assert told == list(COLUMNS)
 
 
 def test_every_check_of_families_that_the_docs_name_is_there() -> None:

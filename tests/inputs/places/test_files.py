@@ -192,7 +192,7 @@ def test_what_a_name_stands_for_may_change_until_it_is_opened(tmp_path: Path) ->
 def test_how_many_there_are_is_told_of_globs_and_directories(tmp_path: Path) -> None:
     for name in ("a.csv", "b.csv"):
         (tmp_path / name).write_text("text\na\nb\n")
-    assert about_how_many([str(tmp_path)]) == about_how_many([f"{tmp_path}/*.csv"]) == 6
+    assert about_how_many([str(tmp_path)]) == about_how_many([f"{tmp_path}/*.csv"]) == 4
     (tmp_path / "c.csv.gz").write_bytes(gzip.compress(b"text\na\n"))
     assert about_how_many([str(tmp_path)]) is None
     assert about_how_many(["https://host/a.csv"]) is None
