@@ -40,8 +40,8 @@ class Carried:
     """How sure the labels are by what is carried."""
     fit: Callable[[], Fit] | None = field(default=None, repr=False, compare=False)
     """Fits every head's profile by what it carries."""
-    statements: Statements | None = field(default=None, repr=False)
-    """What every head does beside the average head, by what is carried among words."""
+    stated: Callable[[], Statements] | None = field(default=None, repr=False, compare=False)
+    """States what every head does beside the average head, by what is carried among words."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ class Classification:
     """What profiles are made of."""
     fit_by_weight: Callable[[], Fit] | None = field(default=None, repr=False, compare=False)
     """Fits every head's profile by its weights."""
-    statements_by_weight: Statements | None = field(default=None, repr=False)
-    """What every head does beside the average head, by weights among words."""
+    stated_by_weight: Callable[[], Statements] | None = field(default=None, repr=False, compare=False)
+    """States what every head does beside the average head, by weights among words."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
     """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
     html: Callable[[Classification], str] | None = field(default=None, repr=False, compare=False)
@@ -109,10 +109,14 @@ class Classification:
         fit = self.carried.fit if self.carried is not None and by_norm else self.fit_by_weight
         return None if fit is None else Profile(self.parts, fit(), self.signature)
 
-    @property
+    @cached_property
     def statements(self) -> Statements | None:
-        """What every head does beside the average head: by what is carried among words, where that was measured."""
-        return self.statements_by_weight if self.carried is None else self.carried.statements
+        """What every head does beside the average head: by what is carried among words, where that was measured.
+
+        Worked out when it is first asked for; None of models with too many heads.
+        """
+        states = self.stated_by_weight if self.carried is None else self.carried.stated
+        return None if states is None else states()
 
     @property
     def label(self) -> NDArray[np.str_]:

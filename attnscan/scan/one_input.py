@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -242,12 +243,12 @@ class _Scorers:
         """How sure labels by these scores are."""
         return stability(scores, self._by_query.word_sums(), options.threshold, options.seed)
 
-    def statements(self, options: ScanOptions) -> Statements | None:
-        """What every head does on this input, among words; None of more heads than are resampled."""
+    def stated(self, options: ScanOptions) -> Callable[[], Statements] | None:
+        """What states every head on this input, among words; None of more heads than are resampled."""
         sums = self._classes.sums()
         if sums["on"][0, ..., 0].size > MOST_HEADS:
             return None
-        return stated(sums, special=False, seed=options.seed, of_pairs=False)
+        return partial(stated, sums, special=False, seed=options.seed, of_pairs=False)
 
 
 class _CarriedScorers(_Scorers):
@@ -275,7 +276,7 @@ class _CarriedScorers(_Scorers):
         if before is None:
             return Carried(scores, output)
         before()
-        return Carried(scores, output, self.stability(scores, options), self.fit, self.statements(options))
+        return Carried(scores, output, self.stability(scores, options), self.fit, self.stated(options))
 
 
 def _classification(
@@ -302,7 +303,7 @@ def _classification(
         result,
         stability_by_weight=scorers.stability(by_weight, options),
         fit_by_weight=scorers.fit,
-        statements_by_weight=scorers.statements(options),
+        stated_by_weight=scorers.stated(options),
     )
 
 

@@ -174,8 +174,8 @@ def _summed(drawn: FloatArray, values: FloatArray) -> FloatArray:
 
 def _relative_entropy(share: FloatArray, average: FloatArray) -> FloatArray:
     """Of a share to the average one, in nats: M ln(M/A) + (1-M) ln((1-M)/(1-A))."""
-    from scipy.special import rel_entr
-
-    with np.errstate(invalid="ignore"):
-        entropy: FloatArray = rel_entr(share, average) + rel_entr(1 - share, 1 - average)
+    entropy = np.zeros(np.broadcast_shapes(share.shape, average.shape))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        for part, whole in ((share, average), (1 - share, 1 - average)):
+            entropy += np.where(part > 0, part * np.log(part / whole), 0.0)  # 0 ln 0 is 0
     return entropy

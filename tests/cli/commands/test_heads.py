@@ -25,6 +25,7 @@ from attnscan.cli.app import app
 from attnscan.inputs.pairs import shipped_pairs
 from attnscan.inputs.places import stores
 from attnscan.results import stored_file
+from attnscan.results.statement import TABLE_COLUMNS
 from attnscan.scan import stream
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
@@ -62,7 +63,7 @@ def test_what_heads_do_comes_first_and_a_row_a_head_with_labels() -> None:
     table = pd.read_csv(StringIO(run(*quick, "--labels", "--csv").stdout))
     of_three = [f"{name}_{kind}" for kind in ("agree", "stays") for name in ("label", "content_label", "carried_label")]
     first = ["model", "layer", "head", "label", "runner_up", "content_label", "carried_label", "above_chance", "margin"]
-    assert list(table.columns) == first + of_three and len(table) == 72
+    assert list(table.columns) == [*first, *of_three, *TABLE_COLUMNS] and len(table) == 72
     assert table[of_three].min().min() >= 0 and table[of_three].max().max() == 1
     assert table.loc[2, ["label", "carried_label", "label_stays"]].tolist() == ["previous-word", "previous-word", 1]
     strict = pd.read_csv(StringIO(run(*quick, "--labels", "--csv", "--threshold", "0.9").stdout))

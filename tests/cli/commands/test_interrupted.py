@@ -88,7 +88,11 @@ class TestHeads:
         assert 0 < most == ranking.signature.pairs_read < len(SENTENCES)
         again = CliRunner().invoke(app, ["heads", "--from", "every.partial.parquet", "--csv"])
         parts = [pd.read_csv(source) for source in (io.BytesIO(again.stdout_bytes), place / "heads.partial.csv")]
-        pd.testing.assert_frame_equal(*parts, rtol=0, atol=3e-6)  # rows of pairs have 32 bits
+        bounds = ["low", "high"]  # of scores near 0 or 1 they move by more than the score does
+        pd.testing.assert_frame_equal(
+            *(part.drop(columns=bounds) for part in parts), rtol=0, atol=3e-6
+        )  # rows: 32 bits
+        pd.testing.assert_frame_equal(*(part[bounds] for part in parts), rtol=0, atol=1e-3)
 
     def test_standard_output_takes_a_part_as_it_is(self, place: Path) -> None:
         done = _heads("--csv")
