@@ -192,8 +192,13 @@ class Classification:
             return table.ranked(self.scores.patterns.index(pattern))
         return best_first(np.fmax.reduce(table.above_chance, axis=-1))
 
-    def to_frame(self, patterns: Sequence[str] | None = None, *, without_delimiters: bool = False) -> pd.DataFrame:
-        """One row a head: names, labels, scores of `patterns` (default: all), entropy, how sure the labels are."""
+    def to_frame(
+        self, patterns: Sequence[str] | None = None, *, without_delimiters: bool = False, statements: bool = True
+    ) -> pd.DataFrame:
+        """One row a head: names, labels, scores of `patterns` (default: all), entropy, how sure the labels are.
+
+        With `statements`, what each head does beside the average head, too, which takes a moment to work out.
+        """
         import pandas as pd
 
         table = self.scores.table(without_delimiters)
@@ -211,8 +216,9 @@ class Classification:
         columns["carried_label_stays"] = (unknown if carried is None else carried.label).ravel()
         columns["carried_label"] = (unknown if self.carried is None else self.carried_label).ravel()
         columns["output"] = (unknown if self.carried is None else self.carried.output).ravel()
-        of_statements = table_columns(self.statements, self.scores.grid)
-        columns |= {name: values.ravel() for name, values in of_statements.items()}
+        if statements:
+            of_statements = table_columns(self.statements, self.scores.grid)
+            columns |= {name: values.ravel() for name, values in of_statements.items()}
         frame = pd.DataFrame(columns)
         frame.attrs = {
             "signature": asdict(self.signature),

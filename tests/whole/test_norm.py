@@ -106,7 +106,7 @@ def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list) -> Non
     assert not (by_weight.label == by_norm.label).all()
     assert (by_norm.signature.norm, by_weight.signature.norm) == (True, False)
     assert_allclose(by_norm.scores.every_key.score, by_weight.with_norm(True).scores.every_key.score)
-    frame = by_weight.to_frame()
+    frame = by_weight.to_frame(statements=False)
     assert frame.columns.tolist()[-2:] == ["carried_label", "output"]
     assert_allclose(frame["output"].to_numpy().reshape(6, 12).sum(1), 1)
 

@@ -87,7 +87,7 @@ def readings_of_input(result: Classification, *, carried: bool) -> tuple[Reading
     turned = [("weight", "words", by_weight)]
     turned += [("carried", "carried-words", result.with_norm(True))] if carried else []
     return tuple(
-        Reading(name, turn.labels, among_words, _bare(turn.to_frame(without_delimiters=among_words)))
+        Reading(name, turn.labels, among_words, _bare(turn.to_frame(without_delimiters=among_words, statements=False)))
         for whole, words, turn in turned
         for name, among_words in ((whole, False), (words, True))
     )
