@@ -23,7 +23,6 @@ from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.results.statement import TABLE_COLUMNS
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
@@ -185,9 +184,9 @@ READINGS = ("weight", "words", "carried", "carried-words")
 
 
 def csv_of(result: Classification, reading: str) -> bytes:
-    """What `classify --csv` writes, by weight, with `--without-delimiters`, with `--norm`, or with both."""
+    """What `classify --csv` writes but for statements, by weight, with `--without-delimiters`, `--norm`, or both."""
     turned = result.with_norm(reading.startswith("carried"))
-    return render(turned.to_frame(without_delimiters=reading.endswith("words")), "csv")
+    return render(turned.to_frame(without_delimiters=reading.endswith("words"), statements=False), "csv")
 
 
 def labels_of(result: Classification, reading: str) -> np.ndarray:
@@ -910,8 +909,7 @@ class TestTable:
         rows = shown.locator("#scores tbody tr").evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
         )
-        written = csv.reader(io.StringIO(csv_of(result, reading).decode()))
-        columns, *cells = (row[: -len(TABLE_COLUMNS)] for row in written)  # statements are in the CSV alone
+        columns, *cells = csv.reader(io.StringIO(csv_of(result, reading).decode()))
         place = columns.index("carried_label")  # the labels stand together
         order = [3, 4, 5, place, *(i for i in range(6, len(columns)) if i != place)]
         assert rows == [[f"{row[1]}-{row[2]}", *(row[i] for i in order)] for row in cells]
@@ -953,7 +951,8 @@ class TestTable:
             go(shown, f"#view=table&by={reading}")
             with shown.expect_download() as download:
                 shown.click("#save")
-            frame = classified_anew[reading].to_frame(without_delimiters=reading.endswith("words"))
+            among_words = reading.endswith("words")
+            frame = classified_anew[reading].to_frame(without_delimiters=among_words, statements=False)
             assert Path(download.value.path()).read_bytes() == render(frame, "csv")
         assert download.value.suggested_filename == "heads.csv"
 
@@ -963,7 +962,7 @@ class TestTable:
         shown = opened(article_page, "#view=table&find=layer:2&sort=-entropy&by=weight")
         with shown.expect_download() as download:
             shown.click("#save")
-        frame = article[0].to_frame()
+        frame = article[0].to_frame(statements=False)
         expected = frame[frame["layer"] == 2].sort_values("entropy", ascending=False)
         assert Path(download.value.path()).read_bytes() == render(expected, "csv")
 

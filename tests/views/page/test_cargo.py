@@ -266,7 +266,7 @@ def test_without_what_heads_carry_it_says_why(small: tuple, what: str) -> None:
 
 def _csv(result: Classification, *, without_delimiters: bool = False) -> list[list[str]]:
     """What `classify --csv` writes, cell by cell."""
-    frame = result.to_frame(without_delimiters=without_delimiters)
+    frame = result.to_frame(without_delimiters=without_delimiters, statements=False)
     return list(csv.reader(io.StringIO(render(frame, "csv").decode())))
 
 
