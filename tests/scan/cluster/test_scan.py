@@ -499,21 +499,25 @@ app()
 
 
 @on_cluster
-def test_one_worker_loads_the_model_once_and_its_scores_and_profiles_are_the_local_ones(
-    toy: str, files: list[str], tmp_path: Path
-) -> None:
+def test_one_worker_loads_the_model_once(toy: str, files: list[str], tmp_path: Path) -> None:
     said: list[str] = []
-    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(tmp_path), predictive="off", profile=True)
+    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(tmp_path), predictive="off")
     result, bad = rank_on_ray(options, block_files(files, 40), ClusterOptions(workers=1), say=said.append)
     assert len(list(tmp_path.iterdir())) == 1
-    expected = local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet")
-    assert_equal(result, expected)
+    assert_equal(result, local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet"))
     assert bad == Bad() and said[-1].startswith("300 pairs in ") and said[-1].endswith(" by 1 workers")
+
+
+@on_cluster
+def test_profiles_of_a_cluster_are_the_local_ones(toy: str, files: list[str], tmp_path: Path) -> None:
+    options = ScanOptions(model=toy, on_long="truncate", predictive="off", profile=True)
+    result, _ = rank_on_ray(options, block_files(files, 40), ClusterOptions(workers=1))
+    expected = local(options, files, tmp_path / "local.parquet")
     assert result.profile is not None and expected.profile is not None
     assert result.profile.parts == expected.profile.parts
     for field in fields(expected.profile.fit):
-        a, b = (getattr(each.profile.fit, field.name) for each in (result, expected))
-        assert_allclose(a, b, atol=1e-6, err_msg=field.name)
+        ours, theirs = (getattr(ranking.profile.fit, field.name) for ranking in (result, expected))
+        assert_allclose(ours, theirs, atol=1e-6, err_msg=field.name)
 
 
 @on_cluster
