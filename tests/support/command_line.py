@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from typer.testing import CliRunner, Result
 
 from attnscan.cli.app import app
@@ -32,5 +34,7 @@ def misuse(*arguments: str) -> str:
     return line
 
 
+@cache
 def classify(*options: str) -> Result:
+    """The article's pair by the bundled model, run once for each line of options that writes no file."""
     return run("classify", A, B, "--model", "bundled", *options)

@@ -22,7 +22,7 @@ ONE = ("profile", A, B, "--model", "bundled")
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
     path = tmp_path / "pairs.tsv"
-    sentences = ["The cat sat on the mat.", "A dog ran to the store.", "I went home, and you did not.", "It rained."]
+    sentences = ["The cat sat on the mat.", "A dog ran to the store.", "I went home, and you did not."]
     rows = [f"{a}\t{b}" for a in sentences for b in sentences]
     path.write_text("sentence_a\tsentence_b\n" + "\n".join(rows) + "\n")
     return path
@@ -88,9 +88,9 @@ def test_what_is_asked_of_the_model_is_a_part() -> None:
     assert said["signature"]["predictive"] == "distance"
 
 
-def test_a_state_is_gone_on_with(pairs: Path, tmp_path: Path) -> None:
+def test_a_state_is_gone_on_with(toy: str, pairs: Path, tmp_path: Path) -> None:
     state = tmp_path / "state.json"
-    command = ("profile", "--pairs", str(pairs), "--model", "bundled")
+    command = ("profile", "--pairs", str(pairs), "--model", toy)
     whole = _table(*command)
     first = _table(*command, "--state", str(state))
     again = _table(*command, "--state", str(state))
@@ -100,9 +100,9 @@ def test_a_state_is_gone_on_with(pairs: Path, tmp_path: Path) -> None:
     assert outcome.exit_code == 1 and "its profile is True, and here it is False" in " ".join(outcome.output.split())
 
 
-def test_bad_records_are_skipped_and_counted(pairs: Path) -> None:
+def test_bad_records_are_skipped_and_counted(toy: str, pairs: Path) -> None:
     pairs.write_text(pairs.read_text() + "only one\n")
-    outcome = run("profile", "--pairs", str(pairs), "--model", "bundled", "--skip-bad", "--heads", "0-2,1-8")
+    outcome = run("profile", "--pairs", str(pairs), "--model", toy, "--skip-bad", "--heads", "0-2,1-1")
     assert "1 bad record was skipped" in outcome.stderr
 
 
