@@ -19,7 +19,7 @@ SOURCES = {
     for path in ROOT.rglob("*.py")
 }
 LAYERS = (
-    ("__version__", "safe_text"),
+    ("__version__", "hashing", "safe_text"),
     "errors",
     "inputs",
     "results",
@@ -36,7 +36,7 @@ LAYERS = (
 PUBLIC = {"attnscan", "attnscan.__main__"}
 """The way in: these import from the top, and nothing imports them."""
 NO_TORCH = {
-    *(f"attnscan.{name}" for name in ("safe_text", "errors", "__version__", "results", "views", "cli")),
+    *(f"attnscan.{name}" for name in ("safe_text", "hashing", "errors", "__version__", "results", "views", "cli")),
     *(
         f"attnscan.inputs.{name}"
         for name in (

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from attnscan.errors import InputError, PairsError
+from attnscan.hashing import hashed
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.formats.delimited import csv_rows, first_line, text_rows, tsv_rows
 from attnscan.inputs.formats.json_records import are_lines, document_rows, line_rows
@@ -54,6 +55,15 @@ class Pair:
     def sentences(self) -> tuple[str, ...]:
         """The one or two sentences."""
         return (self.a,) if self.b is None else (self.a, self.b)
+
+    @property
+    def key(self) -> str:
+        """The hash that identifies the pair on every machine: equal pairs have equal keys. 64 hexadecimal digits."""
+        return self.key_after()
+
+    def key_after(self, *texts: str) -> str:
+        """Hash the pair together with texts before it: a seed to draw by, or the hash of all pairs read so far."""
+        return hashed(*(text.encode() for text in (*texts, *self.sentences)))
 
 
 def _not_unicode(name: str, character: str, place: int) -> InputError:

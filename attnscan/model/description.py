@@ -21,8 +21,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from attnscan.hashing import hashed
 from attnscan.model.hooks import forward_hooks
-from attnscan.results.signature import hashed
 
 _KNOWN = {"torch", "transformers"}
 """Packages whose code is told by their versions, which every result carries."""

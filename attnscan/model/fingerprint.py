@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
+from attnscan.hashing import hashed
 from attnscan.model.description import content, described, json_of, of_config
-from attnscan.results.signature import hashed
 
 _DIGITS = 16  # of the hash that results carry
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import InputError, ModelError
+from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput, Room
 from attnscan.inputs.encode import encode_pairs, whole_words
 from attnscan.inputs.pairs import Pair
@@ -23,7 +24,6 @@ from attnscan.inputs.vocabulary import WholeWords
 from attnscan.model.description import content
 from attnscan.model.fingerprint import Fingerprint, fingerprint
 from attnscan.model.sources import Source
-from attnscan.results.signature import hashed
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _MPS_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import PurePath
 
@@ -67,12 +66,3 @@ class Signature:
         counts += [f"{self.pairs_truncated:,} cut"] if self.pairs_truncated else []
         counts += [f"{self.pairs_skipped:,} skipped"] if self.pairs_skipped else []
         return ", ".join(counts)
-
-
-def hashed(*parts: bytes | memoryview) -> str:
-    """SHA-256 of some parts, each with its length, as hexadecimal."""
-    digest = hashlib.sha256()
-    for part in parts:
-        digest.update(len(part).to_bytes(8, "big"))
-        digest.update(part)
-    return digest.hexdigest()

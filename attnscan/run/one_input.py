@@ -61,7 +61,6 @@ def classify_each(request: ClassifyEach, running: Running) -> Work[Signature]:
     on_bad, records = on_bad_of(pairs, ledger), pairs.read(ledger)
     scanner = yield from opened(running, request.options, request.memory)
     yield Progress("scoring inputs")
-    from attnscan.results.signature import hashed
     from attnscan.scan import one_input
     from attnscan.scan.seen import no_pair
 
@@ -77,7 +76,7 @@ def classify_each(request: ClassifyEach, running: Running) -> Work[Signature]:
                 on_bad(placed)
                 continue
             number, cut = number + 1, cut + result.signature.pairs_truncated
-            digest = hashed(digest.encode(), *(sentence.encode() for sentence in record.pair.sentences))
+            digest = record.pair.key_after(digest)
             signature = replace(result.signature, pairs_read=number, pairs_truncated=cut, input_hash=digest)
             yield Answer(record, result, signature)
             yield Progress("scoring inputs", number)

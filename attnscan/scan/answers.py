@@ -18,11 +18,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from attnscan.hashing import hashed
 from attnscan.model.fingerprint import computing
 from attnscan.model.loaded import LoadedModel
 from attnscan.results.cache import Cache, cache_directory, switched_off
 from attnscan.results.dependencies import Help
-from attnscan.results.signature import hashed
 from attnscan.results.terms import HelpMeasure
 from attnscan.scoring.questions import Questions
 

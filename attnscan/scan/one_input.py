@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import InputError, ModelError, OptionError
+from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput, collate
 from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
@@ -28,7 +29,7 @@ from attnscan.results.grid import Grid
 from attnscan.results.labels import MOST_HEADS, Stability
 from attnscan.results.profile import Fit
 from attnscan.results.scores import Scores
-from attnscan.results.signature import Signature, hashed
+from attnscan.results.signature import Signature
 from attnscan.results.statement import Statements
 from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.events import Steps
@@ -322,5 +323,4 @@ def _named(related: Sequence[tuple[int, int]], units: Sequence[str]) -> list[str
 
 
 def _seen(pair: Pair, encoded: EncodedInput) -> Seen:
-    digest = hashed(*(sentence.encode() for sentence in pair.sentences))
-    return Seen(read=1, truncated=int(encoded.truncated), digest=digest)
+    return Seen(read=1, truncated=int(encoded.truncated), digest=pair.key)

@@ -8,7 +8,6 @@ from typing import Any
 
 from attnscan.errors import InputError
 from attnscan.inputs.pairs import Pair, Place, Record
-from attnscan.results.signature import hashed
 from attnscan.scan.options import ScanOptions
 
 Drawn = tuple[str, Place, Pair]
@@ -40,17 +39,16 @@ class Seen:
 
     def and_then(self, record: Record, options: ScanOptions, *, truncated: bool, skipped: bool) -> Seen:
         """The same, one record later."""
-        text = [sentence.encode() for sentence in record.pair.sentences]
         sample, most = self.sample, options.predictive_pairs
         if not skipped:
-            key = hashed(str(options.seed).encode(), *text)
+            key = record.pair.key_after(str(options.seed))
             if len(sample) < most or key <= sample[-1][0]:
                 sample = sampled([*sample, (key, record.place, record.pair)], most)
         return Seen(
             read=self.read + 1,
             truncated=self.truncated + truncated,
             skipped=self.skipped + skipped,
-            digest=hashed(self.digest.encode(), *text),
+            digest=record.pair.key_after(self.digest),
             sample=sample,
         )
 
@@ -69,8 +67,7 @@ def half(pair: Pair, seed: int) -> int:
 
     What is measured on other pairs than chose it owes nothing to luck; a pair that is there twice is in one half.
     """
-    text = [sentence.encode() for sentence in pair.sentences]
-    return int(hashed(str(seed).encode(), *text)[-1], 16) & 1  # the last bit: samples are drawn by the first ones
+    return int(pair.key_after(str(seed))[-1], 16) & 1  # the last bit: samples are drawn by the first ones
 
 
 def no_pair(purpose: str) -> InputError:

@@ -14,7 +14,7 @@ from attnscan.errors import EngineError, OptionError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Record
 from attnscan.results.ranking import Ranking
-from attnscan.results.signature import Signature, hashed
+from attnscan.results.signature import Signature
 from attnscan.scan.events import PairScores
 from attnscan.scan.local import ScanState, ScanSums, scan
 from attnscan.scan.options import ScanOptions
@@ -71,7 +71,7 @@ class Shard:
         def read() -> Iterator[Record]:
             nonlocal digest
             for record in records:
-                digest += int(hashed(*(sentence.encode() for sentence in record.pair.sentences)), 16)
+                digest += int(record.pair.key, 16)
                 yield record
 
         for event in scan(scanner, read(), on_bad=on_bad, encode=encode, pair_scores=on_pairs is not None):

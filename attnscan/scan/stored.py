@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 
 from attnscan.errors import StateError
+from attnscan.hashing import hashed
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.results.files import write_file
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.signature import hashed
 from attnscan.results.statement import COLUMNS
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.terms import Scored

@@ -11,8 +11,8 @@ from traceback import walk_tb
 from types import ModuleType
 
 from attnscan.errors import AttnscanError, OptionError, nearest, out_of_memory
+from attnscan.hashing import hashed
 from attnscan.model.surroundings import check_address_space, check_docstrings
-from attnscan.results.signature import hashed
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS, chosen
 

@@ -16,14 +16,13 @@ import numpy as np
 from attnscan.inputs.pairs import Pair
 from attnscan.results.profile import BLOCKS, Fit
 from attnscan.results.scores import FloatArray
-from attnscan.results.signature import hashed
 
 _NEGLIGIBLE = 1e-12  # of a Gram matrix's largest eigenvalue: parts that cannot be told apart leave less
 
 
 def block_of(pair: Pair) -> int:
     """Which block a pair is in, by a hash of its sentences."""
-    return int(hashed(*(sentence.encode() for sentence in pair.sentences))[:8], 16) % BLOCKS
+    return int(pair.key[:8], 16) % BLOCKS
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
 from attnscan.results.dependencies import Help
-from attnscan.results.signature import hashed
 from attnscan.results.terms import HelpMeasure
 
 _RUN = 4  # sampled words come in runs of neighbours, which are each other's likeliest helpers

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
+from attnscan.hashing import hashed
 from attnscan.inputs.pairs import Pair
 from attnscan.results.change import Change
 from attnscan.results.grid import Head
-from attnscan.results.signature import hashed
 
 _HEAD = re.compile(r"(\d{1,4})-(\d{1,4})", re.ASCII)
 _CLIENT = re.compile(r"[A-Za-z0-9_-]{1,64}")

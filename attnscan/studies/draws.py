@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput
-from attnscan.results.signature import hashed
 
 
 def generator(seed: int, *numbers: int) -> np.random.Generator:

@@ -14,6 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from attnscan.errors import CaptureError, ModelError, OptionError
+from attnscan.hashing import hashed
 from attnscan.inputs.encode import token_texts
 from attnscan.inputs.pairs import Pair
 from attnscan.model.attention_function import OnOutput
@@ -22,7 +23,6 @@ from attnscan.model.running import check_finite, forward
 from attnscan.results.change import Change
 from attnscan.results.classification import Classification
 from attnscan.results.prediction import Prediction
-from attnscan.results.signature import hashed
 from attnscan.scan.one_input import Reading
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments

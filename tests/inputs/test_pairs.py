@@ -417,6 +417,15 @@ class TestPair:
             "set LC_ALL=C.UTF-8 or PYTHONUTF8=1"
         )
 
+    def test_the_key_says_where_sentences_end(self) -> None:
+        """Its first digits number blocks of pairs in states on disk, so it must not change."""
+        assert Pair("the cat").key == "675822dce541fb43946458d70cdc163c8ef1f8449dfecdb03fdc90bb80f7d15d"
+        same = [Pair("the cat"), Pair("the cat", None)]
+        others = [Pair("the", "cat"), Pair("the c", "at"), Pair("the cat ")]
+        assert len({pair.key for pair in same}) == 1
+        assert len({pair.key for pair in [*same, *others]}) == 4
+        assert Pair("the cat").key_after("0") not in {Pair("the cat").key, Pair("0", "the cat").key_after("")}
+
 
 def words(sentence: str) -> set[str]:
     """Simple words: letters and digits between white space and punctuation."""

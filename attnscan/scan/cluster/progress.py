@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from attnscan.errors import PairsError, StateError
+from attnscan.hashing import hashed
 from attnscan.inputs.formats.columnar import RowGroups
 from attnscan.inputs.places.files import version_of
 from attnscan.results.grid import Grid
-from attnscan.results.signature import hashed
 from attnscan.results.stored_file import Saving, StoredFile
 from attnscan.scan.cluster.blocks import Bad, BlockFiles, Cuts
 from attnscan.scan.options import ScanOptions

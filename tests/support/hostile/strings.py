@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from attnscan.results.signature import hashed
+from attnscan.hashing import hashed
 from hostile.runs import check, run
 from hostile.values import changed
 
