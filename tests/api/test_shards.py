@@ -7,6 +7,7 @@ import threading
 import weakref
 from typing import Any
 
+import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
@@ -58,7 +59,7 @@ def test_shards_from_anywhere_are_the_ranking_of_all(model: attnscan.LoadedModel
             a, b = (getattr(getattr(each.scores, kind), name) for each in (found, expected))
             assert_allclose(a, b, rtol=1e-9, atol=1e-7 if name == "se" else 1e-12, err_msg=name)
     if expected.labels is not None:
-        assert found.to_labels().equals(expected.to_labels())
+        pd.testing.assert_frame_equal(found.to_labels(), expected.to_labels())
     if expected.profile is not None and found.profile is not None:
         assert found.profile.parts == expected.profile.parts
         assert_allclose(found.profile.fit.share, expected.profile.fit.share, atol=1e-6)
@@ -142,7 +143,8 @@ def test_the_callers_autocast_changes_no_number(model: attnscan.LoadedModel) -> 
     with torch.autocast("cpu", torch.bfloat16):
         cast = attnscan.classify(*TEXTS[0], model=model)
         assert torch.is_autocast_enabled("cpu")
-    assert cast.to_frame().equals(plain.to_frame()) and cast.signature == plain.signature
+    pd.testing.assert_frame_equal(cast.to_frame(), plain.to_frame())
+    assert cast.signature == plain.signature
 
 
 def test_a_model_is_loaded_once_for_many_calls(toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,7 +153,7 @@ def test_a_model_is_loaded_once_for_many_calls(toy: str, monkeypatch: pytest.Mon
     monkeypatch.setattr(scanners, "load", lambda *given: loads.append("once") or load(*given))
     model = attnscan.load(toy)
     own: Any = {"model": model, "predictive": "off"}
-    assert attnscan.classify(*TEXTS[0], **own).to_frame().equals(attnscan.classify(*TEXTS[0], **own).to_frame())
+    assert attnscan.classify(*TEXTS[0], **own).signature == attnscan.classify(*TEXTS[0], **own).signature
     assert len(attnscan.compare(model, model, TEXTS[:2]).to_frame()) > 0
     found: list[Any] = []
     calls = [threading.Thread(target=lambda: found.append(attnscan.rank_heads(TEXTS, **own))) for _ in range(3)]
@@ -160,7 +162,8 @@ def test_a_model_is_loaded_once_for_many_calls(toy: str, monkeypatch: pytest.Mon
     for call in calls:
         call.join()
     assert loads == ["once"] and len(found) == 3
-    assert all(each.to_frame().equals(found[0].to_frame()) for each in found)
+    for ranking in found[1:]:
+        pd.testing.assert_frame_equal(ranking.to_frame(), found[0].to_frame())
     for wrong in ({"dtype": "float32"}, {"tokenizer": model.tokenizer}):
         with pytest.raises(OptionError):
             attnscan.rank_heads(TEXTS, **own, **wrong)

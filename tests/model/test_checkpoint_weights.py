@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from safetensors.torch import load_file, save_file
-from tiny_checkpoints import SIZE, SMALL, configured, loaded, refusal, save
+from tiny_checkpoints import SIZE, SMALL, configured, loaded, refusal, save, with_weights
 from transformers import AutoConfig
 from typer.testing import CliRunner
 
@@ -27,14 +26,6 @@ RELATIVE = "encoder.layer.0.attention.self.distance_embedding.weight"
 def saved(directory: Path, kind: str, family: tuple[str, dict[str, Any]], **changes: Any) -> Path:
     config = AutoConfig.for_model(family[0], **family[1] | changes, pad_token_id=0)
     return save(directory, getattr(transformers, kind)(config))
-
-
-def with_weights(directory: Path, *names: str, values: torch.Tensor | None = None) -> Path:
-    """The checkpoint with more weights."""
-    path = directory / "model.safetensors"
-    more = {name: torch.zeros(3) if values is None else values.clone() for name in names}
-    save_file({**load_file(path), **more}, path, {"format": "pt"})
-    return directory
 
 
 @pytest.mark.parametrize(

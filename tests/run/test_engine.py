@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from pandas.testing import assert_frame_equal
 
 from attnscan.errors import AttnscanError, InputError, ModelError, SelectionError, WeightsError
 from attnscan.inputs.objects import objects_in
@@ -119,7 +120,7 @@ class TestOpening:
             value_of(requests.Classify(PAIR, o, m))
             for o, m in ((options, None), (ScanOptions(predictive="off"), memory))
         )
-        assert a.to_frame().equals(b.to_frame())
+        assert_frame_equal(a.to_frame(), b.to_frame())
 
     def test_both_models_are_looked_for_before_the_first_is_loaded(self, options: ScanOptions) -> None:
         request = requests.Compare(pairs_of(), (options, replace(options, model="./nowhere")))

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
@@ -64,4 +66,12 @@ def configured(directory: Path, **settings: Any) -> Path:
     """The same checkpoint with another config.json."""
     file = directory / "config.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | settings))
+    return directory
+
+
+def with_weights(directory: Path, *names: str, values: torch.Tensor | None = None) -> Path:
+    """The checkpoint with more weights."""
+    path = directory / "model.safetensors"
+    more = {name: torch.zeros(3) if values is None else values.clone() for name in names}
+    save_file({**load_file(path), **more}, path, {"format": "pt"})
     return directory

@@ -30,7 +30,9 @@ def wordpiece() -> PreTrainedTokenizerFast:
     tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True)
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    tokenizer.train_from_iterator(CORPUS, trainers.WordPieceTrainer(vocab_size=80, special_tokens=special))
+    tokenizer.train_from_iterator(
+        CORPUS, trainers.WordPieceTrainer(vocab_size=80, special_tokens=special, show_progress=False)
+    )
     return _wrapped(tokenizer, "[CLS] $A [SEP]", "[CLS] $A [SEP] $B:1 [SEP]:1", special)
 
 
@@ -41,7 +43,9 @@ def byte_level() -> PreTrainedTokenizerFast:
     tokenizer.decoder = decoders.ByteLevel()
     special = ["<pad>", "<unk>", "<s>", "</s>", "<mask>"]
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=340, special_tokens=special, initial_alphabet=alphabet)
+    trainer = trainers.BpeTrainer(
+        vocab_size=340, special_tokens=special, initial_alphabet=alphabet, show_progress=False
+    )
     tokenizer.train_from_iterator(CORPUS, trainer)
     return _wrapped(tokenizer, "<s> $A </s>", "<s> $A </s> </s> $B </s>", special)
 
@@ -55,7 +59,8 @@ def without_delimiters() -> PreTrainedTokenizerFast:
     end = "<|endoftext|>"
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     tokenizer.train_from_iterator(
-        CORPUS, trainers.BpeTrainer(vocab_size=320, special_tokens=[end], initial_alphabet=alphabet)
+        CORPUS,
+        trainers.BpeTrainer(vocab_size=320, special_tokens=[end], initial_alphabet=alphabet, show_progress=False),
     )
     return PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
@@ -99,7 +104,7 @@ def _unigram(single: str, pair: str, sep: str = "</s>", cls: str = "<s>") -> Pre
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     tokenizer.decoder = decoders.Metaspace()
     special = ["<pad>", "<unk>", cls, sep, "<mask>"]
-    trainer = trainers.UnigramTrainer(vocab_size=90, special_tokens=special, unk_token="<unk>")
+    trainer = trainers.UnigramTrainer(vocab_size=90, special_tokens=special, unk_token="<unk>", show_progress=False)
     tokenizer.train_from_iterator(CORPUS, trainer)
     return _wrapped(tokenizer, single, pair, special)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from torch import Tensor
@@ -183,7 +184,7 @@ def test_weights_score_from_arrays_as_from_a_file(tmp_path: Path) -> None:
     by_file, by_arrays = attnscan.score_weights(tmp_path / "w.npz"), attnscan.score_weights(arrays, name="jax")
     assert by_file.signature.model == "w.npz" and by_arrays.signature.model == "jax"
     columns = ["next-word", "delimiter", "entropy"]
-    assert by_file.to_frame()[columns].equals(by_arrays.to_frame()[columns])
+    pd.testing.assert_frame_equal(by_file.to_frame()[columns], by_arrays.to_frame()[columns])
     expected = attnscan.classify(A, B, model="bundled", predictive="off", related=False).to_frame()
     assert np.allclose(by_file.to_frame()[columns], expected[columns], atol=1e-6)
     with pytest.raises(WeightsError, match="no array 'tokens'"):

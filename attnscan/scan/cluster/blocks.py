@@ -60,7 +60,7 @@ class Block:
     error: AttnscanError | None = None
     """What ends the run."""
     notes: tuple[str, ...] = ()
-    """What is to be told of how the file is read."""
+    """What to tell the user of how the file was read and, once the block is scored, of how the model was loaded."""
     inputs: tuple[EncodedInput | AttnscanError, ...] | None = None
     """The records tokenized, or up to what ends the run; None where that is left to who scores them."""
 

@@ -53,7 +53,7 @@ class Totals:
     rows: int = 0
     """Of pairs' own scores."""
     notes: set[str] = field(default_factory=set)
-    """What was told of how files are read."""
+    """What the user has been told already, so that each note is told once and not once a block."""
     _waiting: dict[Number, Found] = field(default_factory=dict)
     """Blocks that came before the one that is next."""
     _answers: dict[int, ScanSums] = field(default_factory=dict)

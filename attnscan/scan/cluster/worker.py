@@ -156,6 +156,8 @@ class Worker(_Holder):
         bare, scanner = replace(block, records=(), inputs=None), self._scanner
         if isinstance(scanner, AttnscanError):
             bare = replace(bare, error=block.error or scanner)
+        elif scanner.loaded.note:
+            bare = replace(bare, notes=(*block.notes, scanner.loaded.note))
         if bare.error is not None or isinstance(scanner, AttnscanError) or not block.records:
             return Found(bare, bad=block.bad)
         bad: list[InputError] = []

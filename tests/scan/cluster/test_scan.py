@@ -23,6 +23,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 from scans import assert_equal_profiles, states_of, write
+from tiny_checkpoints import with_weights
 from toy import ARTICLES, NOUNS, VERBS, save_toy_bert
 from typer.testing import CliRunner
 
@@ -93,6 +94,18 @@ def cluster() -> Iterator[Any]:
     yield made, another
     ray.shutdown()
     made.shutdown()
+
+
+@pytest.fixture(scope="module")
+def with_head(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A toy checkpoint with a task head that no attention depends on."""
+    toy = save_toy_bert(tmp_path_factory.mktemp("with") / "head", 2, 3, {(0, 0): "next-word"})
+    return str(with_weights(toy, "classifier.weight"))
+
+
+def told_of(model: str) -> str:
+    """What the user is told of `with_head`."""
+    return f"no attention depends on what the checkpoint {model} holds besides its encoder: classifier"
 
 
 @pytest.fixture(autouse=True)
@@ -175,6 +188,14 @@ def answered(plan: Plan, totals: Totals) -> Totals:
 
 
 # Without a cluster
+
+
+def test_what_is_to_be_told_of_a_model_comes_with_every_block(with_head: str, files: list[str]) -> None:
+    plan = plan_of(with_head, files, block_pairs=100)
+    worker = Worker(plan)
+    for number, block in enumerate(blocks_of(plan, 0)):
+        block = replace(block, notes=("of the file",)) if number else block
+        assert worker.score(block, []).block.notes == ((), ("of the file",))[number] + (told_of(with_head),)
 
 
 def test_machines_with_other_weights_under_one_name_are_told(toy: str, files: list[str], tmp_path: Path) -> None:
@@ -499,11 +520,15 @@ app()
 
 
 @on_cluster
-def test_one_worker_loads_the_model_once(toy: str, files: list[str], tmp_path: Path) -> None:
-    said: list[str] = []
-    options = ScanOptions(model=toy, on_long="truncate", patterns=watched(tmp_path), predictive="off")
-    result, bad = rank_on_ray(options, block_files(files, 40), ClusterOptions(workers=1), say=said.append)
-    assert len(list(tmp_path.iterdir())) == 1
+def test_one_worker_loads_the_model_once_and_what_is_to_be_told_of_it_is_told_once(
+    with_head: str, files: list[str], tmp_path: Path
+) -> None:
+    said, noted = list[str](), list[str]()
+    options = ScanOptions(model=with_head, on_long="truncate", patterns=watched(tmp_path), predictive="off")
+    result, bad = rank_on_ray(
+        options, block_files(files, 40), ClusterOptions(workers=1), say=said.append, note=noted.append
+    )
+    assert len(list(tmp_path.iterdir())) == 1 and noted == [told_of(with_head)]
     assert_equal(result, local(replace(options, patterns=PATTERNS), files, tmp_path / "local.parquet"))
     assert bad == Bad() and said[-1].startswith("300 pairs in ") and said[-1].endswith(" by 1 workers")
 
