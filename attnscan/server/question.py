@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from attnscan.hashing import hashed
 from attnscan.inputs.pairs import Pair
 from attnscan.results.change import Change
 from attnscan.results.grid import Head
+from attnscan.safe_text import plain
 
-_HEAD = re.compile(r"(\d{1,4})-(\d{1,4})", re.ASCII)
-_CLIENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_HEAD = re.compile(r"([0-9]{1,4})-([0-9]{1,4})")
 _ID = re.compile(r"[0-9a-f]{16}")
 _MOST = 4096  # places, or heads, in a list
 _UNCHANGED = Change()
-_LARGEST_PLACE, _LARGEST_TURN = 65_535, 2**53
 
 
 class Malformed(Exception):
@@ -46,7 +46,7 @@ class Question:
         return hashed(repr((self.model, self.pair.sentences, self.change)).encode())[:16]
 
     def as_json(self) -> dict[str, Any]:
-        """The same as a page asks it."""
+        """What a page sends to ask this question."""
         return {
             "a": self.pair.a,
             "b": self.pair.b,
@@ -58,85 +58,60 @@ class Question:
         }
 
 
+class _Body(BaseModel):
+    """The JSON that a page sends. Texts are checked by `Pair` and `Change`, whose errors a person can read."""
+
+    model_config = ConfigDict(strict=True, extra="forbid")
+
+    a: InstanceOf[str]  # `str` would refuse half of a surrogate pair here
+    b: InstanceOf[str] | None = None
+    hidden: list[Annotated[int, Field(ge=0, le=65_535)]] = Field([], max_length=_MOST)
+    positions: str = "kept"
+    segments: str = "kept"
+    off: list[Annotated[str, Field(pattern=f"^{_HEAD.pattern}$")]] = Field([], max_length=_MOST)
+    model: int = Field(0, ge=0)
+    beside: str | None = Field(None, pattern=f"^{_ID.pattern}$")
+    client: str = Field(pattern="^[A-Za-z0-9_-]{1,64}$")
+    turn: int = Field(ge=0, le=2**53)
+
+
 def question_of(body: bytes, models: int) -> Question:
     """Read a question to one of so many models.
 
     Raises: Malformed for what no page of ours asks; InputError or OptionError for what a person may.
     """
-    fields = _fields(body)
-    a, b = _text(fields, "a"), None if fields.get("b") is None else _text(fields, "b")
-    hidden = tuple(_whole("hidden", place, _LARGEST_PLACE) for place in _list(fields, "hidden"))
-    off = tuple(map(_head, _list(fields, "off")))
-    model = _whole("model", fields.get("model", 0), models - 1)
-    beside, client = fields.get("beside"), fields.get("client")
-    if beside is not None and not is_id(beside):
-        raise Malformed("beside is no answer's id")
-    if not isinstance(client, str) or not _CLIENT.fullmatch(client):
-        raise Malformed("client is no name")
-    turn = _whole("turn", fields.get("turn"), _LARGEST_TURN)
-    positions, segments = (_text(fields, name, "kept") for name in ("positions", "segments"))
-    change = Change(hidden=hidden, positions=positions, segments=segments, off=off)  # type: ignore[arg-type]
-    return Question(Pair(a, b), change, model, beside, client, turn)
+    try:
+        asked = _Body.model_validate(json.loads(body.decode(), object_pairs_hook=_object))
+    except ValidationError as error:
+        first = error.errors(include_url=False, include_input=False)[0]
+        where = plain(".".join(map(str, first["loc"])) or "the body")
+        raise Malformed(f"{where:.40}: {first['msg']}") from None
+    except (ValueError, RecursionError):  # the first of what is no UTF-8, too, and of numbers of 5,000 digits
+        raise Malformed("the body is no JSON") from None
+    if asked.model >= models:
+        raise Malformed(f"model: there are {models}")
+    off = tuple(Head(*map(int, name.split("-"))) for name in asked.off)
+    change = Change(
+        hidden=tuple(asked.hidden),
+        positions=asked.positions,  # type: ignore[arg-type]
+        segments=asked.segments,  # type: ignore[arg-type]
+        off=off,
+    )
+    return Question(Pair(asked.a, asked.b), change, asked.model, asked.beside, asked.client, asked.turn)
 
 
-def is_id(text: object) -> bool:
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(fields := dict(pairs)) < len(pairs):
+        raise Malformed("a field is there twice")
+    return fields
+
+
+def is_id(text: str) -> bool:
     """Whether an answer could be called that."""
-    return isinstance(text, str) and _ID.fullmatch(text) is not None
+    return _ID.fullmatch(text) is not None
 
 
 def head_of(name: str) -> Head | None:
     """The head of a name such as `2-0`; None if it names none."""
     match = _HEAD.fullmatch(name)
     return None if match is None else Head(int(match[1]), int(match[2]))
-
-
-def _fields(body: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(body.decode(), object_pairs_hook=_object, parse_constant=_no_number)
-    except (ValueError, RecursionError):  # the first of what is no UTF-8, too, and of numbers of 5,000 digits
-        raise Malformed("the body is no JSON") from None
-    if not isinstance(fields, dict):
-        raise Malformed("the body is no JSON object")
-    if unknown := set(fields) - _FIELDS:
-        raise Malformed(f"there is no field {min(unknown):.40}")
-    return fields
-
-
-def _object(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    pairs = list(pairs)
-    if len(dict(pairs)) < len(pairs):
-        raise Malformed("a field is there twice")
-    return dict(pairs)
-
-
-def _no_number(name: str) -> NoReturn:
-    raise Malformed(f"{name} is no number")
-
-
-def _text(fields: dict[str, Any], name: str, usual: str | None = None) -> str:
-    text = fields.get(name, usual)
-    if not isinstance(text, str):
-        raise Malformed(f"{name} is no text")
-    return text
-
-
-def _list(fields: dict[str, Any], name: str) -> list[Any]:
-    items = fields.get(name, [])
-    if not isinstance(items, list) or len(items) > _MOST:
-        raise Malformed(f"{name} is no list of {_MOST} at most")
-    return items
-
-
-def _whole(name: str, value: object, most: int) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
-        raise Malformed(f"{name} is no whole number from 0 to {most}")
-    return value
-
-
-def _head(name: object) -> Head:
-    if not isinstance(name, str) or (head := head_of(name)) is None:
-        raise Malformed("off names no head")
-    return head
-
-
-_FIELDS = {"a", "b", "hidden", "positions", "segments", "off", "model", "beside", "client", "turn"}

@@ -71,7 +71,7 @@ def serve(
 ) -> None:
     if (options_of_files := files.chosen()) and not files.pairs:
         raise typer.BadParameter(f"{options_of_files[0]} is for --pairs")
-    for package in ("starlette", "uvicorn"):
+    for package in ("pydantic", "starlette", "uvicorn"):
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)
     if sys.stdout is None:  # the shell's `>&-`
