@@ -61,9 +61,9 @@ def check_library(format: str) -> None:
         with needs("writing Parquet needs pyarrow", "parquet"):
             import pyarrow  # noqa: F401
     if format == "xlsx":
-        from attnscan.results.workbook import check_openpyxl
+        from attnscan.results.workbook import check_xlsxwriter
 
-        check_openpyxl()
+        check_xlsxwriter()
 
 
 def safe_cell(text: str) -> str:

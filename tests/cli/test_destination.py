@@ -17,7 +17,7 @@ from attnscan.cli.destination import FORMATS, SUFFIXES, Destination, Shown, form
 from attnscan.errors import OutputError
 from attnscan.results.tables import Format
 
-LIBRARIES = [("parquet", "pyarrow", "parquet"), ("xlsx", "openpyxl", "excel")]
+LIBRARIES = [("parquet", "pyarrow", "parquet"), ("xlsx", "xlsxwriter", "excel")]
 
 
 class TestFormats:
