@@ -44,7 +44,7 @@ NO_TORCH = {
             *("patience", "weights", "tokens", "vocabulary"),
         )
     ),
-    *(f"attnscan.model.{name}" for name in ("sources", "surroundings", "catalog")),
+    *(f"attnscan.model.{name}" for name in ("sources", "catalog")),
     *(f"attnscan.scoring.{name}" for name in ("pattern", "patterns", "sums")),
     *(
         f"attnscan.scan.{name}"
@@ -160,7 +160,6 @@ def test_every_command_is_a_module_of_its_name() -> None:
             "cli.messages",
             "cli.usage",
             "inputs.patience",
-            "model.surroundings",
             "safe_text",
             "__version__",
         )

@@ -16,7 +16,6 @@ from attnscan.__version__ import __version__
 from attnscan.cli.messages import lose_no_interrupt, reported, write_apart_from_libraries
 from attnscan.cli.usage import check_words, misuse_told, unknown_command
 from attnscan.inputs.patience import leave
-from attnscan.model.surroundings import spare_address_space
 
 COMMANDS = {
     "classify": "Say what every head does on one input. An input is one sentence, or a pair. --pairs takes several.",
@@ -132,7 +131,6 @@ def main() -> None:
     if hasattr(sys.stdout, "reconfigure"):
         sys.stdout.reconfigure(errors="backslashreplace")  # a terminal without UTF-8 still gets every line
     write_apart_from_libraries()
-    spare_address_space()
     lose_no_interrupt()
     try:
         app(prog_name="attnscan")

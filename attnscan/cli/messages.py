@@ -15,7 +15,6 @@ import typer
 
 from attnscan.errors import AttnscanError, MemoryFullError, out_of_memory
 from attnscan.inputs.patience import distrust
-from attnscan.model.surroundings import more_memory
 from attnscan.safe_text import plain
 from attnscan.views.pictures.look import LackingLetters
 
@@ -59,7 +58,7 @@ def reported() -> Iterator[None]:
     except Exception as error:
         if not out_of_memory(error):
             raise
-        say(f"memory ran out; {more_memory('free some, use fewer --batch-tokens or shorter inputs')}")
+        say("memory ran out; free some, use fewer --batch-tokens or shorter inputs")
         distrust("memory")
         raise typer.Exit(1) from None
 

@@ -9,7 +9,7 @@ frames.py           data frames of any library -> rows
 weights.py          saved attention weights, .npz, in and out
 tokens.py           how tokenizers write their tokens
 vocabulary.py       which tokens are whole words, and which of these are frequent
-tokenizer_calls.py  what a tokenizer raises, as one line; how long it may take
+tokenizer_calls.py  what a tokenizer raises, as one line
 patience.py         a timeout for work that may never end
 tokenized.py        what tokenizers make of pairs, one by one or many at once
 encode.py           a pair to an encoded input

@@ -10,7 +10,7 @@ from typing import Any
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.batch import SPECIAL
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.tokenizer_calls import TokenizerFailed, asked, called, may_take_long
+from attnscan.inputs.tokenizer_calls import TokenizerFailed, asked, called
 
 # Of a text far longer than the model reads, only the start is tokenized: a token takes half a kilobyte, and a
 # fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
@@ -46,13 +46,13 @@ def tokenized(tokenizer: Any, pair: Pair, max_length: int | None) -> Tokenized:
 
 
 def tokenized_together(tokenizer: Any, pairs: Sequence[Pair], limit: int, truncate: bool) -> list[Tokenized | None]:
-    """The same for some inputs in one call; None in place of each that is to be read by itself.
+    """Some inputs in one call; None in place of each that is to be read by itself.
 
     That is all of them where the call fails, so that only what cannot be read is an error; if the tokenizer is written
-    in Python, or may take long, and so has to be waited for; and inputs that are far too long.
+    in Python; and inputs that are far too long.
     """
     found: list[Tokenized | None] = [None] * len(pairs)
-    if len(pairs) < 2 or not getattr(tokenizer, "is_fast", False) or may_take_long(tokenizer):
+    if len(pairs) < 2 or not getattr(tokenizer, "is_fast", False):
         return found
     short = [i for i, pair in enumerate(pairs) if max(map(len, pair.sentences)) <= _TOKENS * limit]
     for places in ([i for i in short if pairs[i].b], [i for i in short if not pairs[i].b]):

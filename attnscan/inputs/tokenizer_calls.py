@@ -1,9 +1,7 @@
 """Calls into somebody else's tokenizer: whatever it raises is one line, and what it prints itself is not shown.
 
 Fast tokenizers are written in Rust. Where that gives up, it prints a report to the process's standard error and raises
-a `PanicException`, which is no `Exception`; while it works, Python hears no Ctrl-C, and nothing ends it but the
-process. So a tokenizer with regular expressions of its own, which may take for ever, works in a thread that is waited
-for only so long.
+a `PanicException`, which is no `Exception`.
 """
 
 from __future__ import annotations
@@ -12,21 +10,15 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from attnscan.errors import AttnscanError, ModelError
-from attnscan.inputs.patience import NoAnswer, within
+from attnscan.errors import AttnscanError
 
 Found = TypeVar("Found")
 
-PATIENCE = 30.0
-"""Seconds for a tokenizer with regular expressions of its own; a fast one takes milliseconds for a sentence."""
-_CHARACTERS_A_SECOND = 50_000  # are added for a long text; the slowest sound ones read twenty times as many
-_LONGEST_WORD = 1000  # in characters; WordPiece looks up each part of a word, and gives up at 100 by default
-
-_may_take_long: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+_gives_up_at_times: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
 class TokenizerFailed(Exception):
@@ -37,29 +29,15 @@ class TokenizerPanicked(TokenizerFailed):
     """It gave up inside its library, as one with a regular expression that explodes does."""
 
 
-def may_take_long(tokenizer: Any) -> bool:
-    """Whether a tokenizer has to be waited for, which it can be for one input at a time."""
-    if tokenizer not in _may_take_long:
-        _may_take_long[tokenizer] = _is_unbounded(tokenizer)
-    return _may_take_long[tokenizer]
-
-
 def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
-    """What a tokenizer makes of a text, or of a pair of texts; or, if it may not take long, of lists of either.
-
-    Raises: TokenizerFailed; ModelError if it comes to no end.
-    """
-    if not may_take_long(tokenizer):
+    """What a tokenizer makes of a text or a pair of texts, or of lists of either. Raises: TokenizerFailed."""
+    if tokenizer not in _gives_up_at_times:
+        rust = getattr(tokenizer, "backend_tokenizer", None)
+        steps = (getattr(rust, "normalizer", None), getattr(rust, "pre_tokenizer", None))
+        own_rules = any(step is not None and b'"Regex"' in step.__getstate__() for step in steps)
+        _gives_up_at_times[tokenizer] = own_rules
+    with hushed() if _gives_up_at_times[tokenizer] else nullcontext():
         return asked(tokenizer, *texts, verbose=False, **options)
-    seconds = PATIENCE + sum(len(text or "") for text in texts) / _CHARACTERS_A_SECOND
-    try:
-        with hushed():
-            return within(seconds, lambda: asked(tokenizer, *texts, verbose=False, **options), "tokenizer")
-    except NoAnswer:
-        raise ModelError(
-            f"the tokenizer {type(tokenizer).__name__} has not read a sentence after {seconds:.0f} seconds",
-            "its tokenizer.json holds a regular expression that takes too long: use another checkpoint",
-        ) from None
 
 
 def asked(do: Callable[..., Found], *arguments: Any, **options: Any) -> Found:
@@ -100,16 +78,6 @@ def reason(error: BaseException) -> str:
 def is_panic(error: BaseException) -> bool:
     """Whether it is what Python sees of a panic in Rust; its class cannot be imported."""
     return type(error).__module__ == "pyo3_runtime"
-
-
-def _is_unbounded(tokenizer: Any) -> bool:
-    """Whether a tokenizer's own rules leave open how long it takes."""
-    rust = getattr(tokenizer, "backend_tokenizer", None)
-    steps = (getattr(rust, "normalizer", None), getattr(rust, "pre_tokenizer", None))
-    if any(step is not None and b'"Regex"' in step.__getstate__() for step in steps):
-        return True
-    longest = getattr(getattr(rust, "model", None), "max_input_chars_per_word", 0)
-    return isinstance(longest, int) and longest > _LONGEST_WORD
 
 
 class _Hush:

@@ -2,7 +2,6 @@
 
 sources.py             what a model's name means
 commits.py             a model of the hub at one commit, on all machines the same
-surroundings.py        what torch needs of the process it is imported into
 catalog.py             which models can run now
 loading.py             a source to a loaded model, on a device
 checkpoint_weights.py  weights that a checkpoint lacks, or that nothing uses

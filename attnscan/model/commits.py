@@ -8,8 +8,7 @@ from pathlib import Path
 
 from attnscan.errors import ModelError
 from attnscan.model.running import first_line, quiet_transformers
-from attnscan.model.sources import Source, cached_as, hub_answers
-from attnscan.model.surroundings import check_address_space, check_docstrings
+from attnscan.model.sources import Source, cached_as, check_docstrings, hub_answers
 from attnscan.safe_text import plain
 
 
@@ -43,10 +42,9 @@ def pinned(source: Source) -> Source:
 def at_commit(hub_id: str, commit: str) -> Source:
     """A model of the hub at one commit and no other: as this machine's cache has it, or else to be fetched.
 
-    Raises: ModelError if it is not in the cache, and the hub does not answer; MemoryFullError as `choose`.
+    Raises: ModelError if it is not in the cache, and the hub does not answer.
     """
     check_docstrings()
-    check_address_space()
     if found := cached_as(hub_id, commit):
         return found
     if Path(hub_id).is_dir():  # transformers would load it

@@ -101,7 +101,7 @@ def _said(source: Source) -> Iterator[None]:
         if out_of_memory(error):
             raise MemoryFullError(
                 f"the model {source.name} does not fit into memory",
-                "free some, raise ulimit -v, or use a smaller model",
+                "free some, or use a smaller model",
             ) from error
         name, where_to_look, reason = source.name, "check its name, or pass a directory", plain(first_line(error))[:300]
         if Path(source.location).is_dir():

@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
-from attnscan.model.surroundings import address_space, more_memory
 
 T = TypeVar("T")
 Found = TypeVar("Found")
@@ -79,7 +78,7 @@ def failed(model: Any, error: Exception) -> CaptureError | MemoryFullError:
     if _no_room(error):
         return MemoryFullError(
             f"the inputs do not fit into the device's memory with {type(model).__name__}",
-            more_memory("use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs"),
+            "use --device cpu, --dtype float16, fewer --batch-tokens, or shorter inputs",
         )
     return CaptureError(
         f"the model {type(model).__name__} fails on this input: {first_line(error)[:200]}",
@@ -115,10 +114,8 @@ def not_finite(what: str, where: str = "") -> CaptureError:
 
 
 def _no_room(error: Exception) -> bool:
-    """Whether memory ran out: torch has a class for an accelerator's alone, and oneDNN does not say what it lacks."""
-    if isinstance(error, torch.OutOfMemoryError) or out_of_memory(error):
-        return True
-    return "could not create a primitive" in str(error) and address_space() is not None
+    """Whether memory ran out; torch has a class for an accelerator's alone."""
+    return isinstance(error, torch.OutOfMemoryError) or out_of_memory(error)
 
 
 def accepted(model: Any, inputs: dict[str, Tensor]) -> dict[str, Any]:
@@ -187,7 +184,7 @@ def in_halves(
             on_cpu = torch.device(device).type == "cpu"
             raise MemoryFullError(
                 f"one input of {tokens(items[0])} tokens does not fit into the memory of the {device}",
-                more_memory("use shorter inputs" if on_cpu else "use --device cpu, --dtype float16, or shorter inputs"),
+                "use shorter inputs" if on_cpu else "use --device cpu, --dtype float16, or shorter inputs",
             ) from None
     else:
         yield found

@@ -11,6 +11,7 @@ import os
 import queue
 import re
 import shlex
+import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,7 +19,6 @@ from pathlib import Path
 from typing import Literal
 
 from attnscan.errors import ModelError
-from attnscan.model.surroundings import check_address_space, check_docstrings
 
 DEFAULT_MODEL = "bert-base-uncased"
 _DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")  # the hub's old and new name of one model
@@ -56,15 +56,22 @@ class Source:
         return self.revision or "main"
 
 
+def check_docstrings() -> None:
+    """Raises: ModelError if Python strips docstrings: transformers builds classes from them, and we show our own."""
+    if sys.flags.optimize > 1:
+        raise ModelError(
+            "Python runs without docstrings (-OO), and transformers cannot be imported without them",
+            "unset PYTHONOPTIMIZE, or set it to 1",
+        )
+
+
 def choose(name: str | None, hub: Callable[[], bool] | None = None) -> Source:
     """The model that `name` means, or without one the default: $ATTNSCAN_MODEL, BERT base, or the bundled one.
 
     A model that is named is never replaced by another. `hub` says whether the hub answers, if somebody knows.
-    Raises: ModelError if there is none, or no model can be loaded by this Python; MemoryFullError if it may reserve
-    too little memory.
+    Raises: ModelError if there is none, or no model can be loaded by this Python.
     """
     check_docstrings()
-    check_address_space()
     name = name if name is not None else os.environ.get("ATTNSCAN_MODEL") or None
     return _default(hub or hub_answers) if name is None else _named(name, hub or hub_answers)
 

@@ -5,7 +5,7 @@ post-processor may repeat a sentence as often as it likes. Each step's growth is
 so many characters `more`; steps in a row multiply. Growth that a step has on no more than some letters is counted as
 if it had it on all, but for Unicode's own decompositions and cases: a text can be decomposed only once, so whatever a
 rule inserts is counted at its length after that.
-Does not handle: time. Regular expressions and long words may take long on short texts; see inputs/tokenizer_calls.py.
+Does not handle: time. Regular expressions and long words may take long on short texts.
 """
 
 from __future__ import annotations

@@ -38,9 +38,6 @@ def classify(request: Classify, running: Running) -> Work[Classification]:
 
 
 def _classify_weights(request: Classify, given: WeightsInput) -> Work[Classification]:
-    from attnscan.model.surroundings import check_address_space
-
-    check_address_space()
     from attnscan.inputs.weights import read_weights, weights_of
 
     weights = given.weights  # read before torch is imported: a bad file is answered at once

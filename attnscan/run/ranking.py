@@ -190,9 +190,6 @@ def _rank_on_cluster(request: Rank, running: Running) -> Work[Ranking]:
 
 def rank_by_file(request: RankFile) -> Work[Ranking]:
     """Every head ranked by what a scan wrote of each pair. Raises: PairsError if that cannot be read."""
-    from attnscan.model.surroundings import check_address_space
-
-    check_address_space(with_model=False)
     yield Progress(f"ranking heads by {request.path.name}")
     from attnscan.scan.per_pair_read import rank_file
 

@@ -12,7 +12,6 @@ from types import ModuleType
 
 from attnscan.errors import AttnscanError, OptionError, nearest, out_of_memory
 from attnscan.hashing import hashed
-from attnscan.model.surroundings import check_address_space, check_docstrings
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS, chosen
 
@@ -44,8 +43,6 @@ def own_pattern(name: str) -> Pattern:
         raise OptionError(f"there is no file {path}", "check the path") from None
     except (OSError, ValueError) as error:
         raise OptionError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}", "check it") from None
-    check_docstrings()
-    check_address_space()  # it will import torch
     module = _run(path, code)
     if not hasattr(module, function):
         own = {each: value for each, value in vars(module).items() if callable(value)}

@@ -271,17 +271,12 @@ def test_an_interrupt_before_a_command_begins_is_no_traceback(
     ],
     ids=str,
 )
-@pytest.mark.parametrize("limit", [None, 2 * 10**9])
-def test_memory_that_runs_out_anywhere_is_one_line(
-    monkeypatch: pytest.MonkeyPatch, error: Exception, limit: int | None
-) -> None:
+def test_memory_that_runs_out_anywhere_is_one_line(monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     def fail(*_: object) -> None:
         raise error
 
     monkeypatch.setattr("attnscan.cli.commands.models._show_all", fail)
-    monkeypatch.setattr("attnscan.model.surroundings.address_space", lambda: limit)
-    line = refusal("models")
-    assert "memory ran out; " in line and ("the limit of 2.00 GB (ulimit -v)" in line) == (limit is not None)
+    assert "memory ran out; " in refusal("models")
 
 
 def test_an_error_that_is_no_lack_of_memory_is_not_called_so(monkeypatch: pytest.MonkeyPatch) -> None:

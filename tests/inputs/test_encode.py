@@ -11,7 +11,6 @@ import torch
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tokenizers import Regex, pre_tokenizers
 from tokenizers_of_kinds import KINDS, written_in_python
 
 from attnscan.errors import InputError, TooLongError
@@ -19,7 +18,6 @@ from attnscan.inputs import encode
 from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
 from attnscan.inputs.encode import encode_pair, encode_pairs, encode_tokens, unknown_words
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.tokenized import tokenized_together
 from attnscan.inputs.tokens import Unit
 from attnscan.scoring.patterns import cross_sentence, identical
 
@@ -202,13 +200,6 @@ def test_what_a_tokenizer_fails_on_costs_no_other_input() -> None:
     assert isinstance(bad, InputError) and "Failing fails on this input: no such word" in str(bad)
     assert [one, other] == [encode_pair(tokenizer.good, Pair(text), "token", 9, False) for text in ("the cat", "a dog")]
     assert calls == [["the cat", "a bad cat", "a dog"], "the cat", "a bad cat", "a dog"]
-
-
-def test_a_tokenizer_that_may_take_long_is_waited_for_at_one_input_at_a_time() -> None:
-    tokenizer = KINDS["wordpiece"]()
-    tokenizer.backend_tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("a+"), "isolated")
-    assert tokenized_together(tokenizer, MANY[:2], 99, False) == [None, None]
-    assert None not in tokenized_together(KINDS["wordpiece"](), MANY[:2], 99, False)
 
 
 def test_an_input_that_just_fits_is_not_called_cut(tokenizer: Any) -> None:

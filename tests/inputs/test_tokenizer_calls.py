@@ -1,13 +1,10 @@
-"""What a tokenizer raises is one line, what it prints is not shown, and it may not take for ever."""
+"""What a tokenizer raises is one line, and what it prints is not shown."""
 
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
-import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,13 +13,9 @@ from tokenizers import Regex, pre_tokenizers
 from tokenizers_of_kinds import wordpiece
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs import tokenizer_calls
 from attnscan.inputs.encode import check_reads_sentences, encode_pair, whole_words
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.tokenizer_calls import TokenizerFailed, asked, called, hushed
-
-SLOW = "(?:a|a){20}(?=[^a!])"
-"""A second for thirty letters `a`, and below the number of attempts at which it is given up."""
 
 
 def splitting(regex: str) -> Any:
@@ -97,48 +90,6 @@ def test_where_python_writes_to_descriptor_2_itself_nothing_is_hidden() -> None:
 def test_without_standard_error_there_is_nothing_to_hide() -> None:
     script = "import os\nos.close(2)\nfrom attnscan.inputs.tokenizer_calls import hushed\nwith hushed(): print(1)"
     assert subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True).stdout == b"1\n"
-
-
-def test_a_slow_regular_expression_is_waited_for_only_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    tokenizer = splitting(SLOW)
-    assert called(tokenizer, "a" * 10)["input_ids"]
-    monkeypatch.setattr(tokenizer_calls, "PATIENCE", 0.1)
-    with pytest.raises(ModelError, match="has not read a sentence after 0 seconds"):
-        encode_pair(tokenizer, Pair("a" * 40 + "!"), "token", 99, truncate=False)
-
-
-@pytest.mark.long
-def test_a_run_inside_a_regular_expression_hears_an_interrupt() -> None:
-    script = (
-        "from attnscan.inputs.tokenizer_calls import called\n"
-        "from test_tokenizer_calls import SLOW, splitting\n"
-        "tokenizer = splitting(SLOW)\nprint('ready', flush=True)\ncalled(tokenizer, 'a' * 2000 + '!')\n"
-    )
-    places = os.pathsep.join([str(Path(__file__).parent), *sys.path])
-    command = [sys.executable, "-c", script]
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": places}
-    ) as running:
-        assert running.stdout is not None
-        while running.stdout.readline().strip() != "ready":  # a tokenizer prints empty lines when it is trained
-            assert running.poll() is None
-        time.sleep(1)
-        running.send_signal(signal.SIGINT)
-        _, told = running.communicate(timeout=120)
-    assert "KeyboardInterrupt" in told and running.returncode in (-signal.SIGINT, 130)
-
-
-def test_only_a_tokenizer_that_may_take_long_works_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object) -> Any:
-        raise AssertionError("in a thread")
-
-    monkeypatch.setattr(tokenizer_calls, "within", refuse)
-    assert called(wordpiece(), "the cat")["input_ids"]
-    long_words = wordpiece()
-    long_words.backend_tokenizer.model.max_input_chars_per_word = 10**9
-    for tokenizer in (splitting("a+"), long_words):
-        with pytest.raises(AssertionError, match="in a thread"):
-            called(tokenizer, "the cat")
 
 
 def test_a_function_of_a_tokenizer_is_asked_with_its_arguments() -> None:

@@ -12,7 +12,7 @@ from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
 from attnscan.cli.options import Where, pattern_name
 from attnscan.cli.screen_frame import ScreenFrame
-from attnscan.model.surroundings import check_docstrings
+from attnscan.model.sources import check_docstrings
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.terminal.patterns import pattern_text, patterns_text
 
