@@ -14,21 +14,26 @@ from typing import TYPE_CHECKING, Any
 from attnscan.__version__ import __version__
 
 if TYPE_CHECKING:
-    from attnscan.api.many_pairs import profile, rank_files, rank_heads
-    from attnscan.api.one_input import classify, dependencies, explain, page, picture, score_weights
+    from attnscan.api.lists import models, patterns
+    from attnscan.api.many_pairs import heads, profile
+    from attnscan.api.one_input import classify, predictive, show
     from attnscan.api.shards import finish, load, shard
-    from attnscan.api.studies import ablate, compare, explain_over, similar
+    from attnscan.api.studies import ablate, compare, explain, similar
+    from attnscan.api.views import plot, report
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
+    from attnscan.model.catalog import Catalog
     from attnscan.model.loaded import LoadedModel
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
+    from attnscan.results.checkpoint import Checkpoint
     from attnscan.results.classification import Carried, Classification
     from attnscan.results.comparison import Comparison
     from attnscan.results.dependencies import Dependencies
     from attnscan.results.explanation import Explanations
     from attnscan.results.grid import AttentionKind, Grid, Head
     from attnscan.results.head_explanation import HeadExplanation
+    from attnscan.results.head_weights import HeadWeights
     from attnscan.results.labels import Agreement, Labels, Stability
     from attnscan.results.profile import Fit, Profile
     from attnscan.results.ranking import Leads, Ranking
@@ -36,7 +41,7 @@ if TYPE_CHECKING:
     from attnscan.results.signature import Signature
     from attnscan.results.similarity import Similarity
     from attnscan.results.statement import Statements
-    from attnscan.scan.options import ClusterOptions, ScanOptions
+    from attnscan.scan.options import ScanOptions
     from attnscan.scan.shard import Shard
     from attnscan.scoring.pattern import Pattern
     from attnscan.scoring.patterns import PATTERNS
@@ -50,8 +55,9 @@ __all__ = [
     "AttentionKind",
     "AttnscanError",
     "Carried",
+    "Catalog",
+    "Checkpoint",
     "Classification",
-    "ClusterOptions",
     "Comparison",
     "Dependencies",
     "EncodedBatch",
@@ -61,6 +67,7 @@ __all__ = [
     "Grid",
     "Head",
     "HeadExplanation",
+    "HeadWeights",
     "Labels",
     "Leads",
     "LoadedModel",
@@ -80,32 +87,37 @@ __all__ = [
     "ablate",
     "classify",
     "compare",
-    "dependencies",
     "explain",
-    "explain_over",
     "finish",
+    "heads",
     "load",
-    "page",
-    "picture",
+    "models",
+    "patterns",
+    "plot",
+    "predictive",
     "profile",
-    "rank_files",
-    "rank_heads",
-    "score_weights",
+    "report",
     "shard",
+    "show",
     "similar",
 ]
 
 # No module of this package may have one of these names: importing it would put it in the function's place.
 _HOMES = {
-    "api.many_pairs": ("profile", "rank_files", "rank_heads"),
-    "api.one_input": ("classify", "dependencies", "explain", "page", "picture", "score_weights"),
+    "api.lists": ("models", "patterns"),
+    "api.many_pairs": ("heads", "profile"),
+    "api.one_input": ("classify", "predictive", "show"),
     "api.shards": ("finish", "load", "shard"),
-    "api.studies": ("ablate", "compare", "explain_over", "similar"),
+    "api.studies": ("ablate", "compare", "explain", "similar"),
+    "api.views": ("plot", "report"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch", "EncodedInput"),
     "model.loading": ("LoadedModel",),
     "results.ablation": ("Ablation",),
     "results.attention": ("Attention",),
+    "model.catalog": ("Catalog",),
+    "results.checkpoint": ("Checkpoint",),
+    "results.head_weights": ("HeadWeights",),
     "results.classification": ("Carried", "Classification"),
     "results.comparison": ("Comparison",),
     "results.dependencies": ("Dependencies",),
@@ -119,7 +131,7 @@ _HOMES = {
     "results.signature": ("Signature",),
     "results.similarity": ("Similarity",),
     "results.statement": ("Statements",),
-    "scan.options": ("ClusterOptions", "ScanOptions"),
+    "scan.options": ("ScanOptions",),
     "scan.shard": ("Shard",),
     "scoring.pattern": ("Pattern",),
     "scoring.patterns": ("PATTERNS",),

@@ -23,7 +23,7 @@ FIVE = 5
 
 def ranked(model: str, dtype: str, device: str, pairs: list[tuple[str, ...]]) -> Ranking:
     """Every head's scores and labels in a format, but for `predictive`, which is float32 on a CPU whatever is asked."""
-    return attnscan.rank_heads(pairs, model=model, dtype=dtype, device=device, predictive="off")
+    return attnscan.heads(pairs, model=model, dtype=dtype, device=device, predictive="off")
 
 
 def line(model: str, found: Ranking, expected: Ranking) -> str:

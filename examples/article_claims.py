@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--pairs", type=int, default=40, metavar="N")
     asked = parser.parse_args()
     sentences = pd.read_csv(PAIRS, nrows=asked.pairs)[["sentence_a", "sentence_b"]]
-    found = attnscan.explain_over(sentences.itertuples(index=False, name=None), model=asked.model)
+    found = attnscan.explain(pairs=sentences.itertuples(index=False, name=None), model=asked.model)
     of = {pattern: measured(found, pattern, asked.best) for pattern in PATTERNS}
     print(pd.DataFrame([row(one) for one in of.values()]).to_string(index=False, float_format="%.2f", na_rep="-"))
     neurons = [each for one in of.values() for each in neuron_rows(one)]

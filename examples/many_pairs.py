@@ -24,7 +24,7 @@ def pairs() -> Iterator[tuple[str, str]]:
                 yield a, b
 
 
-ranking = attnscan.rank_heads(pairs(), model=MODEL, predictive="off", batch_tokens=4096)
+ranking = attnscan.heads(pairs(), model=MODEL, predictive="off", batch_tokens=4096)
 print(f"{ranking.signature.pairs_read} pairs")
 for pattern in ("next-word", "identical"):
     best = ranking.to_frame([pattern], top=1).iloc[0]

@@ -41,6 +41,6 @@ if __name__ == "__main__":
     ranking = attnscan.finish(sum(shards))
     print(ranking.to_frame(["next-word"], top=3).round(3).to_string(index=False))
 
-    expected = attnscan.rank_files(PAIRS, model="bundled", **OPTIONS)
+    expected = attnscan.heads(PAIRS, model="bundled", **OPTIONS)
     np.testing.assert_allclose(ranking.scores.every_key.score, expected.scores.every_key.score, rtol=1e-9, atol=1e-9)
     print(f"{len(shards)} shards, {ranking.signature.pairs_read} pairs: the scores are those of one machine")

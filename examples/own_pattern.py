@@ -52,8 +52,7 @@ def units_of_word(one: attnscan.EncodedInput, sentence: int, text: str, word: in
 def main() -> None:
     """Rank the heads for it, by a file's worth of sentences."""
     model = sys.argv[1] if len(sys.argv) > 1 else "bundled"
-    patterns = [*attnscan.PATTERNS, subject_verb]
-    ranking = attnscan.rank_heads((text for text, _ in PARSES), model=model, patterns=patterns, predictive="off")
+    ranking = attnscan.heads((text for text, _ in PARSES), model=model, pattern=subject_verb, predictive="off")
     print(ranking.to_frame(["subject-verb"], top=5).drop(columns=["model", "rank"]).round(3).to_string(index=False))
 
 

@@ -19,7 +19,7 @@ FRAME["key"] = [f"pair-{number}" for number in range(len(FRAME))]
 FRAME.loc[3, "sentence_b"] = None  # as data sets have it
 
 scores: list[pd.DataFrame] = []
-ranking = attnscan.rank_heads(
+ranking = attnscan.heads(
     FRAME,
     id="key",
     on_bad=lambda error: print(f"left out: {error.what}"),
@@ -37,6 +37,6 @@ print(f"head {best.layer}-{best['head']} looks at the next word least in {lowest
 rows = FRAME.dropna().to_dict("records")  # as json.loads gives them, line by line
 chunks = (FRAME[start : start + 4].dropna() for start in range(0, len(FRAME), 4))
 for pairs in (rows, DataLoader(rows, batch_size=4), chunks):  # type: ignore[arg-type]
-    again = attnscan.rank_heads(pairs, columns=["sentence_a", "sentence_b"], model=MODEL, predictive="off")
+    again = attnscan.heads(pairs, columns=["sentence_a", "sentence_b"], model=MODEL, predictive="off")
     same = (again.label == ranking.label).all()
     print(f"{type(pairs).__name__}: {again.signature.pairs_read} pairs, the same labels: {same}")

@@ -15,6 +15,6 @@ import attnscan
 MODEL, PAIRS, *_ = [*sys.argv[1:], *["bundled", str(Path(__file__).parent / "pairs.csv")][len(sys.argv) - 1 :]]
 
 pairs = pd.read_csv(PAIRS)[["sentence_a", "sentence_b"]].itertuples(index=False, name=None)
-ranking = attnscan.rank_heads(pairs, model=MODEL, predictive="off")
+ranking = attnscan.heads(pairs, model=MODEL, predictive="off")
 frame = ranking.to_frame(["previous-word"], top=5)
 print(frame.round(3).to_string(index=False))

@@ -23,7 +23,7 @@ attention[0, 1, -1, 0] = 1
 attention[1, 0] = np.eye(count)[4]
 
 arrays = {"attention": attention, "tokens": tokens, "segments": segments}
-result = attnscan.score_weights(arrays, name="from-jax")
+result = attnscan.classify(weights=arrays, name="from-jax")
 print(result.to_frame(["next-word", "delimiter"]).round(3).to_string(index=False))
 
 np.savez("from_jax.npz", **arrays)  # type: ignore[arg-type]  # and for the command line: --weights from_jax.npz

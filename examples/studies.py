@@ -21,7 +21,7 @@ print(worth.to_frame()[["set", "measure", "effect", "se"]].round(3).to_string(in
 
 alike = attnscan.similar(pairs, model=MODEL)
 print(f"{len(alike.groups)} groups of heads within {alike.within} nats")
-Path("similar.svg").write_bytes(attnscan.picture(alike))
+Path("similar.svg").write_bytes(attnscan.plot(alike))
 
 apart = attnscan.compare(MODEL, OTHER, pairs)
 print(f"{(apart.to_frame()['difference'].abs() > 1e-6).sum()} scores differ over {apart.pairs} pairs")

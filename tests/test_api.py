@@ -47,7 +47,7 @@ def test_importing_needs_no_torch_and_every_module_leaves_the_functions_alone() 
         "        importlib.import_module(module.name)\n"
         "from types import ModuleType\n"
         "assert not [name for name in attnscan.__all__ if isinstance(getattr(attnscan, name), ModuleType)]\n"
-        "assert callable(attnscan.classify) and callable(attnscan.rank_heads)\n"
+        "assert callable(attnscan.classify) and callable(attnscan.heads)\n"
     )
     subprocess.run([sys.executable, "-c", script], check=True)
 
@@ -91,12 +91,12 @@ def test_the_attention_comes_along() -> None:
 
 def test_heads_are_ranked_over_an_iterable() -> None:
     pairs: list[Any] = [(A, B), (A, None), B]
-    ranking = attnscan.rank_heads(iter(pairs), model="bundled", predictive="off")
+    ranking = attnscan.heads(iter(pairs), model="bundled", predictive="off")
     assert ranking.signature.pairs_read == 3
     best = ranking.to_frame(["previous-word"], 1).iloc[0]
     assert (best["layer"], best["head"]) == (0, 2) and best["score"] > 0.9
     with pytest.raises(InputError):
-        attnscan.rank_heads([], model="bundled")
+        attnscan.heads([], model="bundled")
 
 
 def test_a_notebook_shows_tokens_patterns_and_the_map(article: Classification) -> None:
@@ -127,7 +127,7 @@ def test_a_notebook_shows_every_head_below_where_the_attention_was_kept(article:
 
 def test_a_notebook_shows_the_best_heads_of_a_ranking() -> None:
     pairs = [("I went home.", "You went home."), "The cat sat on the mat."]
-    ranking = attnscan.rank_heads(pairs, model="bundled", predictive="off")
+    ranking = attnscan.heads(pairs, model="bundled", predictive="off")
     hostile = replace(ranking, signature=replace(ranking.signature, model="<b>\x1b", pairs_skipped=1))
     root = parsed(hostile._repr_html_())
     text = "".join(root.itertext())
@@ -175,11 +175,11 @@ PAIRS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("She s
 
 
 def test_dependencies_are_those_of_the_command() -> None:
-    helps = attnscan.dependencies("I went home.", model="bundled", predictive_words=3)
+    helps = attnscan.predictive("I went home.", model="bundled", predictive_words=3)
     assert isinstance(helps, attnscan.Dependencies) and helps.signature.predictive == "distance"
     assert len(helps.to_frame()) == 6  # each of three words by each other
     with pytest.raises(ModelError):
-        attnscan.dependencies("I went home.", model="bundled", predictive="off")
+        attnscan.predictive("I went home.", model="bundled", predictive="off")
 
 
 def test_files_rank_as_their_pairs_do(tmp_path: Path) -> None:
@@ -187,28 +187,28 @@ def test_files_rank_as_their_pairs_do(tmp_path: Path) -> None:
     path.write_text("x,y\n" + "\n".join(f'"{a}","{b}"' for a, b in PAIRS) + "\n,\n", encoding="utf-8")
     bad: list[InputError] = []
     options: Any = {"model": "bundled", "predictive": "off"}
-    ranking = attnscan.rank_files(path, columns=["x", "y"], id="y", on_bad=bad.append, per_pair=kept, **options)
-    assert ranking.to_frame().equals(attnscan.rank_heads(PAIRS, **options).to_frame())
+    ranking = attnscan.heads(path, columns=["x", "y"], id="y", on_bad=bad.append, per_pair=kept, **options)
+    assert ranking.to_frame().equals(attnscan.heads(PAIRS, **options).to_frame())
     assert [error.what.startswith(f"{path}:5") for error in bad] == [True]
     kept_rows = pd.read_parquet(kept)
     assert set(zip(kept_rows["pair"], kept_rows["id"], strict=True)) == {(i, b) for i, (_, b) in enumerate(PAIRS, 1)}
     assert ranking._repr_html_() is not None
     with pytest.raises(InputError):
-        attnscan.rank_files([path], columns=["x", "y"], **options)
+        attnscan.heads([path], columns=["x", "y"], **options)
     with pytest.raises(OptionError, match="none is named"):
-        attnscan.rank_files(cluster=attnscan.ClusterOptions(), **options)
+        attnscan.heads(engine="ray", **options)
 
 
 def test_heads_are_switched_off_by_name_and_by_pattern() -> None:
     by_name = attnscan.ablate(iter(PAIRS), heads=[(0, 2), (1, 8)], draws=2, by="mean", model="bundled")
     assert isinstance(by_name, attnscan.Ablation) and by_name.signature.pairs_read == 3
     assert [effect.set.name for effect in by_name.effects] == ["0-2,1-8"]
-    named: Any = {"patterns": ["next-word"], "top": 1, "draws": 2, "predictive": "off", "model": "bundled"}
+    named: Any = {"pattern": "next-word", "top": 1, "draws": 2, "predictive": "off", "model": "bundled"}
     by_pattern = attnscan.ablate(PAIRS, **named)
     assert [effect.set.name for effect in by_pattern.effects] == ["next-word"]
     assert [effect.set.heads for effect in by_pattern.effects] == [(attnscan.Head(1, 8),)]
     with pytest.raises(OptionError, match="did you mean 'masked-lm'"):
-        attnscan.ablate(PAIRS, measures=["masked-ml"], model="bundled")
+        attnscan.ablate(PAIRS, measure=["masked-ml"], model="bundled")
     with pytest.raises(SelectionError):
         attnscan.ablate(PAIRS, heads="9-9", model="bundled")
     with pytest.raises(OptionError, match="there is no by 'meen'; did you mean 'mean'"):
@@ -225,19 +225,19 @@ def test_alike_and_apart() -> None:
     assert isinstance(apart, attnscan.Comparison) and apart.pairs == 3
     assert (apart.to_frame()["difference"] == 0).all() and "predictive" not in apart.patterns
     with pytest.raises(OptionError, match="predictive is not compared"):
-        attnscan.compare("bundled", "bundled", PAIRS, predictive="auto")
-    drawn = attnscan.picture(alike, format="png")
+        attnscan.compare("bundled", "bundled", PAIRS, pattern="predictive")
+    drawn = attnscan.plot(alike, format="png")
     assert drawn.startswith(b"\x89PNG")
 
 
 def test_a_result_becomes_a_page_and_pictures(article: Classification) -> None:
-    made = attnscan.page(article, heads="0-2", neurons=False)
+    made = attnscan.report(article, heads="0-2", neurons=False)
     assert isinstance(made, attnscan.Page) and made.html.startswith("<!doctype html>")
-    assert len(made.html) < len(attnscan.page(article, heads=[(0, 2), (1, 8)]).html)
-    assert any("heads" in note for note in attnscan.page(article, megabytes=0.05).notes)
-    svg = attnscan.picture(article, "head", heads="0-2", width=4)
-    assert b"<svg" in svg and svg != attnscan.picture(article, "head", heads="0-2", width=5)
+    assert len(made.html) < len(attnscan.report(article, heads=[(0, 2), (1, 8)]).html)
+    assert any("heads" in note for note in attnscan.report(article, size=0.05).notes)
+    svg = attnscan.plot(article, kind="head", heads="0-2", width=4)
+    assert b"<svg" in svg and svg != attnscan.plot(article, kind="head", heads="0-2", width=5)
     with pytest.raises(OptionError, match="attention"):
-        attnscan.page(replace(article, attention=None))
+        attnscan.report(replace(article, attention=None))
     with pytest.raises(OptionError, match="did you mean 'layers'"):
-        attnscan.picture(article, "layer")  # type: ignore[arg-type]
+        attnscan.plot(article, kind="layer")  # type: ignore[arg-type]

@@ -1,9 +1,11 @@
-"""What `import attnscan` offers, for notebooks and programs; options are those of `ScanOptions`, by name.
+"""What `import attnscan` offers, for notebooks and programs: a function is named as its command.
 
-one_input.py   classify, score_weights, explain, dependencies, page, picture
-many_pairs.py  rank_heads, rank_files, profile
-studies.py     explain_over, ablate, similar, compare
+one_input.py   classify, show, predictive
+many_pairs.py  heads, profile
+studies.py     explain, ablate, similar, compare
+views.py       report, plot
+lists.py       patterns, models
 shards.py      load, shard, finish
-given.py       what callers give, made what the rooms below take
-source.py      the pairs that they give, and what is called while these are read
+arguments.py   what callers give by name, checked and made what requests take
+pairs.py       the pairs that they give, and what is called while these are read
 """

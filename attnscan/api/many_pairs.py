@@ -1,158 +1,166 @@
-"""What `import attnscan` offers for many pairs."""
+"""What `import attnscan` offers for many pairs: heads ranked and labelled, and what they do in full."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack, get_args
+from typing import Any, get_args
 
-from attnscan.api.given import (
-    check_kind,
-    check_known,
-    checked,
-    is_name,
-    memory_of,
-    options_of,
-    paths_of,
-)
-from attnscan.api.source import Callbacks, OnFrame, OnProgress, Pairs, reading_of, source_of
+from attnscan.api.arguments import Patterns, file_of, library, memory_of, patterns_of, picked, scan_options
+from attnscan.api.one_input import Weights, classify
+from attnscan.api.pairs import Callbacks, OnFrame, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
-from attnscan.inputs.columns import Quoting
+from attnscan.inputs.columns import Reading
+from attnscan.inputs.option import check_known
+from attnscan.inputs.pairs import Pair
 from attnscan.model.in_memory import Model, Tokenizer
+from attnscan.results.grid import Heads, heads_written
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
-from attnscan.run.reading import FilePairs
-from attnscan.run.requests import Rank
-from attnscan.scan.options import Choices, ClusterOptions, ScanOptions
+from attnscan.results.stored_file import StoredFile, place_of
+from attnscan.run.reading import FilePairs, OnePair
+from attnscan.run.requests import Rank, RankFile
+from attnscan.scan.options import ClusterOptions, Engine, OnLong, ScanOptions
 from attnscan.scan.stream import OnBad
 from attnscan.views.notebook import ranking_html
 
-Columns = Sequence[str | int] | str | int | None
+File = str | os.PathLike[str]
 
 
-@checked
-def rank_heads(
-    pairs: Pairs,
+@library(ScanOptions(), Reading(), FilePairs(), ClusterOptions())
+def heads(
+    pairs: Pairs = None,
     *,
-    columns: Columns = None,
+    pattern: Patterns = (),
+    split: bool = False,
+    on_long: OnLong = "truncate",
     id: str | int | None = None,
+    profile: bool = False,
+    state: File | None = None,
+    per_pair: File | None = None,
+    per_pair_heads: Heads | None = None,
+    from_: File | None = None,
+    engine: Engine = "local",
     on_bad: OnBad | None = None,
     on_progress: OnProgress | None = None,
     on_pairs: OnFrame | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
-    **options: Unpack[Choices],
+    **options: Any,
 ) -> Ranking:
     """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` ranks the heads.
 
-    `label` says what each head does over all of them and `to_labels()` how sure that is; not so where `patterns` are
-    chosen, or with `labelled=False`, which takes about a fifth less time.
+    `label` says what each head does over all of them and `to_labels()` how sure that is; not so where some patterns are
+    chosen, which takes about a fifth less time. With `profile`, `.profile` says what it does in full.
 
-    Inputs that are longer than the model reads are cut, unless `on_long` says otherwise.
+    `pairs` are a file or several, as `attnscan heads --pairs` reads them; or texts, (text, text), rows with columns, a
+    data frame, a data set or a loader; without them, the pairs that attnscan ships. `columns` names the one or two
+    columns that hold the sentences, `id` one that tells pairs apart. What a file's looks decide and could be wrong is a
+    `UserWarning`. A pair that cannot be read is an error or, with `skip_bad` or `on_bad`, which is given it, left out.
+    `on_progress` is called with what runs, how much of it is done, and how much there is, or None; `on_pairs` with a
+    data frame of the scores of some pairs as they come, those of `predictive` at the end. What such a function raises
+    ends the run, and is raised as it is.
 
-    `pairs` are texts, (text, text), rows with columns, a table, a data set or a loader; `columns` names the one or two
-    columns that hold the sentences, `id` one that tells pairs apart. A pair that cannot be read is an error or, with
-    `on_bad`, given to it and left out. `on_progress` is called with what runs, how much of it is done, and how much
-    there is, or None; `on_pairs` with a data frame of the scores of some pairs as they come, those of `predictive` at
-    the end. What such a function raises ends the run, and is raised as it is.
+    `state` is a file that keeps the sums, and that the same call goes on from; `per_pair` one for every pair's scores,
+    of all heads or of `per_pair_heads`, and `from_` such a file, to rank by in place of pairs. With `engine="ray"` the
+    pairs of files are scored on a Ray cluster, which tells no progress; `per_pair` is then a new directory.
 
-    Raises: as `classify`.
+    Raises: as `classify`; PairsError for a file that cannot be read; StateError, OutputError for files that cannot be
+    gone on from or written; EngineError if the cluster fails.
     """
-    scored, told = options_of_many(model, options), Callbacks(on_bad, on_progress, on_pairs)
-    source = source_of(pairs, columns, id, skip_bad=on_bad is not None)
-    memory = memory_of(model, tokenizer, scored)
-    ranking: Ranking = told.answer(Rank(source, scored, memory, pair_scores=on_pairs is not None))
-    return replace(ranking, html=ranking_html)
-
-
-@checked
-def profile(
-    pairs: Pairs,
-    *,
-    columns: Columns = None,
-    id: str | int | None = None,
-    on_bad: OnBad | None = None,
-    on_progress: OnProgress | None = None,
-    on_pairs: OnFrame | None = None,
-    model: Model = None,
-    tokenizer: Tokenizer = None,
-    **options: Unpack[Choices],
-) -> Profile:
-    """What every head does in full, over many sentences or pairs of them, read one by one: `to_frame()` has a row each.
-
-    A head's attention as a sum of simple parts, each with its share, its error, and what stays unexplained. Patterns of
-    one's own are parts as well; with `predictive="auto"`, so are the words that help to predict, which takes long,
-    since every pair is asked. `rank_files(..., profile=True).profile` is the same over files, or on a cluster.
-
-    `pairs` and the arguments down to `on_pairs` are those of `rank_heads`.
-
-    Raises: as `classify`.
-    """
-    asked = options_of(model, {"on_long": "truncate", "predictive": "off", **options, "profile": True})
-    told, source = Callbacks(on_bad, on_progress, on_pairs), source_of(pairs, columns, id, skip_bad=on_bad is not None)
-    memory = memory_of(model, tokenizer, asked)
-    ranking: Ranking = told.answer(Rank(source, asked, memory, pair_scores=on_pairs is not None))
-    return ranking.known_profile()
-
-
-@checked
-def rank_files(
-    paths: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] = (),
-    *,
-    columns: Columns = None,
-    header: bool | None = None,
-    quoting: Quoting = "auto",
-    id: str | int | None = None,
-    on_bad: OnBad | None = None,
-    on_progress: OnProgress | None = None,
-    on_pairs: OnFrame | None = None,
-    per_pair: str | os.PathLike[str] | None = None,
-    cluster: ClusterOptions | None = None,
-    model: Model = None,
-    tokenizer: Tokenizer = None,
-    **options: Unpack[Choices],
-) -> Ranking:
-    """Every head's scores over the pairs of files, read as `attnscan heads --pairs` reads them; on a Ray cluster, too.
-
-    Without `paths`, over the pairs that attnscan ships. `columns` names the one or two that hold the sentences, `id`
-    the one that tells pairs apart. `header` says whether the first line of a table names its columns, and `quoting`,
-    `csv` or `none`, whether quotes around cells are the file's; what looks decided and could be wrong is a
-    `UserWarning`. A bad record is given to `on_bad` and left out (of a cluster's, the first three);
-    without it, it is an error. `on_progress` and `on_pairs` are those of `rank_heads`, which a cluster does not call.
-    `per_pair` is a file, on a cluster a new directory, for the scores of every pair as Parquet, with the pair's file
-    and row and, if a column is named by `id`, what that says of it.
-
-    Raises: as `classify`; PairsError for a file that cannot be read; OutputError if `per_pair` cannot be written;
-    EngineError if the cluster fails.
-    """
-    scored = options_of_many(model, options)
-    names = paths_of(paths)
-    if header not in (None, True, False):
-        raise OptionError(f"header is {header!r:.60}", "give True, False, or None to tell by its looks")
-    check_known("quoting", quoting, get_args(Quoting))
-    reading = replace(reading_of(columns, id), header=header, quoting=quoting)
-    place = None if per_pair is None else Path(*paths_of([per_pair]))
     told = Callbacks(on_bad, on_progress, on_pairs)
-    if cluster is not None:
-        check_kind("cluster", cluster, ClusterOptions)
-        if on_progress is not None or on_pairs is not None:
-            raise OptionError("a cluster does not say how far it is", "leave out on_progress and on_pairs")
-        if not names:
-            raise OptionError(
-                "a cluster reads files, and none is named", "name files that all of its machines can read"
-            )
-        if not is_name(model):
-            raise OptionError("a cluster cannot run a model that is in memory", "save it where all machines find it")
-    files, memory = FilePairs(tuple(names), reading, on_bad is not None), memory_of(model, tokenizer, scored)
-    wanted = on_pairs is not None
-    request = Rank(files, scored, memory, per_pair=place, cluster=cluster, pair_scores=wanted)
+    if (written := file_of("from_", from_)) is not None:
+        if pairs is not None or model is not None or state is not None or per_pair is not None:
+            raise OptionError("from_ ranks by what per_pair wrote", "leave out pairs, model, state and per_pair")
+        by_file: Ranking = told.answer(RankFile(written, tuple(patterns_of(pattern)[0])))
+        return replace(by_file, html=ranking_html)
+    scored = ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
+    request = Rank(
+        pairs_of(pairs, options, id=id, on_bad=on_bad),
+        scored,
+        memory_of(model, tokenizer, scored),
+        state=_state_of(state),
+        per_pair=file_of("per_pair", per_pair),
+        per_pair_heads=None if per_pair_heads is None else heads_written(per_pair_heads),
+        cluster=_cluster(engine, options, told),
+        pair_scores=on_pairs is not None,
+    )
     ranking: Ranking = told.answer(request)
     return replace(ranking, html=ranking_html)
 
 
-def options_of_many(model: Model, options: Choices) -> ScanOptions:
-    """The options for many pairs: long ones are cut, and heads labelled where all patterns compete."""
-    usual: Choices = {"on_long": "truncate", "labelled": "patterns" not in options}
-    return options_of(model, {**usual, **options})
+def _state_of(state: File | None) -> Path | StoredFile | None:
+    """A state file, here or in a store. Raises: OptionError, OutputError for what is none."""
+    if state is None or file_of("state", state) is None:
+        return None
+    return place_of(os.fspath(state))
+
+
+def ranked_options(model: Model, options: Mapping[str, Any], pattern: Patterns, **more: Any) -> ScanOptions:
+    """What is scored of many pairs: some patterns, or all, by which heads are then labelled. Raises: OptionError."""
+    names, every = patterns_of(pattern)
+    scored = tuple(known for known in every if not names or known.id in names)
+    return scan_options(model, options, labelled=not names, patterns=scored, predictive_part=False, **more)
+
+
+def _cluster(engine: Engine, options: Mapping[str, Any], told: Callbacks) -> ClusterOptions | None:
+    """The cluster that a scan is to run on, if it is. Raises: OptionError for options that are in vain."""
+    check_known("engine", engine, get_args(Engine))
+    cluster = ClusterOptions(**picked(ClusterOptions, options))
+    if engine == "ray":
+        if told.on_progress is not None or told.on_pairs is not None:
+            raise OptionError("a cluster does not say how far it is", "leave out on_progress and on_pairs")
+        return cluster
+    if cluster != ClusterOptions():
+        name = next(name for name, value in vars(cluster).items() if value != getattr(ClusterOptions(), name))
+        raise OptionError(f"{name} is for a cluster", 'give engine="ray", or leave it out')
+    return None
+
+
+@library(
+    ScanOptions(predictive="off"), Reading(), FilePairs(), ClusterOptions(), without=("predictive_pairs", "threshold")
+)
+def profile(
+    a: str | None = None,
+    b: str | None = None,
+    *,
+    pairs: Pairs = None,
+    weights: Weights | None = None,
+    pattern: Patterns = (),
+    on_long: OnLong = "truncate",
+    id: str | int | None = None,
+    state: File | None = None,
+    engine: Engine = "local",
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
+    on_pairs: OnFrame | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    **options: Any,
+) -> Profile:
+    """What every head does in full, on one input, by saved `weights` or over many pairs: `to_frame()` has a row each.
+
+    A head's attention as a sum of simple parts, each with its share, its error, and what stays unexplained. A `pattern`
+    of your own is a part as well; with `predictive="auto"`, so are the words that help to predict, which takes long,
+    since every pair is asked.
+
+    Without a sentence, `pairs` and the arguments below them are those of `heads`.
+
+    Raises: as `heads`; WeightsError if weights are of too many heads.
+    """
+    _, every = patterns_of(pattern)
+    asked = scan_options(model, options, on_long=on_long, profile=True, patterns=every)
+    told, memory = Callbacks(on_bad, on_progress, on_pairs), memory_of(model, tokenizer, asked)
+    if weights is not None:
+        if a is not None or pairs is not None:
+            raise OptionError("weights are of one input", "leave out the sentences and pairs")
+        return classify(weights=weights, pattern=pattern, keep_attention=False, norm=asked.norm).known_profile()
+    given = input_of(a, b, pairs, options, id=id, on_bad=on_bad)
+    read = OnePair(given) if isinstance(given, Pair) else given
+    cluster = _cluster(engine, options, told)
+    ranking: Ranking = told.answer(
+        Rank(read, asked, memory, _state_of(state), cluster=cluster, pair_scores=on_pairs is not None)
+    )
+    return ranking.known_profile()

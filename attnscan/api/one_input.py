@@ -1,192 +1,182 @@
-"""What `import attnscan` offers for one input."""
+"""What `import attnscan` offers for one input: what heads do, their weights, and what the model predicts by what."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Unpack, get_args
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
-from attnscan.api.given import (
-    check_kind,
-    check_known,
-    checked,
-    explained,
-    listed,
-    memory_of,
-    options_of,
-    without_norm,
-)
-from attnscan.api.source import Callbacks
-from attnscan.errors import OptionError, needs
+from attnscan.api.arguments import Patterns, file_of, library, memory_of, patterns_of, scan_options, text_of
+from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
+from attnscan.errors import OptionError
+from attnscan.inputs.columns import Reading
 from attnscan.inputs.objects import pair_of
+from attnscan.inputs.tokens import token_named
+from attnscan.inputs.weights import write_weights
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies
-from attnscan.results.explanation import Explanations
-from attnscan.results.grid import Heads, heads_written
-from attnscan.results.ranking import Ranking
-from attnscan.run.requests import Classify, Explain, Predictive, WeightsInput
-from attnscan.scan.options import Choices
+from attnscan.results.files import write_file
+from attnscan.results.grid import Heads
+from attnscan.results.head_weights import HeadWeights, tokens_within
+from attnscan.results.terms import Sentence
+from attnscan.run.engine import run
+from attnscan.run.events import Answer, Interrupted, Skipped
+from attnscan.run.reading import FilePairs
+from attnscan.run.requests import Classify, ClassifyEach, Predictive, WeightsInput
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.stream import OnBad
 from attnscan.views.notebook import classification_html
-from attnscan.views.page.frame import SIZE, Page, PageOptions
-from attnscan.views.page.page import page as page_of
-from attnscan.views.pictures.look import COLUMN, Look, Picture
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from attnscan.views.pictures.picture import Drawable, Kind
+Weights: TypeAlias = "str | os.PathLike[str] | Mapping[str, ArrayLike]"
+"""A file `.npz`, or the arrays that it would hold."""
 
 
-@checked
+@overload
 def classify(
-    a: str,
+    a: str | None = None, b: str | None = None, *, weights: Weights | None = None, **options: Any
+) -> Classification: ...
+@overload
+def classify(*, pairs: Pairs, **options: Any) -> Iterator[Classification]: ...
+@library(ScanOptions(), Reading(), FilePairs(), without=("predictive_pairs",))
+def classify(
+    a: str | None = None,
     b: str | None = None,
     *,
+    pairs: Pairs = None,
+    weights: Weights | None = None,
+    name: str | None = None,
+    pattern: Patterns = (),
+    truncate: bool = False,
+    keep_attention: bool = True,
+    save_weights: str | os.PathLike[str] | None = None,
+    on_bad: OnBad | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
-    keep_attention: bool = True,
-    **options: Unpack[Choices],
-) -> Classification:
+    **options: Any,
+) -> Classification | Iterator[Classification]:
     """What every head of a model does on one sentence, or on a pair. `to_frame()` is its table.
 
     A notebook shows its labels and scores, and below them the views of `attnscan report`, offline.
 
     `model` is a hub id, a directory or `bundled`, as on the command line; or a model of transformers that is in memory,
-    with its `tokenizer`, which are left as they are. `patterns` may be `[*PATTERNS, my_pattern]`, where `my_pattern` is
-    a function like those of `attnscan.scoring.patterns`. `.attention` holds the weights, queries and keys of all
-    layers; with `keep_attention=False` it is None, and no more than one layer's weights exist at a time.
+    with its `tokenizer`, which are left as they are. `pattern` may be a function of your own, like those of
+    `attnscan.scoring.patterns`, to be scored beside the seven. `.attention` holds the weights, queries and keys of all
+    layers; with `keep_attention=False` it is None, and no more than one layer's weights exist at a time. `save_weights`
+    is a file `.npz` for the weights.
 
-    Raises: AttnscanError, which says what to do about it.
+    With `weights` in place of a sentence, heads are classified by these alone, from anywhere: a file `.npz`, or the
+    arrays that it would hold; `name` then stands for the model in the result. With `pairs`, an iterator gives the
+    result of each, one by one, by a model that is loaded once.
+
+    Shape: `attention` of `weights` is [layer, head, query, key]; `tokens`, `segments` and perhaps `special` have one
+    entry a token.
+    Raises: AttnscanError, which says what to do about it; WeightsError if weights are no softmax weights of one input.
     """
-    asked, pair = options_of(model, options), pair_of(a, b)
-    memory = memory_of(model, tokenizer, asked)
-    result: Classification = Callbacks().answer(Classify(pair, asked, memory, keep=bool(keep_attention)))
-    return replace(result, html=classification_html)
+    names, every = patterns_of(pattern)
+    asked = scan_options(model, options, on_long="truncate" if truncate else "error", patterns=every)
+    memory, kept = memory_of(model, tokenizer, asked), file_of("save_weights", save_weights)
+    keep = bool(keep_attention) or kept is not None
+    if (a is not None) + (pairs is not None) + (weights is not None) != 1:
+        raise OptionError(
+            "classify takes one input", "give a sentence, or two, or pairs=, or weights=, and one of them"
+        )
+    if pairs is not None:
+        if kept is not None:
+            raise OptionError("save_weights is of one input", "save each result's attention")
+        read = pairs_of(pairs, options, on_bad=on_bad)
+        return _each(ClassifyEach(read, asked, memory, keep), on_bad, tuple(names))
+    given = weights_input(weights, name) if weights is not None else pair_of(a, b)
+    result: Classification = Callbacks(on_bad).answer(Classify(given, asked, memory, keep))
+    if kept is not None:
+        write_file(kept, write_weights(result.kept_attention().saved()))
+    return replace(result, html=classification_html, pattern=tuple(names))
 
 
-@checked
-def score_weights(
-    weights: str | os.PathLike[str] | Mapping[str, ArrayLike],
+def weights_input(weights: Weights, name: str | None = None) -> WeightsInput:
+    """Saved weights by a file or arrays, and what stands for the model in results."""
+    held = weights if isinstance(weights, Mapping) else file_of("weights", weights)
+    if held is None:
+        raise OptionError("weights are missing", "give a file .npz, or the arrays that it would hold")
+    return WeightsInput(held, name or ("weights" if isinstance(held, Mapping) else held.name))
+
+
+def _each(request: ClassifyEach, on_bad: OnBad | None, pattern: tuple[str, ...]) -> Iterator[Classification]:
+    for event in run(request):
+        if isinstance(event, Answer):
+            yield replace(event.value, html=classification_html, pattern=pattern)
+        elif isinstance(event, Skipped) and on_bad is not None:
+            on_bad(event.error)
+        elif isinstance(event, Interrupted):
+            raise event.cause
+
+
+@library(ScanOptions(predictive="off"), without=("unit", "predictive_words", "predictive_pairs"))
+def show(
+    heads: Heads,
+    a: str | None = None,
+    b: str | None = None,
     *,
-    name: str | None = None,
-    **options: Unpack[Choices],
-) -> Classification:
-    """What every head does by its weights alone, from anywhere: a file `.npz`, or the arrays that it would hold.
+    weights: Weights | None = None,
+    average: bool = False,
+    token: str | None = None,
+    from_: Sentence | None = None,
+    to: Sentence | None = None,
+    window: Sequence[int] | None = None,
+    truncate: bool = False,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    **options: Any,
+) -> HeadWeights:
+    """The weights of some heads on one sentence, or on a pair, or with `average` their mean.
 
-    Shape: `attention` [layer, head, query, key]; `tokens`, `segments` and perhaps `special`, one entry a token.
-    `name` stands for the model in the result.
-    Raises: WeightsError if they are no softmax weights of one input; OptionError.
+    Of the queries and keys those of one `token` (a query), those `from_` sentence A or B `to` A or B, and those whose
+    indices are in a `window`, both ends included. `to_frame()` has a row a query and key.
+
+    Raises: as `classify`; SelectionError for heads or tokens that are not there.
     """
-    held = weights if isinstance(weights, Mapping) else Path(weights)
-    given = WeightsInput(held, name or ("weights" if isinstance(held, Mapping) else held.name))
-    result: Classification = Callbacks().answer(Classify(given, options_of(None, options), keep=True))
-    return replace(result, html=classification_html)
+    given = {"truncate": truncate, "weights": weights, "model": model, "tokenizer": tokenizer, **options}
+    result = classify(a, b, **given)
+    attention = result.kept_attention()
+    query = None if (named := text_of("token", token)) is None else token_named(named, attention.tokens)
+    within = None if window is None else _window(window)
+    return HeadWeights(
+        result=result,
+        heads=tuple(attention.grid.select(heads)),
+        average=bool(average),
+        queries=tokens_within(attention, from_, within if query is None else None, query),
+        keys=tokens_within(attention, to, within),
+    )
 
 
-@checked
-def explain(
+def _window(window: Sequence[int]) -> tuple[int, int]:
+    """The first and the last index. Raises: OptionError for what is no window."""
+    match window:
+        case (int(first), int(last)) if 0 <= first <= last:
+            return first, last
+    raise OptionError(f"window is {window!r:.60}", "give the first and the last index, as (10, 40)")
+
+
+@library(ScanOptions(), without=("norm", "related", "predictive_pairs", "seed", "threshold"))
+def predictive(
     a: str,
     b: str | None = None,
     *,
-    heads: Heads = "all",
-    pattern: str | None = None,
+    truncate: bool = False,
+    on_progress: OnProgress | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
-    **options: Unpack[Choices],
-) -> Explanations:
-    """How heads make their patterns, by one sentence or pair. `to_frame()` has a row a head, `[2, 0]` is one's.
-
-    `heads` are `"2-0,6-11"`, `"layer:2"`, `"all"`, or (layer, head) each; `pattern` is what to explain, by
-    default each head's own label.
-
-    Raises: as `classify`; SelectionError for heads that the model has not got.
-    """
-    pair, named, asked = pair_of(a, b), heads_written(heads), explained(model, pattern, options)
-    memory = memory_of(model, tokenizer, asked)
-    result: Explanations = Callbacks().answer(Explain(pair, asked, memory, named, pattern))
-    return result
-
-
-@checked
-def dependencies(
-    a: str, b: str | None = None, *, model: Model = None, tokenizer: Tokenizer = None, **options: Unpack[Choices]
+    **options: Any,
 ) -> Dependencies:
     """Which words of one sentence, or of a pair, help the model to predict which others.
 
     Raises: as `classify`; ModelError if the model cannot be asked.
     """
-    pair, asked = pair_of(a, b), options_of(model, without_norm(options, "predictive words"))
-    result: Dependencies = Callbacks().answer(Predictive(pair, asked, memory_of(model, tokenizer, asked)))
+    asked = scan_options(model, options, on_long="truncate" if truncate else "error")
+    request = Predictive(pair_of(a, b), asked, memory_of(model, tokenizer, asked))
+    result: Dependencies = Callbacks(on_progress=on_progress).answer(request)
     return result
-
-
-@checked
-def page(
-    result: Classification | Ranking,
-    *,
-    heads: Heads | None = None,
-    neurons: bool = True,
-    megabytes: float | None = None,
-) -> Page:
-    """The offline page of `attnscan report`: `.html` is the file's text, `.notes` say what there was no room for.
-
-    `heads` are those whose weights it carries, by default as many as fit into `megabytes` (2, or any number if heads
-    are named); with `neurons`, their queries and keys, too. The page of a ranking of many pairs has labels and how sure
-    they are, scores with errors and, if it was made with `profile=True`, profiles. It has no weights, and takes no
-    heads.
-
-    Raises: OptionError if the result's attention was not kept, a ranking has no labels, or no page has such a size;
-    SelectionError for heads that the model has not got.
-    """
-    check_kind("result", result, Classification, Ranking)
-    if megabytes is not None and not (isinstance(megabytes, int | float) and 0 < megabytes <= 10_000):
-        raise OptionError(f"megabytes is {megabytes}", "give more than 0, up to 10000")
-    carried = None
-    if heads is not None:
-        if isinstance(result, Ranking):
-            raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
-        carried = tuple(result.kept_attention().grid.select(heads))
-    size = int(megabytes * 1_000_000) if megabytes else SIZE if heads is None else None
-    return page_of(result, PageOptions(carried, neurons, size))
-
-
-@checked
-def picture(
-    result: Drawable,
-    kind: Kind | None = None,
-    *,
-    format: Picture = "svg",
-    width: float = COLUMN,
-    heads: Heads = (),
-    lines: bool = False,
-    without_delimiters: bool = False,
-    patterns: Sequence[str] | None = None,
-) -> bytes:
-    """A picture of a result as the content of a PNG, SVG or PDF file, `width` inches wide.
-
-    Of a classification it is the `map`, all `scores`, their best and mean by `layers`, or the weights of some `heads`
-    (kind `head`), as heat maps or as `lines`; `scores` and `layers` can be drawn `without_delimiters`. Of an ablation,
-    a similarity or a comparison there is one kind each: what heads are worth, with errors; a map of all heads, where
-    near ones attend alike; every head's score in one model against that in the other, for some `patterns` or all. Of a
-    profile it is what every head's attention consists of (`profile`), or how that of some `heads` falls off with
-    `distance`. A ranking of many pairs has the map, scores and layers and, if it was made with `profile=True`, those of
-    a profile.
-
-    Raises: OptionError if the result has no such picture, or the picture no such option; OutputError if matplotlib is
-    not installed; SelectionError for heads that are not there, or too many for the width.
-    """
-    with needs("pictures need matplotlib", "plot"):
-        from attnscan.views.pictures.picture import picture as drawn
-    check_known("format", format, get_args(Picture))
-    return drawn(
-        result,
-        kind,
-        Look(format, width),
-        heads=() if isinstance(heads, tuple) and not heads else heads_written(heads),
-        lines=lines,
-        without_delimiters=without_delimiters,
-        patterns=None if patterns is None else listed("patterns", patterns),
-    )

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import Unpack
+from typing import Any
 
-from attnscan.api.given import check_kind, checked, is_name, memory_of, options_of
-from attnscan.api.many_pairs import Columns, options_of_many
-from attnscan.api.source import Callbacks, Pairs, source_of
+from attnscan.api.arguments import Patterns, check_kind, is_name, library, memory_of, scan_options
+from attnscan.api.many_pairs import ranked_options
+from attnscan.api.pairs import Callbacks, Pairs, pairs_of
 from attnscan.errors import OptionError
+from attnscan.inputs.columns import Reading
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.ranking import Ranking
+from attnscan.run.reading import FilePairs
 from attnscan.run.requests import FinishShard, Load, MakeShard
-from attnscan.scan.options import Choices
+from attnscan.scan.options import OnLong, ScanOptions
 from attnscan.scan.shard import Shard
 from attnscan.scan.stream import OnBad
 from attnscan.views.notebook import ranking_html
 
 
-@checked
+@library()
 def load(
     model: Model = None, *, tokenizer: Tokenizer = None, device: Device = "auto", dtype: Dtype = "auto"
 ) -> LoadedModel:
@@ -31,39 +33,41 @@ def load(
 
     Raises: as `classify`.
     """
-    asked = options_of(model, {"device": device, "dtype": dtype})
+    asked = scan_options(model, {}, device=device, dtype=dtype)
     loaded: LoadedModel = Callbacks().answer(Load(asked, memory_of(model, tokenizer, asked)))
     return loaded
 
 
-@checked
+@library(ScanOptions(), Reading(), FilePairs())
 def shard(
     pairs: Pairs,
     *,
-    columns: Columns = None,
+    pattern: Patterns = (),
+    split: bool = False,
+    on_long: OnLong = "truncate",
+    profile: bool = False,
     on_bad: OnBad | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
-    **options: Unpack[Choices],
+    **options: Any,
 ) -> Shard:
     """What some sentences or pairs of them add to a ranking: shards add with `+` or `sum`, and `finish` ranks.
 
-    Whatever the pairs are split into, in whatever order they are added, the result is that of `rank_heads` over all of
-    them, which has the same options; so `shard([])` adds nothing. Its size does not grow with the pairs, and it can be
-    pickled. What is unpickled runs code: take pickles from your own machines alone. `pairs`, `columns` and `on_bad` are
-    those of `rank_heads`.
+    Whatever the pairs are split into, in whatever order they are added, the result is that of `heads` over all of them,
+    which has the same options; so `shard([])` adds nothing. Its size does not grow with the pairs, and it can be
+    pickled. What is unpickled runs code: take pickles from your own machines alone.
 
-    Raises: as `classify`; EngineError when shards of different models, options or versions are added.
+    Raises: as `heads`; EngineError when shards of different models, options or versions are added.
     """
-    asked, told = options_of_many(model, options), Callbacks(on_bad)
-    source = source_of(pairs, columns, skip_bad=on_bad is not None)
-    made: Shard = told.answer(MakeShard(source, asked, memory_of(model, tokenizer, asked)))
+    asked = ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
+    request = MakeShard(pairs_of(pairs, options, on_bad=on_bad), asked, memory_of(model, tokenizer, asked))
+    made: Shard = Callbacks(on_bad).answer(request)
     return made
 
 
-@checked
+@library()
 def finish(shard: Shard, *, model: Model = None, tokenizer: Tokenizer = None) -> Ranking:
-    """The ranking of all pairs that the shard is made of, as `rank_heads` gives it.
+    """The ranking of all pairs that the shard is made of, as `heads` gives it.
 
     If `predictive` was not "off", a sample of all pairs is asked for it now, by `model`, which is the shard's own: by
     its name unless it is given. Otherwise no model is needed.

@@ -1,181 +1,181 @@
-"""What `import attnscan` offers to study heads by many pairs."""
+"""What `import attnscan` offers to study heads: how they make their patterns, what they are worth, which are alike."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Unpack, get_args
+from typing import Any, get_args
 
-from attnscan.api.given import (
-    check_known,
-    checked,
-    explained,
-    listed,
-    memory_of,
-    options_of,
-    without_norm,
-)
-from attnscan.api.source import Callbacks, OnProgress, Pairs, source_of
+from attnscan.api.arguments import Patterns, library, listed, memory_of, patterns_of, picked, scan_options, text_of
+from attnscan.api.pairs import Callbacks, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
+from attnscan.inputs.columns import Reading
+from attnscan.inputs.option import Option, check_known, check_within
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import Comparison
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.similarity import Similarity
-from attnscan.results.terms import DRAWS, MEASURES, QUERIES, WITHIN, By, Match
+from attnscan.results.terms import MEASURES, QUERIES, WITHIN, Match
+from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Ablate, Compare, Explain, Similar
-from attnscan.scan.options import AblationRequest, Choices, asked_for_labels, check_number
+from attnscan.scan.options import AblationRequest, OnLong, ScanOptions, asked_for_labels
 from attnscan.scan.stream import OnBad
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PatternLike
 
-Columns = Sequence[str | int] | str | int | None
+_OF_PREDICTIVE = ("predictive_words", "predictive_pairs")
 
 
-@checked
-def explain_over(
-    pairs: Pairs,
-    *,
+@library(ScanOptions(predictive="off"), Reading(), FilePairs(), without=("unit", "norm", "threshold", *_OF_PREDICTIVE))
+def explain(
     heads: Heads = "all",
-    pattern: str | None = None,
-    columns: Columns = None,
+    a: str | None = None,
+    b: str | None = None,
+    *,
+    pairs: Pairs = None,
+    token: str | None = None,
+    pattern: PatternLike | None = None,
+    on_long: OnLong = "truncate",
     on_bad: OnBad | None = None,
     on_progress: OnProgress | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
-    **options: Unpack[Choices],
+    **options: Any,
 ) -> Explanations:
-    """How heads make their patterns, as `explain` says it, by many sentences or pairs, read one by one.
+    """How heads make their patterns, by one sentence or pair, or by many pairs. `to_frame()` has a row a head.
 
-    `pairs`, `columns`, `on_bad` and `on_progress` are those of `rank_heads`.
+    `heads` are `"2-0,6-11"`, `"layer:2"`, `"all"`, or several heads; `["2-0"]` of the result is one's. `pattern` is
+    what to explain, by default each head's own label. With a `token` of one input, `to_frame()` has what the heads make
+    of every key at that query. Without a sentence, `pairs` and the arguments below them are those of `heads`.
 
-    Raises: as `explain`.
+    Raises: as `heads`; SelectionError for heads or a token that are not there.
     """
-    asked, told = explained(model, pattern, {"on_long": "truncate", **options}), Callbacks(on_bad, on_progress)
-    source, named = source_of(pairs, columns, skip_bad=on_bad is not None), heads_written(heads)
-    memory = memory_of(model, tokenizer, asked)
-    result: Explanations = told.answer(Explain(source, asked, memory, named, pattern))
+    names, every = patterns_of(() if pattern is None else pattern)
+    given = input_of(a, b, pairs, options, on_bad=on_bad)
+    if token is not None and a is None:
+        raise OptionError("a token is of one input", "give its sentence")
+    if names == ["predictive"] and (a is None or options["predictive"] == "off"):
+        raise OptionError("predictive is explained by one input", 'give its sentence, and predictive="auto"')
+    asked = scan_options(model, options, on_long=on_long, patterns=every)
+    asked = asked if a is not None else replace(asked, predictive="off")
+    name = names[0] if names else None
+    request = Explain(
+        given, asked, memory_of(model, tokenizer, asked), heads_written(heads), name, text_of("token", token)
+    )
+    result: Explanations = Callbacks(on_bad, on_progress).answer(request)
     return result
 
 
-@checked
+@library(ScanOptions(), Reading(), FilePairs(), AblationRequest(), without=("heads", "norm", *_OF_PREDICTIVE))
 def ablate(
-    pairs: Pairs,
+    pairs: Pairs = None,
     *,
+    pattern: Patterns = (),
     heads: Heads | None = None,
-    singly: bool = False,
-    top: int | None = None,
-    by: By = "zero",
-    draws: int = DRAWS,
-    measures: Sequence[str] = (),
+    measure: Sequence[str] = (),
     labels: Iterable[str] = (),
-    columns: Columns = None,
+    on_long: OnLong = "truncate",
     on_bad: OnBad | None = None,
     on_progress: OnProgress | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
-    **options: Unpack[Choices],
+    **options: Any,
 ) -> Ablation:
     """What a model loses without some heads, beside what it loses without others. `to_frame()` has a row a set.
 
-    The sets are the heads that are labelled with each of `patterns` (or at most `top` that are most above chance),
-    found by a scan of one half of the pairs and measured on the other; or `heads`, as one set, or with `singly`
-    each of these or of all heads alone, measured on all pairs. A set's output is put at zero or at its mean, and
-    compared with `draws` distinct sets of other heads of the same layers, or with all where fewer are possible.
-    `predictive` is asked for, and competes for labels, where it is among `patterns`, or `predictive` says how.
-    `measures` are some of `masked-lm`, `next-sentence`, `classifier`, `cls`, by default those that the checkpoint
-    has heads for; `labels` say which class each pair is of, for `classifier`: by default a column `label` of rows does.
-    `pairs`, `columns`, `on_bad` and `on_progress` are those of `rank_heads`; a bad pair is told of once.
+    The sets are the heads that are labelled with each `pattern` (or at most `top` that are most above chance), found by
+    a scan of one half of the pairs and measured on the other; or `heads`, as one set, or with `each` each of these or
+    of all heads alone, measured on all pairs. A set's output is put at zero or at its mean, and compared with `draws`
+    distinct sets of other heads of the same layers, or with all where fewer are possible. `predictive` is asked for,
+    and competes for labels, where it is a `pattern`, or `predictive` says how.
+    `measure` is one or some of `masked-lm`, `next-sentence`, `classifier`, `cls`, by default those that the checkpoint
+    has heads for; `labels` say which class each pair is of, for `classifier`: by default a column `label` does.
+    `pairs` and the arguments below them are those of `heads`; a bad pair is told once.
 
-    Raises: as `classify`; InputError if no pair is left to choose heads by, or to measure them on; SelectionError for
+    Raises: as `heads`; InputError if no pair is left to choose heads by, or to measure them on; SelectionError for
     heads that the model has not got; CaptureError if its heads cannot be switched off.
     """
-    measures = listed("measures", measures)
+    measures = listed("measure", measure)
     for name in measures:
         check_known("measure", name, MEASURES)
-    check_known("by", by, get_args(By))
-    check_number("draws", draws, 2)
-    check_number("top", top, 1, optional=True)
-    named = heads is not None or singly
-    asked = options_of(
-        model, {"on_long": "truncate", "predictive": "off" if named else "auto", **without_norm(options, "ablation")}
+    names, every = patterns_of(pattern)
+    named = None if heads is None else heads_written(heads)
+    sets = AblationRequest(
+        **picked(AblationRequest, options) | {"heads": named}, patterns=tuple(names), measures=tuple(measures)
     )
-    competing = (*PATTERNS, *(pattern for pattern in asked.patterns if pattern not in PATTERNS))
-    request = AblationRequest(
-        patterns=tuple(pattern.id for pattern in asked.patterns),
-        heads=None if heads is None else heads_written(heads),
-        singly=singly,
-        top=top,
-        by=by,
-        draws=draws,
-        measures=tuple(measures),
-    )
-    predictive = asked_for_labels(asked.predictive, request.patterns)
-    told, source = Callbacks(on_bad, on_progress), source_of(pairs, columns, skip_bad=on_bad is not None, labels=labels)
-    asked = replace(asked, patterns=competing, predictive=predictive)
-    result: Ablation = told.answer(Ablate(source, asked, memory_of(model, tokenizer, asked), request))
+    if sets.names_heads and (names or sets.top is not None):
+        raise OptionError("pattern and top choose heads by a scan", "leave them out, or heads and each")
+    predictive = "off" if sets.names_heads else asked_for_labels(options["predictive"], names)
+    asked = scan_options(model, options, on_long=on_long, predictive=predictive, patterns=every)
+    given = pairs_of(pairs, options, on_bad=on_bad, labels=labels)
+    told = Callbacks(on_bad, on_progress)
+    result: Ablation = told.answer(Ablate(given, asked, memory_of(model, tokenizer, asked), sets))
     return result
 
 
-@checked
+@library(ScanOptions(), Reading(), FilePairs(), without=("unit", "predictive", *_OF_PREDICTIVE))
 def similar(
-    pairs: Pairs,
+    pairs: Pairs = None,
     *,
     queries: int = QUERIES,
     within: float = WITHIN,
-    columns: Columns = None,
+    on_long: OnLong = "truncate",
     on_bad: OnBad | None = None,
     on_progress: OnProgress | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
-    **options: Unpack[Choices],
+    **options: Any,
 ) -> Similarity:
-    """Which heads attend alike over many sentences or pairs, read one by one, by at most `queries` words of each.
+    """Which heads attend alike over many sentences or pairs, by at most `queries` words of each.
 
     Heads of one group are on average no farther apart than `within`, in nats. `to_frame()` has the nearest heads of
-    each, `to_matrix()` every divergence. `pairs`, `columns`, `on_bad` and `on_progress` are those of `rank_heads`.
+    each, `to_matrix()` every divergence. `pairs` and the arguments below them are those of `heads`.
 
-    Raises: as `classify`; OutputError if scikit-learn, which groups the heads, is not installed.
+    Raises: as `heads`; OutputError if scikit-learn, which groups the heads, is not installed.
     """
-    check_number("queries", queries, 1)
-    if not isinstance(within, int | float) or not within >= 0:
-        raise OptionError(f"within is {within!r}", "give 0 or more, in nats")
-    told, source = Callbacks(on_bad, on_progress), source_of(pairs, columns, skip_bad=on_bad is not None)
-    asked = options_of(model, {"on_long": "truncate", "predictive": "off", **options})
-    result: Similarity = told.answer(Similar(source, asked, memory_of(model, tokenizer, asked), queries, within))
+    check_within("queries", queries, Option("", least=1), whole=True)
+    check_within("within", within, Option("in nats"), whole=False)
+    asked = scan_options(model, options, on_long=on_long, predictive="off")
+    given, memory = pairs_of(pairs, options, on_bad=on_bad), memory_of(model, tokenizer, asked)
+    result: Similarity = Callbacks(on_bad, on_progress).answer(Similar(given, asked, memory, queries, within))
     return result
 
 
-@checked
+@library(ScanOptions(), Reading(), FilePairs(), without=("predictive", *_OF_PREDICTIVE))
 def compare(
     model_a: Model,
     model_b: Model,
-    pairs: Pairs,
+    pairs: Pairs = None,
     *,
     match: Match = "place",
-    columns: Columns = None,
+    pattern: Patterns = (),
+    on_long: OnLong = "truncate",
     on_bad: OnBad | None = None,
     on_progress: OnProgress | None = None,
     tokenizer_a: Tokenizer = None,
     tokenizer_b: Tokenizer = None,
-    **options: Unpack[Choices],
+    **options: Any,
 ) -> Comparison:
     """What sets the heads of two models apart over the same sentences or pairs. `to_frame()` has a row a head.
 
     With `match="nearest"` a head is held against the one that attends most alike in place of that of its own place,
-    and the pairs are read twice. `predictive` is not compared: each model has its own idea of it. Words are related
-    where the embeddings of both models say so, and identical words alone count where the models read other tokens.
-    `pairs`, `columns`, `on_bad` and `on_progress` are those of `rank_heads`; a bad pair is told of once.
+    and the pairs are read twice. A `pattern` of your own is compared as well; `predictive` is not: each model has its
+    own idea of it. Words are related where the embeddings of both models say so, and identical words alone count where
+    the models read other tokens. `pairs` and the arguments below them are those of `heads`; a bad pair is told once.
 
-    Raises: as `classify`; ModelError if the models' heads cannot be matched.
+    Raises: as `heads`; ModelError if the models' heads cannot be matched.
     """
     check_known("match", match, get_args(Match))
-    if options.get("predictive", "off") != "off":
+    names, every = patterns_of(pattern)
+    if "predictive" in names:
         raise OptionError("predictive is not compared: each model has its own idea of what it is", "leave it out")
-    drawn = [pattern for pattern in PATTERNS if pattern.target is not None]
-    choices: Choices = {"on_long": "truncate", "patterns": drawn, **options, "predictive": "off"}
-    a, b = (options_of(model, choices) for model in (model_a, model_b))
+    compared = tuple(known for known in every if known.target is not None)
+    a, b = (
+        scan_options(model, options, on_long=on_long, predictive="off", patterns=compared)
+        for model in (model_a, model_b)
+    )
     memory = memory_of(model_a, tokenizer_a, a), memory_of(model_b, tokenizer_b, b)
-    told, source = Callbacks(on_bad, on_progress), source_of(pairs, columns, skip_bad=on_bad is not None)
-    result: Comparison = told.answer(Compare(source, (a, b), memory, match))
+    given = pairs_of(pairs, options, on_bad=on_bad)
+    result: Comparison = Callbacks(on_bad, on_progress).answer(Compare(given, (a, b), memory, match))
     return result

@@ -6,12 +6,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo, OptionInfo
 
-from attnscan.cli.overwrite import check_options, option_named, role_of
-from attnscan.scan.options import LARGEST
+from attnscan.cli import completion
+from attnscan.cli.overwrite import FileRole, check_options, option_named, role_of
+from attnscan.inputs.option import LARGEST, Option
+
+_OFF = "no_"
+_SHORT = {"model": ("-m",)}
+_COMPLETED = {"model": completion.models}
+_ROLES = {"model": (FileRole.MODEL,)}
+_OF_TYPER = (OptionInfo, ArgumentInfo)
 
 
 class Without:
@@ -36,19 +44,20 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
             get_args(parameter.annotation) if get_origin(parameter.annotation) is Annotated else [parameter.annotation]
         )
         if not is_dataclass(annotation):
-            options.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
+            options.append(_typed(parameter.replace(kind=Parameter.KEYWORD_ONLY)))
             continue
         default = annotation() if parameter.default is Parameter.empty else parameter.default  # type: ignore[operator]
         types = get_type_hints(annotation, include_extras=True)
-        names = [field.name for field in fields(annotation)]
+        names = [field.name for field in fields(annotation) if _is_option(types[field.name])]
         for name in (name for mark in marks for name in mark.names):
             names.remove(name)
         options += [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(default, name), annotation=types[name])
+            _typed(Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(default, name), annotation=types[name]))
             for name in names
         ]
         bundles[parameter.name] = default, names
 
+    on = {name for _, names in bundles.values() for name in names}
     roles = {option.name: role for option in options if (role := role_of(option.annotation)) is not None}
 
     @wraps(command)
@@ -56,6 +65,8 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
         files = {name: given[name] for name in roles}
         check_options(roles, files)
         _check_numbers(given)
+        for name in (name for name in on if name not in given):
+            given[name] = not given.pop(f"{_OFF}{name}")
         built = {
             parameter: replace(default, **{name: given.pop(name) for name in names})
             for parameter, (default, names) in bundles.items()
@@ -65,6 +76,40 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]
     return run
+
+
+def _is_option(annotation: Any) -> bool:
+    """Whether a field of a bundle is an option of every command that takes the bundle."""
+    marks = get_args(annotation)[1:]
+    return any(mark.general if isinstance(mark, Option) else isinstance(mark, _OF_TYPER) for mark in marks)
+
+
+def _typed(parameter: Parameter) -> Parameter:
+    """A parameter as Typer reads it, if it is declared by an `Option`; what is on by default has a flag to be off."""
+    kind, *marks = get_args(parameter.annotation) if get_origin(parameter.annotation) is Annotated else (None,)
+    option = next((mark for mark in marks if isinstance(mark, Option)), None)
+    if option is None:
+        return parameter
+    name, is_off = parameter.name, kind is bool and parameter.default is True
+    name = f"{_OFF}{name}" if is_off else name
+    kinds = {kind, *get_args(kind)}
+    more: dict[str, Any] = {} if kind is bool or get_origin(kind) is Literal else {"metavar": option.metavar}
+    if kinds & {int, float} and str not in kinds:
+        bounds = {"min": option.least, "max": option.most}
+        more |= {name: bound for name, bound in bounds.items() if bound is not None}
+    info = typer.Option(
+        option.flag or f"--{name.replace('_', '-')}",
+        *_SHORT.get(name, ()),
+        help=option.off if is_off else option.about,
+        autocompletion=_COMPLETED.get(name),
+        **more,
+    )
+    kind = str | None if {int, str} <= kinds else kind  # Typer takes one type; the options object tells a number
+    return parameter.replace(
+        name=name,
+        default=False if is_off else parameter.default,
+        annotation=Annotated[(kind, info, *_ROLES.get(name, ()), *(mark for mark in marks if mark is not option))],
+    )
 
 
 def _check_numbers(given: Mapping[str, Any]) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -24,15 +23,15 @@ from attnscan.cli.destination import (
 from attnscan.cli.overwrite import FileRole
 from attnscan.errors import nearest
 from attnscan.inputs.columns import Quoting, Reading
+from attnscan.inputs.option import declared
 from attnscan.inputs.places.names import STDIN, shown
-from attnscan.inputs.tokens import Unit
-from attnscan.model.sources import Device, Dtype
+from attnscan.model.sources import Device
 from attnscan.results.files import check_suffix, check_writable
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.tables import Format
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import WeightsInput
-from attnscan.scan.options import SMALLEST_SHARE, ClusterOptions, Engine, OnLong, Predictive, ScanOptions
+from attnscan.scan.options import ClusterOptions, Engine, OnLong, ScanOptions
 from attnscan.scoring.own_patterns import is_own
 from attnscan.scoring.patterns import PATTERNS, called
 from attnscan.views.pictures.look import Picture
@@ -55,18 +54,12 @@ def pattern_name(name: str) -> str:
     return pattern.id
 
 
-Model = Annotated[
-    str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME",
-        autocompletion=completion.models,
-        help="A hub id, a directory, or 'bundled'. "
-        "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else the bundled model]",
-    ),
-    FileRole.MODEL,
-]
+_SCAN, _CLUSTER, _READING = declared(ScanOptions), declared(ClusterOptions), declared(Reading)
+Model = Annotated[str | None, _SCAN["model"].option]
+DeviceOption = Annotated[Device, _SCAN["device"].option]
+Split = Annotated[bool, _SCAN["split"].option]
+Truncate = Annotated[bool, typer.Option("--truncate", help="Cut an input that is too long for the model.")]
+EngineOption = Annotated[Engine, typer.Option("--engine", help="Run here, or on the machines of a Ray cluster.")]
 Patterns = Annotated[
     list[str] | None,
     typer.Option(
@@ -84,16 +77,9 @@ Token = Annotated[
     str | None,
     typer.Option("--token", metavar="T", help="One query: a token's text, store#2 for the second, or its index."),
 ]
-Threshold = Annotated[
-    float,
-    typer.Option("--threshold", metavar="X", min=0, max=1, help="How far above chance a label's pattern must be."),
-]
 WithoutDelimiters = Annotated[
     bool, typer.Option("--without-delimiters", help="Leave weights on special tokens out of the scores.")
 ]
-DeviceOption = Annotated[Device, typer.Option("--device", help="Where to run the model.")]
-
-
 KEEPS = "; --state FILE would keep what is done"
 """What the commands that have it say at Ctrl-C where it was not given."""
 
@@ -144,20 +130,14 @@ class PairFiles:
         ),
         FileRole.READ,
     ] = None
-    columns: Annotated[
-        str | None,
-        typer.Option("--columns", metavar="A[,B]", help="The columns that hold the sentences: names, numbers, paths."),
-    ] = None
+    columns: Annotated[str | None, _READING["columns"].option] = None
     header: Annotated[
         bool, typer.Option("--header", help="The first line names the columns. [default: by its looks]")
     ] = False
     no_header: Annotated[bool, typer.Option("--no-header", help="The first line is data, as all others.")] = False
-    quoting: Annotated[
-        Quoting,
-        typer.Option("--quoting", help="Whether quotes around cells are the writer's, csv, or text, none."),
-    ] = "auto"
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Count and report bad records, do not stop.")] = False
-    on_long: Annotated[OnLong, typer.Option("--on-long", help="What to do with inputs too long to read.")] = "truncate"
+    quoting: Annotated[Quoting, _READING["quoting"].option] = "auto"
+    skip_bad: Annotated[bool, declared(FilePairs)["skip_bad"].option] = False
+    on_long: Annotated[OnLong, replace(_SCAN["on_long"].option, general=True)] = "truncate"
 
     @property
     def paths(self) -> list[str]:
@@ -199,10 +179,7 @@ class PairFiles:
 class PairFilesWithIds(PairFiles):
     """The same, for commands that write what they find of every pair."""
 
-    id: Annotated[
-        str | None,
-        typer.Option("--id", metavar="COLUMN", help="A column that --per-pair carries along, to join its rows by."),
-    ] = None
+    id: Annotated[str | None, replace(_READING["id"].option, general=True)] = None
 
     def reading(self) -> Reading:
         """How the files are to be read. Raises: PairsError."""
@@ -226,123 +203,33 @@ def check_one_or_many(given: OneInput, files: PairFiles, *, truncate: bool) -> b
     return False
 
 
-@dataclass(frozen=True)
-class ScanChoices:
-    """What to compute, and by which model: all that becomes ScanOptions, but for what few commands take."""
-
-    model: Model = None
-    unit: Annotated[Unit, typer.Option("--unit", help="Score tokens, or words with their pieces merged.")] = "token"
-    norm: Annotated[
-        bool,
-        typer.Option("--norm", help="By what heads carry, weight times the value's norm, in place of weight alone."),
-    ] = False
-    no_related: Annotated[bool, typer.Option("--no-related", help="Count identical words only, not related ones.")] = (
-        False
-    )
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut an input that is too long for the model.")] = False
-    device: DeviceOption = "auto"
-    dtype: Annotated[
-        Dtype, typer.Option("--dtype", help="Number format of the model; on a CPU float32, or bfloat16 for scores.")
-    ] = "auto"
-    predictive: Annotated[
-        Predictive,
-        typer.Option("--predictive", help="How to ask which words predict a word: as best the model allows."),
-    ] = "auto"
-    predictive_words: Annotated[
-        int, typer.Option("--predictive-words", metavar="N", min=2, help="How many words to ask it about, at most.")
-    ] = 32
-    predictive_pairs: Annotated[
-        int, typer.Option("--predictive-pairs", metavar="N", min=1, help="How many pairs to ask it about.")
-    ] = 16
-    batch_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--batch-tokens",
-            metavar="N",
-            min=1,
-            help="How many tokens a batch may hold. [default: by device and memory]",
-        ),
-    ] = None
-    seed: Annotated[int, typer.Option("--seed", metavar="N", min=0, help="For everything drawn at random.")] = 0
-
-    def options(self, **others: Any) -> ScanOptions:
-        """The same as ScanOptions, with `others` that the command knows better, or alone."""
-        chosen = {field.name: getattr(self, field.name) for field in fields(self)}
-        chosen["related"] = not chosen.pop("no_related")
-        chosen["on_long"] = "truncate" if chosen.pop("truncate") else "error"
-        return ScanOptions(**chosen | others)
+def on_long_of(truncate: bool) -> OnLong:
+    """What to do with a single input that is too long."""
+    return "truncate" if truncate else "error"
 
 
-@dataclass(frozen=True)
-class ClusterChoices:
-    """Where a scan runs: here, or on a Ray cluster."""
+def cluster_of(
+    engine: Engine, cluster: ClusterOptions, files: PairFiles, state: Path | StoredFile | None, patterns: Sequence[str]
+) -> ClusterOptions | None:
+    """The cluster; None for this machine alone.
 
-    engine: Annotated[Engine, typer.Option("--engine", help="Run here, or on the machines of a Ray cluster.")] = "local"
-    address: Annotated[
-        str | None,
-        typer.Option("--ray-address", metavar="ADDRESS", help="Of the cluster, or 'auto'. [default: one started here]"),
-    ] = None
-    workers: Annotated[
-        str | None,
-        typer.Option(
-            "--workers", metavar="N|MIN-MAX", help="Of the cluster's; Ray scales. [default: one a GPU or share of CPUs]"
-        ),
-    ] = None
-    worker_cpus: Annotated[
-        int | None, typer.Option("--worker-cpus", metavar="N", min=1, help="CPU cores of a worker. [default: 1]")
-    ] = None
-    worker_gpus: Annotated[
-        float | None,
-        typer.Option(
-            "--worker-gpus", metavar="X", min=SMALLEST_SHARE, max=1, help="A worker's share of a GPU. [default: 1]"
-        ),
-    ] = None
-    block_pairs: Annotated[
-        int | None,
-        typer.Option("--block-pairs", metavar="N", min=1, help="Pairs a worker takes at a time. [default: 1024]"),
-    ] = None
-
-    def for_files(
-        self, files: PairFiles, state: Path | StoredFile | None, patterns: Sequence[str]
-    ) -> ClusterOptions | None:
-        """The cluster; None for this machine alone.
-
-        Raises: typer.BadParameter for what a cluster's machines cannot read or run; OutputError for its state.
-        """
-        if (cluster := self.options()) is None:
-            return None
-        if not files.pairs:
-            raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
-        if "-" in files.paths:
-            raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
-        if any(map(is_own, patterns)):
-            raise typer.BadParameter("--engine ray scores attnscan's own patterns alone: leave out FILE.py:FUNCTION")
-        if isinstance(state, Path):
-            check_writable(state)
-        return cluster
-
-    def options(self) -> ClusterOptions | None:
-        """The cluster; None for this machine alone. Raises: typer.BadParameter if one is described in vain."""
-        names = ("address", "workers", "worker_cpus", "worker_gpus", "block_pairs")
-        described = {name: getattr(self, name) for name in names}
-        described = {name: value for name, value in described.items() if value is not None}
-        if self.engine == "ray":
-            return ClusterOptions(**described | self._pool())
-        if described:
-            name = "ray-address" if "address" in described else next(iter(described)).replace("_", "-")
-            raise typer.BadParameter(f"--{name} is for --engine ray")
+    Raises: typer.BadParameter if one is described in vain, and for what its machines cannot read or run; OutputError
+    for its state.
+    """
+    if engine != "ray":
+        for name, field in _CLUSTER.items():
+            if getattr(cluster, name) != field.default:
+                raise typer.BadParameter(f"--{name.replace('_', '-')} is for --engine ray")
         return None
-
-    def _pool(self) -> dict[str, int]:
-        """How many workers, and how many at most. Raises: typer.BadParameter for what says neither."""
-        if self.workers is None:
-            return {}
-        found = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", self.workers)
-        if found is None or not 1 <= int(found[1]) <= int(found[2] or found[1]):
-            raise typer.BadParameter(
-                f"--workers is '{self.workers}': give a number such as 8, or the least and the most such as 8-64"
-            )
-        return {"workers": int(found[1])} | ({"most_workers": int(found[2])} if found[2] else {})
+    if not files.pairs:
+        raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
+    if "-" in files.paths:
+        raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
+    if any(map(is_own, patterns)):
+        raise typer.BadParameter("--engine ray scores attnscan's own patterns alone: leave out FILE.py:FUNCTION")
+    if isinstance(state, Path):
+        check_writable(state)
+    return cluster
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,7 @@
 """What goes in: files and objects -> pairs -> tokens -> batches.
 
 pairs.py            pairs of sentences, and files of them by their formats
+option.py           options declared once, and held to what they take
 columns.py          which columns of a file hold the sentences
 places/             names -> files -> streams of bytes, wherever they are
 formats/            streams of bytes -> rows, one module a format

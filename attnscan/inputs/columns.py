@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
 from attnscan.errors import PairsError
+from attnscan.inputs.option import Option, check_declared
 
 Quoting = Literal["auto", "csv", "none"]
 
@@ -42,20 +43,31 @@ class Reading:
     Raises: PairsError if `columns` are not one or two.
     """
 
-    columns: tuple[str, ...] | None = None
-    """The one or two that hold the sentences: names, numbers from 1, or paths such as `translation.en` into nested
-    ones; None for the first of `COLUMNS` that a file has, or the only one it has."""
-    header: bool | None = None
-    """Whether the first line of a table names its columns; None to tell by its looks."""
-    quoting: Quoting = "auto"
-    """Whether quotes around the cells of a CSV or TSV file are its writer's, `csv`, or text, `none`; `auto` to take
-    them as text in TSV unless they look otherwise."""
-    id: str | None = None
-    """The column whose cell is written beside each pair's scores."""
+    columns: Annotated[
+        tuple[str, ...] | None,
+        Option(
+            "The columns that hold the sentences: names, numbers, paths.",
+            "One or two; numbers count from 1, and a path such as `translation.en` leads into nested ones. "
+            "[default: the first of the usual names that is there, or the only column]",
+            metavar="A[,B]",
+        ),
+    ] = None
+    header: Annotated[bool | None, Option("Whether the first line names the columns.", "[default: by its looks]")] = (
+        None
+    )
+    quoting: Annotated[
+        Quoting,
+        Option("Whether quotes around cells are the writer's, csv, or text, none.", "[default: by their looks]"),
+    ] = "auto"
+    id: Annotated[
+        str | None,
+        Option("A column that --per-pair carries along, to join its rows by.", metavar="COLUMN", general=False),
+    ] = None
     labelled: bool = False
     """Whether the cell of a column `label` is kept with each pair."""
 
     def __post_init__(self) -> None:
+        check_declared(self)
         if self.columns is not None and len(self.columns) not in (1, 2):
             raise PairsError(f"{len(self.columns)} columns were named", "name one, or two for pairs")
 

@@ -31,8 +31,8 @@ def pair_of(*sentences: object) -> Pair:
         if not isinstance(sentence, str) and (sentence is not None or name == "A"):
             remedies: dict[type, str] = {
                 bytes: "decode it: text.decode()",
-                list: "give one text; rank_heads takes many inputs",
-                tuple: "give A and B apart; rank_heads takes many inputs",
+                list: "give one text; pairs= takes many inputs",
+                tuple: "give A and B apart; pairs= takes many inputs",
             }
             what = f"{sentence}" if _is_missing(sentence) else f"of the class {type(sentence).__name__}"
             raise InputError(f"sentence {name} is {what}, and not text", remedies.get(type(sentence), "give text"))
@@ -94,7 +94,7 @@ def objects_in(pairs: Any, reading: Reading = Reading()) -> Objects:
 def _why_not(pairs: Any) -> str:
     """The remedy for an object that holds no pairs; empty where it may hold some."""
     if isinstance(pairs, os.PathLike | io.IOBase) or (isinstance(pairs, str) and os.path.isfile(pairs[:4096])):  # noqa: PTH113
-        return "rank_files reads files"
+        return "give the path of a file"
     if is_lazy(pairs) or hasattr(pairs, "iter_rows"):  # the latter of Ray
         return "compute or collect it first, or give its rows one by one"
     can_be = isinstance(pairs, Iterable) and not isinstance(pairs, str | bytes | type)

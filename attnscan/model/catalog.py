@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from attnscan.errors import ModelError
 from attnscan.model.sources import BUNDLED, BUNDLED_PACKAGE, bundled_directory, choose, has_safetensors, hub_answers
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 # The same two numbers under the names that different families give them
 _LAYERS = ("num_hidden_layers", "n_layers", "n_layer", "num_layers")
@@ -34,8 +38,18 @@ class Catalog:
     """All models found, what a run without --model would take, and whether others can be fetched."""
 
     entries: tuple[Entry, ...]
+    """The models, the bundled one first."""
     default: str
+    """The model that a run takes where none is named, or why there is none."""
     hub: bool
+    """Whether the hub answered, so that others can be fetched."""
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a model."""
+        import pandas as pd
+
+        entries = pd.DataFrame([asdict(entry) for entry in self.entries])
+        return entries.astype({"layers": "Int64", "heads": "Int64"})  # whole numbers, even where one is unknown
 
     @classmethod
     def now(cls) -> Catalog:

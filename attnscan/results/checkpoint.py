@@ -16,12 +16,15 @@ class Checkpoint:
     """The facts about a checkpoint that decide how it is read and scored."""
 
     model: str
+    """What results call it."""
     family: str
     """As its config.json names it."""
     architecture: str
     """The class that is run: the encoder (or decoder) inside whatever was saved."""
     layers: int
+    """How many there are."""
     heads: int
+    """Of each layer."""
     read_by: str
     """`tap`, or `output_attentions` at the price of memory."""
     template: str
@@ -33,9 +36,11 @@ class Checkpoint:
     segment_ids: bool
     """Whether its attention heeds which sentence a token is of, by what the tokenizer says."""
     mask_token: str | None
+    """What the tokenizer hides words behind; None if it has no such token."""
     masked_lm_head: bool
     """Whether the checkpoint has a trained one."""
     next_sentence_head: bool
+    """Whether the checkpoint has a trained one."""
     classifier_head: bool
     """Whether it has a trained one that tells one of several classes."""
     saved_as: str | None
@@ -44,19 +49,21 @@ class Checkpoint:
     """The measures of `ablate` that it does not allow, and why."""
     not_scored: dict[str, str]
     """The patterns that no head of it can follow or be measured by, and why."""
+    patterns: tuple[str, ...] = ()
+    """All patterns that were tried."""
 
-    def to_frame(self, patterns: list[str]) -> pd.DataFrame:
+    def to_frame(self) -> pd.DataFrame:
         """One row a fact, one a pattern, and one a measure of `ablate`. Columns: key, value."""
         import pandas as pd
 
-        facts = self._facts() | {name: self.allows(name) for name in (*patterns, *MEASURES)}
+        facts = self._facts() | {name: self.allows(name) for name in (*self.patterns, *MEASURES)}
         return pd.DataFrame([{"key": key, "value": _cell(value)} for key, value in facts.items()])
 
-    def to_patterns_frame(self, patterns: list[str]) -> pd.DataFrame:
+    def to_patterns_frame(self) -> pd.DataFrame:
         """One row a pattern, and the facts as what is said about all. Columns: pattern, scored, why."""
         import pandas as pd
 
-        rows = [(p, p not in self.not_scored, self.not_scored.get(p, "")) for p in patterns]
+        rows = [(p, p not in self.not_scored, self.not_scored.get(p, "")) for p in self.patterns]
         frame = pd.DataFrame(rows, columns=["pattern", "scored", "why"])
         frame.attrs.update(self._facts() | {"measures": {name: self.allows(name) for name in MEASURES}})
         return frame
@@ -67,7 +74,8 @@ class Checkpoint:
         return "yes" if why is None else f"no: {why}"
 
     def _facts(self) -> dict[Any, Any]:
-        return {name: value for name, value in asdict(self).items() if not name.startswith("not_")}
+        aside = ("not_measured", "not_scored", "patterns")
+        return {name: value for name, value in asdict(self).items() if name not in aside}
 
 
 def _cell(value: object) -> str:

@@ -76,6 +76,8 @@ class Classification:
     """States what every head does beside the average head, by weights among words."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
     """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
+    pattern: tuple[str, ...] = ()
+    """The patterns that were asked for, which tables show; none for all."""
     html: Callable[[Classification], str] | None = field(default=None, repr=False, compare=False)
     """Writes what a notebook shows of it."""
 
@@ -195,7 +197,7 @@ class Classification:
     def to_frame(
         self, patterns: Sequence[str] | None = None, *, without_delimiters: bool = False, statements: bool = True
     ) -> pd.DataFrame:
-        """One row a head: names, labels, scores of `patterns` (default: all), entropy, how sure the labels are.
+        """One row a head: names, labels, scores of `patterns` (or those asked for), entropy, how sure labels are.
 
         With `statements`, what each head does beside the average head, too, which takes a moment to work out.
         """
@@ -204,7 +206,7 @@ class Classification:
         table = self.scores.table(without_delimiters)
         columns: dict[str, Any] = {"model": self.signature.model, **self.scores.grid.columns()}
         columns |= {name: getattr(self, name).ravel() for name in ("label", "runner_up", "content_label")}
-        for pattern in patterns or self.scores.patterns:
+        for pattern in patterns or self.pattern or self.scores.patterns:
             columns[pattern] = table.score[..., self.scores.patterns.index(pattern)].ravel()
         columns["entropy"] = self.scores.entropy.ravel()
         for pattern in (known.id for known in self.scores.scored if known.of_others and known.id in columns):

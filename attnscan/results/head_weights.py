@@ -26,11 +26,13 @@ class HeadWeights:
     result: Classification
     """Every head's scores on the input, and its attention."""
     heads: tuple[Head, ...]
+    """Those that are shown."""
     average: bool
     """Whether the heads' mean is meant, not each."""
     queries: tuple[int, ...]
     """Indices of tokens, in the order of the text."""
     keys: tuple[int, ...]
+    """As `queries`."""
 
     @property
     def attention(self) -> Attention:

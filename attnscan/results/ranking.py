@@ -70,7 +70,7 @@ class Ranking:
     def known_labels(self) -> Labels:
         """The labels. Raises: OptionError if they are not there."""
         if self.labels is None:
-            raise OptionError("this ranking has no labels", "score all patterns of pairs, with labelled=True")
+            raise OptionError("this ranking has no labels", "score all patterns of pairs: leave out pattern")
         return self.labels
 
     def of_carried(self, carried: Labels) -> Ranking:
@@ -81,7 +81,7 @@ class Ranking:
     def known_profile(self) -> Profile:
         """The profile. Raises: OptionError if it is not there."""
         if self.profile is None:
-            raise OptionError("this ranking has no profile", "ask for it: rank_heads(..., profile=True)")
+            raise OptionError("this ranking has no profile", "ask for it: heads(..., profile=True)")
         return self.profile
 
     @property

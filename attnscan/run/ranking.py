@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from attnscan.errors import StateError
+from attnscan.errors import OptionError, StateError
 from attnscan.results.stored_file import Saving, StoredFile
 from attnscan.run import notes
 from attnscan.run.events import Interrupted, Note, PairScores, Progress, Skipped, Work
@@ -163,7 +163,11 @@ def _rank_on_cluster(request: Rank, running: Running) -> Work[Ranking]:
     from attnscan.scan.state import held
 
     cluster, pairs, ledger, state = request.cluster, request.pairs, running.ledger, request.state
-    assert cluster is not None and isinstance(pairs, FilePairs)
+    assert cluster is not None
+    if not isinstance(pairs, FilePairs) or not pairs.paths:
+        raise OptionError("a cluster reads files, and none is named", "name files that all of its machines can read")
+    if request.memory is not None:
+        raise OptionError("a cluster cannot run a model that is in memory", "save it where all machines find it")
     blocks = BlockFiles(pairs.paths, pairs.reading, pairs.skip_bad, cluster.block_pairs)
     if state is not None:
         running.stack.enter_context(held(state))

@@ -6,10 +6,11 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Annotated, Protocol
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import Reading
+from attnscan.inputs.option import Option
 from attnscan.inputs.places.names import STDIN
 from attnscan.run.events import Note, Skipped
 
@@ -91,7 +92,7 @@ class FilePairs:
 
     paths: tuple[str, ...] = ()
     reading: Reading = Reading()
-    skip_bad: bool = False
+    skip_bad: Annotated[bool, Option("Count and report bad records, do not stop.")] = False
 
     @property
     def ids(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from attnscan.errors import OptionError
 from attnscan.results.terms import QUERIES, WITHIN, Match
 from attnscan.run.reading import Pairs
 from attnscan.scan.options import AblationRequest, ClusterOptions, ScanOptions
@@ -86,6 +87,11 @@ class Rank:
     pair_scores: bool = False
     """Whether every pair's own scores are told."""
 
+    def __post_init__(self) -> None:
+        """Raises: OptionError for what contradicts each other."""
+        if self.per_pair is not None and self.state is not None:
+            raise OptionError("per_pair is written whole, and so cannot go on from a state", "leave one of them out")
+
 
 @dataclass(frozen=True)
 class RankFile:
@@ -108,6 +114,13 @@ class Explain:
     """What is explained; None for each head's own label."""
     token: str | None = None
     """Of one input, the query that is asked about."""
+
+    @property
+    def pairs(self) -> Pairs | None:
+        """Those that are read, if there are many."""
+        from attnscan.inputs.pairs import Pair
+
+        return None if isinstance(self.input, Pair) else self.input
 
 
 @dataclass(frozen=True)

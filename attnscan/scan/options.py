@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from numbers import Integral, Real
-from typing import Literal, TypedDict, get_args
+from typing import Annotated, Any, Literal
 
-from attnscan.errors import OptionError, nearest
+from attnscan.errors import OptionError
+from attnscan.inputs.option import Option, check_declared, declared
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
 from attnscan.results.terms import DRAWS, THRESHOLD, By
 from attnscan.scoring.pattern import Pattern
-from attnscan.scoring.patterns import PATTERNS, PatternLike
+from attnscan.scoring.patterns import PATTERNS
 
 Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
 Engine = Literal["local", "ray"]
-LARGEST = 2**63 - 1
-"""The largest number that an option takes: what counts in a tensor, and seeds of every generator hold it."""
-
 SMALLEST_SHARE = 0.01
 """Of a GPU, for a worker."""
 
@@ -28,64 +26,90 @@ SMALLEST_SHARE = 0.01
 class ScanOptions:
     """Everything that decides what a scan computes."""
 
-    model: str | None = None
-    """A hub id, a directory or `bundled`; None for the default."""
-    device: Device = "auto"
-    """Where to run the model: `auto`, `cpu`, `cuda` or `mps`."""
-    dtype: Dtype = "auto"
-    """The model's number format: `auto`, `float32`, `float16` or `bfloat16`. On a CPU it is float32, or for scores
-    alone bfloat16 where the processor multiplies in it."""
-    unit: Unit = "token"
-    """Score tokens, or words with their pieces merged."""
-    norm: bool = False
-    """Whether heads are scored by what they carry, weight times the norm of the transformed value, not by weight."""
-    related: bool = True
-    """Whether related words count as identical ones do."""
-    on_long: OnLong = "error"
-    """What to do with an input that is longer than the model reads: cut it, leave it out, or stop."""
-    threshold: float = THRESHOLD
-    """How far above chance a pattern must be to give a head its label, in [0, 1]."""
-    batch_tokens: int | None = None
-    """The most tokens in a batch, padding included; None for what suits the device and its free memory."""
-    predictive: Predictive = "auto"
-    """How to find the words that predict a word: by the masked-LM head (`cpmi`), by how far the last hidden
-    state moves (`distance`), not at all (`off`), or the first of these that the checkpoint allows."""
-    predictive_words: int = 32
-    """The most words of an input that are hidden for `predictive`."""
-    predictive_pairs: int = 16
-    """Of many inputs, how many are asked for `predictive`: a sample drawn with `seed`."""
-    seed: int = 0
-    """For everything that is drawn at random."""
-    profile: bool = False
-    """Whether every head's profile is fitted, too. With `predictive`, all pairs are asked for it, not a sample."""
-    predictive_part: bool = True
-    """Whether `predictive` is a part of profiles, for which all pairs are asked; else a sample is, for scores alone."""
-    split: bool = False
-    """Of many pairs: rank heads by one half of them, drawn with `seed`, and score them by the other."""
-    labelled: bool = False
-    """Of many pairs: whether heads are labelled, by weight and by what they carry, and how sure that is."""
+    model: Annotated[
+        str | None,
+        Option(
+            "A hub id, a directory, or 'bundled'. "
+            "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else the bundled model]",
+            metavar="NAME",
+            decides=False,
+        ),
+    ] = None
+    unit: Annotated[Unit, Option("Score tokens, or words with their pieces merged.")] = "token"
+    norm: Annotated[bool, Option("By what heads carry, weight times the value's norm, in place of weight alone.")] = (
+        False
+    )
+    related: Annotated[
+        bool,
+        Option("Count related words as identical ones.", off="Count identical words only, not related ones."),
+    ] = True
+    on_long: Annotated[OnLong, Option("What to do with inputs too long to read.", general=False)] = "error"
+    device: Annotated[Device, Option("Where to run the model.", decides=False)] = "auto"
+    dtype: Annotated[
+        Dtype,
+        Option(
+            "Number format of the model; on a CPU float32, or bfloat16 for scores.",
+            "There bfloat16 is taken where the processor multiplies in it.",
+            decides=False,
+        ),
+    ] = "auto"
+    predictive: Annotated[
+        Predictive,
+        Option(
+            "How to ask which words predict a word: as best the model allows.",
+            "By the masked-LM head (`cpmi`), by how far the last hidden state moves (`distance`), or not at all "
+            "(`off`).",
+        ),
+    ] = "auto"
+    predictive_words: Annotated[int, Option("How many words to ask it about, at most.", least=2)] = 32
+    predictive_pairs: Annotated[
+        int, Option("How many pairs to ask it about.", "They are a sample drawn with `seed`.", least=1)
+    ] = 16
+    batch_tokens: Annotated[
+        int | None,
+        Option(
+            "How many tokens a batch may hold. [default: by device and memory]",
+            "Padding counts.",
+            least=1,
+            decides=False,
+        ),
+    ] = None
+    seed: Annotated[int, Option("For everything drawn at random.", least=0)] = 0
+    threshold: Annotated[
+        float, Option("How far above chance a label's pattern must be.", metavar="X", least=0, most=1)
+    ] = THRESHOLD
+    split: Annotated[bool, Option("Rank heads by one half of the pairs, score them by the other.", general=False)] = (
+        False
+    )
+    profile: Annotated[bool, Option("Fit every head's profile, too.", general=False)] = False
+    predictive_part: Annotated[
+        bool,
+        Option("Make `predictive` a part of profiles, for which all pairs are asked, not a sample.", general=False),
+    ] = True
+    labelled: Annotated[
+        bool,
+        Option(
+            "Of many pairs: label heads, by weight and by what they carry, and say how sure that is.", general=False
+        ),
+    ] = False
     patterns: tuple[Pattern, ...] = PATTERNS
-    """What heads are scored for: patterns, their names, or functions of one's own."""
+    """What heads are scored for."""
 
     @property
     def asks_every_pair(self) -> bool:
         """Whether `predictive`, if it can be measured, is asked of every pair and not of a sample."""
         return self.profile and self.predictive_part
 
+    @property
+    def deciding(self) -> dict[str, Any]:
+        """What numbers hang on, by its name; patterns of one's own go by their names and files."""
+        aside = {name for name, field in declared(ScanOptions).items() if not field.option.decides}
+        patterns = ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns)
+        return {name: value for name, value in vars(self).items() if name not in aside} | {"patterns": patterns}
+
     def __post_init__(self) -> None:
         """Raises: OptionError for a value that there is not."""
-        for name, values in _CHOICES.items():
-            value, known = getattr(self, name), get_args(values)
-            if value not in known:
-                either = f"give {', '.join(known[:-1])} or {known[-1]}"
-                raise OptionError(f"there is no {name} {value!r}", nearest(str(value), known, either))
-        for name, least in _LEAST.items():
-            check_number(name, getattr(self, name), least, optional=name == "batch_tokens")
-        if not isinstance(self.threshold, Real) or not 0 <= self.threshold <= 1:
-            raise OptionError(f"threshold is {self.threshold!r}", "give 0 to 1")
-        for name in ("norm", "related", "labelled", "profile", "split"):
-            if not isinstance(getattr(self, name), bool):
-                raise OptionError(f"{name} is {getattr(self, name)!r}", "give True or False")
+        check_declared(self)
         if self.profile:
             self._check_profile()
 
@@ -112,82 +136,51 @@ def asked_for_labels(asked: Predictive, wanted: Sequence[str]) -> Predictive:
     return "off" if asked == "auto" and wanted and "predictive" not in wanted else asked
 
 
-def check_number(name: str, value: int | None, least: int, *, optional: bool = False) -> None:
-    """Hold an option that counts something, or a seed, to whole numbers that the machine holds; None may be for none.
-
-    Raises: OptionError.
-    """
-    if value is None and optional:
-        return
-    if not isinstance(value, Integral) or isinstance(value, bool) or value > LARGEST:
-        raise OptionError(f"{name} is {value!r:.60}", f"give a whole number from {least} to {LARGEST}")
-    if value < least:
-        raise OptionError(f"{name} is {value}", f"give {least} or more")
-
-
-_CHOICES = {
-    "device": Device,
-    "dtype": Dtype,
-    "unit": Unit,
-    "on_long": OnLong,
-    "predictive": Predictive,
-}
-_LEAST = {"batch_tokens": 1, "predictive_words": 2, "predictive_pairs": 1, "seed": 0}
-
-
-class Choices(TypedDict, total=False):
-    """What the functions of `import attnscan` take by name: the fields of ScanOptions but the model.
-
-    `patterns` may also be functions of one's own, and names.
-    """
-
-    device: Device
-    dtype: Dtype
-    unit: Unit
-    norm: bool
-    related: bool
-    on_long: OnLong
-    threshold: float
-    batch_tokens: int | None
-    predictive: Predictive
-    predictive_words: int
-    predictive_pairs: int
-    seed: int
-    profile: bool
-    predictive_part: bool
-    split: bool
-    labelled: bool
-    patterns: Sequence[PatternLike]
-
-
 @dataclass(frozen=True)
 class ClusterOptions:
     """Where and how a scan is spread over machines; it changes nothing in what is computed."""
 
-    address: str | None = None
-    """Of a Ray cluster; None for $RAY_ADDRESS, else one that is started on this machine."""
-    workers: int | None = None
-    """Each holds the model once; None for as many as the cluster has GPUs or CPUs for."""
-    most_workers: int | None = None
-    """As many Ray may start in time, as far as there is room; None for no more."""
-    worker_cpus: int = 1
-    """CPU cores of a worker."""
-    worker_gpus: float | None = None
-    """A worker's share of a GPU, and of its memory, in [0.01, 1]; None for a whole one, where there are any."""
-    block_pairs: int = 1024
-    """The pairs that a worker scores at a time, and that are scored again where one dies."""
+    ray_address: Annotated[
+        str | None, Option("Of the cluster, or 'auto'. [default: one started here]", metavar="ADDRESS")
+    ] = None
+    workers: Annotated[
+        int | str | None,
+        Option(
+            "Of the cluster's; Ray scales. [default: one a GPU or share of CPUs]",
+            "Each holds the model once; `8-64` for as many as there is room for in time, from 8 to 64.",
+            metavar="N|MIN-MAX",
+        ),
+    ] = None
+    worker_cpus: Annotated[int, Option("CPU cores of a worker.", least=1)] = 1
+    worker_gpus: Annotated[
+        float | None,
+        Option("A worker's share of a GPU. [default: 1]", "And of its memory.", "", "", "X", SMALLEST_SHARE, 1),
+    ] = None
+    block_pairs: Annotated[
+        int,
+        Option("Pairs a worker takes at a time.", "They are scored again where it dies.", least=1),
+    ] = 1024
 
     def __post_init__(self) -> None:
         """Raises: OptionError for a value that there is not."""
-        for name in ("workers", "most_workers", "worker_cpus", "block_pairs"):
-            check_number(name, getattr(self, name), 1, optional=name.endswith("workers"))
-        share = self.worker_gpus
-        if share is not None and (not isinstance(share, Real) or not SMALLEST_SHARE <= share <= 1):
-            raise OptionError(f"worker_gpus is {share!r}", f"give {SMALLEST_SHARE} to 1, as 0.25 for four on a GPU")
-        if self.workers is not None and self.most_workers is not None and self.most_workers < self.workers:
+        check_declared(self)
+        _ = self.pool
+
+    @property
+    def pool(self) -> tuple[int | None, int | None]:
+        """How many workers there are to be, and how many at most; None for what the cluster says.
+
+        Raises: OptionError for what says neither.
+        """
+        if self.workers is None:
+            return None, None
+        match = re.fullmatch(r"(\d{1,6})(?:-(\d{1,6}))?", str(self.workers))
+        if match is None or not 1 <= int(match[1]) <= int(match[2] or match[1]):
             raise OptionError(
-                f"most_workers is {self.most_workers}, and workers {self.workers}", "give as many, or more"
+                f"workers is {self.workers!r:.60}",
+                "give a number such as 8, or the least and the most such as '8-64'",
             )
+        return int(match[1]), None if match[2] is None else int(match[2])
 
 
 @dataclass(frozen=True)
@@ -196,18 +189,23 @@ class AblationRequest:
 
     patterns: tuple[str, ...] = ()
     """Whose heads are switched off, pattern by pattern, where no heads are named; none for all that are scored."""
-    heads: str | None = None
-    singly: bool = False
-    """Each head in turn: of those that are named, or all."""
-    top: int | None = None
-    """Of each pattern at most so many heads, those most above chance; None for those that it labels."""
-    by: By = "zero"
-    draws: int = DRAWS
-    """The most controls of a set; fewer where fewer are possible."""
+    heads: Annotated[str | None, Option("Switch off 2-0,6-11 or layer:2, in place of patterns.", metavar="HEADS")] = (
+        None
+    )
+    each: Annotated[bool, Option("Each head in turn; of --heads, or all.")] = False
+    top: Annotated[
+        int | None, Option("Of each pattern the N heads most above chance, not those it labels.", least=1)
+    ] = None
+    by: Annotated[By, Option("Heads put out nothing, or their mean over all words.")] = "zero"
+    draws: Annotated[int, Option("At most so many sets of other heads to compare with.", least=2)] = DRAWS
     measures: tuple[str, ...] = ()
     """None for what the checkpoint has heads for."""
+
+    def __post_init__(self) -> None:
+        """Raises: OptionError for a value that there is not."""
+        check_declared(self)
 
     @property
     def names_heads(self) -> bool:
         """Whether the sets are named, and not chosen by a scan."""
-        return self.heads is not None or self.singly
+        return self.heads is not None or self.each

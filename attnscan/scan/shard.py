@@ -24,7 +24,6 @@ from attnscan.scan.stream import Encode, OnBad
 from attnscan.scoring.patterns import PATTERNS
 
 _DIGESTS = 1 << 256
-_WHERE_AND_HOW_FAST = ("model", "device", "dtype", "batch_tokens")  # the signature says on what it ran
 _NAMES = ("model", "revision")
 
 
@@ -87,7 +86,7 @@ class Shard:
         """Both together. Raises: EngineError if they are not of the same model and options."""
         if not isinstance(other, Shard):
             return NotImplemented
-        _check_same(computed(self.options), computed(other.options))
+        _check_same(self.options.deciding, other.options.deciding)
         if other.signature is not None:
             self.check(other.signature)
         a, b = self.seen, other.seen
@@ -132,13 +131,6 @@ def _elsewhere(_: EncodedBatch) -> NoReturn:
         "predictive words vote for labels beside patterns of one's own, whose functions do not travel with shards",
         "leave out labelled, or predictive",
     )
-
-
-def computed(options: ScanOptions) -> dict[str, Any]:
-    """What an option says of the numbers, by its name. Functions of one's own go by their names and files."""
-    patterns = ", ".join(f"{each.id} {each.code[:12]}".strip() for each in options.patterns)
-    kept = {name: value for name, value in vars(options).items() if name not in _WHERE_AND_HOW_FAST}
-    return {**kept, "patterns": patterns}
 
 
 def _ran(signature: Signature) -> dict[str, Any]:

@@ -19,9 +19,7 @@ from attnscan.scan.local import ScanState
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
 from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_dumped, sums_loaded, write_checked
-from attnscan.scoring.pattern import Pattern
 
-_DIGITS = 12  # of a hash that is shown
 _FORMAT = 11
 _OF_MODEL = {
     "weights": "weights differ",
@@ -29,17 +27,6 @@ _OF_MODEL = {
     "modules": "modules differ, or those of another version of transformers",
     "tokenizer": "tokenizer differs",
 }
-_OPTIONS = (
-    "norm",
-    "related",
-    "on_long",
-    "predictive_pairs",
-    "predictive_words",
-    "seed",
-    "split",
-    "profile",
-    "labelled",
-)
 
 
 def save_state(path: Path | StoredFile, state: ScanState, scanner: Scanner) -> None:
@@ -63,19 +50,11 @@ def load_state(path: Path | StoredFile, scanner: Scanner) -> ScanState:
 def _fingerprint(scanner: Scanner) -> dict[str, Any]:
     """What must be equal for sums to be added to: of the model its files, whatever its name and place."""
     options, signature = scanner.options, asdict(scanner.signature(Seen()))
-    about = {name: signature[name] for name in ("attnscan", "dtype", "unit", "pattern_set")}
-    about |= asdict(scanner.loaded.fingerprint)
-    for name in _OPTIONS:
-        about[name] = getattr(options, name)
-    if options.profile:
-        about["predictive_part"] = options.predictive_part
-    about["threshold"] = options.threshold if options.labelled else None  # which no other sums hang on
-    return {**about, "predictive": scanner.measure, "patterns": list(map(_told, options.patterns))}
-
-
-def _told(pattern: Pattern) -> str:
-    """A pattern's name and, of one from a user's file, what that file hashes to."""
-    return f"{pattern.id} ({pattern.code[:_DIGITS]})" if pattern.code else pattern.id
+    about = {name: signature[name] for name in ("attnscan", "dtype", "pattern_set")}
+    about |= asdict(scanner.loaded.fingerprint) | options.deciding | {"predictive": scanner.measure}
+    kept = {"threshold": options.labelled, "predictive_part": options.profile}  # which no other sums hang on
+    of_some = {name: about.pop(name) if counts else None for name, counts in kept.items()}
+    return {name: value for name, value in about.items() if name not in kept} | of_some
 
 
 def _check_fingerprint(path: Path | StoredFile, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:

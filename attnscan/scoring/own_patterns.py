@@ -13,7 +13,7 @@ from types import ModuleType
 from attnscan.errors import AttnscanError, OptionError, nearest, out_of_memory
 from attnscan.hashing import hashed
 from attnscan.scoring.pattern import Pattern
-from attnscan.scoring.patterns import PATTERNS, chosen
+from attnscan.scoring.patterns import PATTERNS, PatternLike, chosen
 
 _SUFFIX = ".py"
 _HOW = f"name it as FILE{_SUFFIX}:FUNCTION"
@@ -56,14 +56,15 @@ def own_pattern(name: str) -> Pattern:
     return replace(pattern, code=hashed(code))
 
 
-def with_own(names: Sequence[str]) -> tuple[list[str], tuple[Pattern, ...]]:
-    """The names of some patterns, and ours with those of one's own that are among them.
+def with_own(asked: Sequence[PatternLike]) -> tuple[list[str], tuple[Pattern, ...]]:
+    """The names of some patterns, each once, and ours with those of one's own that are among them.
 
-    Raises: OptionError; if two patterns have one name as well.
+    Raises: OptionError for what is no pattern; if two patterns have one name as well.
     """
-    own = {name: own_pattern(name) for name in names if is_own(name)}
-    every = chosen([*PATTERNS, *own.values()])
-    return [own[name].id if name in own else name for name in names], every
+    meant = [own_pattern(what) if isinstance(what, str) and is_own(what) else what for what in asked]
+    patterns = dict.fromkeys(pattern for what in meant for pattern in chosen([what]))
+    every = chosen([*PATTERNS, *(pattern for pattern in patterns if pattern not in PATTERNS)])
+    return [pattern.id for pattern in patterns], every
 
 
 def _run(path: Path, code: bytes) -> ModuleType:

@@ -12,13 +12,14 @@ Below each function stands all that is said of its pattern. A new pattern is one
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from attnscan.errors import OptionError, nearest
 from attnscan.scoring.pattern import Pattern, TargetFunction
 
 if TYPE_CHECKING:
+    import pandas as pd
     from torch import Tensor
 
     from attnscan.inputs.batch import EncodedBatch
@@ -255,6 +256,15 @@ def chosen(patterns: Iterable[PatternLike] | PatternLike) -> tuple[Pattern, ...]
         if name in _COLUMNS:
             raise OptionError(f"a pattern is called '{name}', as a column of tables is", "give it another name")
     return result
+
+
+def pattern_frame(patterns: Sequence[Pattern]) -> pd.DataFrame:
+    """What some patterns are, a row each."""
+    import pandas as pd
+
+    columns = ("letter", "id", "counts", "queries", "keys", "source")
+    rows = [[getattr(pattern, column) for column in columns] for pattern in patterns]
+    return pd.DataFrame(rows, columns=["letter", "pattern", *columns[2:]])
 
 
 def called(name: str) -> Pattern | None:

@@ -10,7 +10,6 @@ from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from typing import Any
 
-from attnscan.api.one_input import page
 from attnscan.errors import OptionError
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
@@ -23,6 +22,7 @@ from attnscan.server.question import Question
 from attnscan.server.worker import Worker
 from attnscan.studies.trial import Trial, Trials
 from attnscan.views.page.live import LiveFacts, answer_of, beside_of, live_corpus_page, live_page, numbers_of, rest_of
+from attnscan.views.page.page import page
 
 MOST_BYTES = 128 << 20  # of answers that are held, all that they take counted
 _LEAST_HELD = 2

@@ -50,6 +50,7 @@ def examine(scanner: Scanner) -> Checkpoint:
         saved_as=next(iter(getattr(loaded.model.config, "architectures", None) or ()), None),
         not_measured=no_measures,
         not_scored=_not_scored(scanner, encoded, attention),
+        patterns=tuple(pattern.id for pattern in scanner.options.patterns),
     )
 
 

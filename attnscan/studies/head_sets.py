@@ -59,7 +59,7 @@ def requested_sets(
         return (yield from _by_patterns(scanner, read(), request, on_bad))
     grid, text = scanner.grid(), request.heads or "all"
     heads = grid.select(text)
-    named = {head.name: [head] for head in heads} if request.singly else {text: heads}
+    named = {head.name: [head] for head in heads} if request.each else {text: heads}
     sets = [with_controls(name, own, grid, request.draws, options.seed) for name, own in named.items()]
     return RequestedSets(sets, "by name")
 

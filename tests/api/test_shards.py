@@ -44,7 +44,7 @@ def mine(batch: EncodedBatch) -> Tensor:
     [
         {"predictive": "off"},
         {"predictive": "distance", "predictive_pairs": 3, "predictive_words": 4},
-        {"predictive": "off", "profile": True, "patterns": [*attnscan.PATTERNS, mine]},
+        {"predictive": "off", "profile": True, "pattern": [*attnscan.PATTERNS, mine]},
         {"predictive": "off", "split": True, "norm": True},
     ],
     ids=["labels", "predictive", "profile", "split"],
@@ -53,7 +53,7 @@ def test_shards_from_anywhere_are_the_ranking_of_all(model: attnscan.LoadedModel
     parts = [attnscan.shard(TEXTS[i:j], model=model, **options) for i, j in CUTS]
     parts.append(attnscan.shard(["the " * 200], model=model, **{**options, "on_long": "skip"}))
     parts = [pickle.loads(pickle.dumps(part)) for part in parts]
-    found, expected = attnscan.finish(sum(parts[3::-1])), attnscan.rank_heads(TEXTS, model=model, **options)
+    found, expected = attnscan.finish(sum(parts[3::-1])), attnscan.heads(TEXTS, model=model, **options)
     for kind in ("every_key", "words_only"):
         for name in ("score", "chance", "se", "n", "pairs"):
             a, b = (getattr(getattr(each.scores, kind), name) for each in (found, expected))
@@ -156,7 +156,7 @@ def test_a_model_is_loaded_once_for_many_calls(toy: str, monkeypatch: pytest.Mon
     assert attnscan.classify(*TEXTS[0], **own).signature == attnscan.classify(*TEXTS[0], **own).signature
     assert len(attnscan.compare(model, model, TEXTS[:2]).to_frame()) > 0
     found: list[Any] = []
-    calls = [threading.Thread(target=lambda: found.append(attnscan.rank_heads(TEXTS, **own))) for _ in range(3)]
+    calls = [threading.Thread(target=lambda: found.append(attnscan.heads(TEXTS, **own))) for _ in range(3)]
     for call in calls:
         call.start()
     for call in calls:
@@ -166,4 +166,4 @@ def test_a_model_is_loaded_once_for_many_calls(toy: str, monkeypatch: pytest.Mon
         pd.testing.assert_frame_equal(ranking.to_frame(), found[0].to_frame())
     for wrong in ({"dtype": "float32"}, {"tokenizer": model.tokenizer}):
         with pytest.raises(OptionError):
-            attnscan.rank_heads(TEXTS, **own, **wrong)
+            attnscan.heads(TEXTS, **own, **wrong)

@@ -84,8 +84,8 @@ def test_what_saved_weights_are_scored_and_shown_by_needs_no_transformers(files:
     """The Python functions as well."""
     script = (
         "import sys, attnscan\n"
-        "result = attnscan.score_weights('w.npz')\n"
-        "assert attnscan.page(result).html and result.to_frame().shape[0] == 2 and result._repr_html_()\n"
+        "result = attnscan.classify(weights='w.npz')\n"
+        "assert attnscan.report(result).html and result.to_frame().shape[0] == 2 and result._repr_html_()\n"
         "assert 'transformers' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", script], cwd=files, check=True)

@@ -12,7 +12,8 @@ from pages import made_up
 
 import attnscan
 from attnscan.errors import OptionError
-from attnscan.scan.options import LARGEST, ClusterOptions, ScanOptions
+from attnscan.inputs.option import LARGEST
+from attnscan.scan.options import ClusterOptions, ScanOptions
 
 TOO_LARGE = ["1e308", "inf", "nan", str(2**63), str(2**64), str(10**22)]
 FOR_RAY = ("--workers", "--worker-cpus", "--worker-gpus", "--block-pairs")
@@ -66,17 +67,16 @@ def test_a_cluster_too(value: Any) -> None:
     for name in (option.removeprefix("--").replace("-", "_") for option in FOR_RAY):
         with pytest.raises(OptionError, match=f"{name} is {value}"):
             ClusterOptions(**{name: value})
-    with pytest.raises(OptionError, match=f"most_workers is {value}"):
-        ClusterOptions(most_workers=value)
 
 
-def test_a_cluster_has_no_fewer_workers_at_most_than_at_least() -> None:
-    with pytest.raises(OptionError, match="most_workers is 2, and workers 3"):
-        ClusterOptions(workers=3, most_workers=2)
-    assert ClusterOptions(workers=2, most_workers=2)
+@pytest.mark.parametrize("workers", ["3-2", "0-2", "2-", "-2", "many", "2.5"])
+def test_a_cluster_has_no_fewer_workers_at_most_than_at_least(workers: str) -> None:
+    with pytest.raises(OptionError, match=f"workers is '{workers}'; give a number such as 8, or"):
+        ClusterOptions(workers=workers)
+    assert ClusterOptions(workers="2-2").pool == (2, 2) and ClusterOptions(workers=3).pool == (3, None)
 
 
 @pytest.mark.parametrize("megabytes", [0, -1, float("inf"), float("nan"), 1e308])
 def test_a_page_has_a_size(megabytes: float) -> None:
-    with pytest.raises(OptionError, match="megabytes is"):
-        attnscan.page(made_up(1, 2, 4)[0], megabytes=megabytes)
+    with pytest.raises(OptionError, match="size is"):
+        attnscan.report(made_up(1, 2, 4)[0], size=megabytes)

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination
-from attnscan.cli.options import ClusterChoices, OneInput, PairFiles, PairFilesWithIds, ScanChoices, Where, pattern_name
+from attnscan.cli.options import OneInput, PairFiles, PairFilesWithIds, Where, cluster_of, pattern_name
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.patterns import PATTERNS, Pattern, chosen
 
@@ -132,16 +132,18 @@ def test_a_bundle_may_have_the_name_of_its_own_field() -> None:
     assert taken == [Brush(8)]
 
 
-def test_choices_that_nobody_made_are_the_defaults_of_a_scan() -> None:
-    assert ScanChoices().options() == ScanOptions()
+def test_options_declared_once_are_options_of_a_command_and_reach_it_as_their_object() -> None:
+    taken: list[ScanOptions] = []
 
+    @flattened
+    def command(*, scan: Annotated[ScanOptions, Without("norm")] = ScanOptions(predictive="off")) -> None:
+        """Scan it."""
+        taken.append(scan)
 
-def test_choices_become_options_and_the_command_has_the_last_word() -> None:
-    choices = ScanChoices(model="m", unit="word", no_related=True, truncate=True, predictive="cpmi", seed=3)
-    options = ScanOptions(model="m", unit="word", related=False, on_long="truncate", predictive="cpmi", seed=3)
-    assert choices.options() == options
-    assert choices.options(on_long="skip", predictive="off").on_long == "skip"
-    assert choices.options(on_long="skip", predictive="off").predictive == "off"
+    assert set(_options(command)) >= {"model", "no_related", "seed"} and not {"norm", "split"} & set(_options(command))
+    assert _run(command).exit_code == 0 and taken == [ScanOptions(predictive="off")]
+    _run(command, "-m", "m", "--unit", "word", "--no-related", "--predictive", "cpmi", "--seed", "3")
+    assert taken[1] == ScanOptions(model="m", unit="word", related=False, predictive="cpmi", seed=3)
 
 
 @pytest.mark.parametrize(
@@ -185,19 +187,21 @@ def test_formats_that_there_are_not(given: Where, message: str) -> None:
         given.destination()
 
 
-def test_a_cluster_is_described_for_the_engine_that_has_one() -> None:
-    assert ClusterChoices().options() is None
-    assert ClusterChoices(engine="ray").options() == ClusterOptions()
-    described = {"address": "auto", "worker_cpus": 3, "worker_gpus": 0.25, "block_pairs": 4}
-    few, scaled = (ClusterChoices("ray", workers=workers, **described) for workers in ("2", "2-8"))  # type: ignore[arg-type]
-    assert few.options() == ClusterOptions(workers=2, **described)  # type: ignore[arg-type]
-    assert scaled.options() == ClusterOptions(workers=2, most_workers=8, **described)  # type: ignore[arg-type]
-    for choices, name in (
-        (ClusterChoices(address="auto"), "ray-address"),
-        (ClusterChoices(block_pairs=5), "block-pairs"),
-    ):
+def test_a_cluster_is_described_for_the_engine_that_has_one(tmp_path: Path) -> None:
+    files = PairFiles(["x.csv"])
+    described = ClusterOptions(ray_address="auto", workers="2-8", worker_cpus=3, worker_gpus=0.25, block_pairs=4)
+    assert cluster_of("local", ClusterOptions(), files, None, ()) is None
+    assert cluster_of("ray", described, files, tmp_path / "state", ()) is described and described.pool == (2, 8)
+    for cluster, name in ((ClusterOptions("auto"), "ray-address"), (ClusterOptions(block_pairs=5), "block-pairs")):
         with pytest.raises(typer.BadParameter, match=f"--{name} is for --engine ray"):
-            choices.options()
+            cluster_of("local", cluster, files, None, ())
+    for wrong, patterns, said in (
+        (PairFiles(), (), "name them with --pairs"),
+        (PairFiles(["-"]), (), "cannot read '-'"),
+        (files, ("own.py:mine",), "leave out FILE.py:FUNCTION"),
+    ):
+        with pytest.raises(typer.BadParameter, match=said):
+            cluster_of("ray", described, wrong, None, patterns)
 
 
 def test_an_input_is_sentences_or_saved_weights() -> None:

@@ -308,7 +308,7 @@ class TestWhatIsNoPairs:
         path.write_text("a\tb\n")
         with path.open() as file:
             for pairs in (path, str(path), file):
-                assert refused(pairs).endswith("which holds no pairs; rank_files reads files")
+                assert refused(pairs).endswith("which holds no pairs; give the path of a file")
 
     def test_one_row_is_not_many(self) -> None:
         assert "none of its values is a list" in refused({"sentence1": "a", "sentence2": "b"})

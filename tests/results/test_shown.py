@@ -24,11 +24,11 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     one, given = PAIRS[0], {"model": model}
     return {
         "Classification": attnscan.classify(*one, **given),
-        "Ranking": attnscan.rank_heads(PAIRS, **given),
-        "Profile": attnscan.profile(PAIRS, **given),
-        "Explanations": attnscan.explain(*one, **given),
-        "Dependencies": attnscan.dependencies(*one, **given),
-        "Ablation": attnscan.ablate(PAIRS, singly=True, draws=2, **given),
+        "Ranking": attnscan.heads(PAIRS, **given),
+        "Profile": attnscan.profile(pairs=PAIRS, **given),
+        "Explanations": attnscan.explain("all", *one, **given),
+        "Dependencies": attnscan.predictive(*one, **given),
+        "Ablation": attnscan.ablate(PAIRS, each=True, draws=2, **given),
         "Similarity": attnscan.similar(PAIRS, **given),
         "Comparison": attnscan.compare(model, model, PAIRS),
     }
@@ -75,6 +75,6 @@ def test_what_a_result_is_made_of_is_one_line_of_shapes(results: dict[str, Any])
 
 
 def test_a_page_says_how_large_it_is(results: dict[str, Any], tmp_path: Path) -> None:
-    page = attnscan.page(results["Classification"])
+    page = attnscan.report(results["Classification"])
     (tmp_path / "page.html").write_text(page.html, encoding="utf-8")
     assert repr(page).splitlines()[0] == f"Page of {(tmp_path / 'page.html').stat().st_size:,} bytes"

@@ -153,7 +153,7 @@ def test_studies_are_as_sure_of_labels_as_a_scan_is() -> None:
     alike = attnscan.similar(pairs, model="bundled")
     assert_allclose(alike.to_frame()["label_stays"], stays.label.ravel(), atol=1e-3)
     assert (alike.unsure == ranking.known_labels().unsure.ravel()).all()
-    explained = attnscan.explain_over(pairs, heads="layer:2", model="bundled")
+    explained = attnscan.explain("layer:2", pairs=pairs, model="bundled")
     assert_allclose(explained.to_frame()["label_stays"], stays.label[2], atol=1e-3)
     drawn = tuple(pattern for pattern in PATTERNS if pattern.target is not None)
     compared = attnscan.compare("bundled", "bundled", pairs).to_frame(["next-word"])
@@ -166,7 +166,7 @@ def test_studies_are_as_sure_of_labels_as_a_scan_is() -> None:
 def test_one_input_is_explained_with_labels_as_sure_as_classify_finds_them() -> None:
     pair = DIFFERENT[0]
     alone = attnscan.classify(pair.a, pair.b, model="bundled", predictive="off").labels
-    explained = attnscan.explain(pair.a, pair.b, heads="all", model="bundled")
+    explained = attnscan.explain("all", pair.a, pair.b, model="bundled")
     assert alone.stability is not None
     assert_allclose(explained.to_frame()["label_stays"], alone.stability.label.ravel(), equal_nan=True, atol=1e-3)
     assert [explained[head].unsure for head in explained.heads] == alone.unsure.ravel().tolist()

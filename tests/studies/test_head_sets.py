@@ -51,9 +51,9 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scanner]:
     ("asked", "sets"),
     [
         (AblationRequest(heads="0-1,1-2"), {"0-1,1-2": [Head(0, 1), Head(1, 2)]}),
-        (AblationRequest(heads="layer:1", singly=True), {f"1-{head}": [Head(1, head)] for head in range(3)}),
+        (AblationRequest(heads="layer:1", each=True), {f"1-{head}": [Head(1, head)] for head in range(3)}),
         (
-            AblationRequest(singly=True),
+            AblationRequest(each=True),
             {f"{layer}-{head}": [Head(layer, head)] for layer in range(2) for head in range(3)},
         ),
     ],

@@ -22,7 +22,7 @@ def reader_of(*pairs: Pair, label: str | None = None) -> Callable[[], Iterator[R
 
 
 def each_of(*heads: Head, measures: tuple[str, ...] = (), by: By = "zero") -> AblationRequest:
-    return AblationRequest(heads=names(heads), singly=True, draws=DRAWS, measures=measures, by=by)
+    return AblationRequest(heads=names(heads), each=True, draws=DRAWS, measures=measures, by=by)
 
 
 def effect_of(ablated: float, others: tuple[float, ...], name: str = "x", possible: int | None = None) -> Effect:

@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 import attnscan
+from attnscan.inputs.option import declared
 
 _WIDE = 100  # characters of a signature on one line, and of a default that is shown
 _PARAGRAPH = re.compile(r"\n+(?=(?:Shape|Raises|Source): )")
@@ -23,8 +24,16 @@ def documented(name: str) -> str:
     if inspect.isclass(thing):
         return f"### class {name}\n\n{_about(thing)}\n\n{''.join(_members(thing))}\n"
     if callable(thing):
-        return f"### {name}\n\n```python\n{_call(thing, f'attnscan.{name}')}\n```\n\n{_about(thing)}\n\n"
+        call = _call(getattr(thing, "__wrapped__", thing), f"attnscan.{name}")
+        return f"### {name}\n\n```python\n{call}\n```\n\n{_about(thing)}\n\n{_general(thing)}"
     return f"### {name}\n\nThe names, in the order of every table: {', '.join(f'`{item.id}`' for item in thing)}.\n\n"
+
+
+def _general(function: Any) -> str:
+    """The options that a function takes beside its own, by their names."""
+    own = inspect.signature(getattr(function, "__wrapped__", function)).parameters
+    names = [f"`{name}`" for name in inspect.signature(function).parameters if name not in own]
+    return f"Options: {', '.join(names)}.\n\n" if names else ""
 
 
 def _about(thing: Any) -> str:
@@ -75,8 +84,12 @@ def _fields(cls: type) -> Iterator[str]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
             text = below.value if isinstance(below, ast.Expr) else None
             about = text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else ""
-            default = getattr(cls, node.target.id, inspect.Parameter.empty)
-            yield _item(f"{node.target.id}: {ast.unparse(node.annotation)}{_default(default)}", inspect.cleandoc(about))
+            default, annotation = getattr(cls, node.target.id, inspect.Parameter.empty), node.annotation
+            if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
+                assert isinstance(annotation.slice, ast.Tuple)
+                option = declared(cls)[node.target.id].option
+                annotation, about = annotation.slice.elts[0], f"{option.about} {option.more}"
+            yield _item(f"{node.target.id}: {ast.unparse(annotation)}{_default(default)}", inspect.cleandoc(about))
 
 
 def _methods(cls: type) -> Iterator[str]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from attnscan import Ranking, rank_heads
+from attnscan import Ranking, heads
 from attnscan.views.notebook import ranking_html
 from attnscan.views.palette import mark
 from attnscan.views.summary import label_rows
@@ -17,7 +17,7 @@ from attnscan.views.summary import label_rows
 @pytest.fixture(scope="module")
 def ranking() -> Ranking:
     pairs = [(f"The cat number {i} sat on {i % 7} mats.", f"A cat ran {i} times to the store.") for i in range(12)]
-    return rank_heads(pairs, model="bundled", predictive="off")
+    return heads(pairs, model="bundled", predictive="off")
 
 
 def test_counts_the_map_and_how_sure_labels_are_come_first(ranking: Ranking) -> None:

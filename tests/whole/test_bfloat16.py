@@ -53,14 +53,14 @@ def test_scores_of_one_input_move_by_little_and_what_predicts_not_at_all(small: 
     for mine, theirs in ((rounded.by_weight, exact.by_weight), (rounded.carried.scores, exact.carried.scores)):
         off = np.abs(mine.every_key.score - theirs.every_key.score)
         assert 10 * NEAR < np.nanmax(off) < MOST
-    words = _both(attnscan.dependencies, *SMALL_PAIRS[0], model=small)
+    words = _both(attnscan.predictive, *SMALL_PAIRS[0], model=small)
     assert [each.signature.dtype for each in words] == ["float32", "float32"]
     np.testing.assert_allclose(words[0].help.matrix, words[1].help.matrix, atol=NEAR)
 
 
 def test_scores_of_many_pairs_move_by_little(threads: Callable[[int], None]) -> None:
     threads(2)  # replicas, too, run in it
-    exact, rounded = _both(attnscan.rank_heads, PAIRS, model="bundled", predictive="off", batch_tokens=64)
+    exact, rounded = _both(attnscan.heads, PAIRS, model="bundled", predictive="off", batch_tokens=64)
     assert (exact.signature.dtype, rounded.signature.dtype) == ("float32", "bfloat16")
     off = np.abs(rounded.scores.every_key.score - exact.scores.every_key.score)
     assert 10 * NEAR < np.nanmax(off) < MOST
@@ -70,8 +70,8 @@ def test_scores_of_many_pairs_move_by_little(threads: Callable[[int], None]) -> 
 @pytest.mark.parametrize(
     ("function", "given"),
     [
-        (attnscan.explain, SMALL_PAIRS[0]),
-        (attnscan.explain_over, (SMALL_PAIRS[:2],)),
+        (attnscan.explain, ("all", *SMALL_PAIRS[0])),
+        (lambda pairs, **named: attnscan.explain(pairs=pairs, **named), (SMALL_PAIRS[:2],)),
         (attnscan.similar, (SMALL_PAIRS,)),
         (lambda *given, **named: attnscan.ablate(*given, heads=["1-1"], **named), (SMALL_PAIRS,)),
     ],
@@ -83,7 +83,7 @@ def test_studies_are_those_of_float32(small: str, function: Callable[..., Any], 
 
 
 def test_so_is_a_comparison(small: str) -> None:
-    exact, rounded = _both(attnscan.compare, small, small, SMALL_PAIRS, predictive="off")
+    exact, rounded = _both(attnscan.compare, small, small, SMALL_PAIRS)
     assert {signature.dtype for signature in rounded.signatures} == {"float32"}
     pd.testing.assert_frame_equal(rounded.to_frame(), exact.to_frame(), rtol=NEAR, atol=NEAR)
 

@@ -78,7 +78,7 @@ def by_hand() -> list[tuple[Written, NDArray[np.float64], NDArray[np.float64]]]:
 
 def test_scores_are_those_of_plain_loops_over_what_is_carried(by_hand: list) -> None:  # type: ignore[type-arg]
     pairs = [(a, b) if b else a for a, b in PAIRS]
-    ranking = attnscan.rank_heads(pairs, model="bundled", related=False, predictive="off", norm=True)  # type: ignore[arg-type]
+    ranking = attnscan.heads(pairs, model="bundled", related=False, predictive="off", norm=True)  # type: ignore[arg-type]
     inputs = [written for written, _, _ in by_hand]
     for words_only in (False, True):
         table = ranking.scores.table(words_only)
@@ -142,7 +142,7 @@ def test_a_head_that_rests_is_told_from_one_that_takes(resting: Path) -> None:
     found = attnscan.classify(*text, model=str(resting), related=False, predictive="off")
     assert found.label[0, 0] == "delimiter"
     assert found.carried_label[0, 0] == "previous-word"
-    ranked = attnscan.rank_heads([text], model=str(resting), predictive="off", norm=True)
+    ranked = attnscan.heads([text], model=str(resting), predictive="off", norm=True)
     by_pattern = dict(zip(ranked.scores.patterns, ranked.scores.every_key.score[0, 0], strict=True))
     assert by_pattern["previous-word"] > 0.99
     assert by_pattern["delimiter"] < 0.1
@@ -256,18 +256,18 @@ class TestCommands:
 
 def test_what_cannot_be_carried_is_refused_in_python_too() -> None:
     for call in (
-        lambda: attnscan.explain(A, B, model="bundled", norm=True),
+        lambda: attnscan.explain("all", A, B, model="bundled", norm=True),
         lambda: attnscan.ablate([A], model="bundled", norm=True),
-        lambda: attnscan.dependencies(A, model="bundled", norm=True),
+        lambda: attnscan.predictive(A, model="bundled", norm=True),
     ):
-        with pytest.raises(OptionError, match="cannot go by what heads carry"):
+        with pytest.raises(OptionError, match="takes no norm"):
             call()
 
 
 def test_an_architecture_without_the_tap_is_refused_before_a_pair_is_read(tmp_path: Path) -> None:
     directory = save(tmp_path / "mpnet", tiny_model("mpnet", UNTAPPED["mpnet"]))
     with pytest.raises(AttnscanError, match="MPNetModel carry cannot be told"):
-        attnscan.rank_heads([], model=str(directory), norm=True)
+        attnscan.heads([], model=str(directory), norm=True)
     plain = attnscan.classify("the cat sat .", model=str(directory))
     assert plain.carried is None
     assert any("MPNetModel carry cannot be told" in note for note in plain.notes)

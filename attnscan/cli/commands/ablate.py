@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,12 +10,12 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where
+from attnscan.cli.options import PairFiles, Patterns, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.results.grid import check_heads_are_named, names
-from attnscan.results.terms import DRAWS, MEASURES, THRESHOLD, By
+from attnscan.results.terms import MEASURES
 from attnscan.run.requests import Ablate
-from attnscan.scan.options import AblationRequest, asked_for_labels
+from attnscan.scan.options import AblationRequest, ScanOptions, asked_for_labels
 from attnscan.scoring.own_patterns import with_own
 from attnscan.scoring.patterns import called
 
@@ -38,18 +39,7 @@ def _measures(names: list[str] | None) -> list[str]:
 def ablate(
     *,
     pattern: Patterns = None,
-    heads: Annotated[
-        str | None,
-        typer.Option("--heads", metavar="HEADS", help="Switch off 2-0,6-11 or layer:2, in place of patterns."),
-    ] = None,
-    singly: Annotated[bool, typer.Option("--each", help="Each head in turn; of --heads, or all.")] = False,
-    top: Annotated[
-        int | None,
-        typer.Option(
-            "--top", metavar="N", min=1, help="Of each pattern the N heads most above chance, not those it labels."
-        ),
-    ] = None,
-    by: Annotated[By, typer.Option("--by", help="Heads put out nothing, or their mean over all words.")] = "zero",
+    sets: AblationRequest = AblationRequest(),
     measure: Annotated[
         list[str] | None,
         typer.Option(
@@ -59,26 +49,22 @@ def ablate(
             help="May be repeated. [default: by the model's task heads, else cls]",
         ),
     ] = None,
-    draws: Annotated[
-        int, typer.Option("--draws", metavar="N", min=2, help="At most so many sets of other heads to compare with.")
-    ] = DRAWS,
     files: PairFiles,
-    threshold: Threshold = THRESHOLD,
-    scan: Annotated[ScanChoices, Without("norm", "truncate", "predictive_words", "predictive_pairs")],
+    scan: Annotated[ScanOptions, Without("norm", "predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
-    by_pattern = heads is None and not singly
-    if not by_pattern and (pattern or top):
+    by_pattern = not sets.names_heads
+    if not by_pattern and (pattern or sets.top):
         raise typer.BadParameter("--pattern and --top choose by a scan: leave them out, or --heads and --each")
     if "predictive" in (pattern or ()) and scan.predictive == "off":
         raise typer.BadParameter("--predictive off leaves no heads for --pattern predictive")
-    if heads is not None:
-        check_heads_are_named(heads)
+    if sets.heads is not None:
+        check_heads_are_named(sets.heads)
     destination = where.destination(draws=True)
     names, patterns = with_own(pattern or ())
     asked = asked_for_labels(scan.predictive, names) if by_pattern else "off"
-    options = scan.options(on_long=files.on_long, threshold=threshold, predictive=asked, patterns=patterns)
-    sets = AblationRequest(tuple(names), heads, singly, top, by, draws, tuple(measure or ()))
+    options = replace(scan, on_long=files.on_long, predictive=asked, patterns=patterns)
+    sets = replace(sets, patterns=tuple(names), measures=tuple(measure or ()))
     result = answered(Ablate(files.source(labelled=True), options, sets=sets)).value
     from attnscan.views.terminal.ablation import ablation_view
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,16 +14,16 @@ from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, Shown
-from attnscan.cli.options import OneInput, PairFiles, Patterns, ScanChoices, Threshold, Where, WithoutDelimiters
+from attnscan.cli.options import OneInput, PairFiles, Patterns, Truncate, Where, WithoutDelimiters, on_long_of
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
 from attnscan.results.grid import Grid, Head, check_heads_are_named
-from attnscan.results.terms import THRESHOLD
 from attnscan.run.events import Answer
 from attnscan.run.reading import LinePairs
 from attnscan.run.requests import Classify, ClassifyEach
+from attnscan.scan.options import ScanOptions
 from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ def classify(
         int | None,
         typer.Option("--top", metavar="N", min=1, help="How many heads to show. [default: those that fit a line]"),
     ] = None,
-    threshold: Threshold = THRESHOLD,
     without_delimiters: WithoutDelimiters = False,
+    truncate: Truncate = False,
     files: Annotated[PairFiles, Without("on_long")],
-    scan: Annotated[ScanChoices, Without("model", "predictive_pairs")],
+    scan: Annotated[ScanOptions, Without("model", "predictive_pairs")],
     where: Where,
     save_weights: Annotated[
         Path | None,
@@ -84,7 +84,7 @@ def classify(
     listed = all_heads or heads is not None
     destination = where.destination()
     names, patterns = with_own(pattern or ())
-    options = scan.options(model=given.model, threshold=threshold, patterns=patterns)
+    options = replace(scan, model=given.model, on_long=on_long_of(truncate), patterns=patterns)
     names = names or [known.id for known in patterns]
 
     def listed_heads(result: Classification) -> tuple[list[Head], list[Head]]:

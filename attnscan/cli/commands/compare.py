@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -10,12 +11,13 @@ from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import PairFiles, Patterns, ScanChoices, Threshold, Where
+from attnscan.cli.options import PairFiles, Patterns, Where
 from attnscan.cli.overwrite import FileRole
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.results.grid import check_heads_are_named
-from attnscan.results.terms import THRESHOLD, Match
+from attnscan.results.terms import Match
 from attnscan.run.requests import Compare
+from attnscan.scan.options import ScanOptions
 from attnscan.scoring.own_patterns import with_own
 
 EXAMPLES = (
@@ -51,8 +53,7 @@ def compare(
         ),
     ] = None,
     files: PairFiles,
-    threshold: Threshold = THRESHOLD,
-    scan: Annotated[ScanChoices, Without("model", "truncate", "predictive", "predictive_words", "predictive_pairs")],
+    scan: Annotated[ScanOptions, Without("model", "predictive", "predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
     if "predictive" in (pattern or ()):
@@ -63,7 +64,7 @@ def compare(
     names, patterns = with_own(pattern or ())
     compared = tuple(known for known in patterns if known.target is not None)
     ours, theirs = (
-        scan.options(model=model, on_long=files.on_long, threshold=threshold, predictive="off", patterns=compared)
+        replace(scan, model=model, on_long=files.on_long, predictive="off", patterns=compared)
         for model in (model_a, model_b)
     )
     result = answered(Compare(files.source(), (ours, theirs), match=match, heads=heads)).value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,6 @@ from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
 from attnscan.cli.options import (
     PairFiles,
-    ScanChoices,
     SentenceA,
     SentenceB,
     Token,
@@ -25,6 +25,7 @@ from attnscan.cli.suggestion import suggestion
 from attnscan.results.grid import are_heads, check_heads_are_named
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Explain
+from attnscan.scan.options import ScanOptions
 from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
@@ -62,8 +63,8 @@ def explain(
     ] = None,
     files: PairFiles,
     scan: Annotated[
-        ScanChoices, Without("unit", "norm", "truncate", "predictive_words", "predictive_pairs")
-    ] = ScanChoices(predictive="off"),
+        ScanOptions, Without("unit", "norm", "predictive_words", "predictive_pairs", "threshold")
+    ] = ScanOptions(predictive="off"),
     where: Where,
 ) -> None:
     if all_heads:
@@ -83,8 +84,8 @@ def explain(
     destination = where.destination()
     names, patterns = with_own([] if pattern is None else [pattern])
     pattern = names[0] if names else None
-    more = {} if a is not None else {"predictive": "off"}
-    options = scan.options(on_long=files.on_long, patterns=patterns, **more)
+    predictive = "off" if a is None else scan.predictive
+    options = replace(scan, on_long=files.on_long, patterns=patterns, predictive=predictive)
     of: Pair | FilePairs = files.source()
     if a is not None:
         from attnscan.inputs.pairs import Pair

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from attnscan.cli.bars import answered
-from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.bundles import flattened
 from attnscan.cli.destination import Shown
 from attnscan.cli.messages import say
 from attnscan.cli.options import (
     KEEPS,
-    ClusterChoices,
+    EngineOption,
     PairFiles,
     PairFilesWithIds,
     Patterns,
-    ScanChoices,
-    Threshold,
+    Split,
     Where,
     WithoutDelimiters,
+    cluster_of,
 )
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
@@ -30,6 +31,7 @@ from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.results.terms import THRESHOLD, counted
 from attnscan.run.requests import Rank, RankFile
+from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
@@ -49,15 +51,12 @@ def heads(
     labels: Annotated[
         bool, typer.Option("--labels", help="One row a head: what it is called over all pairs, and how sure that is.")
     ] = False,
-    threshold: Threshold = THRESHOLD,
     top: Annotated[
         int | None, typer.Option("--top", metavar="N", min=1, help="How many heads of each pattern. [default: 10 or 5]")
     ] = None,
     without_delimiters: WithoutDelimiters = False,
-    split: Annotated[
-        bool, typer.Option("--split", help="Rank heads by one half of the pairs, score them by the other.")
-    ] = False,
-    scan: Annotated[ScanChoices, Without("truncate")],
+    split: Split = False,
+    scan: ScanOptions,
     state: Annotated[
         str | None,
         typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them."),
@@ -77,7 +76,8 @@ def heads(
         typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote."),
         FileRole.READ,
     ] = None,
-    on: ClusterChoices,
+    engine: EngineOption = "local",
+    machines: ClusterOptions,
     where: Where,
 ) -> None:
     if from_file is not None and (files.pairs or scan.model or state or per_pair):
@@ -94,19 +94,19 @@ def heads(
         raise typer.BadParameter("--labels is of every head and all patterns: leave out --pattern and --top")
     if labels and from_file is not None:
         raise typer.BadParameter("--labels needs more of each pair than --per-pair keeps: name the pairs")
-    if threshold != THRESHOLD and (pattern or from_file is not None):
+    if scan.threshold != THRESHOLD and (pattern or from_file is not None):
         raise typer.BadParameter("--threshold is for labels, which no single pattern has: leave out --pattern")
     if from_file is not None and split:
         raise typer.BadParameter("--split draws pairs by their text, which --per-pair does not keep: name the pairs")
     keeping = None if state is None else place_of(state)
-    cluster = on.for_files(files, keeping, pattern or ())
+    cluster = cluster_of(engine, machines, files, keeping, pattern or ())
     here = cluster is None and from_file is None
     parts = parts_of(files.paths, per_pair, where.output, where.signature, state=keeping) if here else {}
     destination = where.destination()
     named, known = with_own(pattern or ())
     asked = tuple(each for each in known if not named or each.id in named)
     labelled = not pattern and from_file is None
-    options = scan.options(on_long=files.on_long, patterns=asked, split=split, threshold=threshold, labelled=labelled)
+    options = replace(scan, on_long=files.on_long, patterns=asked, split=split, labelled=labelled)
     request: Rank | RankFile = Rank(files.source(), options, None, keeping, per_pair, per_pair_heads, cluster)
     if from_file is not None:
         request = RankFile(from_file, tuple(named))

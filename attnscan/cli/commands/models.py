@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -16,9 +15,6 @@ from attnscan.cli.overwrite import FileRole
 from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.run.requests import Examine
 from attnscan.scan.options import ScanOptions
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 EXAMPLES = (
     "attnscan models",
@@ -56,21 +52,15 @@ def _show_all(destination: Destination) -> None:
     with working("looking for models"):
         catalog = Catalog.now()
 
-    def frame() -> pd.DataFrame:
-        import pandas as pd
-
-        entries = pd.DataFrame([asdict(entry) for entry in catalog.entries])
-        return entries.astype({"layers": "Int64", "heads": "Int64"})  # whole numbers, even where one is unknown
-
     ready = [entry.model for entry in catalog.entries if entry.state == "ready"]
     surround = ScreenFrame(command=("models", ready[0]) if ready else ())
-    destination.emit(Shown(frame, lambda _: models_view(catalog), surround))
+    destination.emit(Shown(catalog.to_frame, lambda _: models_view(catalog), surround))
 
 
 def _show_one(options: ScanOptions, destination: Destination) -> None:
-    checkpoint, patterns = answered(Examine(options)).value, [pattern.id for pattern in options.patterns]
+    checkpoint = answered(Examine(options)).value
     from attnscan.views.terminal.models import checkpoint_view
 
     frame = checkpoint.to_patterns_frame if destination.format == "json" else checkpoint.to_frame
     surround = ScreenFrame(command=("heads",), options=("--model", str(options.model)))
-    destination.emit(Shown(lambda: frame(patterns), lambda _: checkpoint_view(checkpoint, patterns), surround))
+    destination.emit(Shown(frame, lambda _: checkpoint_view(checkpoint), surround))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING, Annotated
+from functools import partial
+from typing import Annotated
 
 import typer
 
@@ -13,11 +14,8 @@ from attnscan.cli.destination import Shown
 from attnscan.cli.options import Where, pattern_name
 from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.model.sources import check_docstrings
-from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.patterns import PATTERNS, pattern_frame
 from attnscan.views.terminal.patterns import pattern_text, patterns_text
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 EXAMPLES = (
     "attnscan patterns",
@@ -44,14 +42,7 @@ def patterns(
     destination = where.destination()
     shown = [pattern for pattern in PATTERNS if name in (None, pattern.id)]
 
-    def frame() -> pd.DataFrame:
-        import pandas as pd
-
-        columns = ("letter", "id", "counts", "queries", "keys", "source")
-        rows = [[getattr(pattern, column) for column in columns] for pattern in shown]
-        return pd.DataFrame(rows, columns=["letter", "pattern", *columns[2:]])
-
     width = min(shutil.get_terminal_size().columns, 80)
     text = patterns_text() if name is None else pattern_text(shown[0], max(width, 40))
     command = ("patterns", "next-word") if name is None else ("heads", "--pattern", name)
-    destination.emit(Shown(frame, text, ScreenFrame(command=command)))
+    destination.emit(Shown(partial(pattern_frame, shown), text, ScreenFrame(command=command)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -12,12 +13,12 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
-from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, WithoutDelimiters, check_one_or_many
+from attnscan.cli.options import OneInput, PairFiles, Truncate, WithoutDelimiters, check_one_or_many, on_long_of
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import check_heads_are_named
-from attnscan.results.terms import THRESHOLD
 from attnscan.run.requests import Classify, Rank
+from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
     "attnscan plot --predictive off -o heads.svg",
@@ -54,12 +55,12 @@ def plot(
         float, typer.Option("--width", metavar="INCHES", min=2, max=20, help="Of the picture; a column's is 3.3.")
     ] = 3.3,
     given: OneInput,
+    truncate: Truncate = False,
     files: PairFiles,
-    threshold: Threshold = THRESHOLD,
     without_delimiters: WithoutDelimiters = False,
-    scan: Annotated[ScanChoices, Without("model")],
+    scan: Annotated[ScanOptions, Without("model")],
 ) -> None:
-    of_pairs = check_one_or_many(given, files, truncate=scan.truncate)
+    of_pairs = check_one_or_many(given, files, truncate=truncate)
     if of_pairs and kind == "head":
         raise typer.BadParameter("--kind head is of one input: give a sentence, or two")
     of_heads = kind in ("head", "distance")
@@ -79,17 +80,17 @@ def plot(
     asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # weights alone are drawn
     parts = parts_of(files.paths, output) if of_pairs else {}
     if of_pairs:
-        options = scan.options(
+        options = replace(
+            scan,
             model=given.model,
             on_long=files.on_long,
-            threshold=threshold,
             predictive=asked,
             labelled=kind == "map",
             profile=kind in ("profile", "distance"),
         )
         result, interrupted = answered(Rank(files.source(), options))
     else:
-        options = scan.options(model=given.model, threshold=threshold, predictive=asked)
+        options = replace(scan, model=given.model, on_long=on_long_of(truncate), predictive=asked)
         result, interrupted = answered(Classify(given.input, options, keep=kind == "head"))
         result = result.known_profile() if kind in ("profile", "distance") else result
     with warned(), working("drawing"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -9,9 +10,10 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import ScanChoices, SentenceB, Where
+from attnscan.cli.options import SentenceB, Truncate, Where, on_long_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.run.requests import Predictive
+from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
     'attnscan predictive "I went to the store."',
@@ -24,13 +26,14 @@ def predictive(
     *,
     a: Annotated[str, typer.Argument(metavar="A", help="Sentence A.")],
     b: SentenceB = None,
-    scan: Annotated[ScanChoices, Without("norm", "no_related", "predictive_pairs", "seed")],
+    truncate: Truncate = False,
+    scan: Annotated[ScanOptions, Without("norm", "related", "predictive_pairs", "seed", "threshold")],
     where: Where,
 ) -> None:
     if scan.predictive == "off":
         raise typer.BadParameter("--predictive off leaves nothing to ask: leave it out, or say cpmi or distance")
     destination = where.destination()
-    options = scan.options()
+    options = replace(scan, on_long=on_long_of(truncate))
     from attnscan.inputs.pairs import Pair
 
     pair = Pair(a, b)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,13 +10,14 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import KEEPS, ClusterChoices, OneInput, PairFiles, ScanChoices, Where
+from attnscan.cli.options import KEEPS, EngineOption, OneInput, PairFiles, Where, cluster_of
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.run.reading import OnePair
 from attnscan.run.requests import Classify, Rank, WeightsInput
+from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.own_patterns import is_own, with_own
 
 if TYPE_CHECKING:
@@ -46,22 +48,23 @@ def profile(
         ),
     ] = None,
     files: PairFiles,
-    scan: Annotated[ScanChoices, Without("model", "truncate", "predictive_pairs")] = ScanChoices(predictive="off"),
+    scan: Annotated[ScanOptions, Without("model", "predictive_pairs", "threshold")] = ScanOptions(predictive="off"),
     state: Annotated[
         str | None,
         typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them."),
         FileRole.WRITTEN,
     ] = None,
-    on: ClusterChoices,
+    engine: EngineOption = "local",
+    machines: ClusterOptions,
     where: Where,
 ) -> None:
     is_alone = given.a is not None or given.weights is not None
     if is_alone:
         given.check()
-    if is_alone and (files.pairs or state or on.engine != "local"):
+    if is_alone and (files.pairs or state or engine != "local"):
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both; --state is for many pairs")
     keeping = None if state is None else place_of(state)
-    cluster = on.for_files(files, keeping, pattern or ())
+    cluster = cluster_of(engine, machines, files, keeping, pattern or ())
     if ours := [name for name in pattern or () if not is_own(name)]:
         raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
     if heads is not None:
@@ -69,7 +72,7 @@ def profile(
     parts = {} if cluster else parts_of(files.paths, where.output, where.signature, state=keeping)
     destination = where.destination(draws=True)
     _, patterns = with_own(pattern or ())
-    options = scan.options(model=given.model, on_long=files.on_long, profile=True, patterns=patterns)
+    options = replace(scan, model=given.model, on_long=files.on_long, profile=True, patterns=patterns)
     alone = given.input if is_alone else None
     if isinstance(alone, WeightsInput):
         request: Classify | Rank = Classify(alone, options)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,12 +15,12 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import OneInput, PairFiles, ScanChoices, Threshold, check_one_or_many
+from attnscan.cli.options import OneInput, PairFiles, Truncate, check_one_or_many, on_long_of
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.grid import check_heads_are_named
-from attnscan.results.terms import THRESHOLD
 from attnscan.run.requests import Classify, Rank
+from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
     'attnscan report "The cat sat on the mat." -o page.html',
@@ -36,6 +37,7 @@ def report(
         FileRole.WRITTEN,
     ],
     given: OneInput,
+    truncate: Truncate = False,
     files: PairFiles,
     heads: Annotated[
         str | None,
@@ -57,10 +59,9 @@ def report(
             help="How large the page may be. [default: 2, or what --heads takes]",
         ),
     ] = None,
-    threshold: Threshold = THRESHOLD,
-    scan: Annotated[ScanChoices, Without("model")],
+    scan: Annotated[ScanOptions, Without("model")],
 ) -> None:
-    of_pairs = check_one_or_many(given, files, truncate=scan.truncate)
+    of_pairs = check_one_or_many(given, files, truncate=truncate)
     if of_pairs and (heads is not None or no_neurons):
         raise typer.BadParameter("--heads and --no-neurons are for the page of a sentence, or two: it holds weights")
     to_stdout = str(output) == "-"
@@ -77,22 +78,22 @@ def report(
         check_heads_are_named(heads)
     parts = parts_of(files.paths, output) if of_pairs and not to_stdout else {}
     if of_pairs:
-        options = scan.options(
+        options = replace(
+            scan,
             model=given.model,
             on_long=files.on_long,
-            threshold=threshold,
             labelled=True,
             profile=True,
             predictive_part=False,
         )
         result, interrupted = answered(Rank(files.source(), options))
     else:
-        options = scan.options(model=given.model, threshold=threshold)
+        options = replace(scan, model=given.model, on_long=on_long_of(truncate))
         result, interrupted = answered(Classify(given.input, options, keep=True))
     with working("writing the page", skips={"page": "--no-neurons makes it smaller"}):
-        from attnscan.api.one_input import page
+        from attnscan.views.page.page import page, page_options
 
-        made = page(result, heads=heads, neurons=not no_neurons, megabytes=size)
+        made = page(result, page_options(result, heads, neurons=not no_neurons, megabytes=size))
     for note in made.notes:
         say(f"{note}; --size carries more{'' if of_pairs else ', and --heads others'}")
     if to_stdout:

@@ -6,6 +6,7 @@ import sys
 import traceback
 import webbrowser
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from importlib import import_module
 from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Annotated
@@ -17,16 +18,17 @@ from attnscan.cli.bars import answered, done, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import Model, PairFiles, ScanChoices, SentenceA, SentenceB, Threshold
+from attnscan.cli.options import Model, PairFiles, SentenceA, SentenceB, Truncate, on_long_of
 from attnscan.cli.overwrite import FileRole
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.patience import distrust
 from attnscan.inputs.places.names import shown
-from attnscan.results.terms import THRESHOLD, counted
+from attnscan.results.terms import counted
 from attnscan.run import notes
 from attnscan.run.opening import Running, opened_all
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Rank
+from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
     from socket import socket
@@ -49,6 +51,7 @@ def serve(
     *,
     a: SentenceA = None,
     b: SentenceB = None,
+    truncate: Truncate = False,
     model: Model = None,
     against: Annotated[
         str | None,
@@ -65,9 +68,8 @@ def serve(
         typer.Option("--port", metavar="N", min=1, max=65_535, help="Serve at this port. [default: a free one]"),
     ] = None,
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in a browser.")] = False,
-    threshold: Threshold = THRESHOLD,
     files: PairFiles,
-    scan: Annotated[ScanChoices, Without("model")] = ScanChoices(predictive="off"),
+    scan: Annotated[ScanOptions, Without("model")] = ScanOptions(predictive="off"),
 ) -> None:
     if (options_of_files := files.chosen()) and not files.pairs:
         raise typer.BadParameter(f"{options_of_files[0]} is for --pairs")
@@ -79,7 +81,9 @@ def serve(
     from attnscan.inputs.pairs import Pair
 
     pair = Pair(*_FIRST) if a is None else Pair(a, b)
-    wanted = [scan.options(model=name, threshold=threshold) for name in (model, *([against] if against else []))]
+    wanted = [
+        replace(scan, model=name, on_long=on_long_of(truncate)) for name in (model, *([against] if against else []))
+    ]
     from attnscan.server.serving import listening
 
     with ExitStack() as stack:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -11,13 +12,14 @@ from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import OneInput, ScanChoices, Threshold, Token, Where
+from attnscan.cli.options import OneInput, Token, Truncate, Where, on_long_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.suggestion import suggestion
 from attnscan.inputs.tokens import token_named
 from attnscan.results.grid import are_heads, check_heads_are_named
-from attnscan.results.terms import THRESHOLD, Sentence
+from attnscan.results.terms import Sentence
 from attnscan.run.requests import Classify
+from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
     'attnscan show 0-2 "I went to the store."',
@@ -51,8 +53,8 @@ def show(
         int | None, typer.Option("--top", metavar="N", min=1, help="List the N strongest weights, draw no map.")
     ] = None,
     given: OneInput,
-    threshold: Threshold = THRESHOLD,
-    scan: Annotated[ScanChoices, Without("model", "unit", "predictive_words", "predictive_pairs")] = ScanChoices(
+    truncate: Truncate = False,
+    scan: Annotated[ScanOptions, Without("model", "unit", "predictive_words", "predictive_pairs")] = ScanOptions(
         predictive="off"
     ),
     where: Where,
@@ -63,7 +65,7 @@ def show(
     given.check()
     check_heads_are_named(heads)
     destination = where.destination()
-    options = scan.options(model=given.model, threshold=threshold)
+    options = replace(scan, model=given.model, on_long=on_long_of(truncate))
     result = answered(Classify(given.input, options, keep=True)).value
     from attnscan.results.head_weights import HeadWeights, tokens_within
     from attnscan.views.terminal.head_weights import head_view

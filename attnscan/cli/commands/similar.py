@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 import typer
@@ -9,11 +10,12 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import PairFiles, ScanChoices, Threshold, Where
+from attnscan.cli.options import PairFiles, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.results.grid import check_heads_are_named
-from attnscan.results.terms import QUERIES, THRESHOLD, WITHIN
+from attnscan.results.terms import QUERIES, WITHIN
 from attnscan.run.requests import Similar
+from attnscan.scan.options import ScanOptions
 
 EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o divergence.csv")
 
@@ -36,8 +38,7 @@ def similar(
     ] = QUERIES,
     matrix: Annotated[bool, typer.Option("--matrix", help="Rows of every head's divergence from every other.")] = False,
     files: PairFiles,
-    threshold: Threshold = THRESHOLD,
-    scan: Annotated[ScanChoices, Without("unit", "truncate", "predictive", "predictive_words", "predictive_pairs")],
+    scan: Annotated[ScanOptions, Without("unit", "predictive", "predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
     if heads is not None:
@@ -45,7 +46,7 @@ def similar(
     destination = where.destination(draws=True)
     if matrix and destination.format == "table":
         raise typer.BadParameter("--matrix is for a file or for programs: give --csv, --format or -o")
-    options = scan.options(on_long=files.on_long, threshold=threshold, predictive="off")
+    options = replace(scan, on_long=files.on_long, predictive="off")
     result = answered(Similar(files.source(), options, None, queries, within, heads)).value
     from attnscan.views.terminal.similarity import similarity_view
 

@@ -43,7 +43,7 @@ def connected(cluster: ClusterOptions) -> Iterator[None]:
 
 @contextmanager
 def _joined(cluster: ClusterOptions) -> Iterator[None]:
-    address = cluster.address or os.environ.get("RAY_ADDRESS") or "local"
+    address = cluster.ray_address or os.environ.get("RAY_ADDRESS") or "local"
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     # What Ray's C++ core writes on standard error is for Ray's developers; what ends a run comes as an exception
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
@@ -111,16 +111,17 @@ def shared(options: ScanOptions, cluster: ClusterOptions, say: Callable[[str], N
         by_cpu = int(each.get("CPU", 0) // cluster.worker_cpus)
         fit = min(by_cpu, int(each.get("GPU", 0)) * int(1 / gpus + 1e-6)) if on_gpu else by_cpu
         room, left = room + fit, left + int(each.get("CPU", 0)) - fit * cluster.worker_cpus
-    if room < (cluster.workers or 1):
+    workers, most = cluster.pool
+    if room < (workers or 1):
         of_gpu = " and a GPU" if gpus == 1 else f" and {gpus:g} of a GPU"
         share = f"{cluster.worker_cpus} CPUs{of_gpu if on_gpu else ''}"
-        if cluster.workers is None:
+        if workers is None:
             raise DeviceError(f"no machine of the cluster has {share} for a worker", "give fewer --worker-cpus")
-        say(f"the cluster has room for {room} of {cluster.workers} workers of {share} now; the others wait")
+        say(f"the cluster has room for {room} of {workers} workers of {share} now; the others wait")
     device: Device = options.device if options.device != "auto" else "cuda" if on_gpu else "cpu"
-    most = cluster.most_workers or cluster.workers or room
+    most = most or workers or room
     left += max(0, room - most) * cluster.worker_cpus
-    return Share(min(cluster.workers or room, most), most, cluster.worker_cpus, gpus, device, left if on_gpu else 0)
+    return Share(min(workers or room, most), most, cluster.worker_cpus, gpus, device, left if on_gpu else 0)
 
 
 def _check_answers(address: str) -> None:

@@ -25,7 +25,7 @@ from attnscan.results.stored_file import Saving, StoredFile
 from attnscan.scan.cluster.blocks import Bad, BlockFiles, Cuts
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair_about import signature_read
-from attnscan.scan.shard import Shard, computed
+from attnscan.scan.shard import Shard
 from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_dumped, sums_loaded, write_checked
 
 SAVE_EVERY = 60.0
@@ -138,7 +138,7 @@ def about_scan(options: ScanOptions, files: BlockFiles) -> dict[str, Any]:
         versions = list(threads.map(version_of, files.paths))
     told = (f"{name} {version}".encode() for name, version in zip(files.paths, versions, strict=True))
     return {
-        **computed(options),
+        **options.deciding,
         "columns": str(files.reading),
         "skip_bad": files.skip_bad,
         "block_pairs": files.block_pairs,

@@ -2,11 +2,33 @@
 
 from __future__ import annotations
 
+from attnscan.errors import OptionError
 from attnscan.results.classification import Classification
+from attnscan.results.grid import Heads
 from attnscan.results.ranking import Ranking
 from attnscan.views.page.corpus import corpus_page
-from attnscan.views.page.frame import Page, PageOptions
+from attnscan.views.page.frame import SIZE, Page, PageOptions
 from attnscan.views.page.one_input import InputPage
+
+
+def page_options(
+    result: Classification | Ranking,
+    heads: Heads | None = None,
+    *,
+    neurons: bool = True,
+    megabytes: float | None = None,
+) -> PageOptions:
+    """What a result's page is to hold: some `heads` in any size, or else as many as fit into so many megabytes.
+
+    Raises: OptionError for heads of many pairs, or if the attention was not kept; SelectionError for heads that are not
+    there.
+    """
+    size = None if megabytes is None else int(megabytes * 1_000_000)
+    if heads is None:
+        return PageOptions(None, neurons, size or SIZE)
+    if isinstance(result, Ranking):
+        raise OptionError("a page of many pairs holds no head's weights", "leave out heads")
+    return PageOptions(tuple(result.kept_attention().grid.select(heads)), neurons, size)
 
 
 def page(result: Classification | Ranking, options: PageOptions | None = None) -> Page:

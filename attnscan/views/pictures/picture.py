@@ -54,7 +54,7 @@ def picture(
     without_delimiters: bool = False,
     patterns: Sequence[str] | None = None,
 ) -> bytes:
-    """What `attnscan.picture` says, as a file's content: the same bytes for the same result.
+    """What `attnscan.plot` says, as a file's content: the same bytes for the same result.
 
     Raises: OptionError if the result has no such picture, or the picture no such option; SelectionError for heads that
     are not there, or too many for the width. Warns: LackingLetters.

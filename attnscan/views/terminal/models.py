@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
@@ -41,7 +41,7 @@ def models_view(catalog: Catalog) -> RenderableType:
     return Group(grid, "", Text(plain(f"Without --model: {catalog.default}")), Text(f"The model hub {hub}"))
 
 
-def checkpoint_view(checkpoint: Checkpoint, patterns: Sequence[str]) -> RenderableType:
+def checkpoint_view(checkpoint: Checkpoint) -> RenderableType:
     """The facts, a line each, then the patterns, and the measures of `ablate`."""
     c, grid = checkpoint, Grid.square(checkpoint.layers, checkpoint.heads)
     heads = {"masked-LM": c.masked_lm_head, "next-sentence": c.next_sentence_head, "classifier": c.classifier_head}
@@ -63,7 +63,7 @@ def checkpoint_view(checkpoint: Checkpoint, patterns: Sequence[str]) -> Renderab
         _grid((Text(name), Text(plain(value))) for name, value in facts.items()),
         "",
         Text("patterns that can be scored", style="bold"),
-        _grid((named(pattern), _allowed(c.allows(pattern))) for pattern in patterns),
+        _grid((named(pattern), _allowed(c.allows(pattern))) for pattern in c.patterns),
         "",
         Text("measures of attnscan ablate", style="bold"),
         _grid((Text(measure), _allowed(c.allows(measure))) for measure in MEASURES),

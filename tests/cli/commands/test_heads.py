@@ -226,7 +226,7 @@ def test_every_pairs_rows_are_those_of_the_input(tmp_path: Path) -> None:
         .query("layer == 1 and head == 8")
         .score
     )
-    alone = attnscan.rank_heads([("She ran", "the store.")], model="bundled", predictive="off").scores
+    alone = attnscan.heads([("She ran", "the store.")], model="bundled", predictive="off").scores
     assert one == pytest.approx(alone.every_key.score[1, 8, alone.patterns.index("next-word")], abs=1e-6)
     plain = tmp_path / "plain.parquet"
     run(*options, "--per-pair", str(plain))

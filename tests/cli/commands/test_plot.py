@@ -9,7 +9,7 @@ import pytest
 from drawn import size, texts
 from typer.testing import CliRunner, Result
 
-from attnscan import Ranking, rank_heads
+from attnscan import Ranking, heads
 from attnscan.cli.app import app
 from attnscan.inputs.weights import write_weights
 from attnscan.results.attention import Attention
@@ -66,7 +66,7 @@ def test_without_pairs_those_that_ship_are_drawn(toy: str, monkeypatch: pytest.M
     def ranked(request: Rank) -> tuple[Ranking, bool]:
         seen.append(len(list(request.pairs.read(Ledger()))))
         assert request.options.labelled and not request.options.profile
-        return rank_heads(PAIRS, model=toy, labelled=True), False
+        return heads(PAIRS, model=toy), False
 
     monkeypatch.setattr("attnscan.cli.commands.plot.answered", ranked)
     assert plot("-o", str(tmp_path / "map.svg"), "--predictive", "off").exit_code == 0
@@ -76,7 +76,7 @@ def test_without_pairs_those_that_ship_are_drawn(toy: str, monkeypatch: pytest.M
 def test_what_an_interrupted_scan_has_is_drawn_beside(
     toy: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    ranking = rank_heads(PAIRS, model=toy, predictive="off")
+    ranking = heads(PAIRS, model=toy, predictive="off")
     monkeypatch.setattr("attnscan.cli.commands.plot.answered", lambda *_, **__: (ranking, True))
     result = plot("-o", str(tmp_path / "map.svg"))
     assert result.exit_code == 130 and [path.name for path in tmp_path.iterdir()] == ["map.partial.svg"]

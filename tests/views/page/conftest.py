@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pages import made_up
 
-from attnscan import Ranking, rank_heads
+from attnscan import Ranking, heads
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 
@@ -20,4 +20,4 @@ def small() -> tuple[Classification, Attention]:
 @pytest.fixture(scope="session")
 def ranking() -> Ranking:
     """With labels by weight and by what heads carry, and with profiles by weight."""
-    return rank_heads(SENTENCES, model="bundled", predictive="off", profile=True)
+    return heads(SENTENCES, model="bundled", predictive="off", profile=True)

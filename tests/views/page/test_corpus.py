@@ -97,8 +97,8 @@ def test_scores_lose_decimals_where_they_do_not_fit(ranking: Ranking) -> None:
 
 
 def test_in_python_it_takes_no_heads_and_needs_labels(ranking: Ranking) -> None:
-    assert attnscan.page(ranking).html == page(ranking).html
+    assert attnscan.report(ranking).html == page(ranking).html
     with pytest.raises(OptionError, match="a page of many pairs holds no head's weights; leave out heads"):
-        attnscan.page(ranking, heads="0-2")
+        attnscan.report(ranking, heads="0-2")
     with pytest.raises(OptionError, match="this ranking has no labels"):
-        attnscan.page(replace(ranking, labels=None, carried=None))
+        attnscan.report(replace(ranking, labels=None, carried=None))

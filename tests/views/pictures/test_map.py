@@ -13,7 +13,7 @@ from drawn import random_weights, texts
 from matplotlib.colors import to_rgb
 from matplotlib.image import imread
 
-from attnscan import rank_heads
+from attnscan import PATTERNS, heads
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.classification import Classification
 from attnscan.results.scores import MIXED
@@ -118,10 +118,12 @@ def test_heads_that_nobody_could_see_are_refused(layers: int, heads: int, kind: 
 
 
 def test_a_ranking_is_drawn_by_its_labels_and_says_what_it_lacks() -> None:
-    bare = rank_heads([("the cat sat", "a cat")] * 2, model="bundled", predictive="off", labelled=False)
+    bare = heads(
+        [("the cat sat", "a cat")] * 2, model="bundled", predictive="off", pattern=[known.id for known in PATTERNS]
+    )
     with pytest.raises(OptionError, match="this ranking has no labels"):
         picture(bare)
-    with pytest.raises(OptionError, match=r"this ranking has no profile; ask for it: rank_heads\(..., profile=True\)"):
+    with pytest.raises(OptionError, match=r"this ranking has no profile; ask for it: heads\(..., profile=True\)"):
         picture(bare, "profile")
     with pytest.raises(OptionError, match="a Ranking has no picture 'head'"):
         picture(bare, "head")

@@ -7,7 +7,7 @@ import re
 import numpy as np
 from drawn import random_weights, texts
 
-from attnscan import rank_heads
+from attnscan import PATTERNS, heads
 from attnscan.results.classification import Classification
 from attnscan.views.palette import COLORS, RAMP, letter
 from attnscan.views.pictures.look import Look
@@ -41,8 +41,8 @@ def test_layers_name_the_best_head_of_each_pattern(article: Classification) -> N
 
 def test_layers_over_pairs_have_intervals_of_the_best_heads() -> None:
     pairs = [(f"The cat number {i} sat.", f"A cat ran {i} times.") for i in range(6)]
-    ranking = rank_heads(pairs, model="bundled", predictive="off", labelled=False)
-    one = rank_heads(pairs[:1], model="bundled", predictive="off", labelled=False)
+    ranking = heads(pairs, model="bundled", predictive="off", pattern=[known.id for known in PATTERNS])
+    one = heads(pairs[:1], model="bundled", predictive="off", pattern=[known.id for known in PATTERNS])
     said = "Upright lines: 95 % intervals of the best heads over pairs."
     found, without = picture(ranking, "layers", Look(width=6)), picture(one, "layers", Look(width=6))
     assert said in texts(found) and said not in texts(without)

@@ -43,7 +43,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawable]:
         "classification": classification,
         "profile": classification.profile,
         "ablation": attnscan.ablate(PAIRS, model=model, predictive="off", draws=2),
-        "heads": attnscan.ablate(PAIRS, heads="0-2,11-11", singly=True, model=model, draws=2),
+        "heads": attnscan.ablate(PAIRS, heads="0-2,11-11", each=True, model=model, draws=2),
         "similarity": attnscan.similar(PAIRS, model=model),
         "comparison": attnscan.compare(model, model, PAIRS),
     }

@@ -14,9 +14,9 @@ from tiny_checkpoints import SMALL, refusal, save
 from transformers import BertConfig, BertForMaskedLM
 
 import attnscan
-from attnscan.api.source import source_of
+from attnscan.api.pairs import pairs_of
 from attnscan.errors import InputError, OptionError, PairsError
-from attnscan.run.reading import Ledger
+from attnscan.run.reading import Ledger, ObjectPairs
 
 A, B = "the cat sat on the mat .", "the cat sat ."
 PAIRS = [(A, B), (B, A), (A, A), ("the mat .", B), (A, "the mat ."), (B, "cat on mat .")]
@@ -31,9 +31,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 CALLS: dict[str, Callable[..., Any]] = {
-    "rank_heads": lambda pairs, model, **given: attnscan.rank_heads(pairs, model=model, **given),
-    "profile": lambda pairs, model, **given: attnscan.profile(pairs, model=model, **given),
-    "explain_over": lambda pairs, model, **given: attnscan.explain_over(pairs, heads=[(0, 1)], model=model, **given),
+    "heads": lambda pairs, model, **given: attnscan.heads(pairs, model=model, **given),
+    "profile": lambda pairs, model, **given: attnscan.profile(pairs=pairs, model=model, **given),
+    "explain": lambda pairs, model, **given: attnscan.explain([(0, 1)], pairs=pairs, model=model, **given),
     "ablate": lambda pairs, model, **given: attnscan.ablate(
         pairs, heads=[(0, 1)], draws=2, by="mean", model=model, **given
     ),
@@ -86,7 +86,7 @@ def test_what_a_function_raises_ends_the_run_as_it_is(
 
     bad_first = [(" ", B), *PAIRS]
     callbacks: list[tuple[Any, str]] = [(PAIRS, "on_progress"), (bad_first, "on_bad")]
-    if call in (CALLS["rank_heads"], CALLS["profile"]):
+    if call in (CALLS["heads"], CALLS["profile"]):
         callbacks.append((PAIRS, "on_pairs"))
     for pairs, name in callbacks:
         with pytest.raises(type(error)) as caught:
@@ -99,7 +99,7 @@ def test_what_is_no_function(call: Callable[..., Any], model: Path) -> None:
     for name in ("on_bad", "on_progress"):
         line = refusal(lambda name=name: call(PAIRS, model, **{name: 5}), OptionError)
         assert line.startswith(f"{name} is no function; give one that takes")
-    if call not in (CALLS["rank_heads"], CALLS["profile"]):
+    if call not in (CALLS["heads"], CALLS["profile"]):
         assert "takes no on_pairs" in refusal(lambda: call(PAIRS, model, on_pairs=print), OptionError)
     else:
         assert "on_pairs is no function" in refusal(lambda: call(PAIRS, model, on_pairs="print"), OptionError)
@@ -109,8 +109,8 @@ def test_what_is_no_function(call: Callable[..., Any], model: Path) -> None:
 @pytest.mark.parametrize(
     ("pairs", "message"),
     [
-        (A, "pairs is of the class str"),
-        (None, "pairs is of the class NoneType"),
+        (A, "check the path"),
+        (5, "pairs is of the class int"),
         ({"a": A}, "pairs is of the class dict, and none of its values is a list"),
         (pd.DataFrame({"a": [A], "b": [B]}), "the columns are 'a', 'b', and none is known"),
         ([None], "pair 1 is a NoneType; give a text, or two in a tuple"),
@@ -125,27 +125,45 @@ def test_what_are_no_pairs(call: Callable[..., Any], pairs: Any, message: str, m
     assert message in str(caught.value) and caught.value.remedy
 
 
+def _pairs(pairs: Any, columns: Any = None, id: Any = None, labels: Any = None, *, skip_bad: bool = False) -> Any:
+    options = {"columns": columns, "header": None, "quoting": "auto", "skip_bad": skip_bad}
+    return pairs_of(pairs, options, id=id, labels=labels)
+
+
+def test_files_are_told_from_texts(tmp_path: Path) -> None:
+    for given, paths in (
+        (None, ()),
+        ("pairs.csv", ("pairs.csv",)),
+        (tmp_path, (str(tmp_path),)),
+        (["a.csv", tmp_path / "b"], ("a.csv", str(tmp_path / "b"))),
+        (("s3://bucket/*", "a.parquet"), ("s3://bucket/*", "a.parquet")),
+    ):
+        assert _pairs(given).paths == paths
+    for texts in (["It is in a.csv", "and so on."], iter(["a.csv"]), [("a.csv", "b.csv")], pd.Series(["a.csv"])):
+        assert isinstance(_pairs(texts), ObjectPairs)
+
+
 @pytest.mark.parametrize(
     "given", [{"columns": 5.0}, {"columns": {}}, {"columns": [True]}, {"id": ["a", "b"]}, {"id": b"a"}]
 )
 def test_columns_that_are_none(given: dict[str, Any]) -> None:
-    refusal(lambda: source_of(FRAME, **given), OptionError)
+    refusal(lambda: _pairs(FRAME, **given), OptionError)
 
 
 def test_columns_may_be_numbers() -> None:
     for columns in (["premise", "hypothesis"], (1, 2), "1", 1, np.array(["premise"])):
         count = 1 if isinstance(columns, str | int) else len(columns)
-        assert next(source_of(FRAME, columns).read(Ledger())).pair.sentences == PAIRS[0][:count]  # type: ignore[arg-type]
+        assert next(_pairs(FRAME, columns=columns).read(Ledger())).pair.sentences == PAIRS[0][:count]
 
 
 def test_an_id_goes_with_its_pair() -> None:
     for column in ("key", 3):
-        assert [record.place.id for record in source_of(FRAME, id=column).read(Ledger())] == list("abcdef")
+        assert [record.place.id for record in _pairs(FRAME, id=column).read(Ledger())] == list("abcdef")
 
 
 def test_labels_go_with_their_pairs() -> None:
     def labels(pairs: Any, given: Any) -> list[str | None]:
-        source = source_of(pairs, labels=given, skip_bad=True).ready(Ledger(), 2)
+        source = _pairs(pairs, labels=given, skip_bad=True).ready(Ledger(), 2)
         once, again = ([record.label for record in source.read(Ledger())] for _ in range(2))
         assert once == again
         return once
@@ -160,7 +178,7 @@ class TestScoresOfPairs:
     def test_they_come_as_the_ranking_is_made(self, model: Path, tmp_path: Path) -> None:
         frames: list[pd.DataFrame] = []
         options: Any = {"model": model, "predictive_pairs": 2, "id": "key", "on_pairs": frames.append}
-        ranking = attnscan.rank_heads(FRAME, **options)
+        ranking = attnscan.heads(FRAME, **options)
         scores = pd.concat(frames)
         assert sorted(set(zip(scores["pair"], scores["id"], strict=True))) == list(enumerate("abcdef", 1))
         whole = scores.groupby(["layer", "head", "pattern"], observed=True)[["score", "n"]].apply(
@@ -174,7 +192,7 @@ class TestScoresOfPairs:
         path, again = tmp_path / "pairs.csv", tmp_path / "scores.parquet"
         FRAME.to_csv(path, index=False)
         of_files: list[pd.DataFrame] = []
-        attnscan.rank_files(path, per_pair=again, **{**options, "on_pairs": of_files.append})
+        attnscan.heads(path, per_pair=again, **{**options, "on_pairs": of_files.append})
         written = pd.read_parquet(again)
         read = pd.concat(of_files, ignore_index=True)
         pd.testing.assert_frame_equal(written, read, check_dtype=False, check_categorical=False, rtol=1e-6)
@@ -185,7 +203,7 @@ class TestScoresOfPairs:
 
     def test_profiles_have_them_too(self, model: Path) -> None:
         frames: list[pd.DataFrame] = []
-        attnscan.profile(iter(PAIRS), model=model, on_pairs=frames.append)
+        attnscan.profile(pairs=iter(PAIRS), model=model, on_pairs=frames.append)
         assert set(pd.concat(frames)["pair"]) == {1, 2, 3, 4, 5, 6}
 
 
@@ -193,13 +211,13 @@ def test_files_tell_how_far_they_are(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "pairs.csv"
     FRAME.to_csv(path, index=False)
     told: list[Any] = []
-    attnscan.rank_files(path, id="key", model=model, on_progress=lambda *step: told.append(step))
+    attnscan.heads(path, id="key", model=model, on_progress=lambda *step: told.append(step))
     assert ("scoring pairs", 6, 6) in told  # the line of names is no pair
     assert {doing for doing, _, _ in told} == {"scoring pairs", "pairs asked for predictive words"}
-    cluster: Any = {"cluster": attnscan.ClusterOptions(), "model": model}
+    cluster: Any = {"engine": "ray", "model": model}
     for name in ("on_progress", "on_pairs"):
         assert "a cluster does not say" in refusal(
-            lambda name=name: attnscan.rank_files(path, **cluster, **{name: print}), OptionError
+            lambda name=name: attnscan.heads(path, **cluster, **{name: print}), OptionError
         )
 
 
@@ -209,23 +227,23 @@ def test_an_error_of_the_pairs_own_is_raised_as_it_is(model: Path) -> None:
         raise KeyError("mine")
 
     with pytest.raises(KeyError, match="mine"):
-        attnscan.rank_heads(broken(), model=model)
+        attnscan.heads(broken(), model=model)
 
 
 def test_how_files_are_read_is_said_or_warned_of(tmp_path: Path) -> None:
     path = tmp_path / "p.tsv"
     path.write_text('gj04\t1\t"Is it ""so""?"\ngj04\t0\tIt is.\n')
     with pytest.warns(UserWarning) as warned:
-        guessed = attnscan.rank_files(path, columns=[3], model="bundled", patterns=["next-word"])
+        guessed = attnscan.heads(path, columns=[3], model="bundled", pattern=["next-word"])
     assert [str(each.message).partition(": ")[2][:30] for each in warned] == [
         "its cells are quoted, and are ",
         "its first line is read as data",
     ]
-    said = attnscan.rank_files(path, columns=[3], header=False, quoting="csv", model="bundled", patterns=["next-word"])
-    other = attnscan.rank_files(path, columns=[3], header=True, quoting="none", model="bundled", patterns=["next-word"])
+    said = attnscan.heads(path, columns=[3], header=False, quoting="csv", model="bundled", pattern=["next-word"])
+    other = attnscan.heads(path, columns=[3], header=True, quoting="none", model="bundled", pattern=["next-word"])
     assert guessed.signature.input_hash == said.signature.input_hash != other.signature.input_hash
     assert (said.signature.pairs_read, other.signature.pairs_read) == (2, 1)
     for given in ({"header": "no"}, {"quoting": "double"}):
         with pytest.raises(OptionError) as refused:
-            attnscan.rank_files(path, **given)  # type: ignore[arg-type]
+            attnscan.heads(path, **given)  # type: ignore[arg-type]
         assert len(str(refused.value).splitlines()) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,12 +43,14 @@ def in_memory(checkpoint: Path) -> Given:
 
 CALLS: dict[str, Callable[..., Any]] = {
     "classify": lambda **given: attnscan.classify(A, B, **given),
-    "explain": lambda **given: attnscan.explain(A, B, heads="0-1", **given),
-    "dependencies": lambda **given: attnscan.dependencies(A, B, **given),
-    "rank_heads": lambda **given: attnscan.rank_heads(PAIRS, **given),
-    "profile": lambda **given: attnscan.profile(PAIRS, **given),
-    "rank_files": lambda **given: attnscan.rank_files(**given),
-    "explain_over": lambda **given: attnscan.explain_over(PAIRS, heads=[(0, 1)], **given),
+    "explain": lambda **given: attnscan.explain("0-1", A, B, **given),
+    "show": lambda **given: attnscan.show("0-1", A, B, **given),
+    "predictive": lambda **given: attnscan.predictive(A, B, **given),
+    "heads": lambda **given: attnscan.heads(PAIRS, **given),
+    "profile": lambda **given: attnscan.profile(pairs=PAIRS, **given),
+    "profile of one input": lambda **given: attnscan.profile(A, B, **given),
+    "heads of files": lambda **given: attnscan.heads(**given),
+    "explain by pairs": lambda **given: attnscan.explain([(0, 1)], pairs=PAIRS, **given),
     "ablate": lambda **given: attnscan.ablate(PAIRS, heads=[(0, 1)], draws=2, **given),
     "similar": lambda **given: attnscan.similar(PAIRS, **given),
     "compare": lambda model, tokenizer=None, **given: attnscan.compare(
@@ -66,7 +69,7 @@ def test_every_function_takes_a_model_that_is_in_memory(name: str, by_name: Give
 
 def test_pages_and_pictures_are_of_it_too(in_memory: Given) -> None:
     result = attnscan.classify(A, B, **in_memory)
-    assert "(in memory)" in attnscan.page(result).html and b"<svg" in attnscan.picture(result)
+    assert "(in memory)" in attnscan.report(result).html and b"<svg" in attnscan.plot(result)
 
 
 @pytest.mark.parametrize("name", [name for name in CALLS if name != "compare"])
@@ -80,8 +83,8 @@ def test_every_function_refuses_the_same(name: str, by_name: Given, in_memory: G
     assert "no model that is in memory" in refusal(lambda: call(**by_name, tokenizer=tokenizer), OptionError)
     for wrong in (5, b"bert", ["bert"], object(), torch.nn.Linear(1, 1)):
         assert "no model of transformers" in refusal(lambda wrong=wrong: call(model=wrong, tokenizer=tokenizer))
-    line = refusal(lambda: call(**by_name, predictiv="off"), OptionError)
-    assert line == f"{name} takes no predictiv; did you mean 'predictive'?"
+    line = refusal(lambda: call(**by_name, batch_token=1), OptionError)
+    assert line.startswith(f"{name.partition(' ')[0]} takes no batch_token; did you mean 'batch_tokens'")
 
 
 def test_what_is_no_checkpoint(tmp_path: Path) -> None:
@@ -91,8 +94,7 @@ def test_what_is_no_checkpoint(tmp_path: Path) -> None:
 
 
 def test_a_cluster_takes_no_model_that_is_in_memory(in_memory: Given) -> None:
-    cluster = attnscan.ClusterOptions()
-    line = refusal(lambda: attnscan.rank_files("pairs.csv", cluster=cluster, **in_memory), OptionError)
+    line = refusal(lambda: attnscan.heads("pairs.csv", engine="ray", **in_memory), OptionError)
     assert "a cluster cannot run a model that is in memory" in line
 
 
@@ -108,11 +110,12 @@ def test_a_cluster_takes_no_model_that_is_in_memory(in_memory: Given) -> None:
     ],
 )
 def test_what_is_no_sentence(sentences: Any, message: str, by_name: Given) -> None:
-    for call in (attnscan.classify, attnscan.explain, attnscan.dependencies):
-        assert message in refusal(lambda call=call: call(*sentences, **by_name), InputError)
+    for call in (attnscan.classify, partial(attnscan.explain, "all"), attnscan.predictive):
+        if sentences != (None,):  # which is nothing at all
+            assert message in refusal(lambda call=call: call(*sentences, **by_name), InputError)
     if len(sentences) == 2:
         with pytest.raises(InputError) as caught:
-            attnscan.rank_heads([A, sentences], **by_name)
+            attnscan.heads([A, sentences], **by_name)
         assert str(caught.value).startswith(f"pair 2: {message.replace('nan, and not text', 'missing')}")
 
 
@@ -130,18 +133,18 @@ HEADS: list[Any] = [
 
 @pytest.mark.parametrize("heads", HEADS, ids=lambda heads: type(heads).__name__)
 def test_heads_are_named_in_many_ways(heads: Any, by_name: Given) -> None:
-    assert attnscan.explain(A, B, heads=heads, **by_name).heads == (Head(0, 1), Head(1, 0))
+    assert attnscan.explain(heads, A, B, **by_name).heads == (Head(0, 1), Head(1, 0))
 
 
 def test_a_head_may_stand_alone(by_name: Given) -> None:
-    found = attnscan.explain(A, B, heads=(1, 0), **by_name)
+    found = attnscan.explain((1, 0), A, B, **by_name)
     assert found.heads == (Head(1, 0),) and found[1, 0].head == found["1-0"].head == found[np.int64(1), 0].head
     effects = attnscan.ablate(PAIRS, heads=(np.int64(1), 0), draws=2, **by_name).effects
     assert {effect.set.heads for effect in effects} == {(Head(1, 0),)}
     result = attnscan.classify(A, B, **by_name)
-    assert attnscan.picture(result, "head", heads=(1, 0)) == attnscan.picture(result, "head", heads="1-0")
-    assert attnscan.page(result, heads=np.array([1, 0])).html == attnscan.page(result, heads="1-0").html
-    profile = attnscan.profile(PAIRS, **by_name)
+    assert attnscan.plot(result, kind="head", heads=(1, 0)) == attnscan.plot(result, kind="head", heads="1-0")
+    assert attnscan.report(result, heads=np.array([1, 0])).html == attnscan.report(result, heads="1-0").html
+    profile = attnscan.profile(pairs=PAIRS, **by_name)
     assert profile.to_frame((1, 0)).equals(profile.to_frame("1-0"))
 
 
@@ -150,8 +153,8 @@ def test_a_head_may_stand_alone(by_name: Given) -> None:
     [5, None, [5], [(0,)], [(0, 1, 2)], [(0, 1.5)], [(True, False)], [("0", "1")], b"0-1", [], [(-1, 0)], "9-9"],
 )
 def test_what_names_no_head(heads: Any, by_name: Given) -> None:
-    refusal(lambda: attnscan.explain(A, B, heads=heads, **by_name), SelectionError)
-    found = attnscan.explain(A, B, **by_name)
+    refusal(lambda: attnscan.explain(heads, A, B, **by_name), SelectionError)
+    found = attnscan.explain("all", A, B, **by_name)
     refusal(lambda: found[heads], SelectionError)
     if heads is not None:
         refusal(lambda: attnscan.ablate(PAIRS, heads=heads, **by_name), SelectionError)
@@ -159,7 +162,7 @@ def test_what_names_no_head(heads: Any, by_name: Given) -> None:
 
 def test_patterns_that_there_are_not(by_name: Given) -> None:
     result = attnscan.classify(A, B, **by_name)
-    ranking = attnscan.rank_heads(PAIRS, **by_name)
+    ranking = attnscan.heads(PAIRS, **by_name)
     comparison = attnscan.compare(by_name["model"], by_name["model"], PAIRS)
     asks: list[Callable[[], object]] = [
         lambda: result.to_frame(["delimeter"]),
@@ -167,13 +170,14 @@ def test_patterns_that_there_are_not(by_name: Given) -> None:
         lambda: ranking.to_frame(["delimeter"]),
         lambda: ranking.close_to_best("delimeter"),
         lambda: comparison.correlation("delimeter"),
-        lambda: attnscan.picture(comparison, patterns="delimeter"),  # type: ignore[arg-type]
-        lambda: attnscan.classify(A, patterns="delimeter", **by_name),
-        lambda: attnscan.explain(A, pattern="delimeter", **by_name),
+        lambda: attnscan.plot(comparison, pattern="delimeter"),
+        lambda: attnscan.classify(A, pattern="delimeter", **by_name),
+        lambda: attnscan.explain("all", A, pattern="delimeter", **by_name),
     ]
     for ask in asks:
         assert "did you mean 'delimiter'?" in refusal(ask, OptionError)
-    assert attnscan.classify(A, patterns="delimiter", **by_name).scores.patterns == ("delimiter",)
+    one = attnscan.classify(A, pattern="delimiter", **by_name)
+    assert "delimiter" in one.to_frame() and "identical" not in one.to_frame() and "identical" in one.scores.patterns
 
 
 WRONG: list[Any] = [None, 5, -1, 1.5, float("nan"), "x", b"x", [], [5], {}, object()]
@@ -181,35 +185,42 @@ TAKEN = {
     "unit": "classify",
     "norm": "classify",
     "related": "classify",
-    "on_long": "rank_heads",
+    "on_long": "heads",
     "threshold": "classify",
-    "batch_tokens": "rank_heads",
+    "batch_tokens": "heads",
     "predictive": "classify",
     "predictive_words": "classify",
-    "predictive_pairs": "rank_heads",
+    "predictive_pairs": "heads",
     "seed": "classify",
-    "profile": "rank_heads",
-    "labelled": "rank_heads",
-    "split": "rank_heads",
-    "patterns": "classify",
+    "profile": "heads",
+    "split": "heads",
+    "pattern": "classify",
     "keep_attention": "classify",
     "heads": "ablate",
-    "singly": "ablate",
+    "each": "ablate",
     "top": "ablate",
     "by": "ablate",
     "draws": "ablate",
-    "measures": "ablate",
+    "measure": "ablate",
     "labels": "ablate",
     "queries": "similar",
     "within": "similar",
     "match": "compare",
-    "columns": "rank_heads",
-    "id": "rank_heads",
-    "on_bad": "rank_heads",
-    "on_progress": "rank_heads",
-    "on_pairs": "rank_heads",
-    "per_pair": "rank_files",
-    "cluster": "rank_files",
+    "columns": "heads",
+    "id": "heads",
+    "on_bad": "heads",
+    "on_progress": "heads",
+    "on_pairs": "heads",
+    "skip_bad": "heads",
+    "per_pair": "heads of files",
+    "per_pair_heads": "heads of files",
+    "header": "heads of files",
+    "quoting": "heads of files",
+    "state": "heads of files",
+    "engine": "heads of files",
+    "workers": "heads of files",
+    "token": "explain",
+    "window": "show",
 }
 
 
@@ -223,7 +234,7 @@ def test_a_value_of_any_kind_is_taken_or_refused_in_a_line(
     calls = {
         **CALLS,
         "ablate": lambda **given: attnscan.ablate(PAIRS, **{"heads": "0-0", "draws": 2, **given}),
-        "rank_files": lambda **given: attnscan.rank_files(path, **given),
+        "heads of files": lambda **given: attnscan.heads(path, **given),
     }
     refused = 0
     for value in WRONG:
@@ -232,17 +243,18 @@ def test_a_value_of_any_kind_is_taken_or_refused_in_a_line(
         except AttnscanError as error:
             assert error.remedy and len(str(error).splitlines()) == 1
             refused += 1
-    assert refused or option in ("keep_attention", "singly")  # whose values are true or false
+    assert refused or option in ("keep_attention", "skip_bad")  # whose values are true or false
 
 
 def test_parameters_that_lack_or_are_too_many(by_name: Given) -> None:
-    assert refusal(attnscan.classify, OptionError).startswith("classify: missing a required argument: 'a'")
+    assert refusal(attnscan.predictive, OptionError).startswith("predictive: missing a required argument: 'a'")
+    assert refusal(attnscan.classify, OptionError).startswith("classify takes one input")
     too_many: Any = (A, B, "bundled")
     assert "too many positional arguments" in refusal(lambda: attnscan.classify(*too_many), OptionError)
     result = attnscan.classify(A, **by_name)
-    assert "did you mean 'heads'?" in refusal(lambda: attnscan.page(result, head="0-0"), OptionError)  # type: ignore[call-arg]
-    assert "picture takes no foo" in refusal(lambda: attnscan.picture(result, foo=1), OptionError)  # type: ignore[call-arg]
-    wrong: Any = "result"
-    refusal(lambda: attnscan.page(wrong), OptionError)
-    refusal(lambda: attnscan.picture(wrong), OptionError)
-    refusal(lambda: attnscan.picture(result, format="gif"), OptionError)  # type: ignore[arg-type]
+    assert "did you mean 'heads'?" in refusal(lambda: attnscan.report(result, head="0-0"), OptionError)
+    assert "plot takes no foo" in refusal(lambda: attnscan.plot(result, foo=1), OptionError)
+    wrong: Any = 5
+    refusal(lambda: attnscan.report(wrong), OptionError)
+    refusal(lambda: attnscan.plot(wrong), OptionError)
+    refusal(lambda: attnscan.plot(result, format="gif"), OptionError)

@@ -1,0 +1,174 @@
+"""What `import attnscan` offers to look at heads: the offline page, and pictures."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, get_args
+
+from attnscan.api.arguments import check_kind, file_of, library, listed, memory_of, scan_options
+from attnscan.api.one_input import Weights, weights_input
+from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
+from attnscan.errors import OptionError, needs
+from attnscan.inputs.columns import Reading
+from attnscan.inputs.objects import pair_of
+from attnscan.inputs.option import Option, check_known, check_within
+from attnscan.model.in_memory import Model, Tokenizer
+from attnscan.results.classification import Classification
+from attnscan.results.files import write_file
+from attnscan.results.grid import Heads, heads_written
+from attnscan.results.ranking import Ranking
+from attnscan.run.reading import FilePairs
+from attnscan.run.requests import Classify, Rank
+from attnscan.scan.options import OnLong, ScanOptions
+from attnscan.scan.stream import OnBad
+from attnscan.views.page.frame import Page
+from attnscan.views.page.page import page as page_of
+from attnscan.views.page.page import page_options
+from attnscan.views.pictures.look import COLUMN, Look, Picture
+
+if TYPE_CHECKING:
+    from attnscan.views.pictures.picture import Drawable, Kind
+
+_MOST_MEGABYTES = 10_000
+
+
+@library(ScanOptions(), Reading(), FilePairs())
+def report(
+    a: str | Classification | Ranking | None = None,
+    b: str | None = None,
+    *,
+    pairs: Pairs = None,
+    weights: Weights | None = None,
+    heads: Heads | None = None,
+    neurons: bool = True,
+    size: float | None = None,
+    output: str | os.PathLike[str] | None = None,
+    truncate: bool = False,
+    on_long: OnLong = "truncate",
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    **options: Any,
+) -> Page:
+    """The offline page of `attnscan report`: `.html` is the file's text, `.notes` say what there was no room for.
+
+    It is of one input, of saved `weights`, of many pairs, or of a result of `classify` or `heads` that is there
+    already. `heads` are those whose weights it carries, by default as many as fit into `size` megabytes (2, or any
+    number if heads are named); with `neurons`, their queries and keys, too. The page of many pairs has labels and how
+    sure they are, scores with errors and profiles, if a ranking was made with `profile=True`. It has no weights, and
+    takes no heads. It is written to `output`, if that is given.
+
+    Raises: as `heads`; OptionError if a result's attention was not kept, a ranking has no labels, or no page has such a
+    size; SelectionError for heads that the model has not got.
+    """
+    path = file_of("output", output)
+    if size is not None:
+        check_within("size", size, Option("in megabytes", least=0.001, most=_MOST_MEGABYTES), whole=False)
+    given = _Given(a, b, pairs, weights, truncate, on_long, model, tokenizer, options)
+    of_pairs = {"labelled": True, "profile": True, "predictive_part": False}
+    result = given.result(Callbacks(on_bad, on_progress), of_pairs, keep=True)
+    check_kind("result", result, Classification, Ranking)
+    page = page_of(result, page_options(result, heads, neurons=bool(neurons), megabytes=size))
+    if path is not None:
+        write_file(path, page.html.encode())
+    return page
+
+
+@library(ScanOptions(), Reading(), FilePairs())
+def plot(
+    a: str | Drawable | None = None,
+    b: str | None = None,
+    *,
+    pairs: Pairs = None,
+    weights: Weights | None = None,
+    kind: Kind | None = None,
+    heads: Heads = (),
+    lines: bool = False,
+    width: float = COLUMN,
+    without_delimiters: bool = False,
+    pattern: Sequence[str] | str | None = None,
+    format: Picture | None = None,
+    output: str | os.PathLike[str] | None = None,
+    truncate: bool = False,
+    on_long: OnLong = "truncate",
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    **options: Any,
+) -> bytes:
+    """A picture as the content of a PNG, SVG or PDF file, `width` inches wide; it is written to `output`, if given.
+
+    It is of one input, of saved `weights`, of many pairs, or of a result that is there already. Of one input or a
+    classification it is the `map`, all `scores`, their best and mean by `layers`, or the weights of some `heads` (kind
+    `head`), as heat maps or as `lines`; `scores` and `layers` can be drawn `without_delimiters`. Of an ablation, a
+    similarity or a comparison there is one kind each: what heads are worth, with errors; a map of all heads, where near
+    ones attend alike; every head's score in one model against that in the other, for some patterns or all. Of a profile
+    it is what every head's attention consists of (`profile`), or how that of some `heads` falls off with `distance`.
+    Many pairs and a ranking have the map, scores and layers and, if it was made with `profile=True`, a profile's.
+
+    Raises: as `heads`; OptionError if the result has no such picture, or the picture no such option; OutputError if
+    matplotlib is not installed; SelectionError for heads that are not there, or too many for the width.
+    """
+    with needs("pictures need matplotlib", "plot"):
+        from attnscan.views.pictures.picture import picture
+    path = file_of("output", output)
+    suffix = "" if path is None else path.suffix.lower().removeprefix(".")
+    chosen = format or (suffix if suffix in get_args(Picture) else "svg")
+    check_known("format", chosen, get_args(Picture))
+    of_profile = kind in ("profile", "distance")
+    given = _Given(a, b, pairs, weights, truncate, on_long, model, tokenizer, options)
+    if kind is not None and kind not in ("map", "scores", "layers"):
+        given.options["predictive"] = "off"  # weights alone are drawn
+    of_pairs = {"labelled": kind in (None, "map"), "profile": of_profile}
+    result = given.result(Callbacks(on_bad, on_progress), of_pairs, keep=kind == "head")
+    if of_profile and isinstance(result, Classification):
+        result = result.known_profile()
+    drawn = picture(
+        result,
+        kind,
+        Look(get_args(Picture)[get_args(Picture).index(chosen)], width),
+        heads=() if isinstance(heads, tuple) and not heads else heads_written(heads),
+        lines=lines,
+        without_delimiters=without_delimiters,
+        patterns=None if pattern is None else listed("pattern", pattern),
+    )
+    if path is not None:
+        write_file(path, drawn)
+    return drawn
+
+
+@dataclass
+class _Given:
+    """What is to be looked at: a result, one input, saved weights or many pairs, and how they are to be read."""
+
+    a: Any
+    b: str | None
+    pairs: Pairs
+    weights: Weights | None
+    truncate: bool
+    on_long: OnLong
+    model: Model
+    tokenizer: Tokenizer
+    options: dict[str, Any]
+
+    def result(self, told: Callbacks, of_pairs: dict[str, Any], *, keep: bool) -> Any:
+        """The result, made with the options that pairs need besides; with `keep`, one of one input has its attention.
+
+        Raises: as `run`; OptionError if more than one thing is given.
+        """
+        is_result = self.a is not None and not isinstance(self.a, str)
+        if is_result + isinstance(self.a, str) + (self.pairs is not None) + (self.weights is not None) > 1:
+            raise OptionError("one thing can be looked at", "give a result, a sentence or two, pairs= or weights=")
+        if is_result:
+            return self.a
+        if self.a is None and self.weights is None:
+            asked = scan_options(self.model, self.options, on_long=self.on_long, **of_pairs)
+            pairs = pairs_of(self.pairs, self.options, on_bad=told.on_bad)
+            return told.answer(Rank(pairs, asked, memory_of(self.model, self.tokenizer, asked)))
+        asked = scan_options(self.model, self.options, on_long="truncate" if self.truncate else "error")
+        given = pair_of(self.a, self.b) if self.weights is None else weights_input(self.weights)
+        return told.answer(Classify(given, asked, memory_of(self.model, self.tokenizer, asked), keep))

@@ -1,0 +1,93 @@
+"""Options declared once: a field of a frozen class, its type, its default and an `Option` beside the type.
+
+The command line makes flags of these fields, the library keywords, the documentation a table, and the class holds their
+values to what they take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from numbers import Integral, Real
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+
+from attnscan.errors import OptionError, nearest
+
+LARGEST = 2**63 - 1
+"""The largest number that an option takes: what counts in a tensor, and seeds of every generator hold it."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """How a field of an options object is asked for: the command line, the library and the checks read it here."""
+
+    about: str
+    """What it does, as help says it."""
+    more: str = ""
+    """What the library's documentation says besides."""
+    off: str = ""
+    """Of what is on by default: what `--no-NAME`, which switches it off, does."""
+    flag: str = ""
+    """Its name on the command line, if that is not the field's own."""
+    metavar: str = "N"
+    """What stands for its value in help, if that is not one of a few words."""
+    least: float | None = None
+    most: float | None = None
+    decides: bool = True
+    """Whether numbers hang on it, and not only where and how fast they are computed."""
+    general: bool = True
+    """Whether it stands for whatever is computed, so that commands take it with all others; else by itself."""
+
+
+class Declared(NamedTuple):
+    """A field of an options object that can be asked for."""
+
+    name: str
+    kind: Any
+    """Its type, without the `Option`."""
+    default: Any
+    option: Option
+
+
+@cache
+def declared(options: Any) -> Mapping[str, Declared]:
+    """The fields of a class of options that can be asked for, by their names."""
+    kinds = get_type_hints(options, include_extras=True)
+    found = {}
+    for field in fields(options):
+        kind, *marks = get_args(kinds[field.name]) if get_origin(kinds[field.name]) is Annotated else (None,)
+        for option in (mark for mark in marks if isinstance(mark, Option)):
+            found[field.name] = Declared(field.name, kind, field.default, option)
+    return found
+
+
+def check_declared(options: Any) -> None:
+    """Hold the fields of an options object to what they take. Raises: OptionError for a value that there is not."""
+    for name, kind, _, option in declared(options.__class__).values():
+        value, kinds = getattr(options, name), {kind, *get_args(kind)}
+        if get_origin(kind) is Literal:
+            check_known(name, value, get_args(kind))
+        elif value is None and type(None) in kinds:
+            continue
+        elif bool in kinds:
+            if not isinstance(value, bool):
+                raise OptionError(f"{name} is {value!r:.60}", "give True or False")
+        elif {int, float} & kinds and str not in kinds:
+            check_within(name, value, option, whole=int in kinds)
+
+
+def check_known(what: str, value: object, known: Sequence[str]) -> None:
+    """Raises: OptionError for a value that there is not."""
+    if value not in known:
+        hint = nearest(str(value), known, f"give {', '.join(known[:-1])} or {known[-1]}")
+        raise OptionError(f"there is no {what} {value!r}", hint)
+
+
+def check_within(name: str, value: Any, option: Option, *, whole: bool) -> None:
+    """Raises: OptionError for what is no number within an option's bounds, or is none that the machine holds."""
+    least, most = option.least or 0, LARGEST if option.most is None else option.most
+    is_number = isinstance(value, Integral if whole else Real) and not isinstance(value, bool)
+    if not is_number or not value <= most or not value >= least:
+        what, bound = "a whole number" if whole else "a number", "2**63" if option.most is None else f"{most:g}"
+        raise OptionError(f"{name} is {value!r:.60}", f"give {what}, from {least:g} to {bound}")
