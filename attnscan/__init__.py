@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from attnscan.api.views import plot, report
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
+    from attnscan.inputs.sentence import Sentence
     from attnscan.model.catalog import Catalog
     from attnscan.model.loaded import LoadedModel
     from attnscan.results.ablation import Ablation
@@ -78,6 +79,7 @@ __all__ = [
     "ScanOptions",
     "ScoreTable",
     "Scores",
+    "Sentence",
     "Shard",
     "Signature",
     "Similarity",
@@ -112,6 +114,7 @@ _HOMES = {
     "api.views": ("plot", "report"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch", "EncodedInput"),
+    "inputs.sentence": ("Sentence",),
     "model.loading": ("LoadedModel",),
     "results.ablation": ("Ablation",),
     "results.attention": ("Attention",),

@@ -68,7 +68,7 @@ class Stub(Scanner):
 def write_pairs(path: Path, scanner: Scanner, count: int, tokens: int) -> None:
     """A file of pairs of the shipped sentences' words, so many tokens each, special ones included."""
     rng = random.Random(0)
-    words = [word for record in shipped_pairs() for text in record.pair.sentences for word in text.split()]
+    words = [word for record in shipped_pairs() for text in record.pair.texts for word in text.split()]
     vocabulary = scanner.loaded.tokenizer.get_vocab()
     words = [word for word in words if word.lower() in vocabulary]  # of one token each
     with path.open("w", newline="", encoding="utf-8") as file:

@@ -30,7 +30,7 @@ from attnscan.scan.scanner import Scanner
 
 def rows(runs: int, texts: int, layers: int) -> list[Row]:
     """One line."""
-    written = [" ".join(record.pair.sentences) for record, _ in zip(shipped_pairs(), range(texts), strict=False)]
+    written = [" ".join(record.pair.texts) for record, _ in zip(shipped_pairs(), range(texts), strict=False)]
     records = [Record(Pair(text), f"text {number}") for number, text in enumerate(written, 1)]
     with tempfile.TemporaryDirectory() as directory:
         torch.manual_seed(0)

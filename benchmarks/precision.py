@@ -52,7 +52,7 @@ def main() -> None:
     parser.add_argument("--pairs", help="a file of them; without it, those that come along")
     asked = parser.parse_args()
     records = read_pairs([asked.pairs]) if asked.pairs else shipped_pairs()
-    pairs = [record.pair.sentences for record in records]
+    pairs = [record.pair.texts for record in records]
     print(f"{len(pairs)} pairs; differences of scores, and the same in standard errors")
     names = ["model", "format", "largest", "mean", "largest", "mean", "labels", "top-fives"]
     print("{:>16} {:>9} {:>9} {:>8} {:>8} {:>7} {:>9} {:>9}".format(*names))

@@ -134,7 +134,7 @@ def swapped(path: Path) -> Path:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["sentence_a", "sentence_b"])
-        writer.writerows(record.pair.sentences[::-1] for record in list(shipped_pairs())[:16])
+        writer.writerows(record.pair.texts[::-1] for record in list(shipped_pairs())[:16])
     return path
 
 

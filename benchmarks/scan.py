@@ -31,7 +31,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 
 from attnscan.inputs.batch import EncodedInput, batches, collate
 from attnscan.inputs.encode import encode_pair
-from attnscan.inputs.pairs import read_pairs
+from attnscan.inputs.pairs import Pair, read_pairs
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import multiplies_bfloat16
 from attnscan.model.sources import Dtype, bundled
@@ -66,7 +66,7 @@ def inputs_of(length: int, count: int) -> list[EncodedInput]:
                 tuple(range(length)),
                 (False,) * length,
                 inputs,
-                sentences=(" ".join(texts),),
+                pair=Pair(" ".join(texts)),
             )
         )
     return made

@@ -1,5 +1,6 @@
 """What goes in: files and objects -> pairs -> tokens -> batches.
 
+sentence.py         a text and, if they are known, its words and what is said of each
 pairs.py            pairs of sentences, and files of them by their formats
 option.py           options declared once, and held to what they take
 columns.py          which columns of a file hold the sentences
@@ -13,6 +14,7 @@ vocabulary.py       which tokens are whole words, and which of these are frequen
 tokenizer_calls.py  what a tokenizer raises, as one line
 patience.py         a timeout for work that may never end
 tokenized.py        what tokenizers make of pairs, one by one or many at once
+units.py            which tokens make a word
 encode.py           a pair to an encoded input
 batch.py            encoded inputs to batches
 related.py          words that are near each other in a model's embeddings

@@ -16,8 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from attnscan.errors import InputError
-from attnscan.inputs.pairs import Place
+from attnscan.errors import InputError, nearest
+from attnscan.inputs.pairs import Pair, Place
+from attnscan.inputs.sentence import NO_WORD, Sentence, Span, Tag
 from attnscan.inputs.tokens import bare, join
 
 if TYPE_CHECKING:
@@ -41,10 +42,13 @@ class EncodedInput:
     """Whether the token's surface has neither letter nor digit."""
     model_inputs: dict[str, list[int]] = field(default_factory=dict)
     """`input_ids` and whatever else the tokenizer gives the model; empty for saved weights."""
-    sentences: tuple[str, ...] = ()
-    """The text of sentence A and, of a pair, B; empty for saved weights."""
-    spans: tuple[tuple[int, int], ...] = ()
+    pair: Pair | None = None
+    """What was tokenized, with the annotations of its words; None for saved weights."""
+    spans: tuple[Span, ...] = ()
     """Which characters of its sentence each token stands for, as a slice; empty where the tokenizer does not tell."""
+    words: tuple[int, ...] = ()
+    """The number of the given word that each token belongs to, from 0 in each sentence, or NO_WORD; empty where no
+    words were given."""
     merged: tuple[str, ...] = ()
     """The text of each unit, where that is not its tokens' texts joined: bytes inside a character. Else empty."""
     truncated: bool = False
@@ -65,6 +69,17 @@ class EncodedInput:
         if not self.merges:
             return range(len(self.unit))
         return [i for i, unit in enumerate(self.unit) if i == 0 or self.unit[i - 1] != unit]
+
+    @property
+    def known_pair(self) -> Pair:
+        """The pair that was tokenized; not for saved weights."""
+        assert self.pair is not None
+        return self.pair
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        """The text of sentence A and, of a pair, B; empty for saved weights."""
+        return () if self.pair is None else self.pair.texts
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -96,6 +111,30 @@ class EncodedInput:
     def unit_sentence(self) -> tuple[int, ...]:
         """The sentence of each unit: 0, 1, SPECIAL or PADDING."""
         return self.sentence if not self.merges else tuple(self.sentence[i] for i in self.first_tokens)
+
+    @property
+    def unit_words(self) -> tuple[int, ...]:
+        """The number of the given word that each unit is or is a piece of; NO_WORD for all others."""
+        return tuple(self.words[i] for i in self.first_tokens) if self.words else (NO_WORD,) * (self.unit[-1] + 1)
+
+    def tags(self, name: str) -> list[Tag]:
+        """What a tag says of each unit: of the given word that it is or is a piece of; None for all others.
+
+        Raises: InputError if the words of a sentence have no such tag.
+        """
+        values: dict[int, Sequence[Tag]] = {}
+        for number, sentence in enumerate(self.pair.sentences if self.pair else [Sentence("")]):
+            if name not in sentence.tags:
+                which = f"sentence {'AB'[number]}{f' of pair {self.number}' if self.number else ''}"
+                known = (
+                    f"its tags are {', '.join(sentence.tags)}"
+                    if sentence.tags
+                    else f'give Sentence(..., tags={{"{name}": ...}})'
+                )
+                raise InputError(f"{which} has no tag '{name}'", nearest(name, sentence.tags, known))
+            values[number] = sentence.tags[name]
+        units = zip(self.unit_sentence, self.unit_words, strict=True)
+        return [None if word == NO_WORD else values[sentence][word] for sentence, word in units]
 
     @property
     def segments(self) -> tuple[int, ...]:
@@ -195,6 +234,23 @@ class EncodedBatch:
         if self.related is not None:
             alike |= self.related & content[:, :, None] & content[:, None, :]
         return self._seen(alike)
+
+    @cached_property
+    def word_number(self) -> Tensor:
+        """The number of the given word that each unit is or is a piece of, from 0 in each sentence; NO_WORD for all
+        others: special tokens, padding, and pieces of no word. Shape: [batch, unit].
+        """
+        return padded([encoded.unit_words for encoded in self.inputs], NO_WORD).to(self.word.device)
+
+    def tags(self, name: str) -> list[list[Tag]]:
+        """What a tag says of each unit: of the given word that it is or is a piece of; None for all others.
+
+        Shape: [batch][unit].
+        Raises: InputError if the words of a sentence have no such tag.
+        """
+        width = self.word.shape[1]
+        rows = [encoded.tags(name) for encoded in self.inputs]
+        return [[*row, *[None] * (width - len(row))] for row in rows]
 
     def _seen(self, cells: Tensor) -> Tensor:
         return cells if self.visible is None else cells & self.visible

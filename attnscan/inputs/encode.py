@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator, Sequence
-from itertools import accumulate
+from dataclasses import replace
 from typing import Any
 
 from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
 from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import NO_WORD
 from attnscan.inputs.tokenized import Tokenized, sentences_of, start_of, tokenized, tokenized_together
 from attnscan.inputs.tokenizer_calls import TokenizerFailed, TokenizerPanicked, asked, explained
-from attnscan.inputs.tokens import WORD_END, WORD_STARTS, Unit, continues_word, is_punctuation, splits_words
+from attnscan.inputs.tokens import Unit, is_punctuation
+from attnscan.inputs.units import by_spans, by_spelling, by_tokenizer, given_words, numbered
 from attnscan.inputs.vocabulary import WholeWords
 
 
@@ -66,25 +68,31 @@ def _encoded(
             "shorten it, or pass --truncate to cut it",
         )
     sentence = sentences_of(tokenizer, read, pair)
-    for number, (name, text) in enumerate(zip("AB", pair.sentences, strict=False)):
+    for number, (name, text) in enumerate(zip("AB", pair.texts, strict=False)):
         if number not in sentence:
             raise InputError(f"the tokenizer finds no word in sentence {name} ({text[:40]!r})", "write it in words")
     tokens = _texts(tokenizer, ids, texts)
     surfaces = _surfaces(read, tokens, sentence, pair)
-    merges = unit == "word"
-    numbers = _numbered(_continues(read, tokens, surfaces, sentence)) if merges else tuple(range(len(ids)))
-    return EncodedInput(
+    words, merges = given_words(pair, sentence, read.spans, type(tokenizer).__name__), unit == "word"
+    numbers = _units(read, tokens, surfaces, sentence, words, pair) if merges else tuple(range(len(ids)))
+    encoded = EncodedInput(
         tokens=tokens,
         sentence=tuple(sentence),
         unit=numbers,
         punctuation=tuple(map(is_punctuation, surfaces)),
-        sentences=tuple(pair.sentences),
+        pair=pair,
         spans=read.spans,
+        words=words,
         merged=_merged(tokenizer, ids, numbers) if merges else (),
         model_inputs=read.model_inputs,
         truncated=pair != whole
         or (truncate and len(ids) == limit and len(tokenized(tokenizer, pair, None).ids) > limit),
     )
+    if not (words and merges):
+        return encoded
+    units = zip(encoded.units, encoded.unit_sentence, encoded.unit_words, strict=True)
+    written = (text if word == NO_WORD else pair.sentences[own].word(word) for text, own, word in units)
+    return replace(encoded, merged=tuple(written))
 
 
 def token_texts(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
@@ -99,9 +107,9 @@ def unknown_words(tokenizer: Any, encoded: EncodedInput) -> list[str]:
     unknown = getattr(tokenizer, "unk_token", None)  # by text: its number may be looked for without end
     words = zip(encoded.tokens, encoded.sentence, strict=True)
     places = [place for place, (token, sentence) in enumerate(words) if token == unknown and sentence >= 0]
-    if not encoded.spans:
+    if not encoded.spans or encoded.pair is None:
         return [encoded.tokens[place] for place in places]
-    return [encoded.sentences[encoded.sentence[place]][slice(*encoded.spans[place])] for place in places]
+    return [encoded.pair.texts[encoded.sentence[place]][slice(*encoded.spans[place])] for place in places]
 
 
 def encode_tokens(
@@ -115,7 +123,7 @@ def encode_tokens(
     return EncodedInput(
         tokens=tuple(tokens),
         sentence=tuple(sentence),
-        unit=_numbered(_spelled_continues(tokens, sentence) if unit == "word" else [False] * len(tokens)),
+        unit=numbered(by_spelling(sentence, tokens) if unit == "word" else [False] * len(tokens)),
         punctuation=tuple(is_punctuation(token) for token in tokens),
     )
 
@@ -225,37 +233,25 @@ def _surfaces(read: Tokenized, tokens: Sequence[str], sentence: Sequence[int], p
     """The text that each token stands for, where that is known: an unknown `☃` is written `[UNK]`."""
     if read.fast is None:
         return list(tokens)
-    texts = {SPECIAL: "", **dict(enumerate(pair.sentences))}
+    texts = {SPECIAL: "", **dict(enumerate(pair.texts))}
     parts = zip(sentence, read.spans, tokens, strict=True)
     return [texts[of][first:last] or token for of, (first, last), token in parts]
 
 
-def _continues(read: Tokenized, tokens: Sequence[str], surfaces: Sequence[str], sentence: Sequence[int]) -> list[bool]:
-    """Whether each token goes on with the word of the token before it."""
+def _units(
+    read: Tokenized,
+    tokens: Sequence[str],
+    surfaces: Sequence[str],
+    sentence: Sequence[int],
+    words: Sequence[int],
+    pair: Pair,
+) -> tuple[int, ...]:
+    """The unit of each token, words merged: those that are given or, in a sentence where none are, the tokenizer's."""
     if read.fast is None:
-        return _spelled_continues(tokens, sentence)
-    words = read.fast.word_ids
-    return [
-        i > 0
-        and sentence[i] >= 0
-        and (sentence[i], words[i]) == (sentence[i - 1], words[i - 1])
-        and not splits_words(surfaces[i - 1], surfaces[i])
-        for i in range(len(tokens))
-    ]
-
-
-def _spelled_continues(tokens: Sequence[str], sentence: Sequence[int]) -> list[bool]:
-    marks_starts = any(token.startswith(WORD_STARTS) for token in tokens)
-    marks_ends = any(token.endswith(WORD_END) for token in tokens)
-    return [
-        i > 0
-        and sentence[i] >= 0
-        and sentence[i - 1] == sentence[i]
-        and continues_word(tokens[i - 1], tokens[i], marks_starts, marks_ends)
-        for i in range(len(tokens))
-    ]
-
-
-def _numbered(continues: Sequence[bool]) -> tuple[int, ...]:
-    """The unit of each token; the first token goes on with none."""
-    return tuple(count - 1 for count in accumulate(not goes_on for goes_on in continues))
+        return numbered(by_spelling(sentence, tokens))
+    continues = by_tokenizer(sentence, read.fast.word_ids, surfaces)
+    if words:
+        given = by_spans(sentence, words)
+        known = [own >= 0 and pair.sentences[own].words is not None for own in sentence]
+        continues = [by if is_given else goes_on for by, is_given, goes_on in zip(given, known, continues, strict=True)]
+    return numbered(continues)

@@ -1,6 +1,6 @@
 """Objects of Python -> records: texts, pairs, rows, data frames of any library, and streams of them.
 
-- A text is a sentence; a tuple or a list of two texts is a pair.
+- A text or a `Sentence` is a sentence; a tuple or a list of two of them is a pair.
 - A dict is a row, whose columns are told by their names, as those of files are; so is a data frame's row.
 - A dict of lists is many rows: as all that is given or, in a stream, as a batch. A list of dicts and a data frame are
   batches there, too. In what is held, such as a list, a dict is always a row.
@@ -20,6 +20,7 @@ from attnscan.inputs.columns import Picked, Reading, picked
 from attnscan.inputs.formats.row import Row, row_of
 from attnscan.inputs.frames import Frame, frame_of, frame_of_columns, is_column, is_lazy, plain, together
 from attnscan.inputs.pairs import Pair, Place, Record
+from attnscan.inputs.sentence import Sentence
 
 _TEXTS = "give a list of texts, or of (text, text)"
 _SPELLED = {"--columns 1": "columns=1", "--columns": "columns=", "--id": "id=", "pass --skip-bad": "pass on_bad="}
@@ -28,7 +29,7 @@ _SPELLED = {"--columns 1": "columns=1", "--columns": "columns=", "--id": "id=", 
 def pair_of(*sentences: object) -> Pair:
     """One sentence, or two; a B of None stands for none. Raises: InputError if they are no text, or cannot be read."""
     for name, sentence in zip("AB", sentences, strict=False):
-        if not isinstance(sentence, str) and (sentence is not None or name == "A"):
+        if not isinstance(sentence, str | Sentence) and (sentence is not None or name == "A"):
             remedies: dict[type, str] = {
                 bytes: "decode it: text.decode()",
                 list: "give one text; pairs= takes many inputs",
@@ -200,7 +201,7 @@ class _Reader:
         """The record of a text or a tuple. Raises: InputError for a text where columns were named."""
         self._number += 1
         where = f"pair {self._number}"
-        if isinstance(item, str):
+        if isinstance(item, str | Sentence):
             if self._asked:
                 raise InputError(f"{where} is a text, which has no columns", "leave out columns and id")
             return _record(Row(where, self._number, (item,)))

@@ -20,6 +20,7 @@ from attnscan.inputs.formats.row import MAX_BYTES, OnNote, Row, Rows, bad_record
 from attnscan.inputs.places.compression import unpacked
 from attnscan.inputs.places.files import called, files_named, format_of, local_files, opened
 from attnscan.inputs.places.names import ARROW, PARQUET, SHEETS, shown, suffix_in
+from attnscan.inputs.sentence import Sentence
 
 if TYPE_CHECKING:
     from attnscan.inputs.formats.columnar import RowGroups
@@ -30,31 +31,44 @@ OnBad = Callable[[PairsError], None]
 _BY_LINES = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, init=False)
 class Pair:
     """One input: sentence A, and sentence B if there are two.
 
     Raises: InputError if a sentence is blank, has a NUL character, or is not text that can be written as UTF-8.
     """
 
-    a: str
-    b: str | None = None
+    sentences: tuple[Sentence, ...]
+    """The one or two sentences."""
 
-    def __post_init__(self) -> None:
-        for name, sentence in zip("AB", self.sentences, strict=False):
-            if not sentence.strip():
+    def __init__(self, a: str | Sentence, b: str | Sentence | None = None) -> None:
+        given = (a,) if b is None else (a, b)
+        sentences = tuple([each if isinstance(each, Sentence) else Sentence(each) for each in given])
+        object.__setattr__(self, "sentences", sentences)
+        for name, text in zip("AB", self.texts, strict=False):
+            if not text.strip():
                 raise InputError(f"sentence {name} is empty", "give it at least one word, in quotes")
-            if "\0" in sentence:
+            if "\0" in text:
                 raise InputError(f"sentence {name} has a NUL character", "leave it out")
             try:
-                sentence.encode()
+                text.encode()
             except UnicodeEncodeError as error:
-                raise _not_unicode(name, sentence[error.start], error.start + 1) from None
+                raise _not_unicode(name, text[error.start], error.start + 1) from None
 
     @property
-    def sentences(self) -> tuple[str, ...]:
-        """The one or two sentences."""
-        return (self.a,) if self.b is None else (self.a, self.b)
+    def a(self) -> str:
+        """The text of sentence A."""
+        return self.sentences[0].text
+
+    @property
+    def b(self) -> str | None:
+        """The text of sentence B; None if there is none."""
+        return self.sentences[1].text if len(self.sentences) > 1 else None
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The text of the one or two sentences."""
+        return tuple([sentence.text for sentence in self.sentences])
 
     @property
     def key(self) -> str:
@@ -63,7 +77,8 @@ class Pair:
 
     def key_after(self, *texts: str) -> str:
         """Hash the pair together with texts before it: a seed to draw by, or the hash of all pairs read so far."""
-        return hashed(*(text.encode() for text in (*texts, *self.sentences)))
+        parts = (part for sentence in self.sentences for part in sentence.parts)
+        return hashed(*(text.encode() for text in texts), *parts)
 
 
 def _not_unicode(name: str, character: str, place: int) -> InputError:

@@ -10,6 +10,7 @@ from typing import Any
 from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.batch import SPECIAL
 from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Sentence
 from attnscan.inputs.tokenizer_calls import TokenizerFailed, asked, called
 
 # Of a text far longer than the model reads, only the start is tokenized: a token takes half a kilobyte, and a
@@ -54,7 +55,7 @@ def tokenized_together(tokenizer: Any, pairs: Sequence[Pair], limit: int, trunca
     found: list[Tokenized | None] = [None] * len(pairs)
     if len(pairs) < 2 or not getattr(tokenizer, "is_fast", False):
         return found
-    short = [i for i, pair in enumerate(pairs) if max(map(len, pair.sentences)) <= _TOKENS * limit]
+    short = [i for i, pair in enumerate(pairs) if max(map(len, pair.texts)) <= _TOKENS * limit]
     for places in ([i for i in short if pairs[i].b], [i for i in short if not pairs[i].b]):
         if not places:
             continue
@@ -76,7 +77,7 @@ def _cut(max_length: int | None) -> dict[str, Any]:
 
 def start_of(tokenizer: Any, pair: Pair, limit: int, truncate: bool) -> Pair:
     """A pair without most of what is to be cut off, if it is far too long. Raises: TooLongError if it must not be."""
-    longest = max(map(len, pair.sentences))
+    longest = max(map(len, pair.texts))
     if longest > _CHARACTERS * limit and not truncate:
         raise TooLongError(
             f"a sentence is {longest} characters long and the model reads at most {limit} tokens",
@@ -84,14 +85,14 @@ def start_of(tokenizer: Any, pair: Pair, limit: int, truncate: bool) -> Pair:
         )
     if longest <= _TOKENS * limit or not truncate:
         return pair
-    return Pair(*(_start(tokenizer, text[: _CHARACTERS * limit], _TOKENS * limit) for text in pair.sentences))
+    return Pair(*(_start(tokenizer, known.start(_CHARACTERS * limit), _TOKENS * limit) for known in pair.sentences))
 
 
-def _start(tokenizer: Any, text: str, tokens: int) -> str:
-    encoding = called(tokenizer, text, add_special_tokens=False)
+def _start(tokenizer: Any, sentence: Sentence, tokens: int) -> Sentence:
+    encoding = called(tokenizer, sentence.text, add_special_tokens=False)
     if not encoding.is_fast or len(encoding["input_ids"]) <= tokens:
-        return text
-    return text[: max(end for _, end in encoding.encodings[0].offsets[:tokens])]
+        return sentence
+    return sentence.start(max(end for _, end in encoding.encodings[0].offsets[:tokens]))
 
 
 def sentences_of(tokenizer: Any, read: Tokenized, pair: Pair) -> list[int]:

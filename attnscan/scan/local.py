@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Pair, Place, Record
+from attnscan.inputs.pairs import Place, Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.results.dependencies import Help
 from attnscan.results.labels import Labels
@@ -178,7 +178,7 @@ def summed(
         return _told(scanner, inputs, helps, on_pairs, only)
     halves: tuple[list[EncodedInput], list[EncodedInput]] = [], []
     for one in inputs:
-        halves[half(Pair(*one.sentences), scanner.options.seed)].append(one)
+        halves[half(one.known_pair, scanner.options.seed)].append(one)
     to_choose, to_tell = halves
     sums = _told(scanner, to_tell, helps, on_pairs, only) if to_tell else ScanSums()
     if not to_choose:
@@ -224,7 +224,7 @@ def _told(
     if not options.labelled:
         return ScanSums(told, profile=profile)
 
-    keys = [key_of(Pair(*encoded.sentences)) for encoded in inputs]
+    keys = [key_of(encoded.known_pair) for encoded in inputs]
     by_class = class_sums(classes[0].sums(), keys) if classes else None
 
     def labels(sums: PairSums) -> LabelSums:

@@ -20,6 +20,7 @@ import numpy as np
 from attnscan.errors import StateError
 from attnscan.hashing import hashed
 from attnscan.inputs.pairs import Pair, Place
+from attnscan.inputs.sentence import Sentence
 from attnscan.results.files import write_file
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray, IntArray
@@ -87,7 +88,12 @@ def _whole(path: Path | StoredFile) -> bytes | None:
 
 def seen_dumped(seen: Seen) -> dict[str, Any]:
     """What was read, as JSON holds it."""
-    return {**asdict(seen), "sample": [[key, *astuple(place), *pair.sentences] for key, place, pair in seen.sample]}
+    drawn = [[key, *astuple(place), *map(_sentence_dumped, pair.sentences)] for key, place, pair in seen.sample]
+    return {**asdict(seen), "sample": drawn}
+
+
+def _sentence_dumped(sentence: Sentence) -> str | list[Any]:
+    return sentence.text if sentence.words is None else [sentence.text, sentence.words, sentence.tags]
 
 
 def sums_dumped(sums: ScanSums) -> dict[str, Any]:
@@ -137,10 +143,14 @@ def seen_loaded(*, read: int, truncated: int, skipped: int, digest: str, sample:
     return Seen(read, truncated, skipped, digest, tuple(_drawn(*each) for each in sample))
 
 
-def _drawn(key: str, file: str, row: int, name: str | None, *sentences: str) -> Drawn:
+def _drawn(key: str, file: str, row: int, name: str | None, *sentences: str | list[Any]) -> Drawn:
     if not (type(key) is type(file) is str and type(row) is int and isinstance(name, str | None)):
         raise ValueError("a place of another type")
-    return key, Place(file, row, name), Pair(*sentences)
+    return (
+        key,
+        Place(file, row, name),
+        Pair(*(Sentence(*known) if isinstance(known, list) else known for known in sentences)),
+    )
 
 
 def _loaded(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: Grid) -> ScoreSums | None:

@@ -152,7 +152,7 @@ def read_together(records: Iterable[Record]) -> Iterator[list[Record]]:
     try:
         for record in records:
             run.append(record)
-            characters += sum(map(len, record.pair.sentences))
+            characters += sum(map(len, record.pair.texts))
             if len(run) >= _TOGETHER or characters >= _CHARACTERS_TOGETHER:
                 yield run
                 run, characters = [], 0

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.pairs import Pair
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import not_finite
 from attnscan.results.dependencies import Help
@@ -99,7 +98,7 @@ class Profiler:
         if not np.isfinite(squares).all():
             raise not_finite("the attention weights")
         words = self._batch.word.sum(1).cpu().numpy().astype(np.float64)
-        of = [block_of(Pair(*encoded.sentences)) % blocks if encoded.sentences else 0 for encoded in self._batch.inputs]
+        of = [block_of(encoded.pair) % blocks if encoded.pair else 0 for encoded in self._batch.inputs]
         _, layers, heads = squares.shape
         sums = ProfileSums.zero(layers, heads, len(self.parts), blocks)
         for block, *own in zip(of, gram, on_part, mass, squares, words, strict=True):

@@ -86,7 +86,7 @@ class PairKeeper:
     def read(self, ledger: Ledger) -> Iterator[Record]:
         """Begin a pass over all pairs. Raises: as `Pairs.read`."""
         for record in self._pairs.read(ledger):
-            length = sum(map(len, record.pair.sentences))
+            length = sum(map(len, record.pair.texts))
             if len(self._records) < self._room and length <= min(_LONGEST, self._text_room):
                 self._text_room -= length
                 self._records[record.place] = record

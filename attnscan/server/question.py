@@ -43,7 +43,7 @@ class Question:
     @property
     def id(self) -> str:
         """What tells it from all questions that have another answer."""
-        return hashed(repr((self.model, self.pair.sentences, self.change)).encode())[:16]
+        return hashed(repr((self.model, self.pair.texts, self.change)).encode())[:16]
 
     def as_json(self) -> dict[str, Any]:
         """What a page sends to ask this question."""

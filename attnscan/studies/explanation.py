@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attnscan.errors import ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.pairs import Record
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention
@@ -153,7 +153,7 @@ class _Explainer:
 
         yield Progress("neurons of queries and keys")
         scanner.run(batch.model_inputs, consume)
-        keys = [key_of(Pair(*encoded.sentences)) for encoded in inputs]
+        keys = [key_of(encoded.known_pair) for encoded in inputs]
         sums = _Measured(
             scores=scorer.sums(),
             pairs=LabelSums.of(scorer.pair_sums(), targets.scored, keys, THRESHOLD),

@@ -8,7 +8,7 @@ from contextlib import closing
 import numpy as np
 
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Pair, Record
+from attnscan.inputs.pairs import Record
 from attnscan.results.scores import FloatArray
 from attnscan.results.similarity import Similarity
 from attnscan.results.terms import QUERIES, WITHIN
@@ -45,7 +45,7 @@ def similar(
         drawn = [queries_of(encoded, queries, own.options.seed) for encoded in inputs]
         keeper = RowKeeper(drawn, [len(encoded.tokens) for encoded in inputs])
         scores = own.score(inputs, also=lambda _: keeper, on_pairs=lambda _, sums: kept.append(sums))
-        keys = [key_of(Pair(*encoded.sentences)) for encoded in inputs]
+        keys = [key_of(encoded.known_pair) for encoded in inputs]
         labels = LabelSums.of(kept[0], scores.scored, keys, own.options.threshold)
         rows_of_heads = zip(drawn, keeper.rows(), strict=True)
         return scores, labels, [(len(each), divergences(rows).numpy()) for each, rows in rows_of_heads]

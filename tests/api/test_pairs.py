@@ -153,7 +153,7 @@ def test_columns_that_are_none(given: dict[str, Any]) -> None:
 def test_columns_may_be_numbers() -> None:
     for columns in (["premise", "hypothesis"], (1, 2), "1", 1, np.array(["premise"])):
         count = 1 if isinstance(columns, str | int) else len(columns)
-        assert next(_pairs(FRAME, columns=columns).read(Ledger())).pair.sentences == PAIRS[0][:count]
+        assert next(_pairs(FRAME, columns=columns).read(Ledger())).pair.texts == PAIRS[0][:count]
 
 
 def test_an_id_goes_with_its_pair() -> None:

@@ -129,7 +129,7 @@ def test_far_too_long_sentences_are_cut_as_the_tokenizer_cuts_them(
         cut = encode_pair(tokenizer, pair, "word", 12, truncate=True)
         assert cut.truncated and cut.model_inputs["input_ids"] == expected["input_ids"]
         encode_pair(tokenizer, Pair("ab" * 50_000, "c " * 50_000), "token", 12, truncate=True)
-    assert max(len(text) for pair in given_to for text in pair.sentences) <= 256 * 12
+    assert max(len(text) for pair in given_to for text in pair.texts) <= 256 * 12
     with pytest.raises(TooLongError, match="100000 characters long"):
         encode_pair(tokenizer, Pair("ab" * 50_000), "token", 12, truncate=False)
 

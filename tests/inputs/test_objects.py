@@ -66,7 +66,7 @@ def records(pairs: Any, *columns: str, **reading: Any) -> list[Record]:
 
 
 def texts(pairs: Any, *columns: str) -> list[tuple[str, ...]]:
-    return [record.pair.sentences for record in records(pairs, *columns)]
+    return [record.pair.texts for record in records(pairs, *columns)]
 
 
 def refused(pairs: Any, *columns: str, kind: type[AttnscanError] = InputError) -> str:
@@ -217,7 +217,7 @@ class TestColumns:
         arrow = pa.Table.from_pylist(rows)
         for pairs in (rows, iter(rows), columns, iter([columns]), pd.DataFrame(rows), arrow):
             found = records(pairs, "translation.de", "translation.en", id="id.n")
-            assert [(each.pair.sentences, each.place.id) for each in found] == [
+            assert [(each.pair.texts, each.place.id) for each in found] == [
                 (pair, str(n)) for n, pair in enumerate(PAIRS)
             ]
         assert skipping([{"text": "a"}, {"text": {"en": "b"}}])[1] == [
@@ -402,7 +402,7 @@ def test_whatever_comes_is_read_or_refused_in_a_line(pairs: Any, columns: list[s
     try:
         reading = Reading(None if columns is None else tuple(columns), id="x" if skip else None)
         for record in objects_in(pairs, reading).records(bad.append if skip else None):
-            assert isinstance(record, Record) and all(isinstance(each, str) for each in record.pair.sentences)
+            assert isinstance(record, Record) and all(isinstance(each, str) for each in record.pair.texts)
     except AttnscanError as error:
         bad.append(error)  # type: ignore[arg-type]
     assert all(error.remedy and len(str(error).splitlines()) == 1 for error in bad)

@@ -383,8 +383,8 @@ class TestStdin:
 
 class TestPair:
     def test_sentences(self) -> None:
-        assert Pair("a").sentences == ("a",)
-        assert Pair("a", "b").sentences == ("a", "b")
+        assert Pair("a").texts == ("a",)
+        assert Pair("a", "b").texts == ("a", "b")
 
     @pytest.mark.parametrize(
         ("sentences", "why"),
@@ -444,8 +444,8 @@ class TestShipped:
         pairs = [record.pair for record in self.RECORDS]
         assert 90 <= len(set(pairs)) == len(pairs) <= 120
         for pair in pairs:
-            assert len(pair.sentences) == 2
-            assert all(s.isascii() and s.isprintable() and s == s.strip() for s in pair.sentences)
+            assert len(pair.texts) == 2
+            assert all(s.isascii() and s.isprintable() and s == s.strip() for s in pair.texts)
 
     def test_where(self) -> None:
         assert self.RECORDS[0].where == "attnscan/inputs/data/pairs.csv:2"
@@ -453,7 +453,7 @@ class TestShipped:
 
     def test_they_give_every_pattern_something_to_find(self) -> None:
         pairs = [record.pair for record in self.RECORDS]
-        lengths = [sorted(len(sentence.split()) for sentence in pair.sentences) for pair in pairs]
+        lengths = [sorted(len(sentence.split()) for sentence in pair.texts) for pair in pairs]
         shared = [words(pair.a) & words(pair.b or "") for pair in pairs]
         assert sum(map(bool, shared)) >= 60
         assert sum(any(len(word) > 3 for word in some) for some in shared) >= 60
@@ -463,7 +463,7 @@ class TestShipped:
         assert max(longest for _, longest in lengths) <= 45
 
     def test_they_have_every_kind_of_punctuation(self) -> None:
-        everything = "".join(sentence for record in self.RECORDS for sentence in record.pair.sentences)
+        everything = "".join(sentence for record in self.RECORDS for sentence in record.pair.texts)
         assert set(".,;:!?'\"()-/&$+") <= set(everything)
         assert any(c.isdigit() for c in everything)
 

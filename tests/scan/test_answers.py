@@ -288,7 +288,7 @@ def test_the_default_run_asks_nothing_and_writes_nothing(asked: list[int], place
 
 def test_off_asks_the_model_what_is_shipped(asked: list[int], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ATTNSCAN_CACHE", "off")
-    shortest = min((record.pair for record in shipped_pairs()), key=lambda pair: len(" ".join(pair.sentences)))
+    shortest = min((record.pair for record in shipped_pairs()), key=lambda pair: len(" ".join(pair.texts)))
     with Scanner(ScanOptions(model="bundled")) as scanner:
         scanner.helps([scanner.encode(shortest)])
     assert asked

@@ -17,6 +17,7 @@ from torch import Tensor
 from attnscan.errors import StateError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Sentence
 from attnscan.scan import stream as reading
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -47,6 +48,16 @@ def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(options
             assert after.seen == states[-1].seen
             for name in ("told", "ranked"):
                 assert_equal_sums(getattr(after.sums, name), getattr(states[-1].sums, name), 0)
+
+
+def test_the_sample_of_a_state_has_its_words(options: ScanOptions, tmp_path: Path) -> None:
+    given = Sentence("the cat sat on the mat", [(0, 7), (8, 11), (12, 22)], {"head": [1, None, 1]})
+    with Scanner(replace(options, predictive="distance", predictive_pairs=2, unit="word")) as scanner:
+        (state,) = states_of(scanner, records_of([Pair(given), Pair("a dog", given)]))
+        save_state(tmp_path / "state.json", state, scanner)
+        sample = load_state(tmp_path / "state.json", scanner).seen.sample
+    assert sample == state.seen.sample
+    assert {pair.sentences[-1] for _, _, pair in sample} == {given}
 
 
 @pytest.mark.usefixtures("small_windows")

@@ -59,7 +59,7 @@ class Case:
         if len(one.units) < len(one.tokens):
             weights = profiles.merged(weights, unit, taking=self.idle is not None)
             seen = profiles.merged_mask(seen, unit)
-        return WrittenPair(written, seen, weights, block_of(Pair(*one.sentences)), own)
+        return WrittenPair(written, seen, weights, block_of(one.known_pair), own)
 
 
 def masks_of(length: int, kind: str) -> list[torch.Tensor]:
@@ -72,7 +72,7 @@ def masks_of(length: int, kind: str) -> list[torch.Tensor]:
 
 def case_of(text: str, kind: str = "full", unit: Unit = "token", seed: int = 0, *, resting: bool = False) -> Case:
     """Random attention under a mask; some rows of it nothing, if heads are `resting`."""
-    encoded = replace(input_of(text, unit), sentences=(text, str(seed % 5)))
+    encoded = replace(input_of(text, unit), pair=Pair(text, str(seed % 5)))
     length = len(encoded.tokens)
     masks = masks_of(length, kind)
     generator = torch.Generator().manual_seed(seed)
@@ -236,7 +236,7 @@ def texts_of(count: int, seed: int = 0) -> list[str]:
 def test_every_number_of_a_profile_is_that_of_the_loops_where_parts_differ(kind: str) -> None:
     """Of every layer's first two heads, as many blocks as there are texts left out in turn."""
     cases = [case_of(text, kind, seed=seed) for seed, text in enumerate(texts_of(14))]
-    assert len({block_of(Pair(*case.encoded.sentences)) for case in cases}) > 8
+    assert len({block_of(case.encoded.known_pair) for case in cases}) > 8
     assert assert_fits_are_the_loops(cases, range(2)) == 4
 
 
@@ -289,7 +289,7 @@ def planted(text: str, mixtures: Sequence[dict[str, float]]) -> tuple[EncodedInp
 
     Shape: [mixture, query, key].
     """
-    encoded = replace(input_of(text), sentences=(text,))
+    encoded = replace(input_of(text), pair=Pair(text))
     written = Written([token.lstrip("Ġ") for token in encoded.tokens], encoded.sentence)
     length = len(encoded.tokens)
     pair = WrittenPair(written, np.ones((length, length), dtype=bool), np.zeros((1, length, length)), 0)
@@ -393,7 +393,7 @@ def test_patterns_of_ones_own_are_parts_in_their_order() -> None:
     mixture = {"every-other": 0.7, "end": 0.3}
     cases = []
     for text in texts_of(30):
-        encoded = replace(input_of(text), sentences=(text,))
+        encoded = replace(input_of(text), pair=Pair(text))
         written = Written([token.lstrip("Ġ") for token in encoded.tokens], encoded.sentence)
         length = len(encoded.tokens)
         full = np.ones((length, length), dtype=bool)

@@ -106,7 +106,7 @@ def mrpc() -> DataSet:
         "msr_paraphrase_train.txt",
         _lines(
             _tabs("Quality", "#1 ID", "#2 ID", "#1 String", "#2 String"),
-            *(_tabs(1, 702876 + n, 702977 + n, *pair.sentences) for n, pair in enumerate(pairs)),
+            *(_tabs(1, 702876 + n, 702977 + n, *pair.texts) for n, pair in enumerate(pairs)),
             end="\r\n",
             start="\ufeff",
         ),
@@ -140,9 +140,9 @@ def sts() -> DataSet:
     return DataSet(
         "sts-train.csv",
         _lines(
-            _tabs(*start, "0001", "5.000", *pairs[0].sentences),
-            _tabs(*start, "0002", "3.800", *pairs[1].sentences, "http://a.example/1", "http://a.example/2"),
-            _tabs(*start, "0003", "0.000", *pairs[2].sentences, "http://a.example/1"),
+            _tabs(*start, "0001", "5.000", *pairs[0].texts),
+            _tabs(*start, "0002", "3.800", *pairs[1].texts, "http://a.example/1", "http://a.example/2"),
+            _tabs(*start, "0003", "0.000", *pairs[2].texts, "http://a.example/1"),
         ),
         pairs,
         Reading(("6", "7"), quoting="none"),
@@ -179,7 +179,7 @@ def snli_lines() -> DataSet:
                 json.dumps(
                     {**record, "sentence1": a, "sentence1_parse": _TREE, "sentence2": b, "sentence2_parse": _TREE}
                 )
-                for a, b in (pair.sentences for pair in pairs)
+                for a, b in (pair.texts for pair in pairs)
             )
         ),
         pairs,
@@ -228,7 +228,7 @@ def sets() -> DataSet:
     """A Parquet file of the hub with both sentences in a list."""
     return DataSet(
         "pairs/train-00000-of-00001.parquet",
-        _parquet(pa.table({"set": pa.array([list(pair.sentences) for pair in _TRANSLATIONS], pa.list_(pa.string()))})),
+        _parquet(pa.table({"set": pa.array([list(pair.texts) for pair in _TRANSLATIONS], pa.list_(pa.string()))})),
         _TRANSLATIONS,
         Reading(("set.1", "set.2")),
     )

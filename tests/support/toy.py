@@ -177,6 +177,7 @@ _QUERIES_AND_KEYS = {
     "next three": _next_three,
     "punctuation": lambda: _words(".", ","),
     "first two": _first_two,
+    "two on": lambda: _shifted(2),
 }
 
 

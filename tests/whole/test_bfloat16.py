@@ -23,7 +23,7 @@ from attnscan.results.grid import Grid
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 
-PAIRS = [record.pair.sentences for record in shipped_pairs()][:6]
+PAIRS = [record.pair.texts for record in shipped_pairs()][:6]
 SMALL_PAIRS = [("the cat sat on the mat .", "the mat sat ."), ("the cats", "on the mat ."), ("cat on mat", "the cat .")]
 MOST = 0.01  # how far a score may move; 0.0036 was seen over 447 pairs, on all heads
 NEAR = 1e-5  # between two runs of float32, however a processor multiplies; scores of bfloat16 differ by more

@@ -41,5 +41,5 @@ def predictive(
     from attnscan.views.terminal.dependencies import dependencies_view
 
     command = ("classify", "--pattern", "predictive")
-    surround = ScreenFrame(about_input(a, b), command, pair.sentences, options_of(scan.model))
+    surround = ScreenFrame(about_input(a, b), command, pair.texts, options_of(scan.model))
     destination.emit(Shown(result.to_frame, lambda width: dependencies_view(result, width), surround))

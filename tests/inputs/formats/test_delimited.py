@@ -63,7 +63,7 @@ def test_cells_and_lines(
     make: Make, name: str, content: str, expected: list[tuple[tuple[str, ...], int]], packed: str
 ) -> None:
     path = make(name + packed, content.encode())
-    read = [(record.pair.sentences, int(record.where.rpartition(":")[2].split()[-1])) for record in read_pairs([path])]
+    read = [(record.pair.texts, int(record.where.rpartition(":")[2].split()[-1])) for record in read_pairs([path])]
     assert read == expected
 
 

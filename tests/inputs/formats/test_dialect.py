@@ -187,7 +187,7 @@ class TestQuoting:
         path.write_text(content)
         notes: list[str] = []
         bad: list[PairsError] = []
-        found = [record.pair.sentences for record in read_pairs([str(path)], Reading(), bad.append, notes.append)]
+        found = [record.pair.texts for record in read_pairs([str(path)], Reading(), bad.append, notes.append)]
         assert found == rows[1:] or notes or bad
         if quoted:
             assert found == rows[1:] or bad or not notes[0].endswith(READ_SO.partition(": ")[2])

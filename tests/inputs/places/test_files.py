@@ -122,7 +122,7 @@ def test_opened_files_are_read_as_local_ones_are(tmp_path: Path, scheme: str) ->
         (name,) = files_named([name])
         with opened(name) as stream:
             records = list(pairs_in(stream, name, on_bad=bad.append))
-        assert [(each.pair.sentences, each.where) for each in records] == [(('the "cat', "sat"), f"{name}:2")]
+        assert [(each.pair.texts, each.where) for each in records] == [(('the "cat', "sat"), f"{name}:2")]
         assert len(bad) == 1 and str(bad[0]).startswith(f"{name}:4: ")
     with pytest.raises(PairsError, match="cannot read"), opened(f"{tmp_path}/none.tsv"):
         pass

@@ -48,7 +48,7 @@ class Kind:
 
 def pair_kinds() -> Iterator[Kind]:
     """The files of pairs."""
-    rows = [pair.sentences for pair in PAIRS]
+    rows = [pair.texts for pair in PAIRS]
     names = ("sentence_a", "sentence_b")
     quoted = [",".join(f'"{cell.replace(chr(34), chr(34) * 2)}"' for cell in row) for row in rows]
     texts = {

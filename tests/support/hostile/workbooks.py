@@ -26,7 +26,7 @@ SOFFICE = shutil.which("soffice")
 
 Rows = Sequence[Sequence[Any]]
 AB, CD, EF = Pair("a cat", "sat"), Pair("c", "d"), Pair("e", "f")
-TABLE: Rows = (("text1", "text2"), AB.sentences, CD.sentences)
+TABLE: Rows = (("text1", "text2"), AB.texts, CD.texts)
 ODD = (
     "_x000D_",
     "_x005F_",
@@ -180,7 +180,7 @@ def by_openpyxl(rows: Rows, path: Path, *, before: str = "", behind: bool = Fals
     for row in rows:
         sheet.append(row)
     if far:
-        sheet["XFD2"], sheet["A1048576"], sheet["B1048576"] = "far", *EF.sentences
+        sheet["XFD2"], sheet["A1048576"], sheet["B1048576"] = "far", *EF.texts
     if behind:
         book.create_sheet("last").append([_HEADING])
     book.active = sheet
@@ -215,7 +215,7 @@ def by_xlsxwriter(
         change(book.add_format({"bold": True}), sheet)
         if far:
             sheet.write("XFD2", "far")
-            sheet.write_row("A1048576", EF.sentences)
+            sheet.write_row("A1048576", EF.texts)
         if behind:
             book.add_worksheet("last").write("A1", _HEADING)
 

@@ -1,0 +1,134 @@
+"""Sentences whose words are given: what is refused, which piece belongs to which word, and what tells them apart."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from attnscan.errors import InputError
+from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import NO_WORD, Sentence
+
+TEXT, WORDS = "Dogs don't.", [(0, 4), (5, 7), (7, 10), (10, 11)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([(0, 4), (5, 12)], "words[1] is (5, 12), and the text has 11 characters; give each word as (start, end)"),
+        ([(-1, 4)], "words[0] is (-1, 4), and the text has 11"),
+        ([(4, 0)], "words[0] is (4, 0), and the text has 11"),
+        ([(0, 4), (3, 7)], "words[1] starts at 3, before words[0] ends, at 4; give words in the order of the text"),
+        ([(5, 7), (0, 4)], "words[1] starts at 0, before words[0] ends, at 7"),
+        ([(0, 4), (5.0, 7.0)], "words[1] is (5.0, 7.0); give each word as (start, end), two whole numbers"),
+        ([(0, 4, 5)], "words[0] is (0, 4, 5); give"),
+        (["Dogs"], "words[0] is 'Dogs'; give"),
+        ([0, 4], "words[0] is 0; give"),
+        (4, "words is 4; give"),
+    ],
+)
+def test_words_that_are_no_spans_of_the_text(words: Any, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        Sentence(TEXT, words)
+    assert message in str(refused.value) and "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        ({"upos": ["NOUN"]}, "tags['upos'] has 1 values, and words has 4; give one a word"),
+        ({"upos": "NAPP"}, "tags['upos'] is 'NAPP'; give a list"),
+        ({"upos": 4}, "tags['upos'] is 4; give a list"),
+        ({"upos": ["NOUN", ["AUX"], "PART", "PUNCT"]}, "tags['upos'][1] is of the class list; give text, a number or"),
+        ({4: ["NOUN"] * 4}, "tags do not go by their names"),
+        (["NOUN"] * 4, "tags do not go by their names"),
+    ],
+)
+def test_tags_that_are_not_of_the_words(tags: Any, message: str) -> None:
+    with pytest.raises(InputError) as refused:
+        Sentence(TEXT, WORDS, tags)
+    assert message in str(refused.value)
+
+
+def test_what_is_no_sentence() -> None:
+    with pytest.raises(InputError, match="tags are given and words are not; give words="):
+        Sentence(TEXT, tags={"upos": ["NOUN"]})
+    with pytest.raises(InputError, match="the text of a sentence is of the class bytes"):
+        Sentence(b"dogs")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="sentence B is empty"):
+        Pair("dogs", Sentence(" ", []))
+
+
+def test_arrays_of_numpy_are_plain_values() -> None:
+    """As a parser's tables give them; and what was given can be changed afterwards."""
+    heads = np.array([1, 1, 1, 1])
+    sentence = Sentence(TEXT, np.array(WORDS), {"head": heads, "name": np.array([False] * 4)})  # type: ignore[dict-item]
+    heads[:] = 0
+    assert sentence == Sentence(TEXT, WORDS, {"head": [1, 1, 1, 1], "name": [False] * 4})
+    assert {type(value) for values in sentence.tags.values() for value in values} == {int, bool}
+    assert pickle.loads(pickle.dumps(sentence)) == sentence and hash(sentence) == hash(Sentence(TEXT, WORDS))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "words"),
+    [
+        ([(0, 4), (5, 8), (8, 10), (10, 11)], [0, 1, 2, 3]),  # do|n't, of which "don" has more of "do"
+        ([(0, 2), (2, 4), (4, 7), (7, 11)], [0, 0, 1, 2]),  # a leading space, and a mark that is stuck to a word
+        ([(5, 9)], [1]),  # as many characters of both: the first
+        ([(4, 5), (0, 0), (7, 7)], [NO_WORD] * 3),
+        ([(0, 11)], [0]),
+    ],
+)
+def test_a_piece_belongs_to_the_word_that_it_shares_most_with(pieces: Any, words: list[int]) -> None:
+    assert Sentence(TEXT, WORDS).words_of(pieces) == words
+
+
+def test_a_word_without_characters_has_no_piece() -> None:
+    """French *au* is the words *à* and *le*, as treebanks write it."""
+    assert Sentence("au mot", [(0, 2), (2, 2), (3, 6)]).words_of([(0, 2), (2, 6)]) == [0, 2]
+    assert Sentence("au mot", []).words_of([(0, 2)]) == [NO_WORD]
+
+
+CUTS = st.lists(st.integers(0, 12), max_size=14).map(sorted)
+
+
+@given(cuts=CUTS, pieces=st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)).map(sorted).map(tuple), max_size=9))
+def test_pieces_find_their_words_as_plain_loops_do(cuts: list[int], pieces: list[tuple[int, int]]) -> None:
+    words = list(zip(cuts[::2], cuts[1::2], strict=False))
+    expected = []
+    for first, last in pieces:
+        shared = [len(set(range(first, last)) & set(range(*word))) for word in words]
+        expected.append(shared.index(max(shared)) if any(shared) else NO_WORD)
+    assert Sentence("x" * 12, words).words_of(pieces) == expected
+
+
+def test_a_start_keeps_the_words_before_it() -> None:
+    sentence = Sentence(TEXT, WORDS, {"upos": ["NOUN", "AUX", "PART", "PUNCT"]})
+    assert sentence.start(8) == Sentence("Dogs don", [(0, 4), (5, 7), (7, 8)], {"upos": ["NOUN", "AUX", "PART"]})
+    assert Sentence(TEXT).start(4) == Sentence("Dogs")
+
+
+def test_pairs_of_other_words_or_tags_have_other_keys() -> None:
+    """They have other scores. A text that looks like annotations is another sentence."""
+    plain, words = Pair(TEXT), Pair(Sentence(TEXT, WORDS))
+    annotations = [part.decode().removeprefix("\0") for part in words.sentences[0].parts][1]
+    pairs = [
+        plain,
+        words,
+        Pair(TEXT, annotations),
+        Pair(Sentence(TEXT, [])),
+        Pair(Sentence(TEXT, WORDS[:3])),
+        Pair(TEXT, Sentence(TEXT, WORDS)),
+        Pair(Sentence(TEXT, WORDS), TEXT),
+        *(Pair(Sentence(TEXT, WORDS, {"head": [value] * 4})) for value in (1, "1", 1.5, True, None)),
+        Pair(Sentence(TEXT, WORDS, {"governor": [1] * 4})),
+    ]
+    assert len({pair.key for pair in pairs}) == len({pair.key_after("7") for pair in pairs}) == len(pairs)
+    assert Pair(Sentence(TEXT)) == plain and Pair(Sentence(TEXT)).key == plain.key
+    order = [Sentence(TEXT, [(0, 4)], dict(tags)) for tags in ([("a", [1]), ("b", [2])], [("b", [2]), ("a", [1])])]
+    assert order[0] == order[1] and Pair(order[0]).key == Pair(order[1]).key
