@@ -15,6 +15,7 @@ from attnscan.errors import OptionError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.option import check_known
 from attnscan.inputs.pairs import Pair
+from attnscan.inputs.sentence import Text
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.profile import Profile
@@ -123,8 +124,8 @@ def _cluster(engine: Engine, options: Mapping[str, Any], told: Callbacks) -> Clu
     ScanOptions(predictive="off"), Reading(), FilePairs(), ClusterOptions(), without=("predictive_pairs", "threshold")
 )
 def profile(
-    a: str | None = None,
-    b: str | None = None,
+    a: Text | None = None,
+    b: Text | None = None,
     *,
     pairs: Pairs = None,
     weights: Weights | None = None,

@@ -12,6 +12,7 @@ from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
 from attnscan.errors import OptionError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.objects import pair_of
+from attnscan.inputs.sentence import Text
 from attnscan.inputs.tokens import token_named
 from attnscan.inputs.weights import write_weights
 from attnscan.model.in_memory import Model, Tokenizer
@@ -20,7 +21,7 @@ from attnscan.results.dependencies import Dependencies
 from attnscan.results.files import write_file
 from attnscan.results.grid import Heads
 from attnscan.results.head_weights import HeadWeights, tokens_within
-from attnscan.results.terms import Sentence
+from attnscan.results.terms import Side
 from attnscan.run.engine import run
 from attnscan.run.events import Answer, Interrupted, Skipped
 from attnscan.run.reading import FilePairs
@@ -38,14 +39,14 @@ Weights: TypeAlias = "str | os.PathLike[str] | Mapping[str, ArrayLike]"
 
 @overload
 def classify(
-    a: str | None = None, b: str | None = None, *, weights: Weights | None = None, **options: Any
+    a: Text | None = None, b: Text | None = None, *, weights: Weights | None = None, **options: Any
 ) -> Classification: ...
 @overload
 def classify(*, pairs: Pairs, **options: Any) -> Iterator[Classification]: ...
 @library(ScanOptions(), Reading(), FilePairs(), without=("predictive_pairs",))
 def classify(
-    a: str | None = None,
-    b: str | None = None,
+    a: Text | None = None,
+    b: Text | None = None,
     *,
     pairs: Pairs = None,
     weights: Weights | None = None,
@@ -118,14 +119,14 @@ def _each(request: ClassifyEach, on_bad: OnBad | None, pattern: tuple[str, ...])
 @library(ScanOptions(predictive="off"), without=("unit", "predictive_words", "predictive_pairs"))
 def show(
     heads: Heads,
-    a: str | None = None,
-    b: str | None = None,
+    a: Text | None = None,
+    b: Text | None = None,
     *,
     weights: Weights | None = None,
     average: bool = False,
     token: str | None = None,
-    from_: Sentence | None = None,
-    to: Sentence | None = None,
+    from_: Side | None = None,
+    to: Side | None = None,
     window: Sequence[int] | None = None,
     truncate: bool = False,
     model: Model = None,
@@ -163,8 +164,8 @@ def _window(window: Sequence[int]) -> tuple[int, int]:
 
 @library(ScanOptions(), without=("norm", "related", "predictive_pairs", "seed", "threshold"))
 def predictive(
-    a: str,
-    b: str | None = None,
+    a: Text,
+    b: Text | None = None,
     *,
     truncate: bool = False,
     on_progress: OnProgress | None = None,

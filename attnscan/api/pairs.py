@@ -16,6 +16,7 @@ from attnscan.inputs.columns import Reading
 from attnscan.inputs.objects import objects_in, pair_of
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.places.names import scheme_of, suffix_in
+from attnscan.inputs.sentence import Text
 from attnscan.run.engine import run
 from attnscan.run.events import Interrupted, Note, PairScores, Progress, Result, Skipped
 from attnscan.run.reading import FilePairs, ObjectPairs
@@ -35,7 +36,7 @@ class Columns(Protocol):
 
 
 Path = str | os.PathLike[str]
-Objects = Iterable[str | Sequence[str | None] | Mapping[str, Any] | Columns] | Mapping[str, Iterable[Any]] | Columns
+Objects = Iterable[Text | Sequence[Text | None] | Mapping[str, Any] | Columns] | Mapping[str, Iterable[Any]] | Columns
 Pairs = Path | Sequence[Path] | Objects | None
 """A file of pairs or several; or sentences, pairs of them, or rows with columns that hold these, as
 `inputs/objects.py` says; None for the pairs that attnscan ships."""
@@ -74,8 +75,8 @@ def pairs_of(
 
 
 def input_of(
-    a: str | None,
-    b: str | None,
+    a: Text | None,
+    b: Text | None,
     pairs: Pairs,
     options: Mapping[str, Any],
     *,

@@ -11,6 +11,7 @@ from attnscan.api.pairs import Callbacks, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.option import Option, check_known, check_within
+from attnscan.inputs.sentence import Text
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.ablation import Ablation
 from attnscan.results.comparison import Comparison
@@ -30,8 +31,8 @@ _OF_PREDICTIVE = ("predictive_words", "predictive_pairs")
 @library(ScanOptions(predictive="off"), Reading(), FilePairs(), without=("unit", "norm", "threshold", *_OF_PREDICTIVE))
 def explain(
     heads: Heads = "all",
-    a: str | None = None,
-    b: str | None = None,
+    a: Text | None = None,
+    b: Text | None = None,
     *,
     pairs: Pairs = None,
     token: str | None = None,

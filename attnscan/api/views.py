@@ -14,6 +14,7 @@ from attnscan.errors import OptionError, needs
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.objects import pair_of
 from attnscan.inputs.option import Option, check_known, check_within
+from attnscan.inputs.sentence import Sentence, Text
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.classification import Classification
 from attnscan.results.files import write_file
@@ -36,8 +37,8 @@ _MOST_MEGABYTES = 10_000
 
 @library(ScanOptions(), Reading(), FilePairs())
 def report(
-    a: str | Classification | Ranking | None = None,
-    b: str | None = None,
+    a: Text | Classification | Ranking | None = None,
+    b: Text | None = None,
     *,
     pairs: Pairs = None,
     weights: Weights | None = None,
@@ -79,8 +80,8 @@ def report(
 
 @library(ScanOptions(), Reading(), FilePairs())
 def plot(
-    a: str | Drawable | None = None,
-    b: str | None = None,
+    a: Text | Drawable | None = None,
+    b: Text | None = None,
     *,
     pairs: Pairs = None,
     weights: Weights | None = None,
@@ -146,7 +147,7 @@ class _Given:
     """What is to be looked at: a result, one input, saved weights or many pairs, and how they are to be read."""
 
     a: Any
-    b: str | None
+    b: Text | None
     pairs: Pairs
     weights: Weights | None
     truncate: bool
@@ -160,8 +161,8 @@ class _Given:
 
         Raises: as `run`; OptionError if more than one thing is given.
         """
-        is_result = self.a is not None and not isinstance(self.a, str)
-        if is_result + isinstance(self.a, str) + (self.pairs is not None) + (self.weights is not None) > 1:
+        is_result = self.a is not None and not isinstance(self.a, str | Sentence)
+        if (self.a is not None) + (self.pairs is not None) + (self.weights is not None) > 1:
             raise OptionError("one thing can be looked at", "give a result, a sentence or two, pairs= or weights=")
         if is_result:
             return self.a

@@ -88,6 +88,10 @@ class Sentence:
         return numbers
 
 
+Text = str | Sentence
+"""What functions take where a text stands."""
+
+
 def _checked_words(words: Any, length: int) -> tuple[Span, ...]:
     """The spans as tuples of numbers. Raises: InputError."""
     spans: list[Span] = []

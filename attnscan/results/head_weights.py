@@ -13,7 +13,7 @@ from attnscan.errors import SelectionError
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.results.terms import Sentence
+from attnscan.results.terms import Side
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,7 @@ class HeadWeights:
 
 
 def tokens_within(
-    attention: Attention, sentence: Sentence | None, window: tuple[int, int] | None, only: int | None = None
+    attention: Attention, sentence: Side | None, window: tuple[int, int] | None, only: int | None = None
 ) -> tuple[int, ...]:
     """The tokens of a sentence, its delimiters included, within a window of indices, both ends included.
 

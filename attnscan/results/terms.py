@@ -10,7 +10,8 @@ from typing import Literal, Protocol
 
 HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""
-Sentence = Literal["A", "B"]
+Side = Literal["A", "B"]
+"""Which sentence of a pair."""
 By = Literal["zero", "mean"]
 """What takes the place of a switched-off head's output: nothing, or its mean over the words of the measured pairs."""
 Match = Literal["place", "nearest"]

@@ -14,7 +14,7 @@ from torch import Tensor
 from toy import save_toy_bert
 
 import attnscan
-from attnscan import PATTERNS, Sentence
+from attnscan import Sentence
 from attnscan.errors import AttnscanError, InputError
 
 TEXTS = ["the cat sat on the mat .", "i bought a dog , i went to the store .", "a dog ran to the cat ."]
@@ -40,7 +40,7 @@ def governor(batch: attnscan.EncodedBatch) -> Tensor:
     return batch.same_sentence & (heads[:, :, None] == batch.word_number[:, None, :])
 
 
-PARSED: dict[str, Any] = {"patterns": [*PATTERNS, governor], "predictive": "off", "labelled": True}
+PARSED: dict[str, Any] = {"pattern": governor, "predictive": "off"}
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])
@@ -59,7 +59,7 @@ def test_a_relation_finds_the_planted_head(planted: attnscan.LoadedModel, b: str
 def test_given_words_are_scored_as_units(planted: attnscan.LoadedModel) -> None:
     """Of "the cat" as a word, half of the attention to the next word is the attention of "the" to "cat"."""
     sentence = parsed("the cat sat .", words=r"the cat|\S+")
-    result = attnscan.classify(sentence, model=planted, unit="word", **PARSED)
+    result = attnscan.classify(sentence, model=planted, unit="word", predictive="off")
     assert result.units == ("[CLS]", "the cat", "sat", ".", "[SEP]")
     scores = result.to_frame().set_index(["layer", "head"])["next-word"]
     assert scores[0, 2] == pytest.approx((0.5 + 1) / 2, abs=1e-6)
@@ -76,7 +76,7 @@ def test_annotations_travel_with_pairs(planted: attnscan.LoadedModel) -> None:
         single = attnscan.finish(attnscan.shard(given, model=planted, **PARSED))
         assert_allclose(single.scores.every_key.score, expected.scores.every_key.score, rtol=1e-12)
         assert single.signature.input_hash == expected.signature.input_hash
-    plain = attnscan.shard([(a.text, b.text) for a, b in pairs], model=planted, predictive="off", labelled=True)
+    plain = attnscan.shard([(a.text, b.text) for a, b in pairs], model=planted, predictive="off")
     assert attnscan.finish(plain).signature.input_hash != expected.signature.input_hash
 
 
@@ -100,7 +100,7 @@ def test_what_reads_no_text_has_no_tags(planted: attnscan.LoadedModel) -> None:
     saved = attention.saved()
     arrays = {name: getattr(saved, name) for name in ("attention", "tokens", "segments", "special")}
     with pytest.raises(AttnscanError, match="sentence A has no tag 'head'"):
-        attnscan.score_weights(arrays, patterns=[governor])
+        attnscan.classify(weights=arrays, pattern=governor)
 
 
 def test_sentences_are_no_files_or_lists(tmp_path: Path, planted: attnscan.LoadedModel) -> None:
@@ -108,3 +108,28 @@ def test_sentences_are_no_files_or_lists(tmp_path: Path, planted: attnscan.Loade
         attnscan.shard(parsed(TEXTS[0]), model=planted)  # type: ignore[arg-type]
     with pytest.raises(AttnscanError, match="sentence A is of the class PosixPath"):
         attnscan.classify(tmp_path, model=planted)  # type: ignore[arg-type]
+
+
+def test_every_function_takes_sentences_where_texts_stand(planted: attnscan.LoadedModel, tmp_path: Path) -> None:
+    a, b = parsed("the cat sat on the mat .", words=r"the cat|\S+"), parsed(TEXTS[1])
+    of_one: Any = {"model": planted, "predictive": "off", "unit": "word"}
+    pairs, of_many = [(a, b), (b, a), a], {"model": planted, "predictive": "off"}
+    assert "the cat" in attnscan.classify(a, b, **of_one).units
+    assert "the cat" in attnscan.predictive(a, b, model=planted, unit="word").units
+    assert [result.units[1] for result in attnscan.classify(pairs=pairs, **of_one)] == ["the cat", "i", "the cat"]
+    assert attnscan.show("0-2", a, model=planted).result.units[1:3] == ("the", "cat")
+    assert attnscan.explain("0-2", a, b, model=planted).to_frame().shape[0] == 1
+    assert b"</svg>" in attnscan.plot(a, b, **of_one) and "the cat" in attnscan.report(a, b, **of_one).html
+    assert attnscan.profile(a, b, **of_one).parts
+    words, tokens = (attnscan.heads(pairs, pattern="next-word", unit=unit, **of_many) for unit in ("word", "token"))
+    assert words.scores.every_key.n[0, 0, 0] == tokens.scores.every_key.n[0, 0, 0] - 3  # "the cat" has one word less
+    for of_pairs in (attnscan.explain(pairs=pairs, model=planted), attnscan.similar(pairs, model=planted)):
+        assert of_pairs.signature.pairs_read == 3
+    assert attnscan.compare(planted, planted, pairs).to_frame().shape[0]
+    state = tmp_path / "state.json"
+    runs = [attnscan.heads(pairs, state=state, **of_many).signature.input_hash for _ in range(2)]
+    assert runs == [attnscan.heads(pairs, **of_many).signature.input_hash] * 2
+    with pytest.raises(AttnscanError, match="the state belongs to other pairs than these"):
+        attnscan.heads([(a.text, b), (b, a), a], state=state, **of_many)
+    with pytest.raises(AttnscanError, match="a cluster reads files, and none is named"):
+        attnscan.heads(pairs, engine="ray", model="bundled")

@@ -17,7 +17,7 @@ from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.suggestion import suggestion
 from attnscan.inputs.tokens import token_named
 from attnscan.results.grid import are_heads, check_heads_are_named
-from attnscan.results.terms import Sentence
+from attnscan.results.terms import Side
 from attnscan.run.requests import Classify
 from attnscan.scan.options import ScanOptions
 
@@ -43,8 +43,8 @@ def show(
     ],
     average: Annotated[bool, typer.Option("--average", help="Show the heads' mean, not each.")] = False,
     token: Token = None,
-    from_sentence: Annotated[Sentence | None, typer.Option("--from", help="Queries of this sentence only.")] = None,
-    to_sentence: Annotated[Sentence | None, typer.Option("--to", help="Keys of this sentence only.")] = None,
+    from_sentence: Annotated[Side | None, typer.Option("--from", help="Queries of this sentence only.")] = None,
+    to_sentence: Annotated[Side | None, typer.Option("--to", help="Keys of this sentence only.")] = None,
     window: Annotated[
         str | None,
         typer.Option("--window", metavar="I-J", callback=_window, help="Only tokens with these indices."),
