@@ -37,9 +37,8 @@ from attnscan.inputs.pairs import Pair
 from attnscan.model.running import forward
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.server.app import app_of
+from attnscan.server.app import app_of, listening, served
 from attnscan.server.question import Question
-from attnscan.server.serving import listening, served
 from attnscan.server.session import Loaded, Session
 
 BUDGETS = {20: 0.150, 128: 0.500}  # seconds, by tokens

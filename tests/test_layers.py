@@ -146,7 +146,7 @@ def test_scoring_does_not_know_the_patterns() -> None:
 def test_who_meets_the_libraries(library: str) -> None:
     users = {name for name in SOURCES if any(other.split(".")[0] == library for other in _imports(name))}
     running = {f"attnscan.model.{name}" for name in ("running", "attention_function", "output_tap", "loading")}
-    loading = {f"attnscan.model.{name}" for name in ("task_heads", "in_memory", "checkpoint_weights")}
+    loading = {f"attnscan.model.{name}" for name in ("task_heads", "in_memory", "untrusted")}
     assert users <= running | loading | {"attnscan.scan.scanner", "attnscan.scan.answers"}
 
 
@@ -158,7 +158,7 @@ def test_every_command_is_a_module_of_its_name() -> None:
         for name in (
             "errors",
             "cli.messages",
-            "cli.usage",
+            "cli.suggestion",  # inside the functions that say what is wrong
             "inputs.patience",
             "safe_text",
             "__version__",

@@ -4,10 +4,8 @@ sources.py             what a model's name means
 commits.py             a model of the hub at one commit, on all machines the same
 catalog.py             which models can run now
 loading.py             a source to a loaded model, on a device
-checkpoint_weights.py  weights that a checkpoint lacks, or that nothing uses
 loaded.py              that model, and how much of a batch its device takes
 in_memory.py           a model that a program holds already, run without leaving a trace
-module_checks.py       which modules of such a model can be run as a copy
 hooks.py               hooks that compute weights, that watch, that do anything else
 fingerprint.py         what tells a model from another of its name
 description.py         classes, attributes and hooks of its modules, as a hash
@@ -17,11 +15,9 @@ task_heads.py          next-sentence and classifier heads
 running.py             forward passes, their failures, halves where memory is short
 attention_block.py     what a consumer is shown: a part of one layer's attention
 tap.py                 attention, layer by layer, to a consumer
-without_tap.py         what a model without the tap shows as its attentions, checked
 attention_function.py  our attention function in place of the model's
 masks.py               which keys a query may see
 carried.py             what heads carry: norms of transformed values
-output_projections.py  where a model projects what its heads put out
 output_tap.py          what heads put out, to be changed in a run to the end
 keeper.py              a consumer that keeps one input's attention
 threads.py             read ahead; work side by side on replicas

@@ -12,13 +12,19 @@ RᵀR = W Wᵀ has the same norms, ‖vW‖ = ‖v Rᵀ‖, and is no larger tha
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 import torch
 from torch import Tensor
 
+from attnscan.errors import CaptureError
 from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.attention_function import AttentionFunction, attention_of, is_answerable
+from attnscan.model.masks import Untappable
+from attnscan.model.running import accepted, check_finite, failed
 
 _NOTHING = -1e30  # the logarithm of a norm of 0: a masked key's logit, 3.4e38 below zero, stays finite with it
+_ROUNDED, _HALF_ROUNDED = 1e-5, 2e-2  # how far a projection may be from its weight, of its largest output
 
 
 @dataclass(frozen=True)
@@ -58,3 +64,102 @@ class OutputProjections:
             idle = ~((block.weights > 0) & ~zero[:, :, None]).any(-1)
             weights = weights.masked_fill(idle[..., None], 0.0)
         return replace(block, weights=weights, logits=logits, idle=idle)
+
+
+def output_projections(model: Any, inputs: dict[str, Tensor]) -> OutputProjections:
+    """Find the output projection of every layer, by running the model on a short input.
+
+    Shape: `inputs` are the model's, each [batch, token].
+    Raises: CaptureError if a layer has none that its heads pass through and nothing else does.
+    """
+    with _Finder(model) as finder:
+        slices = finder.find(inputs)
+    made: dict[int, Tensor] = {}  # ALBERT has one module for all layers
+    for weight in slices:
+        if id(weight) not in made:
+            check_finite(weight, "the output projection's weights")
+            made[id(weight)] = torch.linalg.qr(weight.double().cpu().mT, mode="r").R.mT.to(weight.device, torch.float32)
+    return OutputProjections(tuple(made[id(weight)] for weight in slices))
+
+
+class _Finder(AttentionFunction):
+    """Gives out random numbers for attention, and sees which modules receive them."""
+
+    def find(self, inputs: dict[str, Tensor]) -> list[Tensor]:
+        """Of each layer, the projection's weight. Shape: each [head, value, hidden]."""
+        self._given: list[Tensor] = []
+        self._receivers: list[dict[Any, Tensor]] = []
+        self._random = torch.Generator().manual_seed(0)
+        hooks = [
+            module.register_forward_pre_hook(self._receive, with_kwargs=True)
+            for module in self.model.modules()
+            if getattr(getattr(module, "weight", None), "ndim", 0) == 2
+        ]
+        try:
+            with torch.inference_mode(), attention_of(self.model, self.name) as took:
+                if took:
+                    self.model(**accepted(self.model, inputs))
+        except Untappable:
+            took = False
+        except Exception as error:
+            raise failed(self.model, error) from error
+        finally:
+            for hook in hooks:
+                hook.remove()
+        if not took or len(self._given) != self.layers:
+            raise self._none("its attention does not pass through the tap")
+        weights: dict[Any, Tensor] = {}
+        with torch.inference_mode():
+            for layer, receivers in enumerate(self._receivers):
+                if len(receivers) != 1:
+                    raise self._none(f"what heads put out in layer {layer} goes through something else first")
+                ((module, received),) = receivers.items()
+                if module not in weights:
+                    weights[module] = self._slices(module, received, layer)
+        return [weights[module] for receivers in self._receivers for module in receivers]
+
+    def _attend(
+        self,
+        module: torch.nn.Module,
+        query: Tensor,
+        _key: Tensor,
+        value: Tensor,
+        _attention_mask: Tensor | None,
+        **rest: Any,
+    ) -> tuple[Tensor, None]:
+        if not is_answerable(module, len(self._given), rest):
+            raise Untappable
+        batch, heads, length, _ = query.shape
+        given = torch.randn(batch, length, heads, value.shape[-1], generator=self._random).to(value)
+        self._given.append(given.clone())
+        self._receivers.append({})
+        return given, None
+
+    def _receive(self, module: Any, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        """Note a module that is given what the last attention gave out, all heads of a token side by side."""
+        if not self._given:
+            return
+        given = self._given[-1]
+        for each in (*arguments, *named.values()):
+            if isinstance(each, Tensor) and each.dtype == given.dtype and each.numel() == given.numel():
+                received = each.reshape(-1, given.shape[2] * given.shape[3])
+                if torch.equal(received, given.reshape(received.shape)):
+                    self._receivers[-1][module] = received
+
+    def _slices(self, module: Any, received: Tensor, layer: int) -> Tensor:
+        """The weight of a linear module, whichever way it lies, proved by what the module makes of its input."""
+        made = (module(received) - module(torch.zeros_like(received))).float()
+        tolerance = (_ROUNDED if received.dtype.itemsize > 2 else _HALF_ROUNDED) * made.abs().max()
+        for weight in (module.weight.mT, module.weight):  # as in torch's Linear, and in GPT-2's Conv1D
+            if weight.shape == (received.shape[1], made.shape[1]):
+                projected = received.float() @ weight.float()
+                if (projected - made).abs().max() <= tolerance:
+                    slices: Tensor = weight.detach().reshape(self._given[layer].shape[2], -1, weight.shape[1])
+                    return slices
+        raise self._none(f"what projects its heads in layer {layer} is not linear")
+
+    def _none(self, why: str) -> CaptureError:
+        return CaptureError(
+            f"what heads of the architecture {type(self.model).__name__} carry cannot be told: {why}",
+            "leave out --norm, or use a model such as BERT, RoBERTa, DistilBERT, ALBERT or ModernBERT",
+        )

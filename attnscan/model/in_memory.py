@@ -2,7 +2,7 @@
 
 What runs is a copy of the model's modules around the model's own weights, which are not copied. So the caller's
 modules stay in the mode that they are in, and keep their attention implementation and their hooks. Weights that a hook
-computes are computed once; a model with any other hook is refused (`module_checks.py`). The tokenizer, whose calls
+computes are computed once; a model with any other hook is refused (`hooks.py`). The tokenizer, whose calls
 change it, is copied whole.
 """
 
@@ -21,10 +21,9 @@ from attnscan.inputs.encode import check_reads_sentences
 from attnscan.model.attention_function import attention_of
 from attnscan.model.description import of_config
 from attnscan.model.fingerprint import of_modules
-from attnscan.model.hooks import forward_hooks, settle
+from attnscan.model.hooks import check_modules, forward_hooks, settle
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of
-from attnscan.model.module_checks import check_modules
 from attnscan.model.running import first_line, quiet_transformers, refused
 from attnscan.model.sources import Source
 

@@ -16,13 +16,12 @@ from attnscan.errors import AttnscanError, DeviceError, MemoryFullError, ModelEr
 from attnscan.inputs.encode import check_reads_sentences
 from attnscan.inputs.tokenizer_calls import asked, hushed, is_panic
 from attnscan.model.attention_function import attention_of
-from attnscan.model.checkpoint_weights import check_weights, has_decoder_beside
 from attnscan.model.commits import pinned
 from attnscan.model.fingerprint import of_modules
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import first_line, quiet_transformers
 from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source
-from attnscan.model.untrusted import check_config, guarded
+from attnscan.model.untrusted import check_config, check_weights, guarded, has_decoder_beside
 from attnscan.model.untrusted_rules import check_files, check_tokenizer
 from attnscan.safe_text import plain
 

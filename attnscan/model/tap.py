@@ -6,7 +6,9 @@ last cache, shows each block to the consumer and forgets it, so that no more tha
 exist. After the last layer's weights there is nothing left to learn, and the forward pass ends there.
 
 Some architectures (DeBERTa, MPNet, XLNet, ...) never call the registered function. They are run with
-`output_attentions=True` instead, which keeps the weights of all layers in memory at once.
+`output_attentions=True` instead, which keeps the weights of all layers in memory at once. What they show is taken only
+if it is softmax over the tokens: some show logits (SqueezeBERT), a part of each row (Longformer), or rows that a sink
+beside the input has a share of (GPT-OSS).
 """
 
 from __future__ import annotations
@@ -30,12 +32,12 @@ from attnscan.model.attention_function import (
     not_switchable,
 )
 from attnscan.model.masks import Mask, Untappable, same_or, visible_keys
-from attnscan.model.running import accepted, failed
-from attnscan.model.without_tap import shown_weights
+from attnscan.model.running import accepted, failed, refused
 from attnscan.results.grid import Grid
 
 _BLOCK = 1 << 20  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
 _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
+_ROW_TOLERANCE, _HALF_ROW_TOLERANCE = 1e-3, 2e-2  # how far from 1 a row's sum may be rounded, in 32 and in 16 bits
 
 
 class Tap(AttentionFunction):
@@ -213,3 +215,38 @@ def _blocks(lengths: list[int], query: Tensor) -> Iterator[tuple[slice, slice, i
             for h in range(0, heads, some_heads):
                 yield slice(i, min(i + some_inputs, stop)), slice(h, min(h + some_heads, heads)), length
         start = stop
+
+
+def shown_weights(model: Any, inputs: dict[str, Any]) -> list[Tensor]:
+    """Run a model on inputs without padding; the weights of every layer, as it shows them itself.
+
+    Shape: `inputs` are the model's, each [batch, token] -> each [batch, head, query, key], in its number format.
+    Raises: CaptureError, which names the architecture, if it fails or shows anything else.
+    """
+    try:
+        with attention_of(model, "eager") as took:
+            output = model(**inputs, output_attentions=True) if took else {}
+    except Exception as error:
+        raise failed(model, error) from error
+    shown = output.get("attentions") or output.get("encoder_attentions") or ()
+    every_layer = [weights for weights in shown if weights is not None]
+    if not every_layer:
+        raise refused(model, "shows no attention weights")
+    if len(every_layer) < len(shown):
+        raise refused(model, f"shows attention weights in {len(every_layer)} of its {len(shown)} layers alone")
+    batch, length = inputs["input_ids"].shape
+    heads = every_layer[0].shape[1] if isinstance(every_layer[0], Tensor) else 0
+    for layer, weights in enumerate(every_layer):
+        if not isinstance(weights, Tensor) or weights.shape != (batch, heads, length, length):
+            shape = f"of shape {list(weights.shape)}" if isinstance(weights, Tensor) else "in parts"
+            raise refused(
+                model,
+                f"shows weights {shape} in layer {layer}, where each of {length} tokens should look at each",
+            )
+        rows = weights.float()
+        tolerance = _ROW_TOLERANCE if weights.dtype.itemsize > 2 else _HALF_ROW_TOLERANCE
+        if not rows.isfinite().all():
+            continue  # a damaged checkpoint, as who scores it says
+        if rows.min() < 0 or (rows.sum(-1) - 1).abs().max() > tolerance:
+            raise refused(model, f"shows numbers in layer {layer} that are no softmax over the tokens")
+    return every_layer

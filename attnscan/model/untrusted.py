@@ -1,4 +1,4 @@
-"""Loading a checkpoint that nobody vouches for: no pickle, and no more memory than its weights explain.
+"""A checkpoint that nobody vouches for: no pickle, no more memory than its weights explain, no weight left over.
 
 Transformers reads weights as safetensors if it is told to, but a config or an index inside the checkpoint can still
 name a pickle; and it builds whatever model a config describes before it looks at the weights.
@@ -6,8 +6,9 @@ name a pickle; and it builds whatever model a config describes before it looks a
 
 from __future__ import annotations
 
+import copy
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
@@ -16,8 +17,10 @@ from typing import Any
 import torch
 from torch.nn.modules import module as torch_module
 
+from attnscan.errors import ModelError
 from attnscan.inputs.weights import MAX_HEADS
 from attnscan.model.sources import snapshots
+from attnscan.results.terms import counted
 
 MAX_LABELS = 1 << 20
 """Transformers writes a name for each label that a config counts."""
@@ -25,6 +28,8 @@ MAX_LABELS = 1 << 20
 # A saved encoder may be loaded with a decoder and heads beside it, and eight weights be packed into one number.
 _TIMES_HELD = 16
 _WEIGHTS_MORE, _TENSORS_MORE = 1 << 26, 1 << 12
+_BUFFERS = ("position_ids", "token_type_ids", "masked_bias", "inv_freq", ".attn.bias", ".attention.bias", ".version")
+"""How names end that older versions of transformers saved, and that are no weights."""
 
 
 def check_config(config: Mapping[str, Any]) -> None:
@@ -101,3 +106,64 @@ def _sizes(path: Path) -> list[int]:
             return [math.prod(file.get_slice(name).get_shape()) for name in file.keys()]  # noqa: SIM118
     except (OSError, SafetensorError):
         return []  # the loading itself will say what is wrong with it
+
+
+def check_weights(whole: Any, missing: Iterable[str], unused: Iterable[str], name: str) -> str:
+    """What to tell of weights that the model has no place for, or nothing if they were to be expected.
+
+    `missing` are names in the model, `unused` those in the checkpoint.
+    Raises: ModelError if either are weights that attention depends on.
+    """
+    if lacking := [weight for weight in missing if _is_encoders(weight, whole)]:
+        raise ModelError(
+            f"the checkpoint {name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
+            "its config.json and its weights do not belong together: save the model again",
+        )
+    buffers = {buffer for buffer, _ in whole.base_model.named_buffers()}
+    prefix = f"{whole.base_model_prefix}."
+    left = [
+        weight
+        for weight in unused
+        if "pooler" not in weight and not weight.endswith(_BUFFERS) and weight.removeprefix(prefix) not in buffers
+    ]
+    if dropped := [weight for weight in left if _is_encoders(weight, whole)]:
+        raise ModelError(
+            f"the checkpoint {name} holds {counted(len(dropped), 'weight')} of its encoder that nothing would use: "
+            f"{dropped[0]}{' and others' if dropped[1:] else ''}",
+            "see that config.json belongs to the weights; if transformers knows them no more, use an older one",
+        )
+    heads = {weight.split(".")[0] for weight in left} - _usual_heads(whole) if left else set()
+    if not heads:
+        return ""
+    return f"no attention depends on what the checkpoint {name} holds besides its encoder: {', '.join(sorted(heads))}"
+
+
+def has_decoder_beside(whole: Any) -> bool:
+    """Whether a model is an encoder and a decoder. A saved T5EncoderModel says no, and is loaded with a decoder."""
+    parts = {name for name, _ in whole.base_model.named_children()}
+    return bool(whole.config.is_encoder_decoder) or {"encoder", "decoder"} <= parts
+
+
+def _is_encoders(name: str, whole: Any) -> bool:
+    """Whether a weight is one that attention depends on, not a task head's or a decoder's beside an encoder."""
+    inside = name.removeprefix(f"{whole.base_model_prefix}.")
+    part, _, rest = inside.partition(".")
+    if part == "decoder" and has_decoder_beside(whole):
+        return False
+    parts = {own for own, _ in (whole.base_model.named_children() if rest else whole.base_model.named_parameters())}
+    return inside != name or part in parts
+
+
+def _usual_heads(whole: Any) -> set[str]:
+    """The task heads that a family is pretrained with, of which there is nothing to tell."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_PRETRAINING_MAPPING
+
+    config = copy.deepcopy(whole.config)
+    config.num_hidden_layers = 1
+    heads: set[str] = set()
+    for mapping in (MODEL_FOR_PRETRAINING_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING):
+        if type(config) in mapping:
+            with torch.device("meta"):
+                model = mapping[type(config)](config)
+            heads |= {name.split(".")[0] for name in (*model.state_dict(), *dict(model.named_buffers()))}
+    return heads

@@ -25,7 +25,6 @@ checkpoint.py      what a checkpoint is, and what can be scored in it
 grid.py            a model's heads: how many, in what order, by what names
 tables.py          tables to CSV, JSON, Parquet, Markdown; only this module rounds
 workbook.py        tables to Excel workbooks
-cache.py           numbers that are kept from run to run
 files.py           a file is written whole or not at all
 stored_file.py     the same in a store: S3, GCS, Azure, HDFS
 """

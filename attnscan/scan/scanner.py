@@ -18,10 +18,9 @@ from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relation
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.attention_function import OnOutput
-from attnscan.model.carried import OutputProjections
+from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load
-from attnscan.model.output_projections import output_projections
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
 from attnscan.model.threads import most_workers, replicas

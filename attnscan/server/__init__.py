@@ -3,9 +3,7 @@
 app.py       the addresses, and what each answers
 corpus.py    files of pairs: their ranking, and each pair's own scores
 guard.py     what is refused before anything else sees it
-held.py      an answer in memory of its own
 question.py  JSON from the network, made a question
-serving.py   the server's thread, from its socket to its end
 session.py   models, questions, and the answers that are held
 worker.py    the thread that runs models, and what waits for it
 """

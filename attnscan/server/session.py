@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import mmap
+import pickle
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
-from typing import Any
+from itertools import accumulate
+from typing import Any, cast
 
 from attnscan.errors import OptionError
 from attnscan.results.classification import Classification
@@ -17,7 +20,6 @@ from attnscan.results.signature import Signature
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
 from attnscan.server.corpus import Corpus
-from attnscan.server.held import HeldResult
 from attnscan.server.question import Question
 from attnscan.server.worker import Worker
 from attnscan.studies.trial import Trial, Trials
@@ -27,6 +29,7 @@ from attnscan.views.page.page import page
 MOST_BYTES = 128 << 20  # of answers that are held, all that they take counted
 _LEAST_HELD = 2
 _TRIALS = 2  # the last ones, whole, with what finishing them needs
+_LINE = 64  # bytes of a cache line, on which every array begins
 
 
 class Gone(Exception):
@@ -188,3 +191,27 @@ class Session:
 def encoded(answer: dict[str, Any]) -> bytes:
     """JSON as it is sent: ASCII, so that no half of a pair of characters can stand in its way."""
     return json.dumps(answer, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+class HeldResult:
+    """A result, packed."""
+
+    def __init__(self, result: Classification) -> None:
+        buffers: list[pickle.PickleBuffer] = []
+        self._frame = pickle.dumps(result, protocol=5, buffer_callback=buffers.append)
+        arrays = [buffer.raw() for buffer in buffers]
+        starts = list(accumulate((-(-array.nbytes // _LINE) * _LINE for array in arrays), initial=0))
+        self._slices = [slice(start, start + array.nbytes) for start, array in zip(starts, arrays, strict=False)]
+        self._memory = mmap.mmap(-1, starts[-1] or 1)
+        for place, array in zip(self._slices, arrays, strict=True):
+            self._memory[place] = array
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes."""
+        return len(self._frame) + len(self._memory)
+
+    def result(self) -> Classification:
+        """Unpack it; the arrays lie in the held memory, and cannot be written to."""
+        memory = memoryview(self._memory).toreadonly()
+        return cast("Classification", pickle.loads(self._frame, buffers=[memory[place] for place in self._slices]))

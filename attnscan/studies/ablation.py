@@ -5,6 +5,7 @@ Every distinct set is one forward over each batch; where inputs are few, several
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import replace
@@ -21,16 +22,20 @@ from attnscan.model.output_tap import OutputTap
 from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.results.ablation import Ablation, Effect, HeadSet
 from attnscan.results.grid import Grid, Head
+from attnscan.results.scores import FloatArray
 from attnscan.scan.events import Progress, Steps
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
 from attnscan.scan.stream import OnBad, Stream, tokens_of
 from attnscan.scoring.readout import exact
-from attnscan.studies.effects import se_beside_controls, sums_beside_controls
+from attnscan.scoring.sums import RatioSums
 from attnscan.studies.head_sets import measured, requested_sets
 from attnscan.studies.losses import Loss, Question, measures_of
 from attnscan.studies.switched_off import Answerer, Piece
+
+Compared = Sequence[tuple[int, list[int]]]
+"""Of each set of heads that is judged, its number among those that are run, and its controls'."""
 
 
 def ablate(
@@ -220,3 +225,38 @@ def _noting(records: Iterable[Record], noted: dict[int, Record], first: int) -> 
         if record.label is not None:
             noted[number] = record
         yield record
+
+
+def sums_beside_controls(sums: FloatArray, n: FloatArray, compared: Compared) -> list[RatioSums]:
+    """Of every set of heads that was run, then of each judged set's difference from the mean of its controls.
+
+    Shape: [pair, quantity, set] and [pair, quantity] -> [quantity] each; NaN without controls.
+    """
+    differences = (
+        sums[..., own] - sums[..., controls].mean(-1) if controls else np.full(n.shape, np.nan)
+        for own, controls in compared
+    )
+    return [RatioSums.of(values, n) for values in itertools.chain(np.moveaxis(sums, -1, 0), differences)]
+
+
+def se_beside_controls(difference: RatioSums, controls: FloatArray, possible: int) -> FloatArray:
+    """The standard error of an effect. Shape: `controls` [control, quantity], their losses -> [quantity].
+
+    Two things vary: the pairs, among which the difference from the controls is a ratio clustered by pair; and the
+    controls, which are drawn without repetition from `possible` ones:
+
+        se² = the ratio's se² + variance of the controls' losses / controls x (1 - controls / possible)
+
+    The second part is 0 where all possible controls were taken. NaN below two pairs, without controls, and with one
+    control that was drawn from several.
+
+    Source: the last factor is the finite-population correction (Cochran, Sampling Techniques, 1977, chapter 2).
+    """
+    drawn = len(controls)
+    if drawn == possible:
+        return difference.se
+    if drawn < 2:
+        return np.full(difference.se.shape, np.nan)
+    by_draw = controls.var(0, ddof=1) / drawn * (1 - drawn / possible)
+    se: FloatArray = np.sqrt(difference.se**2 + by_draw)
+    return se

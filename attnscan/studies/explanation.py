@@ -36,10 +36,8 @@ from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import PairSums, ScoreSums
 from attnscan.scoring.targets import Targets
-from attnscan.studies.causes import CauseSums
-from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments
-from attnscan.studies.neurons import NeuronScorer, NeuronSums
-from attnscan.studies.rotations import Rotations
+from attnscan.studies.interventions import CauseSums, Positions, shuffled, why_no_segments, with_segments
+from attnscan.studies.neurons import NeuronScorer, NeuronSums, Rotations
 
 
 def explain(

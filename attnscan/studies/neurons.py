@@ -19,11 +19,45 @@ from attnscan.results.grid import Grid, Head
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.targets import Targets
-from attnscan.studies.rotations import ROTATIONS, Rotations
+from attnscan.studies.draws import generator
 
 _STRONGEST = 4
 _TOGETHER = 1 << 20  # numbers of a basis that are worked on at once: more fall out of the cache
 _SILENT = 1e-4  # of the strongest neuron's contrast: one with less takes no part
+ROTATIONS = 8
+
+
+class Rotations:
+    """Random orthogonal matrices of every head, drawn once for all inputs, so that sums over inputs add.
+
+    They depend on the seed, the layer and the head alone.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+        self._drawn: dict[tuple[int, int, int], Tensor] = {}
+
+    def of(self, layer: int, heads: Sequence[int], size: int) -> Tensor:
+        """Of some heads of a layer. Shape: [rotation, head, size, size], float32."""
+        return torch.stack([self._of_head(layer, head, size) for head in heads], 1)
+
+    def _of_head(self, layer: int, head: int, size: int) -> Tensor:
+        key = (layer, head, size)
+        if key not in self._drawn:
+            turns = orthogonal(generator(self._seed, layer, head), ROTATIONS, size)
+            self._drawn[key] = torch.from_numpy(turns).float()
+        return self._drawn[key]
+
+
+def orthogonal(rng: np.random.Generator, count: int, size: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """Orthogonal matrices, every one as probable as any other. Shape: [count, size, size].
+
+    Q of a Gaussian matrix's QR is so only if R's diagonal is positive, which the algorithm leaves open.
+    Source: Mezzadri, "How to Generate Random Matrices from the Classical Compact Groups", Notices of the AMS 54 (2007).
+    """
+    q, r = np.linalg.qr(rng.standard_normal((count, size, size)))
+    turned: np.ndarray[tuple[int, ...], np.dtype[np.float64]] = q * np.sign(np.einsum("rii->ri", r))[:, None, :]
+    return turned
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,7 @@ from torch.nn import Embedding, LayerNorm, Linear, Sequential
 
 from attnscan.errors import CaptureError
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.carried import OutputProjections
-from attnscan.model.output_projections import output_projections
+from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.tap import Tap
 from attnscan.results.grid import Grid
 

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
+import transformers
 from huggingface_hub import constants
 from one_run import classify
 from safetensors.torch import load_file, save_file
 from scans import RECORDS
-from tiny_checkpoints import SMALL, configured, loaded, refusal
-from transformers import BertConfig, BertModel
+from tiny_checkpoints import SIZE, SMALL, configured, loaded, refusal, save, with_weights
+from transformers import AutoConfig, BertConfig, BertModel
+from typer.testing import CliRunner
 from work import similar
 
+import attnscan
+from attnscan.cli.app import app
 from attnscan.errors import CaptureError, ModelError
 from attnscan.inputs.pairs import Pair
 from attnscan.model import untrusted
 from attnscan.model.untrusted import guarded
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+
+BERT = ("bert", SMALL)
+GPT2 = ("gpt2", {"vocab_size": SIZE, "n_embd": 16, "n_layer": 2, "n_head": 2, "n_positions": 32})
+T5 = ("t5", {"vocab_size": SIZE, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 2, "num_heads": 2})
+RELATIVE = "encoder.layer.0.attention.self.distance_embedding.weight"
 
 
 class TestDamage:
@@ -106,3 +119,79 @@ class TestRemoteCode:
         except ModelError as error:
             assert len(str(error).splitlines()) == 1
         assert not marker.exists()
+
+
+def saved(directory: Path, kind: str, family: tuple[str, dict[str, Any]], **changes: Any) -> Path:
+    config = AutoConfig.for_model(family[0], **family[1] | changes, pad_token_id=0)
+    return save(directory, getattr(transformers, kind)(config))
+
+
+@pytest.mark.parametrize(
+    ("make", "said"),
+    [
+        (lambda place: with_weights(saved(place, "BertModel", BERT), RELATIVE), f"holds 1 weight .* use: {RELATIVE};"),
+        (lambda place: with_weights(saved(place, "BertForMaskedLM", BERT), f"bert.{RELATIVE}"), "holds 1 weight of"),
+        (
+            lambda place: configured(saved(place, "BertModel", BERT, num_hidden_layers=2), num_hidden_layers=1),
+            r"holds 16 weights of its encoder that nothing would use: encoder\.layer\.1\..* and others",
+        ),
+        (
+            lambda place: configured(saved(place, "BertForMaskedLM", BERT, num_hidden_layers=2), num_hidden_layers=1),
+            "holds 16 weights",
+        ),
+        (lambda place: configured(saved(place, "GPT2LMHeadModel", GPT2), n_layer=1), "holds 11 weights"),
+        (lambda place: configured(saved(place, "T5Model", T5), num_layers=1, num_decoder_layers=2), "holds 8 weights"),
+    ],
+)
+def test_weights_of_the_encoder_that_nothing_uses_are_refused(
+    tmp_path: Path, make: Callable[[Path], Path], said: str
+) -> None:
+    make(tmp_path / "model")
+    line = refusal(lambda: loaded(tmp_path / "model"))
+    assert re.search(said, line) and "see that config.json belongs to the weights" in line
+
+
+@pytest.mark.parametrize(
+    ("kind", "family", "heads"),
+    [
+        ("BertForQuestionAnswering", BERT, "qa_outputs"),
+        ("BertForSequenceClassification", BERT, "classifier"),
+        ("GPT2ForSequenceClassification", GPT2, "score"),
+    ],
+)
+def test_a_head_that_nothing_uses_is_told(tmp_path: Path, kind: str, family: Any, heads: str) -> None:
+    place = saved(tmp_path / "model", kind, family)
+    note = f"no attention depends on what the checkpoint {place} holds besides its encoder: {heads}"
+    with pytest.warns(UserWarning, match=note):
+        model = attnscan.load(place)
+    assert model.note == note
+    result = CliRunner().invoke(app, ["show", "0-0", "the cat sat", "--model", str(place)])
+    assert result.exit_code == 0 and result.stderr.splitlines()[0] == f"attnscan: {note}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "family"),
+    [
+        ("BertModel", BERT),
+        ("BertForMaskedLM", BERT),
+        ("BertForPreTraining", BERT),
+        ("ElectraForPreTraining", ("electra", SMALL | {"embedding_size": 16})),
+        ("AlbertForPreTraining", ("albert", SMALL | {"embedding_size": 16})),
+        ("RobertaForMaskedLM", ("roberta", SMALL)),
+        ("GPT2LMHeadModel", GPT2),
+        ("LlamaForCausalLM", ("llama", SMALL)),
+        ("T5ForConditionalGeneration", T5),
+        ("T5EncoderModel", T5),
+    ],
+)
+def test_what_a_family_is_pretrained_with_is_expected(tmp_path: Path, kind: str, family: Any) -> None:
+    assert loaded(saved(tmp_path / "model", kind, family)).note == ""
+
+
+def test_buffers_that_were_saved_once_are_expected(tmp_path: Path) -> None:
+    positions = torch.arange(32)[None]
+    bert = saved(tmp_path / "bert", "BertForMaskedLM", BERT)
+    with_weights(bert, "bert.embeddings.position_ids", "bert.embeddings.token_type_ids", values=positions)
+    gpt2 = saved(tmp_path / "gpt2", "GPT2LMHeadModel", GPT2)
+    with_weights(gpt2, "transformer.h.0.attn.bias", "transformer.h.0.attn.masked_bias", values=torch.tensor(-1e4))
+    assert [loaded(place).note for place in (bert, gpt2)] == ["", ""]

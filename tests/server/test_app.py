@@ -13,8 +13,9 @@ import pytest
 from live import TOKEN, StandIn, body_of, fetched, listened, session_of, until
 
 from attnscan.errors import OutputError
-from attnscan.server import guard, serving
-from attnscan.server.serving import listening
+from attnscan.server import app as server_app
+from attnscan.server import guard
+from attnscan.server.app import listening
 from attnscan.server.session import Session
 from attnscan.server.worker import MOST_WAITING
 
@@ -164,7 +165,7 @@ def test_connections_that_ask_nothing_are_closed(
 ) -> None:
     with listened(session, bugs) as port:
         with monkeypatch.context() as patch:
-            patch.setattr(serving, "SECONDS", 0.05)
+            patch.setattr(server_app, "SECONDS", 0.05)
             for begun in (b"", b"GET /", f"GET /{TOKEN}/ HTTP/1.1\r\nHost: x\r\nX-Slow: ".encode()):
                 assert _until_closed(_sent(port, begun)) == b""
         assert fetched(port, "").status == 200
@@ -174,17 +175,17 @@ def test_one_that_is_answered_for_long_is_not_closed(
     session: Session, model: StandIn, bugs: list[Exception], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is looked at four times while the model works; before, a request may take as long as it likes to arrive."""
-    looks, whole = threading.Semaphore(0), serving._Protocol._look
+    looks, whole = threading.Semaphore(0), server_app._Protocol._look
 
-    def look(self: serving._Protocol, before: object) -> None:
+    def look(self: server_app._Protocol, before: object) -> None:
         if model.begun.is_set():
             whole(self, before)
             looks.release()
         else:
             self.loop.call_later(0.01, self._look, before)
 
-    monkeypatch.setattr(serving, "SECONDS", 0.01)
-    monkeypatch.setattr(serving._Protocol, "_look", look)
+    monkeypatch.setattr(server_app, "SECONDS", 0.01)
+    monkeypatch.setattr(server_app._Protocol, "_look", look)
     model.let.clear()
     with listened(session, bugs) as port, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(fetched, port, "answer", body_of())

@@ -22,10 +22,9 @@ from attnscan.model.sources import choose
 from attnscan.run.reading import FilePairs
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.server.app import app_of
+from attnscan.server.app import app_of, listening, served
 from attnscan.server.corpus import Corpus, PairKeeper
 from attnscan.server.question import Question
-from attnscan.server.serving import listening, served
 from attnscan.server.session import Loaded, Session
 
 expect.set_options(timeout=30_000)  # a model answers when it can

@@ -84,7 +84,7 @@ def serve(
     wanted = [
         replace(scan, model=name, on_long=on_long_of(truncate)) for name in (model, *([against] if against else []))
     ]
-    from attnscan.server.serving import listening
+    from attnscan.server.app import listening
 
     with ExitStack() as stack:
         own = stack.enter_context(listening(port))
@@ -103,8 +103,7 @@ def serve(
 
 def _serve(session: Session, own: socket, *, open_browser: bool) -> None:
     """Say where, and serve until Ctrl-C, which is how a server ends."""
-    from attnscan.server.app import app_of
-    from attnscan.server.serving import served
+    from attnscan.server.app import app_of, served
 
     port, token = own.getsockname()[1], token_urlsafe(24)
     with suppress(KeyboardInterrupt), served(app_of(session, token, port, _say_bug), own) as ended:

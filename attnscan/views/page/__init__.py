@@ -1,8 +1,7 @@
 """The page, offline and alive.
 
-page.py   a result to one HTML file
+page.py   a result to one HTML file; over many pairs, labels with how sure they are, scores and profiles
 one_input.py  of one input: attention, queries and keys, token by token
-corpus.py  over many pairs: how sure labels are, scores and profiles with errors
 live.py   the same pages with a server behind them, and what that sends to their scripts
 frame.py  what every page is: template, policy, what it says of heads
 table.py  every head's labels and scores, in each reading

@@ -6,5 +6,5 @@ sheet.py      a sheet to draw on, in inches
 lettering.py  how wide texts are, and how they break
 panels.py     panels side by side
 key.py        what colours stand for
-map.py  scores.py  head_weights.py  ablation.py  similarity.py  comparison.py  profile.py
+map.py  scores.py  head_weights.py  ablation.py  comparison.py  profile.py
 """

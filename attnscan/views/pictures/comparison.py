@@ -1,4 +1,4 @@
-"""The picture of two models: every head's score in the one against that in the other, pattern by pattern."""
+"""Pictures with a dot for each head: its scores in two models, pattern by pattern; a map where alike ones are near."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison
+from attnscan.results.similarity import Similarity
 from attnscan.views.palette import INK, letter, paper_color
 from attnscan.views.pictures.lettering import shortened, shrunk, width_of, wrapped
 from attnscan.views.pictures.sheet import FAINT, LINE, MARGIN, Box, Sheet
@@ -15,6 +16,9 @@ _COLUMNS = 2
 _GAP = 0.15
 _DOT = 0.035
 _FIRM, _PALE = 0.85, 0.25  # opacity of a difference that survives, and of one that does not
+_SQUARE = 0.05
+_NAME = 4.0  # points
+_INSET = 0.15
 
 
 def comparison_sheet(comparison: Comparison, patterns: Sequence[str], width: float) -> Sheet:
@@ -69,3 +73,30 @@ def _panel(sheet: Sheet, box: Box, comparison: Comparison, pattern: str, *, firs
             sheet.box(Box(*place, _DOT, _DOT), paper_color(pattern), _FIRM if survives[head] else _PALE)
     if np.isnan(across).all():
         sheet.text(box.x + box.width / 2, box.y + box.height / 2, "no eligible word", align="center", color=FAINT)
+
+
+def similarity_sheet(similarity: Similarity, width: float) -> Sheet:
+    """Each head at its place, in its label's colour, with its name."""
+    size = width - 2 * MARGIN
+    note = f"{similarity.map_share:.0%} of all squared distances between heads show here; near ones attend alike."
+    lines = wrapped(note, size)
+    labels = list(dict.fromkeys(str(label) for label in np.sort(similarity.label)))
+    sheet = Sheet(width, size + (len(lines) + len(labels) + 0.8) * LINE + 2 * MARGIN)
+    box = Box(MARGIN, MARGIN, size, size)
+    sheet.frame(box)
+    low, high = similarity.map.min(0), similarity.map.max(0)
+    scale = (size - 2 * _INSET) / max(float((high - low).max()), 1e-12)  # one for both: distances are what it shows
+    middle = (low + high) / 2
+    for number, place in enumerate(similarity.map):
+        x, y = (box.x + size / 2 + (place[0] - middle[0]) * scale, box.y + size / 2 - (place[1] - middle[1]) * scale)
+        sheet.box(Box(x - _SQUARE / 2, y - _SQUARE / 2, _SQUARE, _SQUARE), paper_color(str(similarity.label[number])))
+        sheet.text(x + _SQUARE, y, similarity.heads[number].name, size=_NAME, color=FAINT)
+    y = box.y + size + 0.8 * LINE
+    for line in lines:
+        sheet.text(MARGIN, y, line)
+        y += LINE
+    for label in labels:
+        text = f"{letter(label)} {label} ({int((similarity.label == label).sum())})"
+        sheet.entry(MARGIN, y, text, paper_color(label), gap=0.05)
+        y += LINE
+    return sheet

@@ -15,14 +15,13 @@ from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity
 from attnscan.views.pictures.ablation import ablation_sheet
-from attnscan.views.pictures.comparison import comparison_sheet
+from attnscan.views.pictures.comparison import comparison_sheet, similarity_sheet
 from attnscan.views.pictures.head_weights import heads_sheet, lines_sheet
 from attnscan.views.pictures.look import LackingLetters, Look
 from attnscan.views.pictures.map import map_sheet
 from attnscan.views.pictures.profile import distance_sheet, profile_sheet
 from attnscan.views.pictures.scores import layers_sheet, scores_sheet
 from attnscan.views.pictures.sheet import drawing
-from attnscan.views.pictures.similarity import similarity_sheet
 
 Drawable = Classification | Ranking | Ablation | Similarity | Comparison | Profile
 Kind = Literal["map", "scores", "layers", "head", "ablation", "similarity", "comparison", "profile", "distance"]
