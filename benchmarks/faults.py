@@ -1,6 +1,6 @@
 """What a user can do by accident or malice, in full: inputs tried, faults injected, and how often attnscan failed.
 
-    python benchmarks/faults.py [--texts 5000] [--checkpoints 300] [--kills 25] [--pairs 100000]
+    python benchmarks/faults.py [--texts 1000] [--checkpoints 300] [--kills 25] [--pairs 100000]
     [--models 300] [--mixings 10] [--every 1] [--strings 2] [--options 1] [--writers 2] [--part NAME ...]
 
 --every, --strings, --options and --writers take every so many of what they list; 1 is all of it. At these counts, the
@@ -263,7 +263,7 @@ def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     for option, default in (
-        ("texts", 5000),
+        ("texts", 1000),
         ("checkpoints", 300),
         ("models", 300),
         ("kills", 25),
