@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FARTHEST = 8
 BLOCKS = 32
-"""Into how many the pairs fall, so that standard errors can be had by leaving out each."""
+"""Of pairs, at most, that are left out in turn for the standard errors: each takes a fit of all heads."""
 OFFSETS = tuple(range(-FARTHEST, FARTHEST + 1))
 """Distances in words of the own sentence that are parts; 0 is the word itself."""
 

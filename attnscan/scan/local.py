@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
@@ -25,29 +24,24 @@ from attnscan.scan.seen import Drawn, Seen, half, no_pair
 from attnscan.scan.stream import Encode, OnBad, Stream
 from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.classes import ClassScorer, class_sums
-from attnscan.scoring.label_sums import LabelSums, key_of
-from attnscan.scoring.profile import Profiler, profiled
-from attnscan.scoring.profile_sums import ProfileSums
+from attnscan.scoring.label_sums import LabelSums
+from attnscan.scoring.profile import Profiler, profile_sums, profiled
+from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.resampling import labels_of
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import stated
-from attnscan.scoring.sums import PairSums, ScoreSums
+from attnscan.scoring.sums import Adding, PairSums, ScoreSums
 from attnscan.scoring.targets import Targets
-
-Sums = TypeVar("Sums", ScoreSums, ProfileSums, LabelSums, BlockSums)
 
 
 @dataclass(frozen=True)
-class ScanSums:
-    """What has been summed of pairs: of those that scores are told by and, where heads are ranked by others, of those.
-
-    They add.
-    """
+class ScanSums(Adding):
+    """Sums over the pairs that scores are told by and, with `split`, over those that heads are ranked by."""
 
     told: ScoreSums | None = None
     ranked: ScoreSums | None = None
     """None unless options say `split`."""
-    profile: ProfileSums | None = None
+    profile: BlockSums | None = None
     """None unless options say `profile`."""
     labels: LabelSums | None = None
     """Of the pairs that scores are told by; None unless options say `labelled`."""
@@ -56,9 +50,6 @@ class ScanSums:
     carried_labels: LabelSums | None = None
     classes: BlockSums | None = None
     """Beside `labels`: attention class by class among words, carried where that can be had, for statements."""
-
-    def __add__(self, other: ScanSums) -> ScanSums:
-        return ScanSums(*(_added(getattr(self, f.name), getattr(other, f.name)) for f in fields(self)))
 
     @property
     def any(self) -> ScoreSums | None:
@@ -77,7 +68,7 @@ class ScanSums:
         profile = None
         if self.profile is not None:
             parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
-            profile = Profile(parts, self.profile.finish(), signature)
+            profile = Profile(parts, fitted(self.profile.stacked()), signature)
         scores, carried = self.told.finish(), None if self.carried is None else self.carried.finish()
         return Ranking(
             scores,
@@ -220,11 +211,13 @@ def _told(
             on_pairs(places, sums)
 
     told = scanner.score(inputs, helps, beside, keep if options.labelled else on_pairs, only, products=True)
-    profile = profilers[0].sums() if profilers else None
+    if not (options.labelled or options.profile):
+        return ScanSums(told)
+    keys = [encoded.known_pair.key for encoded in inputs]
+    profile = profile_sums(profilers[0].sums(), keys) if profilers else None
     if not options.labelled:
         return ScanSums(told, profile=profile)
 
-    keys = [key_of(encoded.known_pair) for encoded in inputs]
     by_class = class_sums(classes[0].sums(), keys) if classes else None
 
     def labels(sums: PairSums) -> LabelSums:
@@ -271,10 +264,6 @@ def _with_votes(scanner: Scanner, one: EncodedInput, own: Help, sums: ScanSums) 
         return None if labels is None else replace(labels, votes=new.votes - old.votes)
 
     return replace(sums, labels=voted("labels"), carried_labels=voted("carried_labels"))
-
-
-def _added(one: Sums | None, other: Sums | None) -> Sums | None:
-    return one + other if one is not None and other is not None else one or other
 
 
 def _labels(scores: Scores | None, sums: LabelSums | None, options: ScanOptions, *, norm: bool) -> Labels | None:

@@ -38,6 +38,7 @@ from attnscan.scan.seen import Seen
 from attnscan.scan.signing import signed
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.profile import Profiler
+from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import stated
@@ -237,8 +238,8 @@ class _Scorers:
     @property
     def fit(self) -> Callable[[], Fit] | None:
         """What fits every head's profile; None if there are too many heads to be quick."""
-        sums = self.profiler.sums(blocks=1)
-        return sums.finish if sums.squares.size <= MOST_PROFILED else None
+        sums = self.profiler.sums()
+        return partial(fitted, sums) if sums["squares"].size <= MOST_PROFILED else None
 
     def stability(self, scores: Scores, options: ScanOptions) -> Stability | None:
         """How sure labels by these scores are."""

@@ -18,9 +18,9 @@ from attnscan.results.stored_file import StoredFile
 from attnscan.scan.local import ScanState
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
-from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_dumped, sums_loaded, write_checked
+from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_loaded, write_checked
 
-_FORMAT = 11
+_FORMAT = 12
 _OF_MODEL = {
     "weights": "weights differ",
     "config": "config differs",
@@ -31,8 +31,8 @@ _OF_MODEL = {
 
 def save_state(path: Path | StoredFile, state: ScanState, scanner: Scanner) -> None:
     """Write a state, whole or not at all."""
-    data = {"fingerprint": _fingerprint(scanner), "seen": seen_dumped(state.seen), **sums_dumped(state.sums)}
-    write_checked(path, _FORMAT, data)
+    about = {"fingerprint": _fingerprint(scanner), "seen": seen_dumped(state.seen)}
+    write_checked(path, _FORMAT, about, state.sums)
 
 
 def load_state(path: Path | StoredFile, scanner: Scanner) -> ScanState:
@@ -41,10 +41,10 @@ def load_state(path: Path | StoredFile, scanner: Scanner) -> ScanState:
     Raises: StateError if it was not, or is damaged.
     """
     grid = scanner.grid()
-    with read_checked(path, _FORMAT) as data:
-        _check_fingerprint(path, data["fingerprint"], _fingerprint(scanner))
-        sums = sums_loaded(data, scanner.options, grid, predictive=scanner.measure is not None)
-        return ScanState(seen_loaded(**data["seen"]), sums)
+    with read_checked(path, _FORMAT) as (about, arrays):
+        _check_fingerprint(path, about["fingerprint"], _fingerprint(scanner))
+        sums = sums_loaded(arrays, scanner.options, grid, predictive=scanner.measure is not None)
+        return ScanState(seen_loaded(**about["seen"]), sums)
 
 
 def _fingerprint(scanner: Scanner) -> dict[str, Any]:

@@ -1,29 +1,27 @@
-"""Sums in JSON: to the last bit, as the bytes of their numbers in base64, with a hash of all that beside them.
+"""Sums in a file: an .npz with one array for each sum, to the last bit, and JSON in `about` for all that is no sum.
 
 A file of them is replaced whole, so that a kill at any moment leaves the last one or the one before; and it is not
-trusted, since a damaged sum would go on into every later one.
+trusted, since a damaged sum would go on into every later one: zip keeps a CRC of every array.
 """
 
 from __future__ import annotations
 
-import base64
 import json
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict, astuple, fields, is_dataclass
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from attnscan.errors import StateError
-from attnscan.hashing import hashed
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.files import write_file
 from attnscan.results.grid import Grid
-from attnscan.results.scores import FloatArray, IntArray
+from attnscan.results.scores import FloatArray
 from attnscan.results.statement import COLUMNS
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.terms import Scored
@@ -33,49 +31,56 @@ from attnscan.scan.seen import Drawn, Seen
 from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import profiled
-from attnscan.scoring.profile_sums import ProfileSums
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
-_SCORES = ("told", "ranked", "carried")
-_LABELS = ("labels", "carried_labels")
-_OF_ROWS = ("entropy", "words")
-_MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 67 MiB, nearly all for the products of heads; split, twice that
+_MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 50 MiB, nearly all for the products of heads; split, twice that
+_ABOUT = "about"
 
 
-def write_checked(path: Path | StoredFile, form: int | str, data: Mapping[str, Any]) -> None:
+def write_checked(path: Path | StoredFile, form: int | str, about: Mapping[str, Any], sums: ScanSums) -> None:
     """Write what `read_checked` reads, whole or not at all. Raises: OutputError."""
-    content = json.dumps({"format": form, "sha256": _hash(data), **data}).encode()
+    file = BytesIO()
+    arrays: dict[str, Any] = {_ABOUT: np.array(json.dumps({"format": form, **about})), **arrays_of(sums)}
+    np.savez(file, allow_pickle=False, **arrays)
     if isinstance(path, StoredFile):
-        path.write_bytes(content)
+        path.write_bytes(file.getvalue())
     else:
-        write_file(path, content)
+        write_file(path, file.getvalue())
 
 
 @contextmanager
-def read_checked(path: Path | StoredFile, form: int | str) -> Iterator[dict[str, Any]]:
-    """What is in a state file of a format, those of clusters being text; whatever its reader meets is its damage.
+def read_checked(path: Path | StoredFile, form: int | str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Read a state file of a format, which of clusters is text: what it is about, and its arrays by name.
 
-    Raises: StateError if it is of another format, or damaged.
+    Raises: StateError if it is of another format or damaged, as any error of the caller's says, too.
     """
     try:
         content = _whole(path)
         if content is None:
             raise StateError(f"{path} is too large for a state file", "give the file that an earlier --state wrote")
-        data = json.loads(content)
-        if (theirs := data.pop("format")) != form:
+        if content.startswith(b'{"format"'):  # as earlier versions wrote states
+            raise _of_another_version(path)
+        with np.load(BytesIO(content), allow_pickle=False) as file:
+            if sum(member.file_size for member in file.zip.infolist()) > len(content):
+                raise ValueError("compressed, as no state is")
+            arrays = dict(file)
+        about = json.loads(str(arrays.pop(_ABOUT)))
+        if (theirs := about.pop("format")) != form:
             if isinstance(theirs, str) != isinstance(form, str):
                 where = "a cluster" if isinstance(theirs, str) else "one machine"
                 raise StateError(f"{path} is of a run on {where}", "go on there, or name another --state file")
-            raise StateError(f"{path} was written by another version of attnscan", "remove it to start anew")
-        if data.pop("sha256") != _hash(data):
-            raise ValueError("changed since it was written")
-        yield data
+            raise _of_another_version(path)
+        yield about, arrays
     except StateError:
         raise
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
-    except Exception:  # whatever a damaged file makes of itself
+    except Exception:  # parsing a damaged file fails in any way
         raise StateError(f"{path} is not a sound state file", "remove it to start anew") from None
+
+
+def _of_another_version(path: Path | StoredFile) -> StateError:
+    return StateError(f"{path} was written by another version of attnscan", "remove it to start anew")
 
 
 def _whole(path: Path | StoredFile) -> bytes | None:
@@ -84,6 +89,23 @@ def _whole(path: Path | StoredFile) -> bytes | None:
         content = path.read_bytes(_MAX_BYTES)
         return content if len(content) <= _MAX_BYTES else None
     return path.read_bytes() if path.stat().st_size <= _MAX_BYTES else None
+
+
+def arrays_of(sums: ScanSums) -> dict[str, Any]:
+    """All arrays of sums, each by the names of the fields that it is in."""
+    return dict(_arrays("sums", sums))
+
+
+def _arrays(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, np.ndarray):
+        yield name, value
+        return
+    if isinstance(value, BlockSums):
+        value = value.packed()
+    elif is_dataclass(value):
+        value = {f.name: getattr(value, f.name) for f in fields(value)}
+    for key, part in value.items() if isinstance(value, Mapping) else ():
+        yield from _arrays(f"{name}.{key}", part)
 
 
 def seen_dumped(seen: Seen) -> dict[str, Any]:
@@ -96,48 +118,8 @@ def _sentence_dumped(sentence: Sentence) -> str | list[Any]:
     return sentence.text if sentence.words is None else [sentence.text, sentence.words, sentence.tags]
 
 
-def sums_dumped(sums: ScanSums) -> dict[str, Any]:
-    """Sums, as JSON holds them to the last bit."""
-    return {
-        "sums": {name: _dumped(getattr(sums, name)) for name in _SCORES},
-        "labels": {name: _dumped_labels(getattr(sums, name)) for name in _LABELS},
-        "classes": _dumped_blocks(sums.classes),
-        "profile": None if sums.profile is None else [_text(each) for each in sums.profile.fields],
-    }
-
-
-def sums_loaded(data: Mapping[str, Any], options: ScanOptions, grid: Grid, *, predictive: bool) -> ScanSums:
-    """Read a model's sums from what `sums_dumped` wrote; `predictive` says whether these patterns were asked for.
-
-    Raises: whatever a damaged file makes of itself.
-    """
-    scored = tuple(pattern.scored for pattern in options.patterns)
-    told, ranked, carried = (_loaded(data["sums"][name], scored, grid) for name in _SCORES)
-    labels, carried_labels = (_loaded_labels(data["labels"][name], scored, grid) for name in _LABELS)
-    parts = profiled(options.patterns, predictive=predictive and options.predictive_part)
-    profile, classes = _loaded_profile(data["profile"], parts, grid), _loaded_classes(data["classes"], grid)
-    return ScanSums(told, ranked, profile, labels, carried, carried_labels, classes)
-
-
-def _hash(data: Mapping[str, Any]) -> str:
-    return hashed(json.dumps(data).encode())
-
-
-def _dumped(sums: ScoreSums | None) -> dict[str, Any] | None:
-    if sums is None:
-        return None
-    dumped: dict[str, Any] = {name: _text(getattr(sums, name)) for name in _OF_ROWS}
-    dumped |= {kind: {f.name: _text(getattr(getattr(sums, kind), f.name)) for f in fields(Sums)} for kind in KINDS}
-    if sums.products is not None:
-        dumped["products"] = {
-            kind: {f.name: _text(getattr(products, f.name)) for f in fields(HeadProducts)}
-            for kind, products in sums.products.items()
-        }
-    return dumped
-
-
 def seen_loaded(*, read: int, truncated: int, skipped: int, digest: str, sample: list[list[Any]]) -> Seen:
-    """The same again. Raises: ValueError."""
+    """Read what `seen_dumped` made. Raises: ValueError for counts or places of another type."""
     if not all(type(each) is int and each >= 0 for each in (read, truncated, skipped)) or type(digest) is not str:
         raise ValueError("counts of another type")
     return Seen(read, truncated, skipped, digest, tuple(_drawn(*each) for each in sample))
@@ -153,83 +135,71 @@ def _drawn(key: str, file: str, row: int, name: str | None, *sentences: str | li
     )
 
 
-def _loaded(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: Grid) -> ScoreSums | None:
-    if data is None:
-        return None
-    shape, of_heads = (*grid.shape, len(scored)), (len(scored), len(grid), len(grid))
-    every_key, words_only = (Sums(**_arrays(data[kind], Sums, shape)) for kind in KINDS)
-    products = None
-    if "products" in data:
-        products = {kind: HeadProducts(**_arrays(data["products"][kind], HeadProducts, of_heads)) for kind in KINDS}
-    of_rows = {name: _array(data[name], grid.shape) for name in _OF_ROWS}
-    return ScoreSums(scored, every_key, words_only, **of_rows, products=products)
+def sums_loaded(arrays: Mapping[str, Any], options: ScanOptions, grid: Grid, *, predictive: bool) -> ScanSums:
+    """Read a model's sums from the arrays of a file; `predictive` says whether these patterns were asked for.
+
+    Raises: KeyError, ValueError if they are not those of a scan with these options.
+    """
+    parts = profiled(options.patterns, predictive=predictive and options.predictive_part)
+    return _Arrays(arrays, tuple(pattern.scored for pattern in options.patterns), grid).sums(len(parts))
 
 
-def _dumped_labels(sums: LabelSums | None) -> dict[str, Any] | None:
-    if sums is None:
-        return None
-    groups = {
-        str(key): {name: [values.shape, _text(values)] for name, values in group.items()}
-        for key, group in sums.groups.items()
-    }
-    return {"bits": sums.bits, "votes": _text(sums.votes), "groups": groups}
+class _Arrays:
+    """The arrays of a file, each of which has to be of the shape that is expected."""
 
+    def __init__(self, arrays: Mapping[str, Any], scored: tuple[Scored, ...], grid: Grid) -> None:
+        self._arrays, self._scored, self._grid = arrays, scored, grid
 
-def _loaded_labels(data: Mapping[str, Any] | None, scored: tuple[Scored, ...], grid: Grid) -> LabelSums | None:
-    if data is None:
-        return None
-    groups = {
-        int(key): {name: _array(text, tuple(shape)) for name, (shape, text) in group.items()}
-        for key, group in data["groups"].items()
-    }
-    votes = _array(data["votes"], (len(KINDS), *grid.shape, len(scored) + 1)).astype(np.int64)
-    sums = LabelSums(scored, groups, votes, int(data["bits"]))
-    sums.check()
-    return sums
+    def sums(self, parts: int) -> ScanSums:
+        shape, columns = self._grid.shape, (*self._grid.shape, COLUMNS)
+        (layers, _), more = shape, {"squares": shape, "words": ()}
+        of_parts = {"gram": (layers, parts, parts), "on_part": (*shape, parts), "mass": (layers, parts)}
+        return ScanSums(
+            told=self._scores("sums.told"),
+            ranked=self._scores("sums.ranked"),
+            profile=self._blocks("sums.profile", {**of_parts, **more}),
+            labels=self._labels("sums.labels"),
+            carried=self._scores("sums.carried"),
+            carried_labels=self._labels("sums.carried_labels"),
+            classes=self._blocks("sums.classes", {"on": columns, "even": columns, "n": (*shape, 1)}),
+        )
 
+    def _has(self, name: str) -> bool:
+        return any(key.startswith(f"{name}.") for key in self._arrays)
 
-def _dumped_blocks(sums: BlockSums | None) -> dict[str, Any] | None:
-    if sums is None:
-        return None
-    blocks = {
-        str(key): {name: [values.shape, _text(values)] for name, values in block.items()}
-        for key, block in sums.blocks.items()
-    }
-    return {"bits": sums.bits, "most": sums.most, "blocks": blocks}
+    def _array(self, name: str, shape: tuple[int, ...]) -> FloatArray:
+        values: FloatArray = self._arrays[name]
+        if values.shape != shape or values.dtype != np.float64 or not np.isfinite(values).all():
+            raise ValueError(f"{name} of another shape")
+        return values
 
+    def _record(self, kind: Any, name: str, shape: tuple[int, ...]) -> Any:
+        return kind(*(self._array(f"{name}.{f.name}", shape) for f in fields(kind)))
 
-def _loaded_classes(data: Mapping[str, Any] | None, grid: Grid) -> BlockSums | None:
-    """Raises: ValueError if blocks are not of the shape or the keys that they must be."""
-    if data is None:
-        return None
-    shapes = {"on": (*grid.shape, COLUMNS), "even": (*grid.shape, COLUMNS), "n": (*grid.shape, 1)}
-    blocks = {
-        int(key): {name: _array(text, tuple(shape)) for name, (shape, text) in block.items()}
-        for key, block in data["blocks"].items()
-    }
-    sums = BlockSums(blocks, int(data["most"]), int(data["bits"]))
-    sums.check(shapes)
-    return sums
+    def _scores(self, name: str) -> ScoreSums | None:
+        if not self._has(name):
+            return None
+        grid, patterns = self._grid, len(self._scored)
+        every_key, words_only = (self._record(Sums, f"{name}.{kind}", (*grid.shape, patterns)) for kind in KINDS)
+        entropy, words = (self._array(f"{name}.{of_rows}", grid.shape) for of_rows in ("entropy", "words"))
+        products, of_heads = None, (patterns, len(grid), len(grid))
+        if self._has(f"{name}.products"):
+            products = {kind: self._record(HeadProducts, f"{name}.products.{kind}", of_heads) for kind in KINDS}
+        return ScoreSums(self._scored, every_key, words_only, entropy, words, products)
 
+    def _labels(self, name: str) -> LabelSums | None:
+        if not self._has(name):
+            return None
+        votes, shape = self._arrays[f"{name}.votes"], (len(KINDS), *self._grid.shape, len(self._scored) + 1)
+        if votes.shape != shape or votes.dtype != np.int64:
+            raise ValueError("votes of another shape")
+        return LabelSums(self._scored, self._unpacked(f"{name}.blocks"), votes).checked()
 
-def _loaded_profile(data: list[str] | None, parts: Sequence[str], grid: Grid) -> ProfileSums | None:
-    if data is None:
-        return None
-    like = ProfileSums.zero(*grid.shape, len(parts)).fields
-    return ProfileSums(*(_array(text, each.shape) for text, each in zip(data, like, strict=True)))
+    def _blocks(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> BlockSums | None:
+        return self._unpacked(name).checked(shapes) if self._has(name) else None
 
-
-def _arrays(data: Mapping[str, Any], kind: Any, shape: tuple[int, ...]) -> dict[str, FloatArray]:
-    return {f.name: _array(data[f.name], shape) for f in fields(kind)}
-
-
-def _text(values: FloatArray | IntArray) -> str:
-    """Numbers as text that gives them back to the last bit, and takes no longer to write than to copy."""
-    return base64.b64encode(values.astype("<f8").tobytes()).decode()
-
-
-def _array(text: str, shape: tuple[int, ...]) -> FloatArray:
-    array = np.frombuffer(base64.b64decode(text, validate=True), "<f8").astype(np.float64)
-    if array.size != math.prod(shape) or not np.isfinite(array).all():
-        raise ValueError("sums of another shape")
-    return array.reshape(shape)
+    def _unpacked(self, name: str) -> BlockSums:
+        start = f"{name}."
+        return BlockSums.unpacked(
+            {key.removeprefix(start): values for key, values in self._arrays.items() if key.startswith(start)}
+        )

@@ -210,8 +210,8 @@ class ClassScorer:
         return {name: values.cpu().numpy().astype(np.float64, copy=False)[units] for name, values in named.items()}
 
 
-def class_sums(pairs: Mapping[str, FloatArray], keys: Sequence[int]) -> BlockSums:
-    """The sums of some pairs, by each pair's hash; what layers and heads have in common is kept once."""
+def class_sums(pairs: Mapping[str, FloatArray], keys: Sequence[str]) -> BlockSums:
+    """The sums of some pairs, by the `Pair.key` of each; what layers and heads have in common is kept once."""
     on = pairs["on"]
     sums = {"on": on, "even": squeezed(pairs["even"]), "n": squeezed(pairs["n"])}
     return BlockSums.of(keys, sums, most_blocks(on[0].size))

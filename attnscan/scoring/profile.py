@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -14,11 +14,12 @@ from attnscan.model.running import not_finite
 from attnscan.results.dependencies import Help
 from attnscan.results.grid import Grid
 from attnscan.results.profile import BLOCKS, parts_of
+from attnscan.results.scores import FloatArray
+from attnscan.scoring.block_sums import BlockSums, squeezed
 from attnscan.scoring.merging import Merge
 from attnscan.scoring.parts import Parts
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.profile_sums import ProfileSums, block_of
 from attnscan.scoring.readout import exact
 from attnscan.scoring.targets import Targets
 
@@ -87,21 +88,22 @@ class Profiler:
             self._laid_out[key] = visible, Parts(batch, inputs, length, others)  # kept, so that its id stays its own
         return self._laid_out[key][1]
 
-    def sums(self, *, blocks: int = BLOCKS) -> ProfileSums:
-        """The batch's sums, once every block has come; in one of the `blocks` alone there are no errors, and less room.
+    def sums(self) -> dict[str, FloatArray]:
+        """Each pair's sums, once every block has come, as `fitted` takes them.
 
+        Shape: `gram` [pair, layer, part, part], `on_part` [pair, layer, head, part], `mass` [pair, layer, part],
+        `squares` [pair, layer, head], `words` [pair].
         Raises: CaptureError if the model's attention is not finite.
         """
-        gram, mass, on_part, squares = (
-            values.cpu().numpy().astype(np.float64) for values in (self._gram, self._mass, self._on_part, self._squares)
-        )
-        if not np.isfinite(squares).all():
+        sums = {"gram": self._gram, "on_part": self._on_part, "mass": self._mass, "squares": self._squares}
+        sums["words"] = self._batch.word.sum(1)
+        arrays = {name: values.cpu().numpy().astype(np.float64) for name, values in sums.items()}
+        if not np.isfinite(arrays["squares"]).all():
             raise not_finite("the attention weights")
-        words = self._batch.word.sum(1).cpu().numpy().astype(np.float64)
-        of = [block_of(encoded.pair) % blocks if encoded.pair else 0 for encoded in self._batch.inputs]
-        _, layers, heads = squares.shape
-        sums = ProfileSums.zero(layers, heads, len(self.parts), blocks)
-        for block, *own in zip(of, gram, on_part, mass, squares, words, strict=True):
-            for total, added in zip(sums.fields, own, strict=True):
-                total[block] += added
-        return sums
+        return arrays
+
+
+def profile_sums(pairs: Mapping[str, FloatArray], keys: Sequence[str]) -> BlockSums:
+    """The sums of some pairs, by the `Pair.key` of each; what all layers have in common is kept once."""
+    alike = {name: squeezed(pairs[name], [1]) for name in ("gram", "mass")}
+    return BlockSums.of(keys, {**pairs, **alike}, BLOCKS)

@@ -1,85 +1,62 @@
-"""What profiles are fitted from: sums over pairs that add, kept in blocks of pairs for the errors. Numpy, no torch.
+"""What profiles are fitted from: sums over pairs, kept in blocks of pairs for the errors. Numpy, no torch.
 
 A head's weights a_ij are approximated by Σ_p c_p t_p,ij with c ≥ 0, over all words i of all pairs. That needs no more
-than the products of the parts with each other, Σ t_p t_q, and with the weights, Σ a t_p, and Σ a². A pair's block goes
-by its text, so that shards, order and resumption change nothing.
+than the products of the parts with each other, Σ t_p t_q, and with the weights, Σ a t_p, and Σ a².
 Source of the errors: the delete-one-block jackknife; Efron and Tibshirani, An Introduction to the Bootstrap (1993), 11.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
-from attnscan.inputs.pairs import Pair
-from attnscan.results.profile import BLOCKS, Fit
+from attnscan.results.profile import Fit
 from attnscan.results.scores import FloatArray
 
 _NEGLIGIBLE = 1e-12  # of a Gram matrix's largest eigenvalue: parts that cannot be told apart leave less
 
 
-def block_of(pair: Pair) -> int:
-    """Which block a pair is in, by a hash of its sentences."""
-    return int(pair.key[:8], 16) % BLOCKS
+def fitted(blocks: Mapping[str, FloatArray]) -> Fit:
+    """Fit every head's attention by the parts, with errors where there are two blocks or more.
 
-
-@dataclass(frozen=True)
-class ProfileSums:
-    """Sums over the words of pairs, block by block. They add."""
-
-    gram: FloatArray
-    """Of t_p x t_q, which hangs on a layer's mask and not on the head. Shape: [block, layer, part, part]."""
-    on_part: FloatArray
-    """Of a x t_p. Shape: [block, layer, head, part]."""
-    mass: FloatArray
-    """Of t_p: for how many words there is such a part. Shape: [block, layer, part]."""
-    squares: FloatArray
-    """Of a x a. Shape: [block, layer, head]."""
-    words: FloatArray
-    """How many words there were. Shape: [block]."""
-
-    def __add__(self, other: ProfileSums) -> ProfileSums:
-        return ProfileSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
-    @property
-    def fields(self) -> tuple[FloatArray, ...]:
-        """All of them, in order."""
-        return tuple(getattr(self, f.name) for f in fields(self))
-
-    @classmethod
-    def zero(cls, layers: int, heads: int, parts: int, blocks: int = BLOCKS) -> ProfileSums:
-        """Of no pair."""
-        shapes = (layers, parts, parts), (layers, heads, parts), (layers, parts), (layers, heads), ()
-        return cls(*(np.zeros((blocks, *shape)) for shape in shapes))
-
-    def finish(self) -> Fit:
-        """The parts' shares in every head, with errors where at least two blocks have pairs."""
-        whole = self._without(None)
-        share, explained = whole.fitted
-        filled = np.flatnonzero(self.words)
-        if len(filled) < 2:
-            return Fit(share, np.full_like(share, np.nan), explained, np.full_like(explained, np.nan), whole.existing)
-        left_out = [self._without(int(block)).fitted for block in filled]
-        share_se, explained_se = (_spread(np.stack(values)) for values in zip(*left_out, strict=True))
-        return Fit(share, share_se, explained, explained_se, whole.existing)
-
-    def _without(self, block: int | None) -> _Total:
-        """All blocks added, but for one."""
-        kept = np.arange(len(self.words)) != block
-        return _Total(*(getattr(self, f.name)[kept].sum(0) for f in fields(self)))
+    Shape: `blocks` as `Profiler.sums` names them, [block, ...] each, or 1 in place of layer.
+    """
+    whole = _Total.of(blocks)
+    share, explained = whole.fitted
+    count = len(blocks["words"])
+    if count < 2:
+        return Fit(share, np.full_like(share, np.nan), explained, np.full_like(explained, np.nan), whole.existing)
+    others = (np.arange(count) != block for block in range(count))
+    left_out = [_Total.of({name: values[kept] for name, values in blocks.items()}).fitted for kept in others]
+    share_se, explained_se = (_spread(np.stack(values)) for values in zip(*left_out, strict=True))
+    return Fit(share, share_se, explained, explained_se, whole.existing)
 
 
 @dataclass(frozen=True)
 class _Total:
-    """The sums of some blocks together, of the shapes above without the block."""
+    """Sums over the words of some pairs."""
 
     gram: FloatArray
+    """Of t_p x t_q, which depends on a layer's mask and not on the head. Shape: [layer, part, part]."""
     on_part: FloatArray
+    """Of a x t_p. Shape: [layer, head, part]."""
     mass: FloatArray
+    """Of t_p: for how many words there is such a part. Shape: [layer, part]."""
     squares: FloatArray
+    """Of a x a. Shape: [layer, head]."""
     words: FloatArray
+    """How many words there were. Shape: []."""
+
+    @classmethod
+    def of(cls, blocks: Mapping[str, FloatArray]) -> _Total:
+        """Add some blocks."""
+        total = {name: values.sum(0) for name, values in blocks.items()}
+        layers = len(total["on_part"])
+        alike = {name: np.broadcast_to(total[name], (layers, *total[name].shape[1:])) for name in ("gram", "mass")}
+        return cls(**{**total, **alike})
 
     @property
     def existing(self) -> FloatArray:

@@ -16,7 +16,8 @@ import numpy as np
 from attnscan.results.labels import FEWEST, MOST_HEADS, RESAMPLINGS, Labels, Stability
 from attnscan.results.scores import FloatArray, Race, Scores, ScoreTable
 from attnscan.results.terms import Scored
-from attnscan.scoring.label_sums import QUANTITIES, LabelSums, columns_of, squeezed
+from attnscan.scoring.block_sums import squeezed
+from attnscan.scoring.label_sums import QUANTITIES, LabelSums, columns_of
 from attnscan.scoring.sums import KINDS, PairSums
 
 _AT_ONCE = 50  # resamplings: of 384 heads and 7 patterns, their sums take 1 MB a quantity

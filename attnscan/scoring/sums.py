@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from functools import partial
-from typing import Self
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -36,8 +36,28 @@ def _root(variance: FloatArray) -> FloatArray:
     return error
 
 
+def added(one: Any, other: Any) -> Any:
+    """Add two sums: mappings name by name; None is the sum of nothing, and a tuple says what both are sums of."""
+    if one is None or other is None:
+        return other if one is None else one
+    if isinstance(one, Mapping):
+        return {**one, **{name: added(one.get(name), values) for name, values in other.items()}}
+    if isinstance(one, tuple):
+        assert one == other
+        return one
+    return one + other
+
+
+class Adding:
+    """A record of sums, which add field by field."""
+
+    def __add__(self, other: Self) -> Self:
+        names = [f.name for f in fields(cast(Any, self))]
+        return type(self)(*(added(getattr(self, name), getattr(other, name)) for name in names))
+
+
 @dataclass(frozen=True)
-class RatioSums:
+class RatioSums(Adding):
     """Sums over pairs, of which a ratio ΣS / Σn and its error follow.
 
     Shape: any, float64; those of n may be smaller, if they broadcast.
@@ -70,9 +90,6 @@ class RatioSums:
         else:
             squares, products, n_squares, pairs = map(add, (total**2, total * n, n**2, (n > 0).astype(float)))
         return cls(add(total), squares, products, add(n), n_squares, pairs, *map(add, more))
-
-    def __add__(self, other: Self) -> Self:
-        return type(self)(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     @property
     def ratio(self) -> FloatArray:
@@ -119,7 +136,7 @@ class RatioSums:
 
 
 @dataclass(frozen=True)
-class RatioProducts:
+class RatioProducts(Adding):
     """Sums over pairs of the products of two ratios' S and n: how far the two vary together.
 
     Shape: that of their `RatioSums`, each.
@@ -139,9 +156,6 @@ class RatioProducts:
         """The products of some pairs. Shape: each [pair, ...]."""
         return cls(_dot(total, other_total), _dot(total, other_n), _dot(n, other_total), _dot(n, other_n))
 
-    def __add__(self, other: RatioProducts) -> RatioProducts:
-        return RatioProducts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
-
     def covariance(self, one: RatioSums, other: RatioSums) -> FloatArray:
         """Of two ratios r and r' over the same K pairs: K/(K-1) Σ(S - r·n)(S' - r'·n') / (Σn Σn').
 
@@ -155,7 +169,7 @@ class RatioProducts:
 
 
 @dataclass(frozen=True)
-class HeadProducts:
+class HeadProducts(Adding):
     """Sums over pairs of the products of every two heads' S and n, pattern by pattern.
 
     By them the difference between any two heads has an error of its own, often much smaller than two independent
@@ -182,9 +196,6 @@ class HeadProducts:
         across = total.transpose(0, 2, 1), n.transpose(0, 2, 1)
         products = across[0] @ total, across[0] @ n, across[1] @ n
         return cls(*(np.broadcast_to(each, products[0].shape) for each in products))
-
-    def __add__(self, other: HeadProducts) -> HeadProducts:
-        return HeadProducts(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def se_between(self, sums: RatioSums) -> FloatArray:
         """The standard error of the difference between any two heads' ratios, given the heads' own sums."""
@@ -245,7 +256,7 @@ _MOST_PRODUCTS = 1 << 22  # of pattern, head and head, so that many patterns of 
 
 
 @dataclass(frozen=True)
-class ScoreSums:
+class ScoreSums(Adding):
     """All that a scan has to remember of the pairs it has seen."""
 
     scored: tuple[Scored, ...]
@@ -279,12 +290,6 @@ class ScoreSums:
     def patterns(self) -> tuple[str, ...]:
         """The patterns' names."""
         return tuple(pattern.id for pattern in self.scored)
-
-    def __add__(self, other: ScoreSums) -> ScoreSums:
-        added = {name: getattr(self, name) + getattr(other, name) for name in (*KINDS, "entropy", "words")}
-        ours, theirs = self.products, other.products
-        both = None if ours is None or theirs is None else {kind: ours[kind] + theirs[kind] for kind in KINDS}
-        return replace(self, **added, products=both)
 
     def finish(self) -> Scores:
         """The scores of every head and pattern."""

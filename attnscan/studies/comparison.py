@@ -23,9 +23,9 @@ from attnscan.scan.local import ScanState, scan
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
 from attnscan.scan.stream import OnBad, Stream
-from attnscan.scoring.label_sums import LabelSums, key_of
+from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.resampling import stability
-from attnscan.scoring.sums import PairSums, RatioProducts, ScoreSums
+from attnscan.scoring.sums import Adding, PairSums, RatioProducts, ScoreSums, added
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 
 _BLOCK = 256  # pairs that both models read before the next ones
@@ -63,7 +63,7 @@ def compare(
     scores, options = (sums.one.finish(), sums.other.finish()), scanner_a.options
     sure = [
         stability(known, labels.units(), options.threshold, options.seed)
-        for known, labels in zip(scores, sums.labels, strict=True)
+        for known, labels in zip(scores, (sums.labels, sums.other_labels), strict=True)
     ]
     stays = [stable.label for stable in sure if stable is not None]
     return Comparison(
@@ -91,30 +91,27 @@ def _one_relation(scanner_a: Scanner, scanner_b: Scanner) -> tuple[Relation | No
 
 
 @dataclass(frozen=True)
-class _PairedSums:
+class _PairedSums(Adding):
     """What has been summed of pairs that both models have scored."""
 
     one: ScoreSums
     other: ScoreSums
     products: RatioProducts
     """Of the two models' weights on target with every key. Shape: [layer, head, pattern]."""
-    labels: tuple[LabelSums, LabelSums]
-    """What each model's labels are told to be sure by."""
+    labels: LabelSums
+    """What the one model's labels are told to be sure by."""
+    other_labels: LabelSums
 
     @classmethod
     def of(
-        cls, ours: PairSums, theirs: PairSums, like: ScoreSums, keys: Sequence[int], threshold: float
+        cls, ours: PairSums, theirs: PairSums, like: ScoreSums, keys: Sequence[str], threshold: float
     ) -> _PairedSums:
         """Of some pairs, in the same order, given what each is found by; `like` says what the patterns are."""
         unknown = np.full(like.entropy.shape, np.nan)  # entropy is not among what is told of single pairs
         sums_a, sums_b = (ScoreSums.of(sums, like.scored, unknown, unknown) for sums in (ours, theirs))
         products = RatioProducts.of(*(sums[f"every_key.{name}"] for sums in (ours, theirs) for name in ("weight", "n")))
         a, b = (LabelSums.of(sums, like.scored, keys, threshold) for sums in (ours, theirs))
-        return cls(sums_a, sums_b, products, (a, b))
-
-    def __add__(self, other: _PairedSums) -> _PairedSums:
-        labels = self.labels[0] + other.labels[0], self.labels[1] + other.labels[1]
-        return _PairedSums(self.one + other.one, self.other + other.other, self.products + other.products, labels)
+        return cls(sums_a, sums_b, products, a, b)
 
 
 def _scanned(
@@ -142,9 +139,9 @@ def _scanned(
             theirs = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in theirs.items()}
             like = states[0].sums.any
             assert like is not None  # a pair was scored
-            keys = [key_of(block[row].pair) for row in common]
+            keys = [block[row].pair.key for row in common]
             of_block = _PairedSums.of(ours, theirs, like, keys, scanner_a.options.threshold)
-            total = of_block if total is None else total + of_block
+            total = added(total, of_block)
     return total, states
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -31,10 +31,10 @@ from attnscan.scan.events import Progress, Steps, outcome
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen, no_pair
 from attnscan.scan.stream import OnBad, Stream
-from attnscan.scoring.label_sums import LabelSums, key_of
+from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import PairSums, ScoreSums
+from attnscan.scoring.sums import PairSums, ScoreSums, added
 from attnscan.scoring.targets import Targets
 from attnscan.studies.interventions import CauseSums, Positions, shuffled, why_no_segments, with_segments
 from attnscan.studies.neurons import NeuronScorer, NeuronSums, Rotations
@@ -85,9 +85,6 @@ def explain_input(
     return explainer.finish(sums, seen)
 
 
-SumsOfKind = TypeVar("SumsOfKind", ScoreSums, LabelSums, NeuronSums, CauseSums)
-
-
 @dataclass(frozen=True)
 class _Measured:
     """What was measured of some batches. They add."""
@@ -106,13 +103,11 @@ class _Measured:
     """Of the one input that is kept."""
 
     def __add__(self, other: _Measured) -> _Measured:
-        causes = {**self.causes, **other.causes}
-        causes |= {name: sums + other.causes[name] for name, sums in self.causes.items() if name in other.causes}
         return _Measured(
-            _added(self.scores, other.scores),
-            _added(self.pairs, other.pairs),
-            _added(self.neurons, other.neurons),
-            causes,
+            added(self.scores, other.scores),
+            added(self.pairs, other.pairs),
+            added(self.neurons, other.neurons),
+            added(self.causes, other.causes),
             {**other.not_available, **self.not_available},
             self.moved or other.moved,
             self.words or other.words,
@@ -151,7 +146,7 @@ class _Explainer:
 
         yield Progress("neurons of queries and keys")
         scanner.run(batch.model_inputs, consume)
-        keys = [key_of(encoded.known_pair) for encoded in inputs]
+        keys = [encoded.known_pair.key for encoded in inputs]
         sums = _Measured(
             scores=scorer.sums(),
             pairs=LabelSums.of(scorer.pair_sums(), targets.scored, keys, THRESHOLD),
@@ -235,10 +230,6 @@ def _again(scanner: Scanner, scorer: Scorer, model_inputs: dict[str, Tensor]) ->
     again = scorer.fresh()
     scanner.run(model_inputs, again)
     return again
-
-
-def _added(total: SumsOfKind | None, more: SumsOfKind | None) -> SumsOfKind | None:
-    return total + more if total is not None and more is not None else total or more
 
 
 def _same(scores: Scores, other: Scores) -> bool:

@@ -23,7 +23,7 @@ from attnscan.inputs.batch import EncodedInput
 from attnscan.model.running import forward
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.sums import PairSums, RatioSums, ScoreSums
+from attnscan.scoring.sums import Adding, PairSums, RatioSums, ScoreSums
 from attnscan.studies.draws import generator
 
 _MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's
@@ -139,7 +139,7 @@ def _position_embedding(model: Any, alone: ModelInputs) -> torch.nn.Embedding | 
 
 
 @dataclass(frozen=True)
-class CauseSums:
+class CauseSums(Adding):
     """Sums over pairs of the scores after a change. They add.
 
     A change that is drawn at random is drawn several times: a pair's S and n are means over the draws before the pair
@@ -176,9 +176,6 @@ class CauseSums:
             falls=RatioSums.of(plain[_WEIGHT] - pairs[_WEIGHT], pairs[_N]),
             variance=(spread / (draws * (draws - 1)) if draws > 1 else alone).sum(0),
         )
-
-    def __add__(self, other: CauseSums) -> CauseSums:
-        return CauseSums(self.scores + other.scores, self.falls + other.falls, self.variance + other.variance)
 
     def finish(self) -> tuple[Scores, FloatArray]:
         """The scores after the change, and the standard errors of what they fall by. Shape: [layer, head, pattern].

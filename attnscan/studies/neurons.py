@@ -18,6 +18,7 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid, Head
 from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import FloatArray
+from attnscan.scoring.sums import Adding
 from attnscan.scoring.targets import Targets
 from attnscan.studies.draws import generator
 
@@ -61,7 +62,7 @@ def orthogonal(rng: np.random.Generator, count: int, size: int) -> np.ndarray[tu
 
 
 @dataclass(frozen=True)
-class NeuronSums:
+class NeuronSums(Adding):
     """Sums over queries. Shape: each [basis, layer, head, pattern], float64; the first basis is the own. They add."""
 
     effective: FloatArray
@@ -75,9 +76,6 @@ class NeuronSums:
     """Of 1 for each query whose strongest neurons agree in sign inside its sentence and differ across."""
     with_both: FloatArray
     """Queries with words in their own and in the other sentence."""
-
-    def __add__(self, other: NeuronSums) -> NeuronSums:
-        return NeuronSums(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
 
     def finish(self) -> NeuronTable:
         """The means; NaN where there was nothing to take one of."""

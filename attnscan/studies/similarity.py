@@ -16,9 +16,9 @@ from attnscan.scan.events import Progress, Steps
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
 from attnscan.scan.stream import OnBad, Stream
-from attnscan.scoring.label_sums import LabelSums, key_of
+from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.resampling import labels_of
-from attnscan.scoring.sums import PairSums, RatioSums, ScoreSums
+from attnscan.scoring.sums import PairSums, RatioSums, ScoreSums, added
 from attnscan.studies.divergence import RowKeeper, divergences, queries_of
 
 
@@ -45,7 +45,7 @@ def similar(
         drawn = [queries_of(encoded, queries, own.options.seed) for encoded in inputs]
         keeper = RowKeeper(drawn, [len(encoded.tokens) for encoded in inputs])
         scores = own.score(inputs, also=lambda _: keeper, on_pairs=lambda _, sums: kept.append(sums))
-        keys = [key_of(encoded.known_pair) for encoded in inputs]
+        keys = [encoded.known_pair.key for encoded in inputs]
         labels = LabelSums.of(kept[0], scores.scored, keys, own.options.threshold)
         rows_of_heads = zip(drawn, keeper.rows(), strict=True)
         return scores, labels, [(len(each), divergences(rows).numpy()) for each, rows in rows_of_heads]
@@ -53,11 +53,9 @@ def similar(
     with closing(stream.worked(look, scanner.crew)) as looked:
         for looks, _ in looked:
             for of_batch, labels_of_batch, divergent in looks:
-                scores = of_batch if scores is None else scores + of_batch
-                labels = labels_of_batch if labels is None else labels + labels_of_batch
+                scores, labels = added(scores, of_batch), added(labels, labels_of_batch)
                 for count, matrix in divergent:
-                    pair = RatioSums.of(matrix[None], np.full((1, 1, 1), float(count)))
-                    apart = pair if apart is None else apart + pair
+                    apart = added(apart, RatioSums.of(matrix[None], np.full((1, 1, 1), float(count))))
             yield Progress("comparing heads by pairs", stream.done)
     if scores is None or labels is None or apart is None or not apart.n.item():
         raise no_pair("to compare heads by")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json
+import random
 import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +28,13 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import held, load_state, save_state
 from attnscan.scan.stream import unseen
 from attnscan.scoring.patterns import PATTERNS, Pattern
+
+
+def rewritten(path: Path, changes: dict[str, Callable[[Any], Any]]) -> None:
+    """Change some arrays of a state."""
+    arrays = dict(np.load(path))
+    with path.open("wb") as file:
+        np.savez(file, **{**arrays, **{name: change(arrays[name]) for name, change in changes.items()}})
 
 
 @pytest.fixture
@@ -81,9 +92,7 @@ def test_profiles_go_on_from_a_state_to_the_last_bit(options: ScanOptions, tmp_p
             found = after.finish(scanner)
             assert found.profile is not None and found.profile.parts == expected.profile.parts
             np.testing.assert_array_equal(found.profile.fit.share, expected.profile.fit.share)
-        data = json.loads(path.read_bytes())
-        data["profile"] = data["profile"][:-1]
-        path.write_text(json.dumps(data))
+        rewritten(path, {"sums.profile.mass": lambda mass: mass[..., :-1]})
         with pytest.raises(StateError, match="not a sound state file"):
             load_state(path, scanner)
 
@@ -164,20 +173,40 @@ def test_a_damaged_state_is_refused_or_read_right(options: ScanOptions, tmp_path
             path.write_bytes(whole[:end])
             with pytest.raises(StateError):
                 load_state(path, scanner)
-        data = json.loads(whole)
-        for damage in ("format", "seen", "sums", "fingerprint"):
-            path.write_text(json.dumps({key: value for key, value in data.items() if key != damage}))
-            with pytest.raises(StateError):
-                load_state(path, scanner)
-        for name, value in (("read", 3), ("digest", "x"), ("skipped", -1)):
-            path.write_text(json.dumps({**data, "seen": {**data["seen"], name: value}}))
+        draw = random.Random(0)
+        for at in draw.choices(range(len(whole)), k=60):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            with suppress(StateError):  # or it was a byte that says nothing, such as of the time
+                assert_equal_sums(load_state(path, scanner).sums.told, state.sums.told, 0)
+        about = json.loads(str(dict(np.load(io.BytesIO(whole)))["about"]))
+        others = [{name: value for name, value in about.items() if name != missing} for missing in about]
+        for name, value in (("read", 3.5), ("digest", 1), ("skipped", -1)):
+            others.append({**about, "seen": {**about["seen"], name: value}})
+        for other in others:
+            path.write_bytes(whole)
+            rewritten(path, {"about": lambda _, other=other: np.array(json.dumps(other))})
             with pytest.raises(StateError, match="not a sound state file"):
                 load_state(path, scanner)
-        for damaged in ("AAAA", "!", data["sums"]["told"]["every_key"]["n"][:-12]):
-            data["sums"]["told"]["every_key"]["n"] = damaged
-            path.write_text(json.dumps(data))
-            with pytest.raises(StateError):
+        name = "sums.told.every_key.n"
+        for damage in (lambda n: n[..., :-1], lambda n: n * np.nan, lambda n: n.astype("<f4"), lambda n: n.astype(str)):
+            path.write_bytes(whole)
+            rewritten(path, {name: damage})
+            with pytest.raises(StateError, match="not a sound state file"):
                 load_state(path, scanner)
+
+
+@pytest.mark.parametrize("content", [b'{"format": 11, "sha256": "x"}', None])
+def test_a_state_of_another_version_is_refused(options: ScanOptions, tmp_path: Path, content: bytes | None) -> None:
+    """They were JSON once."""
+    path = tmp_path / "state"
+    with Scanner(options) as scanner:
+        save_state(path, states_of(scanner, records_of(PAIRS[:4]))[-1], scanner)
+        about = json.loads(str(dict(np.load(path))["about"]))
+        rewritten(path, {"about": lambda _: np.array(json.dumps({**about, "format": 1}))})
+        if content is not None:
+            path.write_bytes(content)
+        with pytest.raises(StateError, match="written by another version of attnscan"):
+            load_state(path, scanner)
 
 
 def test_one_run_at_a_time_holds_a_state_file(tmp_path: Path) -> None:

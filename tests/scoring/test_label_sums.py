@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pickle
-import pickletools
 from functools import reduce
 from operator import add
 
@@ -15,7 +13,7 @@ from attnscan.results.labels import RESAMPLINGS, Labels
 from attnscan.results.scores import MIXED, Scores
 from attnscan.results.terms import Scored
 from attnscan.scoring import label_sums, resampling
-from attnscan.scoring.label_sums import LabelSums, key_of
+from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.resampling import labels_of, stability
 from attnscan.scoring.sums import KINDS, PairSums, ScoreSums
 
@@ -45,8 +43,8 @@ def _part(pairs: PairSums, which: slice | list[int]) -> dict[str, np.ndarray]:
     return {name: values[which] for name, values in pairs.items()}
 
 
-def _keys(count: int) -> list[int]:
-    return [key_of(Pair(f"pair {i}")) for i in range(count)]
+def _keys(count: int) -> list[str]:
+    return [Pair(f"pair {i}").key for i in range(count)]
 
 
 def _scores(pairs: PairSums) -> Scores:
@@ -54,7 +52,7 @@ def _scores(pairs: PairSums) -> Scores:
     return ScoreSums.of(pairs, SCORED, nothing, nothing).finish()
 
 
-def _of(pairs: PairSums, keys: list[int]) -> LabelSums:
+def _of(pairs: PairSums, keys: list[str]) -> LabelSums:
     return LabelSums.of(pairs, SCORED, keys, THRESHOLD)
 
 
@@ -97,39 +95,8 @@ def test_agreement_is_the_share_of_the_pairs_that_could_say_so_and_do() -> None:
             assert getattr(found, name)[head] == pytest.approx(agreeing / sum(asked))
 
 
-@pytest.mark.parametrize("most", [512, 16])
-def test_shards_and_order_change_nothing_even_where_pairs_are_put_together(
-    monkeypatch: pytest.MonkeyPatch, most: int
-) -> None:
-    monkeypatch.setattr(label_sums, "_MOST_GROUPS", most)
-    monkeypatch.setattr(label_sums, "_FEWEST_GROUPS", 8)
-    count = 100
-    pairs, keys = _pairs(count), _keys(count)
-    whole = _of(pairs, keys)
-    assert len(whole.groups) == count if most > count else most / 4 <= len(whole.groups) <= most
-    shuffled = list(np.random.default_rng(1).permutation(count))
-    for size in (1, 7, 33):
-        for order in (list(range(count)), shuffled):
-            chunks = [order[i : i + size] for i in range(0, count, size)]
-            parts = [_of(_part(pairs, chunk), [keys[i] for i in chunk]) for chunk in chunks]
-            for added in (reduce(add, parts), reduce(add, parts[::-1]), parts[0] + reduce(add, parts[1:])):
-                assert added.bits == whole.bits and set(added.groups) == set(whole.groups)
-                assert (added.votes == whole.votes).all()
-                for key, group in whole.groups.items():
-                    for name, values in group.items():
-                        again, values = np.broadcast_arrays(added.groups[key][name], values)
-                        np.testing.assert_allclose(again, values, rtol=1e-12, atol=1e-12)
-
-
-def test_a_model_of_many_heads_keeps_fewer_groups(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(label_sums, "_ROOM", 1_000)
-    sums = _of(_pairs(100), _keys(100))
-    assert len(sums.groups) <= 32
-    assert sums.units()["every_key.weight"].sum() == pytest.approx(_pairs(100)["every_key.weight"].sum())
-
-
 def test_what_is_the_same_for_all_heads_is_kept_once() -> None:
-    (group,) = _of(_pairs(1), _keys(1)).groups.values()
+    (group,) = _of(_pairs(1), _keys(1)).blocks.blocks.values()
     assert group["every_key.n"].shape == (1, 1, len(SCORED))
     assert group["every_key.weight"].shape == (*GRID, len(SCORED))
     assert group["every_key.whole"].shape == (*GRID, 1) and group["every_key.itself"].shape == (*GRID, 1)
@@ -149,20 +116,5 @@ def test_of_thousands_of_heads_labels_are_told_and_not_how_sure_they_are(monkeyp
     pairs = _pairs(20)
     sums = reduce(add, [_of(_part(pairs, slice(i, i + 10)), _keys(20)[i : i + 10]) for i in (0, 10)])
     labels = labels_of(_scores(pairs), sums, THRESHOLD, 0, norm=False)
-    assert not sums.groups and labels.stability is None and not labels.unsure.any()
+    assert not sums.blocks.blocks and labels.stability is None and not labels.unsure.any()
     assert labels.agreement is not None and (labels.agreement.label > 0).any()
-
-
-def test_pickles_hold_the_same_bits_in_few_arrays() -> None:
-    whole = _of(_pairs(100), _keys(100))
-    mixed = whole + _of({name: values * np.linspace(1, 2, 3)[:, None] for name, values in _pairs(9).items()}, _keys(9))
-    for sums, arrays in ((whole, 20), (mixed, 2_000), (LabelSums(SCORED, {}, whole.votes), 5)):
-        packed = pickle.dumps(sums, protocol=5)
-        again = pickle.loads(packed)
-        assert (again.votes == sums.votes).all() and again.bits == sums.bits
-        assert list(again.groups) == list(sums.groups)
-        for key, group in sums.groups.items():
-            assert {name: (values.shape, values.tobytes()) for name, values in again.groups[key].items()} == {
-                name: (values.shape, values.tobytes()) for name, values in group.items()
-            }
-        assert sum(op.name == "BYTEARRAY8" for op, *_ in pickletools.genops(packed)) <= arrays

@@ -29,10 +29,11 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.carried import OutputProjections
 from attnscan.results.dependencies import Help
 from attnscan.results.grid import Grid
-from attnscan.results.profile import parts_of
+from attnscan.results.profile import Fit, parts_of
+from attnscan.scoring.block_sums import BITS, BlockSums
 from attnscan.scoring.patterns import PATTERNS, Pattern
-from attnscan.scoring.profile import Profiler, profiled
-from attnscan.scoring.profile_sums import ProfileSums, block_of
+from attnscan.scoring.profile import Profiler, profile_sums, profiled
+from attnscan.scoring.profile_sums import fitted
 
 LAYERS, HEADS = 2, 3
 WORDS = ["a", "A", "the", "cat", "##s", ".", ",", "ran", "Ġcat", "mat", "on", "!"]
@@ -51,6 +52,11 @@ class Case:
     idle: torch.Tensor | None = None
     """Which rows are of nothing. Shape: [layer, head, token]."""
 
+    @property
+    def key(self) -> str:
+        """Of the pair."""
+        return self.encoded.known_pair.key
+
     def written(self, layer: int, own: dict[str, OwnPart]) -> WrittenPair:
         """The same for the plain loops, by units."""
         one, unit = self.encoded, self.encoded.unit
@@ -59,7 +65,7 @@ class Case:
         if len(one.units) < len(one.tokens):
             weights = profiles.merged(weights, unit, taking=self.idle is not None)
             seen = profiles.merged_mask(seen, unit)
-        return WrittenPair(written, seen, weights, block_of(one.known_pair), own)
+        return WrittenPair(written, seen, weights, int(self.key[: BITS // 4], 16), own)
 
 
 def masks_of(length: int, kind: str) -> list[torch.Tensor]:
@@ -127,9 +133,14 @@ def profiler_of(
     return profiler
 
 
-def summed(cases: Sequence[Case], *given: Any, **how: Any) -> ProfileSums:
+def summed(cases: Sequence[Case], *given: Any, **how: Any) -> BlockSums:
     """What a batch adds up to."""
-    return profiler_of(cases, *given, **how).sums()
+    return profile_sums(profiler_of(cases, *given, **how).sums(), [case.key for case in cases])
+
+
+def fit_of(cases: Sequence[Case], *given: Any, **how: Any) -> Fit:
+    """The profiles of a batch."""
+    return fitted(summed(cases, *given, **how).stacked())
 
 
 def every_other(batch: EncodedBatch) -> torch.Tensor:
@@ -158,17 +169,17 @@ def written_inputs(draw: st.DrawFn) -> str:
     return " ".join(["[CLS]", *(word for sentence in sentences for word in [*sentence, "[SEP]"])])
 
 
-def assert_are_the_loops(found: ProfileSums, cases: Sequence[Case], own: dict[str, OwnPart]) -> None:
+def assert_are_the_loops(found: BlockSums, cases: Sequence[Case], own: dict[str, OwnPart]) -> None:
     """Every sum of every block."""
     for layer in range(LAYERS):
         pairs = [case.written(layer, own) for case in cases]
-        for block in range(len(found.words)):
+        assert set(found.blocks) == {pair.block for pair in pairs}
+        for block, sums in found.blocks.items():
             expected = profiles.sums(pairs, block)
             for name in ("gram", "on_part", "mass", "squares"):
-                assert_allclose(
-                    getattr(found, name)[block, layer], getattr(expected, name), rtol=1e-6, atol=1e-6, err_msg=name
-                )
-            assert found.words[block] == expected.words
+                values = sums[name][layer if len(sums[name]) > 1 else 0]
+                assert_allclose(values, getattr(expected, name), rtol=1e-6, atol=1e-6, err_msg=name)
+            assert sums["words"] == expected.words
 
 
 @settings(deadline=None, max_examples=draws(60))
@@ -202,7 +213,7 @@ def test_fits_are_those_of_another_solver(texts: list[str], kind: str) -> None:
 
 def assert_fits_are_the_loops(cases: Sequence[Case], heads: Sequence[int]) -> int:
     """Every number of a profile, where it is determined. Returns for how many heads shares were."""
-    found, unique = summed(cases).finish(), 0
+    found, unique = fit_of(cases), 0
     for layer in range(LAYERS):
         pairs = [case.written(layer, {}) for case in cases]
         for head in heads:
@@ -236,7 +247,7 @@ def texts_of(count: int, seed: int = 0) -> list[str]:
 def test_every_number_of_a_profile_is_that_of_the_loops_where_parts_differ(kind: str) -> None:
     """Of every layer's first two heads, as many blocks as there are texts left out in turn."""
     cases = [case_of(text, kind, seed=seed) for seed, text in enumerate(texts_of(14))]
-    assert len({block_of(case.encoded.known_pair) for case in cases}) > 8
+    assert len({case.key for case in cases}) == 14
     assert assert_fits_are_the_loops(cases, range(2)) == 4
 
 
@@ -255,9 +266,11 @@ def test_padding_order_and_sharding_change_no_sum(texts: list[str], random: Any)
     assert_equal_sums(summed(cases, padded=True), together, 1e-6)
 
 
-def assert_equal_sums(found: ProfileSums, expected: ProfileSums, tolerance: float) -> None:
-    for one, other in zip(found.fields, expected.fields, strict=True):
-        assert_allclose(one, other, rtol=tolerance, atol=tolerance)
+def assert_equal_sums(found: BlockSums, expected: BlockSums, tolerance: float) -> None:
+    sums, others = found.stacked(), expected.stacked()
+    assert set(sums) == set(others)
+    for name, values in sums.items():
+        assert_allclose(*np.broadcast_arrays(values, others[name]), rtol=tolerance, atol=tolerance, err_msg=name)
 
 
 # Planted mixtures
@@ -318,7 +331,7 @@ def expected_shares(mixtures: Sequence[dict[str, float]], existing: NDArray[np.f
 
 def test_planted_mixtures_are_found_and_nothing_else() -> None:
     cases = [case_planted(text, MIXTURES) for text in texts_of(40)]
-    found = summed(cases, heads_at_once=len(MIXTURES)).finish()
+    found = fit_of(cases, heads_at_once=len(MIXTURES))
     assert (found.existing[0] > 0).all()
     assert_allclose(found.share[0], expected_shares(MIXTURES, found.existing[0]), atol=1e-4)
     assert_allclose(found.explained[0], 1, atol=1e-6)
@@ -333,7 +346,7 @@ def test_planted_mixtures_are_found_under_noise() -> None:
         case = case_planted(text, EVERYWHERE)
         noise = torch.tensor(rng.dirichlet(np.ones(case.weights.shape[-1]), case.weights.shape[:3]))
         cases.append(replace(case, weights=(0.8 * case.weights + 0.2 * noise).float()))
-    found = summed(cases).finish()
+    found = fit_of(cases)
     expected = 0.8 * expected_shares(EVERYWHERE, found.existing[0])
     strong = expected > 0.05
     for head, row in enumerate(strong):
@@ -374,8 +387,8 @@ def test_planted_mixtures_are_found_in_what_heads_carry() -> None:
         for found, shown in ((by_norm, carried), (by_weight, block)):
             profiler = Profiler(collate([case.encoded]), PATTERNS)
             profiler(shown)
-            found.append(profiler.sums())
-    found, other = (reduce(add, sums).finish() for sums in (by_norm, by_weight))
+            found.append(profile_sums(profiler.sums(), [case.key]))
+    found, other = (fitted(reduce(add, sums).stacked()) for sums in (by_norm, by_weight))
     expected = expected_shares(EVERYWHERE, found.existing[0])
     assert_allclose(found.share[0], expected, atol=1e-3)
     assert_allclose(found.explained[0], 1, atol=1e-5)
@@ -402,7 +415,7 @@ def test_patterns_of_ones_own_are_parts_in_their_order() -> None:
         for i in written.words:
             weights[0, 0, i] = sum(much * pair.row(part, i) for part, much in mixture.items())
         cases.append(Case(encoded, [torch.tensor(full)], torch.tensor(weights, dtype=torch.float32)))
-    found = summed(cases, OWN_PATTERNS, (), 1).finish()
+    found = fit_of(cases, OWN_PATTERNS, (), 1)
     shares = dict(zip(names, found.share[0, 0], strict=True))
     assert shares["every-other"] == pytest.approx(0.7, abs=1e-3)
     assert shares["end"] == pytest.approx(0.3, abs=1e-3)
@@ -440,7 +453,7 @@ def test_predictive_is_a_part_where_it_was_asked_for() -> None:
 
 
 def test_one_pair_has_no_errors() -> None:
-    found = summed([case_of("[CLS] the cat ran [SEP] a cat . [SEP]")]).finish()
+    found = fit_of([case_of("[CLS] the cat ran [SEP] a cat . [SEP]")])
     assert np.isfinite(found.explained).all()
     assert np.isnan(found.se).all() and np.isnan(found.explained_se).all()
 
@@ -449,7 +462,7 @@ def test_a_head_of_no_weights_has_no_parts_and_nothing_to_explain() -> None:
     cases = [case_of(text, seed=seed) for seed, text in enumerate(texts_of(6))]
     for case in cases:
         case.weights[1, 2] = 0
-    found = summed(cases).finish()
+    found = fit_of(cases)
     assert (np.nan_to_num(found.share[1, 2]) == 0).all()
     assert np.isnan(found.explained[1, 2]) and np.isnan(found.explained_se[1, 2])
     others = np.delete(found.explained.ravel(), 5)
@@ -459,7 +472,7 @@ def test_a_head_of_no_weights_has_no_parts_and_nothing_to_explain() -> None:
 def test_a_part_that_a_layer_never_has_is_none_there() -> None:
     """A window of one to either side: distances of two are not seen in the second layer, nor other sentences."""
     cases = [case_of(text, "windows", seed=seed) for seed, text in enumerate(texts_of(6))]
-    found, names = summed(cases).finish(), parts_of()
+    found, names = fit_of(cases), parts_of()
     for part in ("offset-2", "offset+8", "other-sentence"):
         place = names.index(part)
         assert found.existing[0, place] > 0 and np.isfinite(found.share[0, :, place]).all()
@@ -470,7 +483,7 @@ def test_parts_that_cannot_be_told_apart_still_explain_what_they_can() -> None:
     """In sentences of two words, the own sentence is the word itself and its neighbour."""
     texts = [f"[CLS] w{n} v{n} [SEP] x{n} y{n} [SEP]" for n in range(10)]
     cases = [case_planted(text, [{"own-sentence": 0.7, "end": 0.3}]) for text in texts]
-    found = summed(cases).finish()
+    found = fit_of(cases)
     shares = dict(zip(parts_of(), np.nan_to_num(found.share[0, 0]), strict=True))
     near = shares["offset-1"] + shares["offset+0"] + shares["offset+1"] + shares["own-sentence"]
     assert near == pytest.approx(0.7, abs=1e-3) and shares["end"] == pytest.approx(0.3, abs=1e-3)

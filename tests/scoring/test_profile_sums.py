@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import reduce
 from operator import add
 from pathlib import Path
@@ -12,20 +11,21 @@ import pytest
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
 
-from attnscan.inputs.pairs import Pair, read_pairs
+from attnscan.inputs.pairs import read_pairs
 from attnscan.results.profile import Fit
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.profile import Profiler
-from attnscan.scoring.profile_sums import BLOCKS, ProfileSums, block_of
+from attnscan.scoring.profile import Profiler, profile_sums
+from attnscan.scoring.profile_sums import fitted
 
 Array = NDArray[np.float64]
 PAIRS = Path(__file__).parents[2] / "examples" / "pairs.csv"
 
 
 @pytest.fixture(scope="module")
-def pair_sums() -> list[ProfileSums]:
+def pair_sums() -> list[BlockSums]:
     """The bundled model's, of each pair that attnscan ships by itself."""
     found = []
     with Scanner(ScanOptions(model="bundled", predictive="off", related=False)) as scanner:
@@ -33,42 +33,31 @@ def pair_sums() -> list[ProfileSums]:
             batch = scanner.collate([scanner.encode(record.pair)])
             profiler = Profiler(batch, PATTERNS)
             scanner.run(batch.model_inputs, profiler)
-            found.append(profiler.sums())
+            found.append(profile_sums(profiler.sums(), [record.pair.key]))
     return found
 
 
-def test_a_pairs_block_goes_by_its_text_and_all_blocks_are_used() -> None:
-    assert [block_of(Pair("the cat")), block_of(Pair("the", "cat")), block_of(Pair("the cat"))] == [28, 12, 28]
-    counts = np.bincount([block_of(Pair(f"the cat sat on {n} mats")) for n in range(3200)], minlength=BLOCKS)
-    assert len(counts) == BLOCKS and counts.min() > 60 and counts.max() < 140
+def _beside(some: dict[str, Array], more: dict[str, Array]) -> dict[str, Array]:
+    return {name: np.concatenate([values, more[name]]) for name, values in some.items()}
 
 
-def test_sums_of_nothing_add_nothing(pair_sums: list[ProfileSums]) -> None:
-    layers, heads = pair_sums[0].squares.shape[1:]
-    nothing = ProfileSums.zero(layers, heads, pair_sums[0].mass.shape[-1])
-    for one, other in zip((pair_sums[0] + nothing).fields, pair_sums[0].fields, strict=True):
-        assert (one == other).all()
-    assert (nothing + nothing).words.sum() == 0
+def fit_of(sums: BlockSums) -> Fit:
+    return fitted(sums.stacked())
 
 
-def resampled(pair_sums: list[ProfileSums], count: int) -> tuple[Array, Array]:
+def resampled(pair_sums: list[BlockSums], count: int) -> tuple[Array, Array]:
     """How much shares, and what is explained, differ between that many resamples of the pairs."""
-    rng = np.random.default_rng(0)
-    own = [np.stack([sums.fields[number].sum(0) for sums in pair_sums]) for number in range(5)]
-    layers, heads = pair_sums[0].squares.shape[1:]
-    blank = ProfileSums.zero(layers, heads, pair_sums[0].mass.shape[-1])
+    rng, every = np.random.default_rng(0), reduce(_beside, (sums.stacked() for sums in pair_sums))
     fits: list[Fit] = []
     for _ in range(count):
-        times = np.bincount(rng.integers(0, len(pair_sums), len(pair_sums)), minlength=len(pair_sums))
-        for total, each in zip(blank.fields, own, strict=True):
-            total[0] = np.tensordot(times.astype(float), each, 1)
-        fits.append(blank.finish())
+        times = np.bincount(rng.integers(0, len(pair_sums), len(pair_sums)), minlength=len(pair_sums)).astype(float)
+        fits.append(fitted({name: np.tensordot(times, values, 1)[None] for name, values in every.items()}))
     return np.std([one.share for one in fits], axis=0, ddof=1), np.std([one.explained for one in fits], axis=0, ddof=1)
 
 
-def test_errors_are_the_spread_over_other_pairs(pair_sums: list[ProfileSums]) -> None:
+def test_errors_are_the_spread_over_other_pairs(pair_sums: list[BlockSums]) -> None:
     """Of the parts that matter, in the median, and none of them far off; of every head what is explained."""
-    found = reduce(add, pair_sums).finish()
+    found = fit_of(reduce(add, pair_sums))
     share, explained = resampled(pair_sums, 200)
     matter = np.nan_to_num(found.share) > 0.05
     assert matter.sum() > 200
@@ -78,35 +67,26 @@ def test_errors_are_the_spread_over_other_pairs(pair_sums: list[ProfileSums]) ->
     assert np.median(found.explained_se / explained) == pytest.approx(1, abs=0.2)
 
 
-def test_errors_fall_with_the_root_of_how_many_pairs_there_are(pair_sums: list[ProfileSums]) -> None:
+def test_errors_fall_with_the_root_of_how_many_pairs_there_are(pair_sums: list[BlockSums]) -> None:
     """The same pairs four times over, in the same blocks, are no more pairs; a quarter of them have twice the error."""
     whole = reduce(add, pair_sums)
     four = whole + whole + whole + whole
-    assert_allclose(four.finish().se, whole.finish().se, rtol=1e-6, atol=1e-9)
-    some = reduce(add, pair_sums[::4]).finish()
-    matter = np.nan_to_num(whole.finish().share) > 0.05
-    assert np.median(some.se[matter] / whole.finish().se[matter]) == pytest.approx(2, abs=0.4)
+    assert_allclose(fit_of(four).se, fit_of(whole).se, rtol=1e-6, atol=1e-9)
+    some, every = fit_of(reduce(add, pair_sums[::4])), fit_of(whole)
+    matter = np.nan_to_num(every.share) > 0.05
+    assert np.median(some.se[matter] / every.se[matter]) == pytest.approx(2, abs=0.4)
 
 
-def test_a_part_of_one_block_alone_has_no_error(pair_sums: list[ProfileSums]) -> None:
+def test_a_part_of_one_block_alone_has_no_error(pair_sums: list[BlockSums]) -> None:
     """Without that block there is no such part to fit."""
     punctuation = -3
-    sums = reduce(add, pair_sums)
-    block = int(np.flatnonzero(sums.words)[0])
-    others = np.arange(BLOCKS) != block
-    gram, on_part, mass = (each.copy() for each in (sums.gram, sums.on_part, sums.mass))
-    gram[others, :, punctuation] = gram[others, :, :, punctuation] = 0
-    on_part[others, ..., punctuation] = mass[others, :, punctuation] = 0
-    found = replace(sums, gram=gram, on_part=on_part, mass=mass).finish()
+    sums = {name: values.copy() for name, values in reduce(add, pair_sums).stacked().items()}
+    sums["gram"][1:, :, punctuation] = sums["gram"][1:, :, :, punctuation] = 0
+    sums["on_part"][1:, ..., punctuation] = sums["mass"][1:, :, punctuation] = 0
+    found = fitted(sums)
     assert np.isfinite(found.share[..., punctuation]).all()
     assert np.isnan(found.se[..., punctuation]).all()
     assert np.isfinite(np.delete(found.se, punctuation, -1)).sum() > 0 and np.isfinite(found.explained_se).all()
-
-
-def test_of_many_heads_no_more_is_kept_than_of_each_by_itself() -> None:
-    """A thousand heads, as large models have: sums grow with heads, not with pairs of heads."""
-    few, many = (sum(each.nbytes for each in ProfileSums.zero(4, heads, 25).fields) for heads in (25, 250))
-    assert many < 10 * few
 
 
 def test_parts_that_differ_little_are_told_apart_and_those_that_do_not_are_fitted_together() -> None:
@@ -116,10 +96,9 @@ def test_parts_that_differ_little_are_told_apart_and_those_that_do_not_are_fitte
         cells = rng.random((200, 3))
         cells[:, 2] = cells[:, 1] + apart * rng.random(200)
         weights = cells @ [0.2, 0.5, 0.3]
-        sums = ProfileSums.zero(1, 1, 3)
-        sums.gram[0, 0], sums.on_part[0, 0, 0], sums.mass[0, 0] = cells.T @ cells, cells.T @ weights, 200
-        sums.squares[0], sums.words[0] = weights @ weights, 200
-        found = sums.finish()
+        sums = {"gram": cells.T @ cells, "on_part": [cells.T @ weights], "mass": [200.0] * 3}
+        of_layer = {name: np.array(values)[None, None] for name, values in sums.items()}
+        found = fitted({**of_layer, "squares": np.full((1, 1, 1), weights @ weights), "words": np.array([200.0])})
         assert found.explained[0, 0] == pytest.approx(1, abs=1e-9)
         assert found.share[0, 0].sum() == pytest.approx(1, abs=1e-4)
         if apart:

@@ -15,7 +15,8 @@ from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
-from attnscan.scoring.profile_sums import ProfileSums
+from attnscan.scoring.block_sums import BlockSums
+from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.sums import HeadProducts, ScoreSums, Sums
 
 PAIRS = [Pair(f"the cat sat on {i % 7} mats" + " ." * (i % 5), f"a cat ran {i} times to the store") for i in range(40)]
@@ -56,7 +57,7 @@ def scan_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ScoreSums:
     return sums.told
 
 
-def profile_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ProfileSums:
+def profile_shard(options: ScanOptions, pairs: Iterable[Pair]) -> BlockSums:
     """What the profiles of some pairs are fitted from, likewise."""
     with Scanner(options) as scanner:
         sums = states_of(scanner, (Record(pair, f"pair {number}") for number, pair in enumerate(pairs, 1)))[-1].sums
@@ -64,14 +65,15 @@ def profile_shard(options: ScanOptions, pairs: Iterable[Pair]) -> ProfileSums:
     return sums.profile
 
 
-def assert_equal_profiles(one: ProfileSums | None, other: ProfileSums | None, tolerance: float) -> None:
+def assert_equal_profiles(one: BlockSums | None, other: BlockSums | None, tolerance: float) -> None:
     """Equal sums, and equal fits: none of their numbers hangs on the last bits."""
     assert one is not None and other is not None
-    for field in fields(ProfileSums):
-        found, expected = (getattr(sums, field.name) for sums in (one, other))
-        assert_allclose(found, expected, rtol=tolerance, atol=tolerance, err_msg=field.name)
+    blocks, others = one.packed(), other.packed()
+    assert blocks.keys() == others.keys()
+    for name, values in blocks.items():
+        assert_allclose(values, others[name], rtol=tolerance, atol=tolerance, err_msg=name)
     for field in fields(Fit):
-        found, expected = (getattr(sums.finish(), field.name) for sums in (one, other))
+        found, expected = (getattr(fitted(sums.stacked()), field.name) for sums in (one, other))
         assert_allclose(found, expected, atol=1e-6, err_msg=field.name)
 
 

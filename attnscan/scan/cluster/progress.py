@@ -26,11 +26,11 @@ from attnscan.scan.cluster.blocks import Bad, BlockFiles, Cuts
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair_about import signature_read
 from attnscan.scan.shard import Shard
-from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_dumped, sums_loaded, write_checked
+from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_loaded, write_checked
 
 SAVE_EVERY = 60.0
 """Seconds between two states in a file."""
-_FORMAT = "cluster 5"
+_FORMAT = "cluster 6"
 _ASKED_AT_ONCE = 32  # files, of stores that answer slowly
 
 Number = tuple[int, int]
@@ -63,8 +63,8 @@ def save_progress(path: Path | StoredFile, progress: ClusterState, about: Mappin
     """Write what `load_progress` reads, whole or not at all. Raises: OutputError."""
     shard, proof, bad = progress.shard, progress.proof, progress.bad
     assert shard.signature is not None and shard.sums.any is not None and proof is not None
-    data = {
-        "about": about,
+    whole = {
+        "scan": about,
         "cuts": progress.cuts,
         "next": progress.next,
         "proof": [*proof.number, proof.digest],
@@ -72,9 +72,8 @@ def save_progress(path: Path | StoredFile, progress: ClusterState, about: Mappin
         "signature": asdict(shard.signature),
         "grid": shard.sums.any.entropy.shape,
         "seen": seen_dumped(shard.seen),
-        **sums_dumped(shard.sums),
     }
-    write_checked(path, _FORMAT, data)
+    write_checked(path, _FORMAT, whole, shard.sums)
 
 
 def load_progress(path: Path | StoredFile, options: ScanOptions, about: Mapping[str, Any]) -> ClusterState:
@@ -82,10 +81,10 @@ def load_progress(path: Path | StoredFile, options: ScanOptions, about: Mapping[
 
     Raises: StateError if that was of other files or options, or is damaged.
     """
-    with read_checked(path, _FORMAT) as data:
-        _check_about(path, data["about"], about)
+    with read_checked(path, _FORMAT) as (data, arrays):
+        _check_about(path, data["scan"], about)
         signature, grid = signature_read(data["signature"]), Grid.square(*data["grid"])
-        sums = sums_loaded(data, options, grid, predictive=signature.predictive != "off")
+        sums = sums_loaded(arrays, options, grid, predictive=signature.predictive != "off")
         part, block, digest = data["proof"]
         count, *first = data["bad"]
         shard = Shard(options, seen_loaded(**data["seen"]), sums, signature)

@@ -21,7 +21,7 @@ from attnscan.scan import events, stream
 from attnscan.scan.cluster.blocks import Block, BlockFiles, row
 from attnscan.scan.cluster.worker import Plan, Tokenizer, Worker
 from attnscan.scan.options import ClusterOptions, ScanOptions
-from attnscan.scan.stored import sums_dumped
+from attnscan.scan.stored import arrays_of
 
 LONG = "cat " * 60
 
@@ -65,7 +65,13 @@ def outcome(plan: Plan, block: Block) -> Any:
     assert found.shard is not None and found.block.records == () and found.block.inputs is None
     shard = found.shard
     bad = found.bad.count, [str(error) for error in found.bad.first]
-    return sums_dumped(shard.sums), shard.seen, shard.signature, bad, [repr(table.to_pylist()) for table in tables]
+    return (
+        {name: values.tobytes() for name, values in arrays_of(shard.sums).items()},
+        shard.seen,
+        shard.signature,
+        bad,
+        [repr(table.to_pylist()) for table in tables],
+    )
 
 
 @pytest.mark.parametrize(
