@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
+from house import one_importer
 
 import attnscan
 from attnscan.cli import app
@@ -33,6 +34,7 @@ LAYERS = (
     "cli",
 )
 """From the ground up: a room imports only what lies below it."""
+MOST_WITH_ONE_USER = 60
 PUBLIC = {"attnscan", "attnscan.__main__"}
 """The way in: these import from the top, and nothing imports them."""
 NO_TORCH = {
@@ -231,3 +233,8 @@ def test_answers_that_need_no_model_load_no_torch(arguments: list[str]) -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stderr.splitlines()[-1] == "loaded: []"
+
+
+def test_modules_with_one_user_stay_few() -> None:
+    """One with little of its own belongs into its user. Commands and studies are called by one place each."""
+    assert len(one_importer(ARROWS)) <= MOST_WITH_ONE_USER

@@ -15,8 +15,7 @@ task_heads.py          next-sentence and classifier heads
 running.py             forward passes, their failures, halves where memory is short
 attention_block.py     what a consumer is shown: a part of one layer's attention
 tap.py                 attention, layer by layer, to a consumer
-attention_function.py  our attention function in place of the model's
-masks.py               which keys a query may see
+attention_function.py  our attention function in place of the model's; which keys a query may see
 carried.py             what heads carry: norms of transformed values
 output_tap.py          what heads put out, to be changed in a run to the end
 keeper.py              a consumer that keeps one input's attention

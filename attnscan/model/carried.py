@@ -19,8 +19,7 @@ from torch import Tensor
 
 from attnscan.errors import CaptureError
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.attention_function import AttentionFunction, attention_of, is_answerable
-from attnscan.model.masks import Untappable
+from attnscan.model.attention_function import AttentionFunction, Untappable, attention_of, is_answerable
 from attnscan.model.running import accepted, check_finite, failed
 
 _NOTHING = -1e30  # the logarithm of a norm of 0: a masked key's logit, 3.4e38 below zero, stays finite with it

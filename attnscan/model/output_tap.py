@@ -15,11 +15,11 @@ from torch import Tensor
 from attnscan.model.attention_function import (
     AttentionFunction,
     OnOutput,
+    Untappable,
     attention_of,
     is_answerable,
     not_switchable,
 )
-from attnscan.model.masks import Untappable
 from attnscan.model.running import accepted, failed
 
 

@@ -26,12 +26,15 @@ from torch import Tensor
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.attention_function import (
     AttentionFunction,
+    Mask,
     OnOutput,
+    Untappable,
     attention_of,
     is_answerable,
     not_switchable,
+    same_or,
+    visible_keys,
 )
-from attnscan.model.masks import Mask, Untappable, same_or, visible_keys
 from attnscan.model.running import accepted, failed, refused
 from attnscan.results.grid import Grid
 

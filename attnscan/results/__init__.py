@@ -8,8 +8,7 @@ statement.py       what each head does beside the average head
 shown.py           what repr and print say of results
 signature.py       where a result comes from
 classification.py  one input: every head's scores and labels
-change.py          what is changed in one input or its model
-prediction.py      what a model says, before a change and after
+change.py          what is changed in one input or its model, and what that then says
 ranking.py         many pairs: heads ranked
 profile.py         what a head does in full, as a sum of simple parts
 dependencies.py    which words help to predict which

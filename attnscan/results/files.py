@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from attnscan.errors import OutputError
-from attnscan.inputs.places.descriptors import open_file
+from attnscan.inputs.places.names import open_file
 
 _MAX_NAME = 255  # bytes
 

@@ -3,10 +3,9 @@
 options.py         what a scan computes
 events.py          what work tells while it runs
 scanner.py         a model made ready: encode, run, score
-signing.py         what every result says of where it comes from
 one_input.py       one input: its classification, its dependencies
 answers.py         what a model has said of predictive words before
-seen.py            what has been read so far: counts, a hash, a sample; halves of pairs
+seen.py            what has been read so far: counts, a hash, a sample; halves of pairs; signatures
 stream.py          a stream of pairs to batches, and the loop over them
 local.py           many pairs on this machine: a scan that can stop and go on
 state.py           a scan's state in a file, held by one run

@@ -19,9 +19,8 @@ from attnscan.inputs.pairs import Pair
 from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
 from attnscan.model.attention_block import AttentionBlock
-from attnscan.model.attention_function import OnOutput
+from attnscan.model.attention_function import OnOutput, same_or, visible_keys
 from attnscan.model.keeper import AttentionKeeper
-from attnscan.model.masks import same_or, visible_keys
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Carried, Classification
 from attnscan.results.dependencies import Dependencies, Help
@@ -34,8 +33,7 @@ from attnscan.results.statement import Statements
 from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.events import Steps
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.seen import Seen
-from attnscan.scan.signing import signed
+from attnscan.scan.seen import Seen, signed
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.profile import Profiler
 from attnscan.scoring.profile_sums import fitted

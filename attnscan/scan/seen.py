@@ -1,4 +1,4 @@
-"""What a scan has read so far, apart from the sums."""
+"""What a scan has read so far, apart from the sums, and the signature of what it comes to."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
+from attnscan.__version__ import __version__
 from attnscan.errors import InputError
 from attnscan.inputs.pairs import Pair, Place, Record
+from attnscan.results.signature import Signature
 from attnscan.scan.options import ScanOptions
+from attnscan.scoring.patterns import PATTERN_SET_VERSION
 
 Drawn = tuple[str, Place, Pair]
 """A pair of a sample: the hash that it is drawn by, its place, and itself."""
@@ -73,3 +78,16 @@ def half(pair: Pair, seed: int) -> int:
 def no_pair(purpose: str) -> InputError:
     """What is to be raised at the end of a stream without pairs for that purpose."""
     return InputError(f"there is no pair {purpose}", "give a file with at least one pair that is not skipped")
+
+
+def signed(options: ScanOptions, **about: Any) -> Signature:
+    """A signature, with what every result has in common filled in."""
+    about["model"] = about["model"].encode(errors="backslashreplace").decode()  # a file name need not be UTF-8
+    return Signature(
+        **about,
+        attnscan=__version__,
+        torch=str(torch.__version__),
+        unit=options.unit,
+        norm=options.norm,
+        pattern_set=PATTERN_SET_VERSION,
+    )

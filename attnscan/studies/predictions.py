@@ -16,8 +16,7 @@ from attnscan.inputs.encode import token_texts
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import head_sees_only
 from attnscan.model.task_heads import task_head
-from attnscan.results.change import Change
-from attnscan.results.prediction import TOP, Guesses, HiddenToken, Prediction
+from attnscan.results.change import TOP, Change, Guesses, HiddenToken, Prediction
 
 Run = Callable[[], Any]
 """Runs the model on the input, and returns its output."""

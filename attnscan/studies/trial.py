@@ -20,9 +20,8 @@ from attnscan.inputs.pairs import Pair
 from attnscan.model.attention_function import OnOutput
 from attnscan.model.output_tap import OutputTap
 from attnscan.model.running import check_finite, forward
-from attnscan.results.change import Change
+from attnscan.results.change import Change, Prediction
 from attnscan.results.classification import Classification
-from attnscan.results.prediction import Prediction
 from attnscan.scan.one_input import Reading
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments

@@ -2,7 +2,6 @@
 
 files.py        files, globs, directories and URIs -> files, opened
 names.py        the format, the compression and the scheme that a name says
-descriptors.py  names of open descriptors, such as /dev/stdin
 remote.py       files on a network, with timeouts
 stores.py       S3, GCS, Azure, HDFS and the Hugging Face Hub
 web.py          http:// and https://

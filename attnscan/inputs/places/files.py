@@ -19,8 +19,7 @@ from typing import IO
 from urllib.parse import unquote
 
 from attnscan.errors import PairsError
-from attnscan.inputs.places.descriptors import open_file
-from attnscan.inputs.places.names import STDIN, packing_in, scheme_of, shown, suffix_in
+from attnscan.inputs.places.names import STDIN, open_file, packing_in, scheme_of, shown, suffix_in
 
 _WILD = re.compile(r"[*?\[]")
 

@@ -1,9 +1,10 @@
-"""Parse the name of a file: its format, its compression, its scheme."""
+"""Parse the name of a file: its format, its compression, its scheme, the open descriptor that it stands for."""
 
 from __future__ import annotations
 
+import os
 import re
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from attnscan.errors import PairsError
 
@@ -20,6 +21,8 @@ PACKED = (".gz", ".bz2", ".zst", ".xz")
 
 _URI = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?#]*)")
 _SETTINGS = re.compile(r"\?\w+=", re.ASCII)  # of a store, which a `?` that is a wildcard does not look like
+_MAX_LINKS = 40  # as many as the system itself follows
+_OPEN_FILES = re.compile(r"/proc/\d+(/task/\d+)?/fd")
 
 
 def scheme_of(name: str) -> str:
@@ -92,3 +95,20 @@ def suffix_in(name: str) -> str:
         f"cannot tell the format of {shown(name)} by its suffix",
         f"use one of {' '.join(FORMATS)}, with {' '.join(PACKED)} behind it or without",
     )
+
+
+def open_file(path: Path) -> Path | None:
+    """The entry among a process's open files that a path stands for, such as `/proc/12/fd/0`; None for all others.
+
+    `/dev/fd/7` is a link to the file that descriptor 7 was opened on, and so does not stand for itself.
+    Raises: OSError, RuntimeError if it cannot be looked at.
+    """
+    for _ in range(_MAX_LINKS):
+        parent = os.path.realpath(path.parent)
+        is_listed = _OPEN_FILES.fullmatch(parent) or parent == os.path.realpath("/dev/fd")  # the second without /proc
+        if is_listed and path.name.isdecimal():
+            return Path(parent, path.name)
+        if not path.is_symlink():
+            return None
+        path = Path(parent, path.readlink())
+    return None

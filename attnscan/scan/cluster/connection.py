@@ -1,4 +1,4 @@
-"""A Ray cluster: how it is reached, and what a worker gets of it. Needs `attnscan[ray]`.
+"""A Ray cluster: how it is reached, what a worker gets of it, and how often one is replaced. Needs `attnscan[ray]`.
 
 Does not handle: the Ray client (`ray://`), through which Ray Data does not run.
 """
@@ -10,9 +10,11 @@ import math
 import os
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import contextmanager, nullcontext, redirect_stdout, suppress
 from dataclasses import dataclass
+from types import TracebackType
 
 from attnscan.errors import DeviceError, EngineError, needs
 from attnscan.model.sources import Device
@@ -21,7 +23,8 @@ from attnscan.scan.options import ClusterOptions, ScanOptions
 with needs("--engine ray needs Ray", "ray", EngineError):
     import ray
     import ray.data  # sets its logger up when it is imported
-
+    import ray.exceptions
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 _PATIENCE = 5.0  # seconds, for a cluster to answer
 _PARTS = 10_000  # of a GPU: finer shares Ray refuses
@@ -142,3 +145,41 @@ def _check_answers(address: str) -> None:
     except (OSError, ValueError, OverflowError) as error:
         why = getattr(error, "strerror", None) or error
         raise EngineError(f"cannot reach a Ray cluster at {address}: {why}", "start one with `ray start`") from None
+
+
+class Lives:
+    """Counts starts of workers, on the driver's machine; it travels to them.
+
+    Ray Data starts the actors of a pool anew for ever (`max_restarts=-1`, `max_task_retries=-1`), and some causes kill
+    each. To set another bound is by `ray_remote_args`, which it will drop in 2.64, so deaths are counted here.
+    """
+
+    def __init__(self, most: int) -> None:
+        here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+        self._most = most
+        self._counter = ray.remote(_Counted).options(num_cpus=0, scheduling_strategy=here).remote()
+
+    def __enter__(self) -> Lives:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        with suppress(ray.exceptions.RayError):  # such as that the cluster has gone
+            ray.kill(self._counter)
+
+    def check(self) -> None:
+        """In a worker, once in each of its lives. Raises: EngineError if that is one too many."""
+        number = ray.get(self._counter.next.remote(ray.get_runtime_context().get_actor_id()))
+        if number > self._most:
+            raise EngineError(
+                f"a worker of the cluster died, and {self._most - 1} times the one in its place",
+                "give each more memory, or smaller --block-pairs and --batch-tokens; `ray logs` says more",
+            )
+
+
+class _Counted:
+    def __init__(self) -> None:
+        self._lives = Counter[str]()
+
+    def next(self, name: str) -> int:
+        self._lives[name] += 1
+        return self._lives[name]

@@ -31,8 +31,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile
 from attnscan.scan import events
 from attnscan.scan.cluster.blocks import Bad, BlockFiles, FilePart
-from attnscan.scan.cluster.connection import Share, connected, shared
-from attnscan.scan.cluster.lives import Lives
+from attnscan.scan.cluster.connection import Lives, Share, connected, shared
 from attnscan.scan.cluster.pair_directory import PairDirectory, pieces_of_file, write_rows
 from attnscan.scan.cluster.progress import ClusterState, about_scan, load_progress, saved
 from attnscan.scan.cluster.totals import Asked, Found, Totals

@@ -35,7 +35,7 @@ from attnscan.scan.stream import Encode, read_together
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from attnscan.scan.cluster.lives import Lives
+    from attnscan.scan.cluster.connection import Lives
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,7 @@ page.py   a result to one HTML file; over many pairs, labels with how sure they 
 one_input.py  of one input: attention, queries and keys, token by token
 live.py   the same pages with a server behind them, and what that sends to their scripts
 frame.py  what every page is: template, policy, what it says of heads
-table.py  every head's labels and scores, in each reading
-profiles.py  every head's profile in words
+table.py  every head's labels, scores and profile, in each reading
 cargo.py  what a page holds of the attention, within its size
 web/      its template, styles and scripts
 """

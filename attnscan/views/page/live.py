@@ -22,11 +22,10 @@ from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, of_every_head,
 from attnscan.views.page.frame import PageOptions, texts_of
 from attnscan.views.page.one_input import InputPage, shown
 from attnscan.views.page.page import corpus_page
-from attnscan.views.page.profiles import profiles
-from attnscan.views.page.table import tables
+from attnscan.views.page.table import profiles, tables
 
 if TYPE_CHECKING:
-    from attnscan.results.prediction import Prediction
+    from attnscan.results.change import Prediction
 
 _MOST_COMPARED = 1 << 20  # tokens of one text times tokens of the other
 

@@ -13,8 +13,7 @@ from attnscan.results.grid import Head
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
 from attnscan.views.page.frame import NOTES, Page, PageOptions, Subject, at_most, html_of, left_out_of, texts_of
-from attnscan.views.page.profiles import profiles
-from attnscan.views.page.table import Table, readings_of_input, tables
+from attnscan.views.page.table import Table, profiles, readings_of_input, tables
 
 _PADDING = -2
 

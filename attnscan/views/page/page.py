@@ -14,8 +14,7 @@ from attnscan.safe_text import plain
 from attnscan.views.page.cargo import strongest_first
 from attnscan.views.page.frame import NOTES, SIZE, Page, PageOptions, Subject, html_of, left_out_of, texts_of
 from attnscan.views.page.one_input import InputPage
-from attnscan.views.page.profiles import profiles_of_pairs
-from attnscan.views.page.table import Table, readings_of_pairs, tables
+from attnscan.views.page.table import Table, profiles_of_pairs, readings_of_pairs, tables
 from attnscan.views.summary import label_notes, ranked_by
 
 

@@ -2,9 +2,8 @@
 
 look.py       the file that a picture is for
 picture.py    results to files' contents
-sheet.py      a sheet to draw on, in inches
+sheet.py      a sheet to draw on, in inches; what colours stand for
 lettering.py  how wide texts are, and how they break
 panels.py     panels side by side
-key.py        what colours stand for
 map.py  scores.py  head_weights.py  ablation.py  comparison.py  profile.py
 """

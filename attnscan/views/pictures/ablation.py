@@ -8,10 +8,9 @@ import numpy as np
 
 from attnscan.results.ablation import Ablation, Effect, Quantity
 from attnscan.views.palette import COLORS, letter
-from attnscan.views.pictures.key import Entry, draw_key, height_of
 from attnscan.views.pictures.lettering import shortened, shrunk, width_of, wrapped
 from attnscan.views.pictures.map import LARGEST_CELL, ruler_width, rulers
-from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, MARGIN, Box, Sheet
+from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, MARGIN, Box, Entry, Sheet, draw_key, height_of
 
 _LOSS, _GAIN = COLORS["bag-of-words"], COLORS["next-word"]
 _ROW = 1.4 * LINE

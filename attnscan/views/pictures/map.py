@@ -12,9 +12,8 @@ from attnscan.results.grid import Grid
 from attnscan.results.labels import Labels
 from attnscan.results.scores import MIXED
 from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on
-from attnscan.views.pictures.key import Entry, draw_key, height_of
 from attnscan.views.pictures.lettering import POINT, SIZE, shortened, step_of, width_of, wrapped
-from attnscan.views.pictures.sheet import DOT, LINE, LONGEST, MARGIN, MOST_CELLS, Box, Sheet
+from attnscan.views.pictures.sheet import DOT, LINE, LONGEST, MARGIN, MOST_CELLS, Box, Entry, Sheet, draw_key, height_of
 from attnscan.views.summary import map_title, unsure_note
 
 LARGEST_CELL = 0.3

@@ -13,11 +13,22 @@ from attnscan.results.grid import Head
 from attnscan.results.profile import FARTHEST, OFFSETS, Profile
 from attnscan.results.scores import FloatArray
 from attnscan.views.palette import COLORS, ITSELF_COLOR, OTHER_COLOR, PREDICTIVE_SHADE, PUNCTUATION_COLOR, on_white
-from attnscan.views.pictures.key import Entry, draw_key, height_of
 from attnscan.views.pictures.lettering import shortened, width_of, wrapped
 from attnscan.views.pictures.map import LARGEST_CELL, check_heads_can_be_seen, ruler_width, rulers
 from attnscan.views.pictures.panels import GAP, Labels, Layout, best_layout
-from attnscan.views.pictures.sheet import DPI, FAINT, LINE, LONGEST, MARGIN, MOST_CELLS, Box, Sheet
+from attnscan.views.pictures.sheet import (
+    DPI,
+    FAINT,
+    LINE,
+    LONGEST,
+    MARGIN,
+    MOST_CELLS,
+    Box,
+    Entry,
+    Sheet,
+    draw_key,
+    height_of,
+)
 
 _TALLER = 1.5  # how much taller than wide a bar's place is, where the page is long enough
 _GAP = 0.1  # between two bars, of the width of a bar's place
