@@ -159,7 +159,7 @@ class Destination:
 
     def _screen(self, shown: Shown) -> bytes:
         if isinstance(shown.view, str):
-            last = shown.surround.next_line(_NO_TERMINAL)
+            last = "\n".join(shown.surround.next_lines(_NO_TERMINAL))
             return encoded(f"{shown.view}\n{last}\n") if self.path is None else shown.view.encode()
         from rich.console import Console, Group
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from attnscan.safe_text import plain
 
 if TYPE_CHECKING:
     from rich.text import Text
+
+_LONGEST = 5  # lines of what to try next
 
 
 @dataclass(frozen=True)
@@ -39,22 +42,32 @@ class ScreenFrame:
             yield text
 
     def under(self, width: int) -> Iterator[Text]:
-        """A blank line and what to try next, if that fits a line."""
+        """A blank line and what to try next, if that can be shown and typed."""
         from rich.text import Text
 
-        if line := self.next_line(width):
+        if lines := self.next_lines(width):
             yield Text("")
-            yield Text(line, style="dim")
+            yield from (Text(line, style="dim") for line in lines)
 
-    def next_line(self, width: int) -> str:
-        """What to try next; empty if it does not fit. Sentences that would not fit are called A and B."""
-        names = ("A", "B")[: len(self.sentences)]
-        for sentences in (tuple(map(quoted, self.sentences)), names) if self.command else ():
-            rest = [*map(quoted, self.command), *sentences, *map(quoted, self.options)]
-            line = f"Next: attnscan {' '.join(rest)}"
-            if plain(line) == line and _columns(line) <= width:
-                return line
-        return ""
+    def next_lines(self, width: int) -> list[str]:
+        """What to try next, as it runs when it is pasted into a shell; none if it would be long.
+
+        A line ends in a backslash where the command goes on: shells read that as nothing, in double quotes as well.
+        """
+        words = [quoted(word) for word in (*self.command, *self.sentences, *self.options) if self.command]
+        line = " ".join(("Next: attnscan", *words))
+        if not words or plain(line) != line:
+            return []
+        if _columns(line) <= width:
+            return [line]
+        lines, rest = [""], re.findall(r"[^ ]+ *", line)
+        for part in rest:
+            if _columns(lines[-1] + part) >= width:
+                lines.append("")
+            lines[-1] += part
+        typed = [*(f"{part}\\" for part in lines[:-1]), lines[-1]]
+        fits = len(typed) <= _LONGEST and all(_columns(part) <= width for part in typed)
+        return typed if fits and not any(word.startswith("'") for word in words) else []
 
 
 def _columns(line: str) -> int:
@@ -88,5 +101,6 @@ def options_of(model: str | None, pairs: Sequence[str] = (), weights: Path | Non
 
 def quoted(word: str) -> str:
     """A word as it is typed into a shell; double quotes where they do, as the documentation has them."""
-    quoted = shlex.quote(word)
-    return f'"{word}"' if quoted == f"'{word}'" and not set('"$`\\!') & set(word) else quoted
+    if shlex.quote(word) == word or set('"$`\\!') & set(word):
+        return shlex.quote(word)
+    return f'"{word}"'

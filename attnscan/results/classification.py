@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, WeightsError
+from attnscan.results.behaviour import Behaviours
 from attnscan.results.labels import Labels, Stability, shares
 from attnscan.results.profile import Fit, Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, best_first
@@ -119,6 +120,11 @@ class Classification:
         """
         states = self.stated_by_weight if self.carried is None else self.carried.stated
         return None if states is None else states()
+
+    @cached_property
+    def behaviours(self) -> Behaviours:
+        """What every head does: its label by what it carries among words, where that was measured, or its statement."""
+        return Behaviours(self.mapped.labels, self.statements)
 
     @property
     def label(self) -> NDArray[np.str_]:

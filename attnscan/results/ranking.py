@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import OptionError
+from attnscan.results.behaviour import Behaviours
 from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.labels import Labels, shares
@@ -91,6 +92,14 @@ class Ranking:
         Raises: OptionError if there are none.
         """
         return self.carried or self.known_labels()
+
+    @property
+    def behaviours(self) -> Behaviours:
+        """What every head does: its label by what it carries among words, where that was measured, or its statement.
+
+        Raises: OptionError if labels are not there.
+        """
+        return Behaviours(self.mapped, self.statements)
 
     def order(self, pattern: str, *, without_delimiters: bool = False) -> IntArray:
         """The numbers of the heads that have a score on `pattern`, best first. Shape: [ranked head]."""

@@ -77,8 +77,8 @@ _NEXT_8, _PREVIOUS_8 = _NEXT_3 + _classes("next-4-8"), _PREVIOUS_3 + _classes("p
 _AFTER, _BEFORE = _NEXT_8 + _classes("later"), _PREVIOUS_8 + _classes("earlier")
 CANDIDATES = (
     Candidate("itself", "i", "itself", _classes("itself")),
-    Candidate("identical", "I", "identical words of its sentence", _classes("identical")),
-    Candidate("cross-sentence", "X", "identical words of the other sentence", _classes("cross-sentence")),
+    Candidate("identical", "I", "identical words, own sentence", _classes("identical")),
+    Candidate("cross-sentence", "X", "identical words, other sentence", _classes("cross-sentence")),
     Candidate("next-word", "N", "next word", _classes("next")),
     Candidate("next-3", "n", "next 3 words", _NEXT_3),
     Candidate("next-8", "m", "next 8 words", _NEXT_8),
@@ -99,7 +99,7 @@ CANDIDATES = (
     Candidate("end", "t", "special tokens at the end", _classes("end"), special=True),
     Candidate("delimiter", "D", "special tokens", _classes("start", "middle", "end"), special=True),
     Candidate("even", "e", "all keys evenly", (EVEN,)),
-    Candidate("same-keys", "k", "the same keys from every word", (SAME_KEYS,)),
+    Candidate("same-keys", "k", "same keys from every word", (SAME_KEYS,)),
 )
 STAYS = 0.95
 """A statement is printed if its differences hold in this share of resamples, and has a `?` if it wins in fewer."""

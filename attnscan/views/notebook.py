@@ -10,29 +10,17 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 from markupsafe import Markup
 
+from attnscan.results.behaviour import Behaviours
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Grid, Head
-from attnscan.results.labels import Labels
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.safe_text import plain
-from attnscan.views.palette import letter, mark, on_white, opacity, paper_color, readable_on
-from attnscan.views.summary import (
-    count_names,
-    label_notes,
-    label_rows,
-    map_note,
-    notes,
-    pattern_rows,
-    strongest_by,
-    token_lines,
-    told_apart,
-    why_unscored,
-    worth,
-)
+from attnscan.views.behaviour import legend, remarks, summary, words
+from attnscan.views.palette import letter, paper_color, readable_on
+from attnscan.views.summary import token_lines, told_apart, why_unscored, worth
 
 _STRONGEST = 5
-_NAMED = 24  # heads of a pattern, at most
 _TABLE = "font:inherit;color:inherit;margin:0.5em 0;border-spacing:1px"
 _CELL = "width:1.5em;height:1.5em;padding:0;text-align:center"
 _LINE = "margin:0.2em 0"
@@ -50,20 +38,14 @@ _FAINT = "opacity:0.65"
 
 
 def classification_html(result: Classification) -> str:
-    """The tokens, the heads of each pattern, and the map of all heads; a cell's tooltip has the head's scores."""
+    """The tokens, what every head does by kinds, and the map of all heads; a cell's tooltip has the head's scores."""
+    notes = (Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, plain(note)) for note in result.notes)
     title = _title(result.signature, result.scores.grid)
-    below = Markup("").join(
-        Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, note)
-        for note in (*notes(result), map_note(result.mapped.labels))
-    )
-    parts = (title, _tokens(result), _patterns(result), below, _map(result.mapped.labels), _views(result))
-    return _whole(parts)
+    return _whole((title, _tokens(result), *_behaviours(result), *notes, _views(result)))
 
 
 def ranking_html(result: Ranking) -> str:
-    """Which head does what, if labels are there: the counts, the map, how sure they are; then the best heads of each
-    pattern, with what their scores are worth.
-    """
+    """What every head does, if labels are there; then the best heads of each pattern, with what scores are worth."""
     title = _title(result.signature, result.scores.grid, result.signature.counts)
     styles = (_LEFT, _LEFT, *[_NUMBER] * 6)
     names = ("pattern", "head", "score", "95 % interval", "chance", "above chance", "n", "pairs")
@@ -83,23 +65,25 @@ def ranking_html(result: Ranking) -> str:
         if told := told_apart(result, pattern):
             rows.append(Markup('<tr><td></td><td colspan="7" style="{};{}">{}</td></tr>').format(_LEFT, _FAINT, told))
     best = Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
-    return _whole((title, *(_labels(result) if result.labels is not None else ()), best))
+    return _whole((title, *(_behaviours(result) if result.labels is not None else ()), best))
 
 
-def _labels(result: Ranking) -> Iterator[Markup]:
-    """How many heads follow each pattern over all pairs, and which; the map, and how sure both are."""
-    counted = ((name, _NUMBER) for name in count_names(result))
-    rows = [_row("th", (("pattern", _LEFT), *counted, ("which", _LEFT)))]
-    for row in label_rows(result):
-        name = Markup("{} {}").format(_swatch(row.pattern), plain(row.pattern))
-        named = [head.name + "?" * unsure for head, unsure in row.heads]
-        more = [f"and {len(named) - _NAMED} more"] if len(named) > _NAMED else []
-        which = row.why_none or ", ".join(named[:_NAMED] + more)
-        rows.append(_row("td", ((name, _LEFT), *((count, _NUMBER) for count in row.counts), (which, _LEFT))))
+def _behaviours(result: Classification | Ranking) -> Iterator[Markup]:
+    """What heads do in a sentence, by kinds with their strongest heads, and head by head on the map."""
+    behaviours = result.behaviours
+    yield Markup('<p style="{}">{}</p>').format(_LINE, summary(result))
+    styles = (_LEFT, _NUMBER, _NUMBER, _LEFT)
+    rows = [_row("th", zip(("kind", "heads", "average", "strongest heads"), styles, strict=True))]
+    for kind in behaviours.kinds:
+        if kind.heads:
+            strongest = (f"{head.name} {behaviours.strength[head.place]:.2f}" for head in kind.heads[:_STRONGEST])
+            name = Markup("{} {}").format(_swatch(kind.name), words(kind))
+            texts = (name, str(len(kind.heads)), f"{kind.average:.2f}", ", ".join(strongest))
+            rows.append(_row("td", zip(texts, styles, strict=True)))
     yield Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
-    for line in (*label_notes(result), map_note(result.mapped)):
+    for line in (*remarks(result), legend(behaviours)):
         yield Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, line)
-    yield _map(result.mapped)
+    yield _map(behaviours)
 
 
 def _title(signature: Signature, grid: Grid, *more: str) -> Markup:
@@ -139,47 +123,24 @@ def _tokens(result: Classification) -> Markup:
     return Markup("").join(lines)
 
 
-def _patterns(result: Classification) -> Markup:
-    """How many heads each pattern has, and the strongest ones."""
-    counted = ((name, _NUMBER) for name in count_names(result))
-    header = _row("th", (("pattern", _LEFT), *counted, (strongest_by(result), _LEFT)))
-    rows = []
-    for row in pattern_rows(result, result.scores.patterns, _STRONGEST):
-        name = Markup("{} {}").format(_swatch(row.pattern), plain(row.pattern))
-        strongest = " ".join(
-            [
-                *([row.why_none] if row.why_none else []),
-                ", ".join(f"{h.name} {score:.2f}" for h, score in row.strongest),
-            ]
-        )
-        rows.append(_row("td", ((name, _LEFT), *((count, _NUMBER) for count in row.counts), (strongest, _LEFT))))
-    return Markup('<table style="{}">{}{}</table>').format(_TABLE, header, Markup("").join(rows))
-
-
-def _map(labels: Labels) -> Markup:
-    """The layer x head grid of content labels, paler and in small letters where a head rests on delimiters."""
-    layers, heads = labels.scores.grid.shape
+def _map(behaviours: Behaviours) -> Markup:
+    """The layer x head grid of what every head does."""
+    layers, heads = behaviours.grid.shape
     rows = [_row("th", (("", _CELL), *((str(head), _CELL) for head in range(heads))))]
     for layer in range(layers):
-        cells = Markup("").join(_head(labels, Head(layer, head)) for head in range(heads))
+        cells = Markup("").join(_head(behaviours, Head(layer, head)) for head in range(heads))
         rows.append(Markup('<tr><th style="{}">{}</th>{}</tr>').format(_CELL, layer, cells))
     return Markup('<table style="{}">{}</table>').format(_TABLE, Markup("").join(rows))
 
 
-def _head(labels: Labels, head: Head) -> Markup:
-    label, parking, unsure = (
-        str(labels.content_label[head.place]),
-        float(labels.parking[head.place]),
-        labels.content_unsure[head.place],
-    )
-    color = on_white(paper_color(label), opacity(parking))
-    scores = zip(labels.scores.patterns, labels.scores.every_key.score[head.place], strict=True)
+def _head(behaviours: Behaviours, head: Head) -> Markup:
+    kind, unsure = str(behaviours.kind[head.place]), bool(behaviours.unsure[head.place])
+    color = paper_color(kind)
+    scores = zip(behaviours.labels.scores.patterns, behaviours.table.score[head.place], strict=True)
     measured = ", ".join(f"{plain(pattern)} {score:.2f}" for pattern, score in scores if not np.isnan(score))
-    sure = ", not sure" if unsure else ""
-    tooltip = f"{head.name}: {plain(str(labels.label[head.place]))}, on words {plain(label)}{sure}\n{measured}"
+    tooltip = f"{head.name}: {plain(kind)}{', not sure' if unsure else ''}\n{measured}"
     style = f"{_CELL};background:{color};color:{readable_on(color)}"
-    text = mark(label, parking) + ("?" if unsure else "")
-    return Markup('<td style="{}" title="{}">{}</td>').format(style, tooltip, text)
+    return Markup('<td style="{}" title="{}">{}</td>').format(style, tooltip, letter(kind) + "?" * unsure)
 
 
 def _swatch(pattern: str) -> Markup:

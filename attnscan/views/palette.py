@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from attnscan.results.scores import MIXED
+from attnscan.results.statement import AVERAGE, CANDIDATES
 from attnscan.safe_text import plain
 from attnscan.scoring.patterns import PATTERNS
 
 COLORS = {pattern.id: pattern.color for pattern in PATTERNS}
-MIXED_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#56567f", "#111111"
-"""On paper: of `mixed`, of a user's own pattern, and of text."""
+MIXED_COLOR, STATED_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#b9c3e3", "#56567f", "#111111"
+"""On paper: of `mixed`, of statements, of a user's own pattern, and of text."""
 HEAD_COLORS = (
     *("#1f6fb2", "#e4572e", "#2ca25f", "#8e5bc0", "#d9a400", "#17a2b8", "#d6438a", "#7f8c1f"),
     *("#7a5230", "#f28ab2", "#5560c9", "#b0413e", "#8cc7a1", "#64748b", "#c9a27a", "#a3b8e0"),
@@ -23,11 +24,19 @@ PARKS = 0.5
 """From this score on `delimiter`, a head is shown as one that rests there."""
 
 _DIMMEST = 0.2  # the opacity of a head that rests on delimiters alone
-_LETTERS = {pattern.id: pattern.letter for pattern in PATTERNS} | {MIXED: "·"}
+_LETTERS = (
+    {candidate.id: candidate.letter for candidate in CANDIDATES}
+    | {pattern.id: pattern.letter for pattern in PATTERNS}
+    | {MIXED: "·", AVERAGE: "·"}
+)
 
 
 def letter(pattern: str) -> str:
-    """The letter of a pattern, `·` for `mixed`; a user's own pattern has its name's first."""
+    """The letter of a pattern or a statement, `·` for `mixed` and `average`; a user's own pattern has its name's first.
+
+    >>> [letter(name) for name in ("next-word", "next-3", "mixed", "average", "two_back")]
+    ['N', 'n', '·', '·', 'T']
+    """
     return _LETTERS.get(pattern) or plain(pattern)[:1].upper()
 
 
@@ -37,8 +46,9 @@ def mark(label: str, parking: float) -> str:
 
 
 def paper_color(label: str) -> str:
-    """A label's colour on paper."""
-    return COLORS.get(label, MIXED_COLOR if label == MIXED else OTHER_COLOR)
+    """The colour on paper of a label or a statement."""
+    of_others = MIXED_COLOR if label in (MIXED, AVERAGE) else STATED_COLOR if label in _LETTERS else OTHER_COLOR
+    return COLORS.get(label, of_others)
 
 
 def opacity(parking: float) -> float:

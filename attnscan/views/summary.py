@@ -1,37 +1,19 @@
-"""What a screen and a notebook both tell of a result, as plain data: neither of them works it out by itself."""
+"""What screens, pages and notebooks say alike of scores, as plain data: what they are worth, or why there are none."""
 
 from __future__ import annotations
-
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from attnscan.results.classification import Classification
-from attnscan.results.grid import Grid, Head
-from attnscan.results.labels import FEWEST, RESAMPLINGS, STAYS, Labels
-from attnscan.results.profile import FAMILIES
+from attnscan.results.grid import Grid
+from attnscan.results.labels import Labels
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import MIXED, FloatArray, ScoreTable, best_first
+from attnscan.results.scores import ScoreTable
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 
 NOT_MEASURED = "not measured"
 _CLOSE = 5  # heads that cannot be told from the best: so many are named
-
-
-@dataclass(frozen=True)
-class PatternRow:
-    """How many heads follow a pattern, and which follow it most."""
-
-    pattern: str
-    counts: tuple[str, ...]
-    """Of heads by each label, as `count_names` names them; empty if the pattern was not measured."""
-    strongest: tuple[tuple[Head, float], ...]
-    """Heads with their scores, best first."""
-    why_none: str
-    """Why there are no strongest heads, or that those do not follow the pattern; empty if there are some that do."""
 
 
 def token_lines(result: Classification) -> dict[str, list[tuple[str, bool]]]:
@@ -42,99 +24,6 @@ def token_lines(result: Classification) -> dict[str, list[tuple[str, bool]]]:
         current = max(current, sentence)
         lines.setdefault("AB"[current], []).append((plain(text.strip()) or "␣", sentence < 0))
     return lines
-
-
-def readings_of(result: Classification | Ranking) -> dict[str, Labels]:
-    """By which labels heads are counted: that of what they carry comes first, where it can be had."""
-    if isinstance(result, Classification):
-        if result.carried is None:
-            return {"heads": result.labels}
-        return {"carry": result.with_norm(True).labels, "look": result.with_norm(False).labels}
-    own = result.known_labels()
-    if result.carried is not None:
-        return {"carry": result.carried, "look": own}
-    return {"carry" if own.norm else "heads": own}
-
-
-def mapped(result: Classification | Ranking) -> Labels:
-    """The labels that the map shows."""
-    return result.mapped.labels if isinstance(result, Classification) else result.mapped
-
-
-def count_names(result: Classification | Ranking) -> tuple[str, ...]:
-    """What a row counts: heads by each of `readings_of`, and then on the map."""
-    return (*readings_of(result), "map")
-
-
-def _counts(result: Classification | Ranking, pattern: str) -> tuple[str, ...]:
-    """How many heads have a label, as `count_names` names them; the map, which is of words, has no delimiter's."""
-    counts = (str(int((labels.label == pattern).sum())) for labels in readings_of(result).values())
-    on_map = "–" if pattern == "delimiter" else str(int((mapped(result).content_label == pattern).sum()))
-    return (*counts, on_map)
-
-
-def strongest_by(result: Classification) -> str:
-    """What the strongest heads of a row are the strongest by."""
-    return "strongest heads" if result.carried is None else f"strongest by {_quantity(result)}"
-
-
-def _quantity(result: Classification) -> str:
-    return "what they carry" if result.signature.norm else "weight"
-
-
-def pattern_rows(
-    result: Classification, patterns: Iterable[str], top: int, *, without_delimiters: bool = False
-) -> Iterator[PatternRow]:
-    """A row for each pattern with its `top` strongest heads, and one for the heads without a pattern."""
-    scores = result.scores.table(without_delimiters).score
-    for pattern in (*patterns, MIXED):
-        counts = _counts(result, pattern)
-        if pattern == MIXED:
-            yield PatternRow(pattern, counts, (), _of_mixed(result))
-        elif len(order := result.ranking(pattern, without_delimiters=without_delimiters)):
-            score = scores[..., result.scores.patterns.index(pattern)]
-            best = [result.scores.grid[number] for number in order[:top]]
-            why_none = "" if _some_head_does(result, pattern) else "no head does this; the nearest:"
-            yield PatternRow(pattern, counts, tuple((head, float(score[head.place])) for head in best), why_none)
-        else:
-            counts = ("",) * len(counts) if pattern in result.not_measured else counts
-            yield PatternRow(pattern, counts, (), why_unscored(result, pattern, without_delimiters=without_delimiters))
-
-
-def _some_head_does(result: Classification, pattern: str) -> bool:
-    """Whether a head is far enough above chance for a label, by what is looked at, carried, or done on words."""
-    place = result.scores.patterns.index(pattern)
-    tables = [result.scores.every_key, result.scores.words_only]
-    tables += [] if result.carried is None else [result.carried.scores.every_key, result.by_weight.every_key]
-    return any((table.above_chance[..., place] >= result.threshold).any() for table in tables)  # false for NaN
-
-
-@dataclass(frozen=True)
-class LabelRow:
-    """How many heads follow a pattern over many pairs, and which do."""
-
-    pattern: str
-    counts: tuple[str, ...]
-    """Of heads, as `count_names` names them; empty if the pattern has no scores."""
-    heads: tuple[tuple[Head, bool], ...]
-    """Those on the map, the ones that are farthest above chance first, and whether each is unsure."""
-    why_none: str = ""
-    """Why the pattern has no scores; empty if it has."""
-
-
-def label_rows(result: Ranking) -> Iterator[LabelRow]:
-    """A row for each pattern, and one for the heads without a pattern, which are not named.
-
-    The map is of words alone, where no head follows `delimiter`: those that do so with every key are named there.
-    """
-    for pattern in (*result.scores.patterns, MIXED):
-        counts = _counts(result, pattern)
-        if pattern == MIXED:
-            yield LabelRow(pattern, counts, ())
-        elif len(result.order(pattern)):
-            yield LabelRow(pattern, counts, tuple(_followers(mapped(result), pattern)))
-        else:
-            yield LabelRow(pattern, ("",) * len(counts), (), why_unscored(result, pattern))
 
 
 def why_unscored(result: Classification | Ranking, pattern: str, *, without_delimiters: bool = False) -> str:
@@ -157,59 +46,6 @@ def why_unscored(result: Classification | Ranking, pattern: str, *, without_deli
     return f"no word of {half}{'this input' if of_input else 'these pairs'} is eligible"
 
 
-def _followers(labels: Labels, pattern: str) -> list[tuple[Head, bool]]:
-    """The heads that follow a pattern, those farthest above chance first, and whether each is unsure."""
-    which, unsure, table = labels.content_label, labels.content_unsure, labels.scores.words_only
-    if pattern == "delimiter":
-        which, unsure, table = labels.label, labels.unsure, labels.scores.every_key
-    above, grid = table.above_chance[..., labels.scores.patterns.index(pattern)], labels.scores.grid
-    order = [grid[number] for number in best_first(above)]
-    return [(head, bool(unsure[head.place])) for head in order if which[head.place] == pattern]
-
-
-def label_notes(result: Classification | Ranking) -> Iterator[str]:
-    """How to read the counts, and how many of the labels would stay."""
-    readings, on_map = readings_of(result), mapped(result)
-    over = "" if isinstance(result, Classification) else " over all pairs"
-    by = {name: f"by {'what they carry' if labels.norm else 'their weights'}" for name, labels in readings.items()}
-    by["map"] = f"by {'what they carry' if on_map.norm else 'their weights'} among words"
-    which = "; ".join(f"{name}: {how}" for name, how in by.items())
-    yield f"Heads by label, {on_map.threshold:g} above chance or more{over}. {which}."
-    shares = {name: labels.stability.label for name, labels in readings.items() if labels.stability is not None}
-    if on_map.stability is not None:
-        yield from sureness(shares | {"map": on_map.stability.content_label}, on_map.drawn)
-
-
-def leading_part(result: Classification, head: Head) -> str:
-    """What a head does most by its profile, in words; empty where there is none."""
-    strongest = [] if result.profile is None else result.profile.strongest(head)
-    return strongest[0][0] if strongest else ""
-
-
-def _of_mixed(result: Classification) -> str:
-    """What heads without a pattern do most, by their profiles: of what they carry, where that can be had."""
-    none, result = "no pattern is far enough above chance", result.mapped
-    if result.profile is None or not (mixed := result.label == MIXED).any():
-        return none
-    spent = result.profile.by_family()[mixed]
-    counts = Counter(FAMILIES[most] for most in spent.argmax(-1)[spent.any(-1)])
-    most = ", ".join(f"{name} {count}" for name, count in counts.most_common())
-    return f"{none}; most goes to {most}" if most else none
-
-
-def notes(result: Classification) -> tuple[str, ...]:
-    """What to know of the rows' counts and scores, a line each."""
-    return (*label_notes(result), *_most_output(result), *map(plain, result.notes))
-
-
-def _most_output(result: Classification) -> Iterator[str]:
-    """Which heads put out the largest share of their layers' output."""
-    if result.carried is not None and len(order := best_first(output := result.carried.output)[:_CLOSE]):
-        heads = [result.scores.grid[number] for number in order]
-        most = ", ".join(f"{head.name} {output[head.place]:.2f}" for head in heads)
-        yield f"Most of a layer's output, where an equal part is {1 / output.shape[1]:.2f}: {most}."
-
-
 def map_title(labels: Labels) -> str:
     """What a map of all heads shows."""
     return reading_title(labels, among_words=True)
@@ -220,13 +56,6 @@ def reading_title(labels: Labels, *, among_words: bool) -> str:
     return f"what each head {'carries' if labels.norm else 'looks at'}{' among words' if among_words else ''}"
 
 
-def map_note(labels: Labels) -> str:
-    """How to read the map."""
-    rests = "comes from" if labels.norm else "rests on"
-    note = f"Map: {map_title(labels)}; layers down, heads across; small letter: half or more {rests} delimiters."
-    return note + unsure_note(labels)
-
-
 def unsure_note(labels: Labels) -> str:
     """What a question mark says, if there is one on the map; begins with a space."""
     return f" ?: {why_unsure(labels)}." if labels.content_unsure.any() else ""
@@ -235,24 +64,6 @@ def unsure_note(labels: Labels) -> str:
 def why_unsure(labels: Labels) -> str:
     """What it means that a label is not sure."""
     return f"not sure; {labels.drawn} drawn anew would change it, or are too few to tell"
-
-
-def sureness(shares: Mapping[str, FloatArray], drawn: str) -> Iterator[str]:
-    """How many labels stay when words or pairs are drawn anew. Shape: `shares` of resamplings, each [layer, head]."""
-    if not shares:
-        return
-    stay = ", ".join(f"{name} {_stay(share)}" for name, share in shares.items())
-    yield f"Labels that stay in {STAYS:.0%} of {RESAMPLINGS:,} resamplings of these {drawn}: {stay}."
-    few = {name: int(np.isnan(share).sum()) for name, share in shares.items()}
-    if any(few.values()):
-        told = ", ".join(f"{name} {count}" for name, count in few.items())
-        yield f"Labels that rest on fewer than {FEWEST} {drawn}, too few to tell: {told}."
-
-
-def _stay(share: FloatArray) -> str:
-    if np.isnan(share).all():
-        return "none can be told"
-    return f"{int((share >= STAYS).sum())} of {np.isfinite(share).sum()}"
 
 
 def worth(table: ScoreTable, place: tuple[int, int, int]) -> dict[str, str]:

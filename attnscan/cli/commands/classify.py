@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from attnscan.results.classification import Classification
 
 _STREAMED = ("table", "csv", "tsv", "jsonl")
+_LISTED = 10  # heads on a screen, unless all or some are asked for
 EXAMPLES = (
     'attnscan classify "The cat sat on the mat." "The cat lay on the rug."',
     'attnscan classify "I went home." --pattern next-word --csv > heads.csv',
@@ -53,7 +54,7 @@ def classify(
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", metavar="N", min=1, help="How many heads to show. [default: those that fit a line]"),
+        typer.Option("--top", metavar="N", min=1, help="How many heads to list. [default: 10]"),
     ] = None,
     without_delimiters: WithoutDelimiters = False,
     truncate: Truncate = False,
@@ -103,9 +104,10 @@ def classify(
     def view(nth: int | None, result: Classification, width: int) -> RenderableType:
         from attnscan.views.terminal.classification import all_heads_view, classification_view
 
-        if listed:
-            return all_heads_view(result, names, listed_heads(result)[0][:top], width, without_delimiters, nth)
-        return classification_view(result, names, width, top, without_delimiters, nth)
+        if not (listed or pattern or top):
+            return classification_view(result, width, nth)
+        shown = top or (None if listed else _LISTED)
+        return all_heads_view(result, names, listed_heads(result)[0], width, without_delimiters, shown, nth)
 
     if several:
         pairs = LinePairs(files.skip_bad) if given.a == STDIN else files.source()
@@ -120,7 +122,8 @@ def classify(
 
         write_file(save_weights, write_weights(result.kept_attention().saved()))
     best = tuple(head.name for head in listed_heads(result)[0][:1])
-    above = about_input(given.a, given.b, given.weights) if listed else ()  # else its tokens are shown
+    listing = listed or pattern or top
+    above = about_input(given.a, given.b, given.weights) if listing else ()  # else its tokens are shown
     command = ("show", *best) if best else ()
     surround = ScreenFrame(above, command, given.sentences, options_of(given.model, weights=given.weights))
     destination.emit(Shown(lambda: frame(result), partial(view, None, result), surround))

@@ -35,6 +35,8 @@ from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scoring.own_patterns import with_own
 
 if TYPE_CHECKING:
+    from rich.console import RenderableType
+
     from attnscan.results.ranking import Ranking
 
 EXAMPLES = (
@@ -54,6 +56,7 @@ def heads(
     top: Annotated[
         int | None, typer.Option("--top", metavar="N", min=1, help="How many heads of each pattern. [default: 10 or 5]")
     ] = None,
+    best: Annotated[bool, typer.Option("--best", help="List the best heads of each pattern.")] = False,
     without_delimiters: WithoutDelimiters = False,
     split: Split = False,
     scan: ScanOptions,
@@ -116,16 +119,21 @@ def heads(
     names = named or result.scores.patterns
     for line in _few_asked(result, names):
         say(line)
-    shown = top or (10 if pattern else 5)
-    from attnscan.views.terminal.ranking import ranking_view
+    listed = best or bool(pattern or top) or result.labels is None
+    from attnscan.views.terminal.ranking import best_heads_view, ranking_view
+
+    def view(width: int) -> RenderableType:
+        if listed:
+            return best_heads_view(result, names, top or (10 if pattern else 5), width, without_delimiters)
+        return ranking_view(result, width)
 
     destination.emit(
         Shown(
             lambda: (
                 result.to_labels() if labels else result.to_frame(names, top, without_delimiters=without_delimiters)
             ),
-            lambda width: ranking_view(result, names if not labels else (), shown, width, without_delimiters),
-            _surround(result, files, scan.model, from_file, _best(result, names, without_delimiters)),
+            view,
+            _surround(result, files, scan.model, from_file, _best(result, names if listed else (), without_delimiters)),
         ),
         interrupted=interrupted,
     )
@@ -134,9 +142,14 @@ def heads(
 
 
 def _best(result: Ranking, names: Sequence[str], without_delimiters: bool) -> str | None:
-    """The best head of the first pattern that heads have scores for; None if there is no such pattern."""
+    """The best head of the first of some patterns that heads have scores for; without patterns, of the first kind.
+
+    None if there is no such head.
+    """
     orders = (result.order(name, without_delimiters=without_delimiters) for name in names)
-    return next((result.scores.grid[order[0]].name for order in orders if len(order)), None)
+    ranked = (result.scores.grid[order[0]] for order in orders if len(order))
+    heads = ranked if names else (head for kind in result.behaviours.kinds for head in kind.heads)
+    return next((head.name for head in heads), None)
 
 
 def _surround(

@@ -11,11 +11,12 @@ from attnscan.results.grid import Head, Heads
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
+from attnscan.views.behaviour import remarks, summary
 from attnscan.views.page.cargo import strongest_first
 from attnscan.views.page.frame import NOTES, SIZE, Page, PageOptions, Subject, html_of, left_out_of, texts_of
 from attnscan.views.page.one_input import InputPage
 from attnscan.views.page.table import Table, profiles_of_pairs, readings_of_pairs, tables
-from attnscan.views.summary import label_notes, ranked_by
+from attnscan.views.summary import ranked_by
 
 
 def corpus_page(result: Ranking, options: PageOptions, live: Mapping[str, Any] | None = None) -> Page:
@@ -38,7 +39,7 @@ def corpus_page(result: Ranking, options: PageOptions, live: Mapping[str, Any] |
 
 
 def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str], live: Mapping[str, Any] | None) -> str:
-    lines = (*label_notes(result), ranked_by(result))
+    lines = (summary(result), *remarks(result), ranked_by(result))
     frame = subject.frame(table, notes) | {
         "subtitle": result.signature.counts,
         "notes": [plain(line) for line in lines if line],

@@ -17,6 +17,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from attnscan.results.signature import Signature
+from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS, letter
 
@@ -144,6 +145,11 @@ def named(pattern: str, *, unsure: bool = False) -> Text:
 def color_of(pattern: str) -> str:
     """A pattern's colour; a user's own pattern has none."""
     return COLORS.get(pattern, "default")
+
+
+def some_of(shown: int, heads: int) -> str:
+    """That a list has not all heads, and how to see them."""
+    return f"{shown} of {counted(heads, 'head')}; --top {heads} for all."
 
 
 def number(value: float) -> str:

@@ -1,4 +1,4 @@
-"""The screen of `heads`: the best heads of each pattern, what their scores are worth, which cannot be told apart."""
+"""The screens of `heads`: what every head does, and the best heads of each pattern with what their scores are worth."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from rich.text import Text
 from attnscan.results.ranking import Leads, Ranking
 from attnscan.results.terms import THRESHOLD
 from attnscan.views.summary import none_does, ranked_by, told_apart, why_unscored, worth
-from attnscan.views.terminal.labels import labels_view
+from attnscan.views.terminal.behaviour import behaviours_view
 from attnscan.views.terminal.parts import (
     color_of,
     columns,
     fitted,
     model_line,
     named,
+    some_of,
     with_bars,
     wrapped,
 )
@@ -25,29 +26,37 @@ from attnscan.views.terminal.parts import (
 _DROPPED = "pairs", "chance", "self", "n", "lead"  # where the screen is narrow
 
 
-def ranking_view(
+def ranking_view(result: Ranking, width: int) -> RenderableType:
+    """What every head does over many pairs. Raises: OptionError if the ranking has no labels."""
+    return Group(*_title(result, width), *behaviours_view(result, width))
+
+
+def best_heads_view(
     result: Ranking, patterns: Sequence[str], top: int, width: int, without_delimiters: bool
 ) -> RenderableType:
-    """Which head does what, if that is known, then the best heads of each pattern with what a score is worth."""
+    """The best heads of each pattern, with what a score is worth, and which of them cannot be told apart."""
     table = result.scores.table(without_delimiters)
-    blocks: list[RenderableType] = [model_line(result.signature, f"  {result.signature.counts}")]
-    blocks += wrapped(ranked_by(result), width)
-    if result.labels is not None:
-        blocks += ["", *labels_view(result, width)]
+    blocks: list[RenderableType] = list(_title(result, width))
     threshold = THRESHOLD if result.labels is None else result.labels.threshold
-    ranked = False
+    ranked = 0
     for pattern in patterns:
         blocks += ["", named(pattern)]
         why = why_unscored(result, pattern, without_delimiters=without_delimiters)
         blocks += [Text(why, style="dim")] if why else []
-        if not len(result.order(pattern, without_delimiters=without_delimiters)):
+        if not len(order := result.order(pattern, without_delimiters=without_delimiters)):
             continue
-        ranked = True
+        ranked = max(ranked, len(order))
         blocks += wrapped(none_does(table, result.scores.patterns.index(pattern), threshold), width)
         blocks += [_table(result, pattern, top, width, without_delimiters)]
         blocks += wrapped(told_apart(result, pattern, without_delimiters=without_delimiters), width)
     blocks += ["", *_notes(without_delimiters, width)] if ranked else []
+    blocks += [Text(some_of(top, ranked), style="dim")] if ranked > top else []
     return Group(*blocks)
+
+
+def _title(result: Ranking, width: int) -> Iterator[RenderableType]:
+    yield model_line(result.signature, f"  {result.signature.counts}")
+    yield from wrapped(ranked_by(result), width)
 
 
 def _table(result: Ranking, pattern: str, top: int, width: int, without_delimiters: bool) -> RenderableType:

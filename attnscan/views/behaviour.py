@@ -1,0 +1,76 @@
+"""What screens and notebooks both say of what heads do: letters, words, and the sentences above and below a map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from attnscan.results.behaviour import Behaviours, Kind
+from attnscan.results.classification import Classification
+from attnscan.results.labels import RESAMPLINGS, STAYS
+from attnscan.results.ranking import Ranking
+from attnscan.results.scores import MIXED
+from attnscan.results.statement import CANDIDATES
+from attnscan.results.terms import counted
+from attnscan.safe_text import plain
+from attnscan.views.palette import letter
+from attnscan.views.summary import why_unscored
+
+_WORDS = {candidate.id: candidate.words for candidate in CANDIDATES}
+
+
+def words(kind: Kind) -> str:
+    """A pattern's name, as options and tables have it, or what heads with a statement attend to."""
+    return plain(kind.name) if kind.labelled else _WORDS[kind.name]
+
+
+def summary(result: Classification | Ranking) -> str:
+    """How many heads follow a pattern, how many have a statement, how many neither, and by which reading."""
+    behaviours = result.behaviours
+    heads, follow, own = len(behaviours.grid), int(behaviours.labelled.sum()), int(behaviours.own.sum())
+    said = f"By {reading(result)}, {follow} of {counted(heads, 'head follows', 'heads follow')} a pattern"
+    if behaviours.statements is None:
+        return f"{said}; the others are mixed."
+    others = counted(own - follow, "does something else of its own", "do something else of their own")
+    return f"{said}, {others}, and {counted(heads - own, 'is', 'are')} like the average head."
+
+
+def reading(result: Classification | Ranking) -> str:
+    """What tells what heads do: what they carry or their weights, among words or with special tokens."""
+    behaviours = result.behaviours
+    among = "" if behaviours.special else " among words"
+    if behaviours.labels.norm:
+        return f"what they carry{among}"
+    unknown = " (what they carry is not known here)" if result.carried is None else ""
+    return f"their attention weights{among}{unknown}"
+
+
+def remarks(result: Classification | Ranking) -> Iterator[str]:
+    """Which patterns no head follows, which were not scored and why, and how many labels and statements stay."""
+    behaviours = result.behaviours
+    patterns = [kind for kind in behaviours.kinds if kind.labelled and not kind.heads]
+    none = [plain(kind.name) for kind in patterns if not np.isnan(kind.average)]
+    if none:
+        yield f"No head follows {' or '.join([', '.join(none[:-1]), none[-1]] if none[1:] else none)}."
+    for kind in patterns:
+        place = behaviours.labels.scores.patterns.index(kind.name)
+        if not behaviours.labels.scores.every_key.n[..., place].any():
+            yield f"{plain(kind.name)}: {why_unscored(result, kind.name)}."
+    if (sure := behaviours.sure()) is not None:
+        follow, own = int(behaviours.labelled.sum()), int(behaviours.own.sum())
+        stated = "" if behaviours.statements is None else f" and {sure[1]} of {counted(own - follow, 'other')}"
+        yield (
+            f"{sure[0]} of {counted(follow, 'head')} with a pattern{stated} stay the same in {STAYS * 100:g} % of "
+            f"{RESAMPLINGS:,} bootstrap resamples of the {behaviours.labels.drawn}"
+            f"{'; the rest have a ?' if behaviours.unsure.any() else ''}."
+        )
+
+
+def legend(behaviours: Behaviours) -> str:
+    """How to read a map of behaviours, and their numbers."""
+    nothing = "mixed" if behaviours.statements is None else "like the average head"
+    return (
+        f"Map: layers down, heads across; {letter(MIXED)} {nothing}. Numbers, from 0 to 1: the score of a pattern, or "
+        "the share of attention on what is named; average: that of the average head."
+    )
