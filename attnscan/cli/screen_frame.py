@@ -16,7 +16,7 @@ from attnscan.safe_text import plain
 if TYPE_CHECKING:
     from rich.text import Text
 
-_LONGEST = 5  # lines of what to try next
+_LONGEST = 3  # lines of what to try next
 
 
 @dataclass(frozen=True)

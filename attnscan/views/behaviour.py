@@ -71,6 +71,6 @@ def legend(behaviours: Behaviours) -> str:
     """How to read a map of behaviours, and their numbers."""
     nothing = "mixed" if behaviours.statements is None else "like the average head"
     return (
-        f"Map: layers down, heads across; {letter(MIXED)} {nothing}. Numbers, from 0 to 1: the score of a pattern, or "
-        "the share of attention on what is named; average: that of the average head."
+        f"Map: layers down, heads across; {letter(MIXED)} {nothing}. Numbers: scores of patterns, or shares of "
+        "attention on what is named; average: over all heads."
     )

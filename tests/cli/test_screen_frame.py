@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -46,11 +47,24 @@ def test_a_command_is_typed_as_it_can_be_run() -> None:
     assert words == ["show", "0-2", A, 'say "no"', "--model", "my model", "--pairs", "p.tsv"]
 
 
-def test_what_does_not_fit_is_shortened_or_left_out() -> None:
-    screen_frame = ScreenFrame((), ("show", "0-2"), (A, B))
-    assert _under(screen_frame, 80) == ["", "Next: attnscan show 0-2 A B"]
-    assert _under(screen_frame, 20) == [] == _under(ScreenFrame(("A  x",)), 80)
-    assert _under(ScreenFrame((), ("show", "0-2"), ("a\x1b[2Jb",)), 80) == ["", "Next: attnscan show 0-2 A"]
+def _typed(lines: list[str]) -> list[str]:
+    """The words that a shell hands to attnscan when the lines are pasted behind `Next: `."""
+    pasted = "\n".join(lines).removeprefix("Next: ").replace("attnscan", "printf '%s\\0'", 1)
+    return subprocess.run(["sh", "-c", pasted], capture_output=True, check=True).stdout.decode().split("\0")[:-1]
+
+
+@pytest.mark.parametrize("width", [40, 50, 60, 80])
+def test_a_long_command_goes_on_behind_a_backslash_and_runs_as_pasted(width: int) -> None:
+    sentences = ("I don't know,  he said.", B) if width >= 60 else ("I don't know,  he said.",)
+    blank, *lines = _under(ScreenFrame((), ("show", "0-2"), sentences, ("--model", "a model")), width)
+    assert blank == "" and 1 < len(lines) <= 3 and all(len(line) <= width for line in lines)
+    assert _typed(lines) == ["show", "0-2", *sentences, "--model", "a model"]
+
+
+def test_what_cannot_be_pasted_is_left_out() -> None:
+    assert _under(ScreenFrame((), ("show", "0-2"), (A * 20,)), 80) == [] == _under(ScreenFrame(("A  x",)), 80)
+    assert _under(ScreenFrame((), ("show", "0-2"), ("a\x1b[2Jb",)), 80) == []
+    assert _under(ScreenFrame((), ("show", "0-2"), ("$" + A * 4,)), 80) == []  # in single quotes a backslash is one
 
 
 ONE, FILE = ["I went home."], ["--pairs", "pairs.tsv"]

@@ -37,7 +37,7 @@ def pictures() -> dict[str, bytes]:
     result, profile = replace(result, attention=attention), result.profile
     assert profile is not None
     console = Console(record=True, width=_WIDTH, file=io.StringIO(), force_terminal=True, color_system="truecolor")
-    console.print(classification_view(result, result.scores.patterns, _WIDTH), markup=False, highlight=False)
+    console.print(classification_view(result, _WIDTH), markup=False, highlight=False)
     terminal = console.export_svg(title=f'attnscan classify "{A}" "{B}"', code_format=_FRAME, unique_id="attnscan")
     return {
         "terminal.svg": terminal.encode(),

@@ -1,4 +1,4 @@
-"""What a screen and a notebook both tell: tokens by sentence, counts, strongest heads, what is not there and why."""
+"""What screens and notebooks both tell: tokens by sentence, what a score is worth, what is not there and why."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from small_results import SIGNATURE, result_of, table_of
 
-from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import MIXED, Scores
+from attnscan.results.scores import Scores
 from attnscan.results.terms import Scored
-from attnscan.views.summary import PatternRow, notes, pattern_rows, token_lines, why_unscored, worth
+from attnscan.views.summary import token_lines, why_unscored, worth
 
 NAN = float("nan")
 # Patterns: next-word, identical, cross-sentence (a part of identical), delimiter
@@ -26,22 +25,6 @@ def test_a_closing_delimiter_goes_with_its_sentence_and_a_blank_token_is_seen() 
         "A": [("[CLS]", True), ("the", False), ("␣", False), ("[SEP]", True)],
         "B": [(r"a\x1b", False), ("[SEP]", True)],
     }
-
-
-def test_a_row_has_the_strongest_heads_best_first() -> None:
-    row, *_, delimiter, mixed = pattern_rows(RESULT, RESULT.scores.patterns, 2)
-    assert (row.pattern, row.counts, row.why_none) == ("next-word", ("2", "2"), "")
-    assert [(head, round(score, 2)) for head, score in row.strongest] == [(Head(0, 0), 0.92), (Head(0, 1), 0.6)]
-    assert delimiter.counts == ("1", "–")
-    assert mixed == PatternRow(MIXED, ("0", "0"), (), "no pattern is far enough above chance")
-
-
-def test_a_row_without_heads_says_why() -> None:
-    nothing = result_of([[0.9, NAN, NAN, 0.0]])
-    asked = replace(nothing, not_measured={"identical": "a\x1bb"})
-    _, identical, part, _ = pattern_rows(asked, ("next-word", "identical", "cross-sentence"), 5)
-    assert identical == PatternRow("identical", ("", ""), (), r"not measured: a\x1bb")
-    assert part == PatternRow("cross-sentence", ("0", "0"), (), "no word of this input is eligible")
 
 
 def _eligible(words: int, of_others: int = 0) -> Scores:
@@ -74,17 +57,6 @@ def test_why_no_head_has_a_score(ranking: Ranking, without_delimiters: bool, why
 
 def test_some_heads_without_a_score_are_counted() -> None:
     assert why_unscored(RESULT, "identical") == "no word is eligible for 1 of 3 heads"
-
-
-def test_scores_on_words_rank_heads_anew() -> None:
-    result = result_of([[0.9, 0, 0, 0], [0.1, 0, 0, 0]], words=[[0.1, 0, 0, 0], [0.9, 0, 0, 0]])
-    best = [next(pattern_rows(result, ("next-word",), 1, without_delimiters=flag)) for flag in (False, True)]
-    assert [row.strongest[0][0] for row in best] == [Head(0, 0), Head(0, 1)]
-
-
-def test_notes_begin_with_the_threshold() -> None:
-    above, *others = notes(replace(RESULT, notes=("one\nline",), threshold=0.1))
-    assert "0.1 above chance or more" in above and others == [r"one\nline"]
 
 
 def test_what_a_score_is_worth_has_nothing_for_nan() -> None:

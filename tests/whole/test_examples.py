@@ -37,7 +37,7 @@ SAYS = {
         "generator: 11 pairs, the same labels: True",
     ],
     "rank_heads.py": ["previous-word     1      0     2"],
-    "rank_heads.sh": ["read by        the tap", "D delimiter", "Map: what each head carries among words"],
+    "rank_heads.sh": ["read by        the tap", "D delimiter", "By what they carry among words"],
     "resting.py": ["| layer | looked at", "| all | 0.385 | 0.007 | 0.095 | 0.003 |"],
     "saved_weights.py": ["next-word", "delimiter"],
     "saved_weights.sh": ["D delimiter", "The 3 strongest of 64 weights"],

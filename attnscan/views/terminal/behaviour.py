@@ -16,7 +16,7 @@ from attnscan.views.behaviour import legend, remarks, summary, words
 from attnscan.views.palette import letter
 from attnscan.views.terminal.parts import color_of, columns, fitted, flowed, number, wrapped
 
-_ROWS = 14  # kinds that have a line of their own; the others share lines
+_ROWS = 12  # kinds that have a line of their own; the others share lines
 _LEAST_BESIDE = 64  # columns that kinds need if the map is to stand beside them
 _FEW_STRONGEST = 20  # columns: below, the average head's share goes, and not the strongest heads
 _RULER = 6  # columns of layer numbers on the map

@@ -84,7 +84,7 @@ def all_heads_view(
     explained: list[RenderableType] = ["", *legend] if listed else []
     if without_delimiters:
         explained.append(Text("Scores on words: weights on delimiters removed, rows renormalised.", style="dim"))
-    said = (f"does: what the head does, by {reading(result)}.", *map(plain, result.notes))
+    said = (f"does: what each head does, by {reading(result)}.", *map(plain, result.notes))
     if top is not None and top < len(order):
         explained.append(Text(some_of(top, len(order)), style="dim"))
     notes = (line for text in said for line in wrapped(text, width))

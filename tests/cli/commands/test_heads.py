@@ -50,16 +50,14 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("few")
-def test_what_heads_do_comes_first_and_a_row_a_head_with_labels() -> None:
+def test_what_heads_do_is_a_screen_and_a_row_a_head_with_labels() -> None:
     quick = ("heads", "--model", "bundled", "--predictive", "off")
     text = run(*quick).stdout
-    assert (
-        text.index("P previous-word ") < text.index("Map: what each head carries among words") < text.index("95 % int")
-    )
-    assert re.search(r"P previous-word +\d+ +\d+ +\d+ +0-2  ", text)
-    assert "Labels that stay in 95% of 1,000 resamplings of these pairs: carry " in text
-    alone = run(*quick, "--labels").stdout
-    assert alone.split("\n\nNext: ")[0] in text and "95 % interval" not in alone
+    assert re.search(r"^P previous-word +\d+ +0\.\d\d  0-2 1\.00 ", text, re.MULTILINE)
+    assert "By what they carry among words, " in text and "95 % interval" not in text
+    assert run(*quick, "--labels").stdout == text
+    lists = run(*quick, "--best").stdout
+    assert "95 % interval" in lists and "5 of 72 heads; --top 72 for all." in lists and "Map: " not in lists
     table = pd.read_csv(StringIO(run(*quick, "--labels", "--csv").stdout))
     of_three = [f"{name}_{kind}" for kind in ("agree", "stays") for name in ("label", "content_label", "carried_label")]
     first = ["model", "layer", "head", "label", "runner_up", "content_label", "carried_label", "above_chance", "margin"]

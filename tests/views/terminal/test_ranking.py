@@ -13,7 +13,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.terms import Scored
 from attnscan.views.terminal.parts import render
-from attnscan.views.terminal.ranking import ranking_view
+from attnscan.views.terminal.ranking import best_heads_view
 
 
 def _ranking(
@@ -32,8 +32,8 @@ def _ranking(
     return Ranking(Scores((scored,), table, table, np.ones((1, len(scores)))), replace(SIGNATURE, pairs_read=12_345))
 
 
-def _screen(ranking: Ranking, width: int = 80) -> str:
-    return render(ranking_view(ranking, ranking.scores.patterns, 10, width, False), width)
+def _screen(ranking: Ranking, width: int = 80, top: int = 10) -> str:
+    return render(best_heads_view(ranking, ranking.scores.patterns, top, width, False), width)
 
 
 def test_a_row_says_what_a_score_is_worth() -> None:
@@ -115,3 +115,9 @@ def test_that_no_head_does_it_is_said() -> None:
     said = "No head does this: 0-1 is the farthest above chance, by 0.11, and a label takes 0.25."
     assert said in " ".join(_screen(_ranking(scores=(0.15, 0.2))).split())
     assert "No head does this" not in _screen(_ranking(scores=(0.15, 0.5)))
+
+
+def test_a_list_that_is_not_whole_says_how_to_see_the_rest() -> None:
+    ranking = _ranking(scores=(0.5, 0.4, 0.3))
+    assert _screen(ranking, top=2).splitlines()[-1] == "2 of 3 heads; --top 3 for all."
+    assert "--top" not in _screen(ranking, top=3)

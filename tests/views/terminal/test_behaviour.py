@@ -1,0 +1,137 @@
+"""The first screen: every kind of behaviour in a line, every head on the map, within the screen's height and width."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from behaviours import behaviours_of
+from rich.console import Group
+from small_results import SIGNATURE, result_of
+
+from attnscan.results.labels import Agreement, Labels, Stability
+from attnscan.results.ranking import Ranking
+from attnscan.results.scores import Scores
+from attnscan.results.statement import CANDIDATES, Statements
+from attnscan.scoring.statements import candidates
+from attnscan.views.palette import letter
+from attnscan.views.terminal.behaviour import behaviours_view
+from attnscan.views.terminal.parts import render
+
+
+def _screen(ranking: Ranking, width: int = 80) -> str:
+    return render(Group(*behaviours_view(ranking, width)), width)
+
+
+def _small(norm: bool = False) -> Ranking:
+    behaviours = behaviours_of(stability=[1, 1, 1, 1, 0.5], stays=[1, 0.5, 1, np.nan, 1])
+    labels = replace(behaviours.labels, norm=norm, agreement=Agreement(np.ones((1, 5)), np.ones((1, 5))))
+    return Ranking(labels.scores, replace(SIGNATURE, norm=norm), labels=labels, statements=behaviours.statements)
+
+
+def test_the_screen_to_the_letter() -> None:
+    assert (
+        _screen(_small(norm=True))
+        == """
+By what they carry among words, 2 of 5 heads follow a pattern, 2 do something
+else of their own, and 1 is like the average head.
+
+kind               heads  average  strongest heads
+N next-word            1     0.38  0-0 0.92
+D delimiter            1     0.28  0-4? 0.60
+N next word            1     0.10  0-1? 0.30
+e all keys evenly      1     0.50  0-2 0.80
+No head follows identical or cross-sentence. 1 of 2 heads with a pattern and 1
+of 2 others stay the same in 95 % of 1,000 bootstrap resamples of the pairs; the
+rest have a ?.
+
+      0  1  2  3  4
+   0  N  N? e  ·  D?
+Map: layers down, heads across; · like the average head. Numbers: scores of
+patterns, or shares of attention on what is named; average: over all heads.
+"""
+    )
+
+
+def test_where_only_weights_are_known_the_reading_says_so() -> None:
+    said = " ".join(_screen(_small()).split())
+    assert said.startswith("By their attention weights among words (what they carry is not known here), 2 of 5 heads")
+
+
+def _large(layers: int, heads: int, kinds: int) -> Ranking:
+    """Heads that do so many things, the patterns first; the last head is like the average one."""
+    names, _ = candidates(special=False)
+    seven, count = ("next-word", "previous-word", "identical", "bag-of-words"), layers * heads
+    number = np.arange(count) % kinds
+    above = np.where(number[:, None] == np.arange(len(seven)), 0.9, 0.0)
+    scores = result_of([[0.0] * 4] * count).by_weight
+    table = replace(
+        scores.every_key,
+        **{
+            name: getattr(scores.every_key, name).reshape(layers, heads, 4)
+            for name in ("chance", "se", "n", "pairs", "effective_pairs", "share", "itself")
+        },
+        score=(0.2 + 0.8 * above).reshape(layers, heads, 4),
+        share_chance=None,
+    )
+    patterns = tuple(
+        replace(scored, id=name, part_of=None, of_others=False)
+        for scored, name in zip(scores.scored, seven, strict=True)
+    )
+    labels = Labels(
+        Scores(patterns, table, table, np.ones((layers, heads))),
+        True,
+        stability=Stability(*[np.full((layers, heads), 0.5)] * 2),
+    )
+    winner = np.where(number < len(seven), -1, number - len(seven))
+    winner[-1] = -1
+    share = np.full((layers, heads, len(names)), 0.456)
+    statements = Statements(
+        names,
+        share,
+        0 * share,
+        np.full(len(names), 0.123),
+        winner.reshape(layers, heads),
+        np.full((layers, heads), 0.5),
+    )
+    return Ranking(labels.scores, replace(SIGNATURE, norm=True), labels=labels, statements=statements)
+
+
+@pytest.mark.parametrize(("layers", "heads", "most"), [(6, 12, 40), (12, 12, 45)])
+@pytest.mark.parametrize("kinds", [4, 14, 20, 22])
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_screen_has_few_lines_and_every_letter_is_explained(
+    layers: int, heads: int, most: int, kinds: int, width: int
+) -> None:
+    ranking = _large(layers, heads, kinds)
+    lines = _screen(ranking, width).splitlines()
+    frame = 5  # lines above and below: the pairs, the model, a blank line and two of what to try next
+    assert len(lines) + frame <= most
+    behaviours = ranking.behaviours
+    text = "\n".join(lines)
+    words = {candidate.id: candidate.words for candidate in CANDIDATES}
+    for kind in behaviours.kinds:
+        if kind.heads:
+            assert f"{letter(kind.name)} {kind.name if kind.labelled else words[kind.name]}" in text
+    assert "Map: layers down, heads across; · like the average head." in text
+
+
+@pytest.mark.parametrize(("layers", "heads"), [(6, 12), (24, 16), (2, 1), (32, 32), (48, 64)])
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_every_head_has_its_letter_and_no_line_is_wider_than_the_screen(layers: int, heads: int, width: int) -> None:
+    ranking = _large(layers, heads, 14)
+    lines = _screen(ranking, width).splitlines()
+    assert all(len(line) <= width or re.match(r"\s*\d+  \S+$", line) for line in lines)
+    if 6 + 2 * heads <= width:  # room for a letter and a question mark
+        of_heads = rf"(?:^|  ) *\d+  (\D{{{2 * heads - 1},}})$"
+        rows = [row[1] for line in lines if (row := re.search(of_heads, line))]
+        letters = [re.findall(r"[^? ]", row) for row in rows]
+        assert letters == [[letter(kind) for kind in row] for row in ranking.behaviours.kind]
+
+
+def test_a_wide_screen_has_the_map_beside_the_kinds() -> None:
+    narrow, wide = (_screen(_large(6, 12, 14), width).splitlines() for width in (80, 120))
+    assert len(wide) <= len(narrow) - 8
+    assert any(re.match(r"N next-word .*  0  N\? P\?", line) for line in wide)
