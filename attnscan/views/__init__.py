@@ -1,7 +1,8 @@
 """Results to look at: text or bytes, never written anywhere from here, and no torch.
 
 palette.py   the letters and colours of patterns
-summary.py   what a screen and a notebook both tell
+summary.py   what scores are worth, or why there are none, as screens, pages and notebooks say it
+behaviour.py what heads do, as screens and notebooks say it
 notebook.py  HTML of a result
 terminal/    screens
 pictures/    PNG, SVG and PDF

@@ -68,7 +68,7 @@ def all_heads_view(
             *(number(table.itself[(*head.place, scores.patterns.index(pattern))]) for pattern in of_others),
             *(number(values[head.place]) for values in numbers.values()),
         )
-    grid = fitted(grid, width, "nats", *selves, "out", "runner-up", "on words", "label")
+    grid = fitted(grid, width, "nats", *selves, "out", "runner-up", "on words", "label", "does")
     there = {str(column.header) for column in grid.columns}
     entries = ["Columns:", *(f"{letter(p)} {plain(p)}" for p in patterns)]
     entries += [f"{name} of this, the word itself" for name in selves if name in there]
@@ -84,7 +84,8 @@ def all_heads_view(
     explained: list[RenderableType] = ["", *legend] if listed else []
     if without_delimiters:
         explained.append(Text("Scores on words: weights on delimiters removed, rows renormalised.", style="dim"))
-    said = (f"does: what each head does, by {reading(result)}.", *map(plain, result.notes))
+    does = [f"does: what each head does, by {reading(result)}."] if "does" in there else []
+    said = (*does, *map(plain, result.notes))
     if top is not None and top < len(order):
         explained.append(Text(some_of(top, len(order)), style="dim"))
     notes = (line for text in said for line in wrapped(text, width))

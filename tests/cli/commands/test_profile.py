@@ -143,13 +143,6 @@ def test_saved_weights_have_profiles(tmp_path: Path) -> None:
     assert outcome.exit_code == 1 and "saved weights do not tell what heads carry" in outcome.output
 
 
-def test_classify_says_what_leads_a_mixed_head() -> None:
-    screen = run("classify", A, B, "--model", "bundled").stdout
-    assert "most goes to" in " ".join(screen.split())
-    every = run("classify", A, B, "--model", "bundled", "--all").stdout
-    assert len(re.findall(r"· (other sentence|own sentence|next|previous|start|itself|\d to \d)", every)) > 50
-
-
 def test_pictures_of_profiles(tmp_path: Path, pairs: Path) -> None:
     many = ("profile", "--pairs", str(pairs), "--model", "bundled")
     run(*many, "-o", str(tmp_path / "all.svg"))
