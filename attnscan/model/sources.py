@@ -89,8 +89,8 @@ def _named(name: str, hub: Callable[[], bool]) -> Source:
         raise ModelError(f"cannot read {name}: {getattr(error, 'strerror', None) or error}", "check the path") from None
     if not is_hub_id(name):
         raise ModelError(f"there is no directory {name}", "give a directory, a hub id, or 'bundled'")
-    if found := cached(name):
-        return found
+    if source := cached(name):
+        return source
     if hub():
         return Source(name, name)
     raise ModelError(
@@ -117,8 +117,8 @@ def directories_of(name: str | None) -> list[Path]:
 
 
 def _default(hub: Callable[[], bool]) -> Source:
-    if found := cached_as(DEFAULT_MODEL):
-        return found
+    if source := cached_as(DEFAULT_MODEL):
+        return source
     if hub():
         return Source(DEFAULT_MODEL, DEFAULT_MODEL)
     if bundled_directory() is None:
@@ -175,7 +175,7 @@ def _transformer_module(path: Path) -> Path:
     """Where an older sentence-transformers directory keeps the transformer itself."""
     try:
         modules = json.loads((path / "modules.json").read_text(encoding="utf-8"))
-        inside = path / next(each["path"] for each in modules if each["type"].endswith("Transformer"))
+        inside = path / next(module["path"] for module in modules if module["type"].endswith("Transformer"))
         return inside if inside.resolve().is_relative_to(path.resolve()) else path
     except (OSError, ValueError, KeyError, TypeError, AttributeError, StopIteration, RuntimeError):
         return path
@@ -208,8 +208,8 @@ def is_hub_id(name: str) -> bool:
 def cached_as(hub_id: str, commit: str | None = None) -> Source | None:
     """The same as `cached`, under whichever name of BERT base the cache holds it."""
     ids = _DEFAULT_IDS if hub_id in _DEFAULT_IDS else (hub_id,)
-    found = next(filter(None, (cached(each, commit) for each in ids)), None)
-    return found and replace(found, name=hub_id)
+    source = next(filter(None, (cached(name, commit) for name in ids)), None)
+    return source and replace(source, name=hub_id)
 
 
 def cached(hub_id: str, commit: str | None = None) -> Source | None:

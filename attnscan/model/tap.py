@@ -113,7 +113,7 @@ class Tap(AttentionFunction):
         if run.layer == self.layers or not is_answerable(module, run.layer, rest):
             raise Untappable  # the first: a caller has added layers, of which the config knows nothing
         groups = query.shape[1] // key.shape[1]
-        key, value = (each.repeat_interleave(groups, dim=1) if groups > 1 else each for each in (key, value))
+        key, value = (states.repeat_interleave(groups, dim=1) if groups > 1 else states for states in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
         mask = run.mask_of(attention_mask, query)
         grid = Grid.square(self.layers, query.shape[1])

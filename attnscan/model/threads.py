@@ -44,10 +44,10 @@ class Replicates(Protocol):
         """The same with the same weights, and a state of its own."""
 
 
-Worker = TypeVar("Worker", bound=Runs)
+W = TypeVar("W", bound=Runs)
 Replicable = TypeVar("Replicable", bound=Replicates)
 Item = TypeVar("Item")
-Found = TypeVar("Found")
+R = TypeVar("R")
 
 
 def most_workers(loaded: LoadedModel, batch_tokens: int | None, longest: int) -> int:
@@ -68,18 +68,18 @@ def is_too_long(length: int, workers: int) -> bool:
 
 def replicas(model: Replicable, count: int) -> list[Replicable]:
     """What runs a model and replicas of it, so many in all; alone if it cannot be replicated."""
-    found = [model]
+    models = [model]
     try:
-        while len(found) < count:
-            found.append(model.replica())
+        while len(models) < count:
+            models.append(model.replica())
     except Exception:  # what a model's own classes raise when they are copied; nothing is lost but time
         return [model]
-    return found
+    return models
 
 
 def side_by_side(
-    workers: Sequence[Worker], items: Iterable[Item], work: Callable[[Worker, Item], Found]
-) -> Generator[tuple[Item, Found], None, None]:
+    workers: Sequence[W], items: Iterable[Item], work: Callable[[W, Item], R]
+) -> Generator[tuple[Item, R], None, None]:
     """Do some work on each item, as many at a time as there are workers. Yields in the order of the items.
 
     Items are taken ahead, a few more than there are workers. An error is raised in its item's place; closing the
@@ -95,22 +95,22 @@ def side_by_side(
 
 
 def _by_threads(
-    workers: Sequence[Worker], items: Iterable[Item], work: Callable[[Worker, Item], Found]
-) -> Generator[tuple[Item, Found], None, None]:
+    workers: Sequence[W], items: Iterable[Item], work: Callable[[W, Item], R]
+) -> Generator[tuple[Item, R], None, None]:
     """The same by as many threads as there are workers, which divide the cores."""
     threads, stopped = torch.get_num_threads(), threading.Event()
-    idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+    idle: queue.SimpleQueue[W] = queue.SimpleQueue()
     own = threading.local()
-    running: set[Future[Found]] = set()
+    running: set[Future[R]] = set()
 
     def start() -> None:
         own.worker = idle.get()
         torch.set_num_threads(max(1, threads // len(workers)))
 
-    def done(item: Item) -> Found:
+    def done(item: Item) -> R:
         return work(own.worker, item)
 
-    def begun() -> Iterator[tuple[Item, Future[Found]]]:
+    def begun() -> Iterator[tuple[Item, Future[R]]]:
         for item in items:
             running.add(future := pool.submit(done, item))
             future.add_done_callback(running.discard)

@@ -94,8 +94,8 @@ class _Budget:
         """Of the checkpoint: how many tensors, and how many numbers they have together."""
         here = Path(self._location)
         directories = [here] if here.is_dir() else snapshots(self._location, self._commit)
-        sizes = [[size for path in each.glob("*.safetensors") for size in _sizes(path)] for each in directories]
-        return max(((len(each), sum(each)) for each in sizes), default=(0, 0))
+        sizes = [[size for path in own.glob("*.safetensors") for size in _sizes(path)] for own in directories]
+        return max(((len(own), sum(own)) for own in sizes), default=(0, 0))
 
 
 def _sizes(path: Path) -> list[int]:

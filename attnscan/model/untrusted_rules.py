@@ -99,8 +99,8 @@ def _flat(step: Any, held: str) -> Iterator[Mapping[str, Any]]:
     if not isinstance(step, Mapping):
         return  # none, or nothing that the tokenizers library reads
     if isinstance(inner := step.get(held), list):
-        for each in inner:
-            yield from _flat(each, held)
+        for rule in inner:
+            yield from _flat(rule, held)
     else:
         yield step
 

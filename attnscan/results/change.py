@@ -105,14 +105,14 @@ class Prediction:
             "kind": self.kind,
             "words": [
                 {
-                    "place": each.place,
-                    "truth": plain(each.truth),
-                    "truthBefore": each.before.truth,
-                    "truthAfter": each.after.truth,
-                    "before": [[plain(token), probability] for token, probability in each.before.top],
-                    "after": [[plain(token), probability] for token, probability in each.after.top],
+                    "place": word.place,
+                    "truth": plain(word.truth),
+                    "truthBefore": word.before.truth,
+                    "truthAfter": word.after.truth,
+                    "before": [[plain(token), probability] for token, probability in word.before.top],
+                    "after": [[plain(token), probability] for token, probability in word.after.top],
                 }
-                for each in self.words
+                for word in self.words
             ],
             "classes": [{"name": plain(name), "before": b, "after": a} for name, b, a in self.classes],
             "turned": list(self.turned),

@@ -117,8 +117,8 @@ def descriptor(path: Path) -> int | None:
         place = open_file(path)
     if place is None:
         return None
-    own = (os.path.realpath(each) for each in ("/proc/self", "/dev/fd"))
-    if not any(place.is_relative_to(each) for each in own):
+    own = (os.path.realpath(folder) for folder in ("/proc/self", "/dev/fd"))
+    if not any(place.is_relative_to(folder) for folder in own):
         raise OutputError(f"{path} is a file that another process has open", "name the file itself", path)
     return int(place.name)
 

@@ -43,9 +43,9 @@ class StoredFile:
         """All of it, or of more than so many bytes so many and one. Raises: StateError."""
 
         def read() -> bytes:
-            if (found := self._found()) is None:
+            if (there := self._found()) is None:
                 raise FileNotFoundError
-            store, path = found
+            store, path = there
             with store.open_input_stream(path) as stream:
                 content: bytes = stream.read(most + 1)
                 return content
@@ -70,7 +70,7 @@ class StoredFile:
         store, path = stores.file_system(self.name)
         paths = [path] if scheme_of(self.name) in _AT_ONCE else [path, _beside(path)]
         there = (info.path for info in store.get_file_info(paths) if info.type is fs.FileType.File)
-        return next(((store, each) for each in there), None)
+        return next(((store, info) for info in there), None)
 
     def _replace(self, content: bytes) -> None:
         from attnscan.inputs.places import stores
@@ -80,8 +80,8 @@ class StoredFile:
             _upload(store, path, content)
             return
         _upload(store, _beside(path), content)
-        found = self._found()
-        if found is not None and found[1] == path:
+        there = self._found()
+        if there is not None and there[1] == path:
             store.delete_file(path)  # HDFS moves nothing over a file
         try:
             store.move(_beside(path), path)
@@ -139,7 +139,7 @@ def place_of(name: str) -> Path | StoredFile:
 
         return Path(path_of(name))
     if scheme not in _SCHEMES:
-        known = " ".join(f"{each}://" for each in (*_SCHEMES, "file"))
+        known = " ".join(f"{known}://" for known in (*_SCHEMES, "file"))
         raise OutputError(f"cannot write {shown(name)}: {scheme}:// takes no files", f"use one of {known}, or a path")
     if not without_query(name).partition("://")[2].partition("/")[2] or without_query(name).endswith("/"):
         raise OutputError(f"cannot write {shown(name)}: it names no file", "put the file's name behind it")

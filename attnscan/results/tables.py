@@ -51,7 +51,7 @@ def render(frame: pd.DataFrame, format: Format, *, decimal_comma: bool = False) 
 
 def render_object(value: Mapping[Any, Any]) -> bytes:
     """A JSON object, an entry a line, its numbers rounded as everywhere."""
-    entries = (f"{json.dumps(name)}: {json.dumps(_rounded(each), ensure_ascii=False)}" for name, each in value.items())
+    entries = (f"{json.dumps(name)}: {json.dumps(_rounded(item), ensure_ascii=False)}" for name, item in value.items())
     return json_plain("{\n" + ",\n".join(entries) + "\n}\n").encode("utf-8")
 
 
@@ -133,9 +133,9 @@ def _rounded(value: Any) -> Any:
     """The same with every number rounded, or None for NaN, however deep."""
     match value:
         case dict():
-            return {str(name): _rounded(each) for name, each in value.items()}
+            return {str(name): _rounded(item) for name, item in value.items()}
         case list() | tuple():
-            return [_rounded(each) for each in value]
+            return [_rounded(item) for item in value]
         case float():
             return None if math.isnan(value) else round(value, DECIMALS)
         case _:

@@ -94,10 +94,10 @@ class Answers:
         matrix[cells] = numbers
         return questions.help(matrix, measure)
 
-    def put(self, questions: Questions, found: Help) -> None:
+    def put(self, questions: Questions, answer: Help) -> None:
         """Keep an answer."""
         if self.origin is not None and questions.count:
-            self.cache.put(self._key(questions), found.matrix[questions.cells])
+            self.cache.put(self._key(questions), answer.matrix[questions.cells])
 
     def shipped_key(self, questions: Questions) -> str:
         """What a shipped answer is found by: shipped ones count on every device and for all versions."""
@@ -112,7 +112,7 @@ class Answers:
 
 def worth_keeping(loaded: LoadedModel, inputs: list[Questions]) -> bool:
     """Whether it takes longer to ask than to look up."""
-    return loaded.device.type == "cpu" or sum(each.count * each.length for each in inputs) >= _WORTH
+    return loaded.device.type == "cpu" or sum(questions.count * questions.length for questions in inputs) >= _WORTH
 
 
 @cache

@@ -14,7 +14,7 @@ from attnscan.errors import InputError, StateError, TooLongError
 from attnscan.inputs.batch import EncodedInput, batches
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.model.running import in_halves
-from attnscan.model.threads import Worker, ahead, is_too_long, side_by_side
+from attnscan.model.threads import W, ahead, is_too_long, side_by_side
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
@@ -29,7 +29,7 @@ Window = list[list[EncodedInput]]
 Result = TypeVar("Result")
 Encode = Callable[[Sequence[Pair]], Iterator[EncodedInput | InputError]]
 """Tokenizes pairs as `Scanner.encode_all` does."""
-CrewOf = Callable[[int, int], AbstractContextManager[Sequence[Worker]]]
+CrewOf = Callable[[int, int], AbstractContextManager[Sequence[W]]]
 """At most so many workers, which can take inputs of such a length at the same time."""
 
 
@@ -63,7 +63,7 @@ class Stream:
                 self._count(sum(map(len, window)), seen)
 
     def worked(
-        self, work: Callable[[Worker, Sequence[EncodedInput]], Result], crew_of: CrewOf[Worker]
+        self, work: Callable[[W, Sequence[EncodedInput]], Result], crew_of: CrewOf[W]
     ) -> Generator[tuple[list[Result], bool], None, None]:
         """Do some work on each batch, side by side where that is faster, and halved where memory is short.
 
@@ -77,7 +77,7 @@ class Stream:
             return
         one_at_a_time = threading.Lock()
 
-        def on_piece(own: Worker, piece: tuple[list[EncodedInput], Seen | None]) -> list[Result]:
+        def on_piece(own: W, piece: tuple[list[EncodedInput], Seen | None]) -> list[Result]:
             batch, _ = piece
             if not batch:
                 return []

@@ -31,7 +31,7 @@ from attnscan.scan.stream import OnBad, Stream, tokens_of
 from attnscan.scoring.readout import exact
 from attnscan.scoring.sums import RatioSums
 from attnscan.studies.head_sets import measured, requested_sets
-from attnscan.studies.losses import Loss, Question, measures_of
+from attnscan.studies.losses import Loss, Probe, measures_of
 from attnscan.studies.switched_off import Answerer, Piece
 
 Compared = Sequence[tuple[int, list[int]]]
@@ -138,7 +138,7 @@ class _Study:
         more = sums_beside_controls(sums, counts, self._compared)
         self._sums = [before + own for before, own in zip(self._sums, more, strict=True)]
 
-    def _pieces(self, questions: Sequence[Question], room: Room) -> Iterator[Piece]:
+    def _pieces(self, questions: Sequence[Probe], room: Room) -> Iterator[Piece]:
         """The intact model first, then as many sets at a time as there is room for."""
         inputs = collate([question.input for question in questions], self._scanner.loaded.pad_id).model_inputs
         inputs = {name: values.to(self._scanner.loaded.device) for name, values in inputs.items()}
@@ -210,8 +210,8 @@ def _means(scanner: Scanner, records: Iterable[Record], on_bad: OnBad | None) ->
     stream = Stream(scanner, records, on_bad)
     with closing(stream.worked(summed, tapped)) as worked:
         for sums, _ in worked:
-            for found, words in sums:
-                total = found if total is None else total + found
+            for own, words in sums:
+                total = own if total is None else total + own
                 count += words
             yield Progress("heads' mean output over pairs", stream.done)
     if total is None or not count:

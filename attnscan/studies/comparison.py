@@ -177,12 +177,12 @@ def nearest_heads(
     n = 0
 
     @contextmanager
-    def both(most: int, longest: int) -> Iterator[list[_Both]]:
+    def both(most: int, longest: int) -> Iterator[list[_TwoModels]]:
         with scanner_a.crew(most, longest) as ours, scanner_b.crew(most, longest) as theirs:
-            yield list(map(_Both, ours, theirs))  # no more than there are of either
+            yield list(map(_TwoModels, ours, theirs))  # no more than there are of either
 
     stream = Stream(reader, records, on_bad)
-    with closing(stream.worked(_Both.apart, both)) as looked:
+    with closing(stream.worked(_TwoModels.apart, both)) as looked:
         for looks, _ in looked:
             for divergence, queries in itertools.chain.from_iterable(looks):
                 total, n = divergence if total is None else total + divergence, n + queries
@@ -198,7 +198,7 @@ def _places(heads: Iterable[Head], shape: tuple[int, int]) -> IntArray:
 
 
 @dataclass(frozen=True)
-class _Both:
+class _TwoModels:
     """Two models that look at the same batch, one after the other."""
 
     one: Scanner

@@ -84,9 +84,9 @@ def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int 
     The order of an input depends on the seed, the shuffle's number and its tokens alone. Shape: [batch, width].
     """
     order = np.tile(np.arange(width), (len(inputs), 1))
-    for row, one in zip(order, inputs, strict=True):
-        words = np.flatnonzero(np.array(one.sentence) >= 0)
-        row[words] = generator(seed, number, *one.model_inputs["input_ids"]).permutation(words)
+    for row, encoded in zip(order, inputs, strict=True):
+        words = np.flatnonzero(np.array(encoded.sentence) >= 0)
+        row[words] = generator(seed, number, *encoded.model_inputs["input_ids"]).permutation(words)
     return torch.from_numpy(order)
 
 
@@ -117,17 +117,21 @@ def _counts_from_zero(model: Any, alone: ModelInputs) -> bool:
 def _position_embedding(model: Any, alone: ModelInputs) -> torch.nn.Embedding | None:
     """The embedding that gives its rows one after the other for one input, if any."""
     length = alone["input_ids"].shape[1]
-    found: list[torch.nn.Embedding] = []
+    positions: list[torch.nn.Embedding] = []
 
     def look(module: torch.nn.Embedding, _: tuple[Any, ...], given: Any) -> None:
         if isinstance(given, Tensor) and given.ndim == 3 and given.shape[1] == length > 1:
             for first in range(min(_MOST_OFFSET, module.num_embeddings - length) + 1):
                 if torch.equal(given[0], module.weight[first : first + length]):
-                    found.append(module)
+                    positions.append(module)
                     return
 
     words = model.get_input_embeddings()
-    embeddings = [each for each in model.modules() if isinstance(each, torch.nn.Embedding) and each is not words]
+    embeddings = [
+        embedding
+        for embedding in model.modules()
+        if isinstance(embedding, torch.nn.Embedding) and embedding is not words
+    ]
     handles = [embedding.register_forward_hook(look) for embedding in embeddings]
     try:
         with suppress(ModelError):  # a model that cannot run says so when it is scored
@@ -135,7 +139,7 @@ def _position_embedding(model: Any, alone: ModelInputs) -> torch.nn.Embedding | 
     finally:
         for handle in handles:
             handle.remove()
-    return found[0] if found else None
+    return positions[0] if positions else None
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ Run = Callable[[], Any]
 
 
 @dataclass(frozen=True)
-class Question:
+class Probe:
     """One sequence to run, and what is to be read off it."""
 
     input: EncodedInput
@@ -66,13 +66,13 @@ class Loss(Protocol):
     def quantities(self) -> tuple[Quantity, ...]:
         """What is measured."""
 
-    def questions(self, inputs: Sequence[EncodedInput]) -> list[Question]:
+    def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
         """What to ask about some inputs."""
 
-    def answers(self, questions: Sequence[Question], run: Run) -> Tensor:
+    def answers(self, questions: Sequence[Probe], run: Run) -> Tensor:
         """What is kept of the model's output. Shape: [question, number]."""
 
-    def values(self, questions: Sequence[Question], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:
+    def values(self, questions: Sequence[Probe], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:
         """What answers are worth beside the intact model's: sums, and how many each is of.
 
         Shape: [question, number] twice -> [question, quantity] twice.
@@ -95,20 +95,20 @@ class MaskedWords:
         self.encoder, self.whole = loaded.model, loaded.masked_lm
         self._mask, self._seed = loaded.tokenizer.mask_token_id, seed
 
-    def questions(self, inputs: Sequence[EncodedInput]) -> list[Question]:
+    def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
         """Shape: one for each input that has words."""
-        return [self._hiding(one, pair) for pair, one in enumerate(inputs) if max(one.unit_sentence) >= 0]
+        return [self._hiding(encoded, pair) for pair, encoded in enumerate(inputs) if max(encoded.unit_sentence) >= 0]
 
-    def _hiding(self, one: EncodedInput, pair: int) -> Question:
-        ids = one.model_inputs["input_ids"]
-        words = [unit for unit, sentence in enumerate(one.unit_sentence) if sentence >= 0]
-        chosen = drawn(one, words, max(1, round(_HIDDEN * len(words))), self._seed)
-        hidden = tuple(place for place, unit in enumerate(one.unit) if unit in chosen)
+    def _hiding(self, encoded: EncodedInput, pair: int) -> Probe:
+        ids = encoded.model_inputs["input_ids"]
+        words = [unit for unit, sentence in enumerate(encoded.unit_sentence) if sentence >= 0]
+        chosen = drawn(encoded, words, max(1, round(_HIDDEN * len(words))), self._seed)
+        hidden = tuple(place for place, unit in enumerate(encoded.unit) if unit in chosen)
         masked = [self._mask if place in hidden else id_ for place, id_ in enumerate(ids)]
-        changed = replace(one, model_inputs={**one.model_inputs, "input_ids": masked})
-        return Question(changed, pair, hidden, tuple(ids[place] for place in hidden), len(chosen))
+        changed = replace(encoded, model_inputs={**encoded.model_inputs, "input_ids": masked})
+        return Probe(changed, pair, hidden, tuple(ids[place] for place in hidden), len(chosen))
 
-    def answers(self, questions: Sequence[Question], run: Run) -> Tensor:
+    def answers(self, questions: Sequence[Probe], run: Run) -> Tensor:
         """The loss of each question's words together."""
         every = [(row, place) for row, question in enumerate(questions) for place in question.hidden]
         device = next(self.encoder.parameters()).device
@@ -119,7 +119,7 @@ class MaskedWords:
         loss = torch.nn.functional.cross_entropy(logits, truth, reduction="none").cpu().double()
         return torch.zeros(len(questions), dtype=torch.float64).index_add_(0, rows.cpu(), loss)[:, None]
 
-    def values(self, questions: Sequence[Question], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+    def values(self, questions: Sequence[Probe], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
         """The answers as they are."""
         return answers.numpy(), np.array([[float(question.n)] for question in questions])
 
@@ -133,21 +133,21 @@ class NextSentence:
         self.encoder, self.whole = whole.base_model, whole
         self._limit, self._seed = loaded.limit, seed
 
-    def questions(self, inputs: Sequence[EncodedInput]) -> list[Question]:
+    def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
         """Each pair, and its A with the B of the pair after it in one seeded round through all."""
-        pairs = [number for number, one in enumerate(inputs) if 1 in one.sentence]
+        pairs = [number for number, encoded in enumerate(inputs) if 1 in encoded.sentence]
         around = np.random.default_rng(self._seed).permutation(pairs).tolist()
-        asked = [Question(inputs[pair], pair, truth=(0,)) for pair in pairs]
+        asked = [Probe(inputs[pair], pair, truth=(0,)) for pair in pairs]
         for pair, other in zip(around, [*around[1:], *around[:1]], strict=True):
             if other != pair:
-                asked.append(Question(with_second_of(inputs[pair], inputs[other], self._limit), pair, truth=(1,)))
+                asked.append(Probe(with_second_of(inputs[pair], inputs[other], self._limit), pair, truth=(1,)))
         return asked
 
-    def answers(self, questions: Sequence[Question], run: Run) -> Tensor:  # noqa: ARG002
+    def answers(self, questions: Sequence[Probe], run: Run) -> Tensor:  # noqa: ARG002
         """The two logits: B follows A, or does not."""
         return _exact(run().logits)
 
-    def values(self, questions: Sequence[Question], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+    def values(self, questions: Sequence[Probe], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
         """1 for what was told right."""
         truth = torch.tensor([question.truth[0] for question in questions])
         right = (answers.argmax(-1) == truth).double()[:, None].numpy()
@@ -163,16 +163,16 @@ class Classifier:
         self._records = records
         self._classes = {str(name).casefold(): int(number) for name, number in whole.config.label2id.items()}
 
-    def questions(self, inputs: Sequence[EncodedInput]) -> list[Question]:
+    def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
         """Each input as it is."""
-        return [Question(one, pair, truth=self._truth(one)) for pair, one in enumerate(inputs)]
+        return [Probe(encoded, pair, truth=self._truth(encoded)) for pair, encoded in enumerate(inputs)]
 
-    def _truth(self, one: EncodedInput) -> tuple[int, ...]:
+    def _truth(self, encoded: EncodedInput) -> tuple[int, ...]:
         """The class that a label names, or counts.
 
         Raises: InputError if the model has no such class.
         """
-        record = self._records.get(one.number)
+        record = self._records.get(encoded.number)
         label = "" if record is None or record.label is None else record.label.strip()
         if record is None or label in ("", str(_NO_LABEL)):
             return ()
@@ -185,11 +185,11 @@ class Classifier:
             )
         return (number,)
 
-    def answers(self, questions: Sequence[Question], run: Run) -> Tensor:  # noqa: ARG002
+    def answers(self, questions: Sequence[Probe], run: Run) -> Tensor:  # noqa: ARG002
         """Log-probabilities of the classes."""
         return _exact(run().logits).log_softmax(-1)
 
-    def values(self, questions: Sequence[Question], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:
+    def values(self, questions: Sequence[Probe], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:
         """The divergence from the intact model's, and 1 for what was told right."""
         divergence = (intact.exp() * (intact - answers)).sum(-1).clip(0)
         known = torch.tensor([float(bool(question.truth)) for question in questions], dtype=torch.float64)
@@ -207,20 +207,20 @@ class ClsVector:
         self.encoder = self.whole = loaded.model
         self._cls = loaded.tokenizer.cls_token_id
 
-    def questions(self, inputs: Sequence[EncodedInput]) -> list[Question]:
+    def questions(self, inputs: Sequence[EncodedInput]) -> list[Probe]:
         """Each input as it is; `hidden` says where its vector stands."""
-        return [Question(one, pair, hidden=(self._place(one),)) for pair, one in enumerate(inputs)]
+        return [Probe(encoded, pair, hidden=(self._place(encoded),)) for pair, encoded in enumerate(inputs)]
 
-    def _place(self, one: EncodedInput) -> int:
-        ids = one.model_inputs["input_ids"]
+    def _place(self, encoded: EncodedInput) -> int:
+        ids = encoded.model_inputs["input_ids"]
         return ids.index(self._cls) if self._cls in ids else len(ids) - 1
 
-    def answers(self, questions: Sequence[Question], run: Run) -> Tensor:
+    def answers(self, questions: Sequence[Probe], run: Run) -> Tensor:
         """The vectors."""
         states = run().last_hidden_state
         return _exact(states[range(len(questions)), [question.hidden[0] for question in questions]])
 
-    def values(self, questions: Sequence[Question], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
+    def values(self, questions: Sequence[Probe], answers: Tensor, intact: Tensor) -> tuple[FloatArray, FloatArray]:  # noqa: ARG002
         """One minus the cosine; 0 for a vector that is the same to the last bit."""
         turned = 1 - torch.nn.functional.cosine_similarity(answers, intact, dim=-1)
         sums = turned.clip(0).masked_fill((answers == intact).all(-1), 0)[:, None].numpy()
@@ -234,17 +234,17 @@ def measures_of(loaded: LoadedModel, wanted: Sequence[str], seed: int, records: 
 
     Raises: ModelError if the checkpoint lacks the head for a measure that is wanted.
     """
-    found: list[Loss] = []
+    measures: list[Loss] = []
     for name in wanted or ("masked-lm", "next-sentence", "classifier"):
         measure = _measure(loaded, name, seed, records)
         if not isinstance(measure, str):
-            found.append(measure)
+            measures.append(measure)
         elif wanted:
             raise ModelError(
                 f"{name} cannot be measured with {loaded.source.name}: {measure}",
                 "leave --measure out to take what it has, or measure cls",
             )
-    return found or [ClsVector(loaded)]
+    return measures or [ClsVector(loaded)]
 
 
 def not_measured(loaded: LoadedModel) -> dict[str, str]:
@@ -267,19 +267,19 @@ def _measure(loaded: LoadedModel, name: str, seed: int, records: Mapping[int, Re
     return Classifier(whole, records) if name == "classifier" else NextSentence(loaded, whole, seed)
 
 
-def with_second_of(one: EncodedInput, other: EncodedInput, limit: int) -> EncodedInput:
+def with_second_of(encoded: EncodedInput, other: EncodedInput, limit: int) -> EncodedInput:
     """An input with the sentence B of another one in place of its own, cut to what the model reads."""
-    inside = [place for place, sentence in enumerate(one.sentence) if sentence == 1]
+    inside = [place for place, sentence in enumerate(encoded.sentence) if sentence == 1]
     start, stop = inside[0], inside[-1] + 1
     theirs = [place for place, sentence in enumerate(other.sentence) if sentence == 1]
-    theirs = theirs[: max(1, limit - (len(one.sentence) - (stop - start)))]
+    theirs = theirs[: max(1, limit - (len(encoded.sentence) - (stop - start)))]
 
     def spliced(own: Sequence[Any], others: Sequence[Any]) -> list[Any]:
         return [*own[:start], *(others[place] for place in theirs), *own[stop:]]
 
-    inputs = {name: spliced(values, other.model_inputs[name]) for name, values in one.model_inputs.items()}
-    tokens, sentence = spliced(one.tokens, other.tokens), spliced(one.sentence, other.sentence)
-    punctuation = spliced(one.punctuation, other.punctuation)
+    inputs = {name: spliced(values, other.model_inputs[name]) for name, values in encoded.model_inputs.items()}
+    tokens, sentence = spliced(encoded.tokens, other.tokens), spliced(encoded.sentence, other.sentence)
+    punctuation = spliced(encoded.punctuation, other.punctuation)
     return EncodedInput(tuple(tokens), tuple(sentence), tuple(range(len(tokens))), tuple(punctuation), inputs)
 
 

@@ -103,7 +103,7 @@ class NeuronScorer:
         self._kept: dict[tuple[int, int, int], tuple[list[int], list[int], FloatArray]] = {}
         """By layer, first head and first input of a block: its heads, its patterns, and their sums over its inputs."""
         self._grid: Grid | None = None
-        self._parts: dict[tuple[int, int, int, int], _Part] = {}
+        self._parts: dict[tuple[int, int, int, int], _InputPart] = {}
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; of models that show no queries there is nothing to take."""
@@ -132,7 +132,7 @@ class NeuronScorer:
             total[:, :, layer, np.array(heads)[:, None], patterns] += sums
         return NeuronSums(*total)
 
-    def _part(self, start: int, stop: int, block: AttentionBlock) -> _Part:
+    def _part(self, start: int, stop: int, block: AttentionBlock) -> _InputPart:
         """What some inputs of one length are measured by, made once for all layers of one mask."""
         length = block.query.shape[2] if block.query is not None else 0
         key = (start, stop, length, id(block.visible))
@@ -141,8 +141,8 @@ class NeuronScorer:
             word, visible, same = self._batch.word[own[:2]], block.visible[own], self._batch.same_sentence[own]
             other = word[:, :, None] & word[:, None, :] & ~same
             targets = self._targets.under(block.visible)
-            questions = {p: _Question.of(targets[p].matrix[own].float(), visible) for p in self._chosen}
-            self._parts[key] = _Part(
+            questions = {p: _Queries.of(targets[p].matrix[own].float(), visible) for p in self._chosen}
+            self._parts[key] = _InputPart(
                 visible=block.visible,
                 questions={p: question for p, question in questions.items() if question.counted.any()},
                 inside=_mean(same.float()),
@@ -153,7 +153,7 @@ class NeuronScorer:
 
 
 @dataclass(frozen=True)
-class _Question:
+class _Queries:
     """One pattern's eligible queries of some inputs, those of an input in a row, and what tells their targets."""
 
     queries: Tensor
@@ -164,7 +164,7 @@ class _Question:
     """The mean over target keys less the mean over the other keys that are visible. Shape: [batch, eligible, key]."""
 
     @classmethod
-    def of(cls, matrix: Tensor, visible: Tensor) -> _Question:
+    def of(cls, matrix: Tensor, visible: Tensor) -> _Queries:
         """Shape: each [batch, query, key]."""
         others = visible & (matrix == 0)
         eligible = matrix.any(-1) & others.any(-1)
@@ -176,12 +176,12 @@ class _Question:
 
 
 @dataclass(frozen=True)
-class _Part:
+class _InputPart:
     """What some inputs of one length are measured by."""
 
     visible: Tensor
     """Kept alive, so that its id stays its own."""
-    questions: dict[int, _Question]
+    questions: dict[int, _Queries]
     """By the number of the pattern; those that any query is eligible for."""
     inside: Tensor
     """The mean over words of the query's sentence. Shape: [batch, query, key]."""
@@ -191,7 +191,7 @@ class _Part:
     """Which queries have words in both. Shape: [batch, query], bool."""
 
 
-def _measured(query: Tensor, key: Tensor, part: _Part, turns: Tensor) -> Tensor:
+def _measured(query: Tensor, key: Tensor, part: _InputPart, turns: Tensor) -> Tensor:
     """The sums of all patterns in all bases.
 
     Means over keys are linear in the keys, so that they are taken once, and rotated in place of the keys.
@@ -215,7 +215,7 @@ def _measured(query: Tensor, key: Tensor, part: _Part, turns: Tensor) -> Tensor:
     return torch.cat(some, 1)
 
 
-def _measure(query: Tensor, keys: Tensor, question: _Question, both: Tensor, signs: Sequence[Tensor]) -> Tensor:
+def _measure(query: Tensor, keys: Tensor, question: _Queries, both: Tensor, signs: Sequence[Tensor]) -> Tensor:
     """The sums of one pattern in some bases, as `NeuronSums` names them.
 
     Shape: `query` is [basis, batch, head, token, neuron], `keys`, those of targets less others, likewise for eligible

@@ -92,7 +92,7 @@ class Classes:
         return Prediction("classes", classes=tuple(zip(names, before.tolist(), after.tolist(), strict=True)))
 
 
-class NextSentence(Classes):
+class SentenceOrder(Classes):
     """A next-sentence head says whether B follows A."""
 
     def why_none(self, encoded: EncodedInput, change: Change) -> Prediction | None:  # noqa: ARG002
@@ -130,14 +130,14 @@ class Vectors:
 
 def ways_of(loaded: LoadedModel) -> Sequence[Says]:
     """The ways in which a model says something: by all of its trained task heads or, if it has none, by its vectors."""
-    found: list[Says] = []
+    ways: list[Says] = []
     if loaded.masked_lm is not None and loaded.tokenizer.mask_token_id is not None:
-        found.append(Words(loaded))
+        ways.append(Words(loaded))
     if not isinstance(whole := task_head(loaded, "next-sentence"), str):
-        found.append(NextSentence(whole))
+        ways.append(SentenceOrder(whole))
     if not isinstance(whole := task_head(loaded, "classifier"), str):
-        found.append(Classes(whole))
-    return found or [Vectors(loaded)]
+        ways.append(Classes(whole))
+    return ways or [Vectors(loaded)]
 
 
 def _probabilities(logits: Tensor) -> Tensor:

@@ -48,7 +48,11 @@ def similar(
         keys = [encoded.known_pair.key for encoded in inputs]
         labels = LabelSums.of(kept[0], scores.scored, keys, own.options.threshold)
         rows_of_heads = zip(drawn, keeper.rows(), strict=True)
-        return scores, labels, [(len(each), divergences(rows).numpy()) for each, rows in rows_of_heads]
+        return (
+            scores,
+            labels,
+            [(len(queries_of_input), divergences(rows).numpy()) for queries_of_input, rows in rows_of_heads],
+        )
 
     with closing(stream.worked(look, scanner.crew)) as looked:
         for looks, _ in looked:

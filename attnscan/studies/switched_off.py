@@ -11,14 +11,14 @@ from torch import Tensor
 from attnscan.model.attention_function import OnOutput
 from attnscan.model.output_tap import OutputTap
 from attnscan.model.running import check_finite, in_halves
-from attnscan.studies.losses import Loss, Question, replica
+from attnscan.studies.losses import Loss, Probe, replica
 
 
 @dataclass(frozen=True)
 class Piece:
     """A batch of questions, and sets of heads to put them without."""
 
-    questions: Sequence[Question]
+    questions: Sequence[Probe]
     inputs: dict[str, Tensor]
     first: int
     """The first set's number; 0 is the intact model's."""

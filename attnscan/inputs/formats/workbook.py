@@ -33,7 +33,7 @@ _LITERAL = re.compile(r'"[^"]*"|\\.|_.|\*.|\[(?!h+\]|m+\]|s+\])[^\]]*\]', re.IGN
 _TRUE = ("1", "true")
 
 
-class _Sheet(NamedTuple):
+class _SheetEntry(NamedTuple):
     title: str
     path: str
     kind: str
@@ -63,7 +63,7 @@ def xlsx_rows(file: IO[bytes], name: str, reading: Reading, note: OnNote) -> Row
         raise PairsError(what, "save it again") from None
 
 
-def _chosen(sheets: list[_Sheet], name: str, note: OnNote) -> _Sheet:
+def _chosen(sheets: list[_SheetEntry], name: str, note: OnNote) -> _SheetEntry:
     chosen = next((sheet for sheet in sheets if sheet.kind == "worksheet" and not sheet.hidden), None)
     if chosen is None:
         raise PairsError(f"{name} has no sheet of cells that is visible", "unhide the one with the table")
@@ -98,12 +98,14 @@ class _Book:
         self.sheets = []
         for sheet in book.iterfind("{*}sheets/{*}sheet"):
             kind, path = relations[next(value for key, value in sheet.items() if key.endswith("}id"))]
-            self.sheets.append(_Sheet(sheet.get("name", ""), path, kind, sheet.get("state", "visible") != "visible"))
+            self.sheets.append(
+                _SheetEntry(sheet.get("name", ""), path, kind, sheet.get("state", "visible") != "visible")
+            )
         settings = book.find("{*}workbookPr")
         since_1904 = settings is not None and settings.get("date1904") in _TRUE
         self._first_day = datetime(1904, 1, 1) if since_1904 else datetime(1899, 12, 30)
 
-    def rows(self, sheet: _Sheet) -> Iterator[tuple[int, dict[int, object]]]:
+    def rows(self, sheet: _SheetEntry) -> Iterator[tuple[int, dict[int, object]]]:
         """The numbers of a sheet's rows, from 1, with their cells by column, from 0; blank rows and cells left out."""
         number = 0
         for row in self._elements(sheet.path, "row"):

@@ -121,8 +121,8 @@ class BlockFiles:
 
         def taken() -> Block:
             block = Block(wanted.number, number, tuple(records), Bad.of(bad), notes=tuple(notes))
-            for each in (records, bad, notes):
-                each.clear()
+            for kept in (records, bad, notes):
+                kept.clear()
             return block
 
         try:

@@ -105,15 +105,15 @@ def shared(options: ScanOptions, cluster: ClusterOptions, say: Callable[[str], N
     shares of GPUs, and run on CPUs.
     """
     machines = [node["Resources"] for node in ray.nodes() if node["Alive"]]
-    on_gpu = options.device == "cuda" or (options.device == "auto" and any(each.get("GPU") for each in machines))
+    on_gpu = options.device == "cuda" or (options.device == "auto" and any(machine.get("GPU") for machine in machines))
     if cluster.worker_gpus is not None and not on_gpu:
         raise DeviceError("--worker-gpus is a share of a GPU, and workers run on CPUs", "leave it out, or use cuda")
     gpus = math.floor((cluster.worker_gpus or 1) * _PARTS + 1e-6) / _PARTS if on_gpu else 0
     room = left = 0
-    for each in machines:
-        by_cpu = int(each.get("CPU", 0) // cluster.worker_cpus)
-        fit = min(by_cpu, int(each.get("GPU", 0)) * int(1 / gpus + 1e-6)) if on_gpu else by_cpu
-        room, left = room + fit, left + int(each.get("CPU", 0)) - fit * cluster.worker_cpus
+    for machine in machines:
+        by_cpu = int(machine.get("CPU", 0) // cluster.worker_cpus)
+        fit = min(by_cpu, int(machine.get("GPU", 0)) * int(1 / gpus + 1e-6)) if on_gpu else by_cpu
+        room, left = room + fit, left + int(machine.get("CPU", 0)) - fit * cluster.worker_cpus
     workers, most = cluster.pool
     if room < (workers or 1):
         of_gpu = " and a GPU" if gpus == 1 else f" and {gpus:g} of a GPU"

@@ -78,10 +78,10 @@ def pieces_of_file(store: float) -> int:
     return max(1, min(_PIECES_OF_FILE, int(store) // _SHARE))
 
 
-def handed(found: object, name: str, tables: Iterable[pa.Table]) -> dict[str, Any]:
+def handed(result: object, name: str, tables: Iterable[pa.Table]) -> dict[str, Any]:
     """What was found and the rows beside it, to travel: rows of `found`, `rows` and `name`, the first in the last."""
     pieces = list(_packed(tables)) or [b""]
-    cells = [*[b""] * (len(pieces) - 1), pickle.dumps(found, protocol=5)]
+    cells = [*[b""] * (len(pieces) - 1), pickle.dumps(result, protocol=5)]
     names = [f"{name}-{number:03}" for number in range(len(pieces))]
     return {"found": column(cells), "rows": column(pieces), "name": names}
 
@@ -92,8 +92,8 @@ def write_rows(batch: dict[str, Any], directory: str) -> dict[str, Any]:
     Runs on the machines of the cluster. Where the rows cannot be written, an OutputError stands in the place of what
     was found.
     """
-    pieces = [bytes(each) for each in batch["rows"] if len(each)]
-    found, part = [bytes(each) for each in batch["found"] if len(each)] or [b""], ""
+    pieces = [bytes(piece) for piece in batch["rows"] if len(piece)]
+    results, part = [bytes(piece) for piece in batch["found"] if len(piece)] or [b""], ""
     if pieces:
         part = str(batch["name"][0])
         try:
@@ -102,7 +102,7 @@ def write_rows(batch: dict[str, Any], directory: str) -> dict[str, Any]:
             why = (str(error).splitlines() or [""])[-1][:200]
             refused = OutputError(f"cannot write in {Path(directory).parent}: {why}", "free some space")
             return {**row("found", refused), "part": [""]}
-    return {"found": column(found), "part": [part] * len(found)}
+    return {"found": column(results), "part": [part] * len(results)}
 
 
 def _packed(tables: Iterable[pa.Table]) -> Iterator[bytes]:
@@ -110,10 +110,10 @@ def _packed(tables: Iterable[pa.Table]) -> Iterator[bytes]:
     some: list[pa.Table] = []
     for table in tables:
         some.append(table)
-        if sum(each.nbytes for each in some) >= _PIECE:
+        if sum(table.nbytes for table in some) >= _PIECE:
             yield _bytes_of(some)
             some = []
-    if any(len(each) for each in some):
+    if any(len(table) for table in some):
         yield _bytes_of(some)
 
 
@@ -144,7 +144,7 @@ def _write(pieces: Sequence[bytes], directory: Path, name: str) -> None:
             writer = None
             for first in range(0, len(pieces), _PIECES_OF_GROUP):
                 some = pieces[first : first + _PIECES_OF_GROUP]
-                rows = _together(pa.ipc.open_stream(each).read_all() for each in some)
+                rows = _together(pa.ipc.open_stream(piece).read_all() for piece in some)
                 writer = writer or parquet_writer(file, rows.schema)
                 writer.write_table(rows, row_group_size=len(rows))
             assert writer is not None

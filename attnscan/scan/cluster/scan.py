@@ -34,8 +34,8 @@ from attnscan.scan.cluster.blocks import Bad, BlockFiles, FilePart
 from attnscan.scan.cluster.connection import Lives, Share, connected, shared
 from attnscan.scan.cluster.pair_directory import PairDirectory, pieces_of_file, write_rows
 from attnscan.scan.cluster.progress import ClusterState, about_scan, load_progress, saved
-from attnscan.scan.cluster.totals import Asked, Found, Totals
-from attnscan.scan.cluster.worker import Asker, Plan, Tokenizer, Worker
+from attnscan.scan.cluster.totals import Asked, BlockResult, Totals
+from attnscan.scan.cluster.worker import AskingActor, Plan, ScoringActor, TokenizingActor
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.seen import Drawn
 from attnscan.scan.shard import Shard
@@ -97,11 +97,11 @@ def scan_on_ray(
             _told(say, share, "pairs", lambda: totals.shard.seen.read - before),
             saved(state, about, lambda: totals.progress, say) as now_and_then,
         ):
-            for found in _scored(plan, parts, share, directory):
-                for told in set(found.block.notes) - totals.notes:
+            for result in _scored(plan, parts, share, directory):
+                for told in set(result.block.notes) - totals.notes:
                     totals.notes.add(told)
                     (note or say)(told)
-                totals.add(found)
+                totals.add(result)
                 now_and_then()
                 yield _RUNS
         totals.check(len(files.parts(totals.progress.cuts)))
@@ -118,7 +118,9 @@ def scan_on_ray(
     return ranking, totals.progress.bad
 
 
-def _scored(plan: Plan, parts: Sequence[FilePart], share: Share, directory: PairDirectory | None) -> Iterator[Found]:
+def _scored(
+    plan: Plan, parts: Sequence[FilePart], share: Share, directory: PairDirectory | None
+) -> Iterator[BlockResult]:
     """What is found in all blocks of some parts, as it is."""
     import ray.data
 
@@ -130,13 +132,13 @@ def _scored(plan: Plan, parts: Sequence[FilePart], share: Share, directory: Pair
     if share.tokenizers:
         # Ray sizes this by what it measures: more while all are busy and blocks wait, and fewer while some are idle
         blocks = blocks.map_batches(
-            Tokenizer,
+            TokenizingActor,
             fn_constructor_args=(plan,),
             batch_size=1,
             compute=_actors(1, share.tokenizers),
             num_cpus=1,
         )
-    return _worked(blocks, Worker, plan, share, directory)
+    return _worked(blocks, ScoringActor, plan, share, directory)
 
 
 def _actors(least: int, most: int) -> Any:
@@ -151,7 +153,7 @@ def _asked(plan: Plan, share: Share, sample: tuple[Drawn, ...], directory: PairD
     import ray.data
 
     items = [pickle.dumps(numbered) for numbered in enumerate(sample)]
-    return _worked(ray.data.from_items(items, override_num_blocks=len(items)), Asker, plan, share, directory)
+    return _worked(ray.data.from_items(items, override_num_blocks=len(items)), AskingActor, plan, share, directory)
 
 
 def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDirectory | None) -> Iterator[Any]:
@@ -161,7 +163,7 @@ def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDir
     """
     import ray.data
 
-    found = data.map_batches(
+    results = data.map_batches(
         actor,
         fn_constructor_args=(plan,),
         batch_size=1,
@@ -170,18 +172,18 @@ def _worked(data: Any, actor: type, plan: Plan, share: Share, directory: PairDir
         num_gpus=share.gpus,
     )
     if directory is not None:
-        found = found.map_batches(
+        results = results.map_batches(
             write_rows,
             fn_args=(str(directory.beside),),
             batch_size=pieces_of_file(ray.cluster_resources().get("object_store_memory", 0)),
             num_cpus=0,
             compute=ray.data.TaskPoolStrategy(size=share.most),
         )
-    for each in found.iter_rows():
-        if directory is not None and each["part"]:
-            directory.parts.add(each["part"])
-        if each["found"]:
-            what = pickle.loads(each["found"])
+    for row in results.iter_rows():
+        if directory is not None and row["part"]:
+            directory.parts.add(row["part"])
+        if row["found"]:
+            what = pickle.loads(row["found"])
             if isinstance(what, AttnscanError):
                 raise what
             yield what

@@ -17,7 +17,7 @@ from attnscan.scan.shard import Shard
 
 
 @dataclass(frozen=True)
-class Found:
+class BlockResult:
     """What a block adds."""
 
     block: Block
@@ -54,7 +54,7 @@ class Totals:
     """Of pairs' own scores."""
     notes: set[str] = field(default_factory=set)
     """What the user has been told already, so that each note is told once and not once a block."""
-    _waiting: dict[Number, Found] = field(default_factory=dict)
+    _waiting: dict[Number, BlockResult] = field(default_factory=dict)
     """Blocks that came before the one that is next."""
     _answers: dict[int, ScanSums] = field(default_factory=dict)
 
@@ -71,42 +71,42 @@ class Totals:
         """The first block that is wanted."""
         return self.progress.next if self._unproven is None else self._unproven.number
 
-    def add(self, found: Found) -> None:
+    def add(self, result: BlockResult) -> None:
         """Add what a block found, unless it is here already, once all before it are.
 
         Raises: AttnscanError if the block says so; EngineError if its worker ran another model than the others;
         StateError if it shows that sums from a file are of other pairs or another model.
         """
-        if found.block.error is not None:
-            raise found.block.error
-        number = found.block.part, found.block.number
+        if result.block.error is not None:
+            raise result.block.error
+        number = result.block.part, result.block.number
         if self._unproven is not None and number == self._unproven.number:
-            self._prove(found, self._unproven)
+            self._prove(result, self._unproven)
         elif number >= self.progress.next:
-            self._waiting[number] = found
+            self._waiting[number] = result
         while self._unproven is None and (after := self._waiting.pop(self.progress.next, None)) is not None:
             self._add(after)
 
-    def _add(self, found: Found) -> None:
-        before, block, shard = self.progress, found.block, found.shard
-        self.rows += found.rows
+    def _add(self, result: BlockResult) -> None:
+        before, block, shard = self.progress, result.block, result.shard
+        self.rows += result.rows
         number = block.part, block.number
         # In one step: whatever ends the run, the sums are of the blocks that are said to be in them
         self.progress = replace(
             before,
             shard=before.shard if shard is None else before.shard + shard,
             next=(block.part + 1, 0) if block.last else (block.part, block.number + 1),
-            bad=before.bad + found.bad,
+            bad=before.bad + result.bad,
             proof=before.proof if shard is None else Proof(number, shard.seen.digest),
         )
 
-    def _prove(self, found: Found, proof: Proof) -> None:
+    def _prove(self, result: BlockResult, proof: Proof) -> None:
         """Raises: StateError."""
-        if found.shard is None or found.shard.seen.digest != proof.digest:
+        if result.shard is None or result.shard.seen.digest != proof.digest:
             raise StateError("the state belongs to other pairs than these", "give the same files in the same order")
-        assert found.shard.signature is not None
+        assert result.shard.signature is not None
         try:
-            self.shard.check(found.shard.signature)
+            self.shard.check(result.shard.signature)
         except EngineError as error:
             raise StateError(
                 f"the state was begun with another model, or by other versions: {error.what}",

@@ -22,7 +22,7 @@ from attnscan.model.sources import Source, choose
 from attnscan.results.scores import FloatArray
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
 from attnscan.scan.cluster.pair_directory import handed
-from attnscan.scan.cluster.totals import Asked, Found
+from attnscan.scan.cluster.totals import Asked, BlockResult
 from attnscan.scan.events import PairScores, Progress, outcome
 from attnscan.scan.local import predictive_sums
 from attnscan.scan.options import ScanOptions
@@ -61,8 +61,8 @@ class Plan:
     @property
     def source(self) -> Source:
         """The model as this machine has it, or can fetch it. Raises: ModelError if it can do neither."""
-        found = choose(self.options.model) if self.commit is None else at_commit(self.source_name, self.commit)
-        return replace(found, name=self.source_name)
+        source = choose(self.options.model) if self.commit is None else at_commit(self.source_name, self.commit)
+        return replace(source, name=self.source_name)
 
     def table(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> pa.Table:
         """The rows of some pairs, for the file of all pairs."""
@@ -98,7 +98,7 @@ class _Holder:
             return error
 
 
-class Tokenizer(_Holder):
+class TokenizingActor(_Holder):
     """Tokenizes blocks ahead of workers, which have GPUs to feed: rows of `block` become such rows, with `inputs`."""
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -115,8 +115,8 @@ class Tokenizer(_Holder):
         try:
             for records in read_together(block.records):
                 pairs = [record.pair for record in records]
-                for one in loaded.encode_all(pairs, options.unit, truncate=options.on_long == "truncate"):
-                    inputs.append(one)
+                for encoded in loaded.encode_all(pairs, options.unit, truncate=options.on_long == "truncate"):
+                    inputs.append(encoded)
         except AttnscanError as error:
             inputs.append(error)
         return replace(block, inputs=tuple(inputs))
@@ -134,15 +134,15 @@ def _handed(inputs: Sequence[EncodedInput | AttnscanError]) -> Encode:
     rest = iter(inputs)
 
     def encode(pairs: Sequence[Pair]) -> Iterator[EncodedInput | InputError]:
-        for one in islice(rest, len(pairs)):
-            if isinstance(one, AttnscanError) and not isinstance(one, InputError):
-                raise one
-            yield one
+        for encoded in islice(rest, len(pairs)):
+            if isinstance(encoded, AttnscanError) and not isinstance(encoded, InputError):
+                raise encoded
+            yield encoded
 
     return encode
 
 
-class Worker(_Holder):
+class ScoringActor(_Holder):
     """Scores blocks: rows of `block` become what `handed` makes of them."""
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
@@ -151,7 +151,7 @@ class Worker(_Holder):
         block = pickle.loads(batch["block"][0])
         return handed(self.score(block, tables), f"{block.part:06}-{block.number:06}", tables)
 
-    def score(self, block: Block, tables: list[pa.Table]) -> Found:
+    def score(self, block: Block, tables: list[pa.Table]) -> BlockResult:
         """The sums of a block, or the error that it met; each pair's rows go into `tables` if they are wanted."""
         bare, scanner = replace(block, records=(), inputs=None), self._scanner
         if isinstance(scanner, AttnscanError):
@@ -159,7 +159,7 @@ class Worker(_Holder):
         elif scanner.loaded.note:
             bare = replace(bare, notes=(*block.notes, scanner.loaded.note))
         if bare.error is not None or isinstance(scanner, AttnscanError) or not block.records:
-            return Found(bare, bad=block.bad)
+            return BlockResult(bare, bad=block.bad)
         bad: list[InputError] = []
 
         def keep(places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
@@ -171,12 +171,12 @@ class Worker(_Holder):
             shard = Shard.of(scanner, block.records, on_bad, on_pairs, encode=encode)
         except AttnscanError as error:
             tables.clear()
-            return Found(replace(bare, error=error))
-        return Found(bare, shard, block.bad + Bad.of(bad), sum(map(len, tables)))
+            return BlockResult(replace(bare, error=error))
+        return BlockResult(bare, shard, block.bad + Bad.of(bad), sum(map(len, tables)))
 
 
-class Asker(_Holder):
-    """Asks the model for `predictive`: rows of `item` become rows like a `Worker`'s, with `Asked` in `found`."""
+class AskingActor(_Holder):
+    """Asks the model for `predictive`: rows of `item` become rows like a `ScoringActor`'s, with `Asked` in `found`."""
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
         """One pair of the sample."""

@@ -10,7 +10,7 @@ from attnscan.results.ablation import Ablation, Effect, Quantity
 from attnscan.views.palette import COLORS, letter
 from attnscan.views.pictures.lettering import shortened, shrunk, width_of, wrapped
 from attnscan.views.pictures.map import LARGEST_CELL, ruler_width, rulers
-from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, MARGIN, Box, Entry, Sheet, draw_key, height_of
+from attnscan.views.pictures.sheet import EMPTY, FAINT, LINE, MARGIN, Box, KeyEntry, Sheet, draw_key, height_of
 
 _LOSS, _GAIN = COLORS["bag-of-words"], COLORS["next-word"]
 _ROW = 1.4 * LINE
@@ -133,9 +133,9 @@ def _grids(ablation: Ablation, width: float) -> Sheet:
     return sheet
 
 
-def _key(most: float, quantity: Quantity) -> list[Entry]:
-    blank = Entry("blank: within two errors of none")
+def _key(most: float, quantity: Quantity) -> list[KeyEntry]:
+    blank = KeyEntry("blank: within two errors of none")
     if not most:
         return [blank]
-    unit = Entry(quantity.unit)
-    return [Entry(f"worth {most:.2g} more than others", _LOSS), Entry("less", _GAIN), unit, blank]
+    unit = KeyEntry(quantity.unit)
+    return [KeyEntry(f"worth {most:.2g} more than others", _LOSS), KeyEntry("less", _GAIN), unit, blank]

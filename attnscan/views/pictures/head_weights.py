@@ -13,7 +13,7 @@ from attnscan.results.attention import Attention
 from attnscan.results.grid import Head
 from attnscan.views.palette import INK
 from attnscan.views.pictures.lettering import shortened, width_of, wrapped
-from attnscan.views.pictures.panels import GAP, Labels, Layout, best_layout
+from attnscan.views.pictures.panels import GAP, AxisLabels, Layout, best_layout
 from attnscan.views.pictures.sheet import FAINT, LINE, LONGEST, MARGIN, Box, Sheet
 
 _LONGEST_LABEL = 0.75  # inches
@@ -116,7 +116,7 @@ def _squares(tokens: _Tokens, count: int, width: float) -> Iterator[Layout]:
 
         if side(0) < _SMALLEST_PANEL:
             return
-        labels = Labels.of(tokens.names, tokens.special, max(side(longest), 0.01) / length)
+        labels = AxisLabels.of(tokens.names, tokens.special, max(side(longest), 0.01) / length)
         below = labels.room + 0.06 if labels.step else 0.05
         left = MARGIN + LINE + labels.room + 0.04 if labels.step else MARGIN
         yield Layout(count, columns, left, (side(labels.room), side(labels.room)), below, labels)
@@ -130,13 +130,13 @@ def _columns(tokens: _Tokens, count: int, width: float) -> Iterator[Layout]:
         pitch = min(LINE, ((LONGEST - 0.1) / rows - 1.5 * LINE) / len(tokens.names))
         if pitch <= 0:
             continue
-        labels = Labels.of(tokens.names, tokens.special, pitch)
+        labels = AxisLabels.of(tokens.names, tokens.special, pitch)
         if panel < 2 * labels.room + _BETWEEN:
             return
         yield Layout(count, columns, MARGIN, (panel, pitch * len(tokens.names)), 0, labels)
 
 
-def _beside(sheet: Sheet, box: Box, labels: Labels, count: int, *, rows: bool) -> None:
+def _beside(sheet: Sheet, box: Box, labels: AxisLabels, count: int, *, rows: bool) -> None:
     """Queries at the left of a heat map, keys beneath it."""
     if not labels.step:
         return
@@ -160,7 +160,7 @@ def _axes(sheet: Sheet, layout: Layout) -> None:
 
 
 def _lines(
-    sheet: Sheet, box: Box, labels: Labels, weights: NDArray[np.float32], places: list[tuple[int, int]], top: float,
+    sheet: Sheet, box: Box, labels: AxisLabels, weights: NDArray[np.float32], places: list[tuple[int, int]], top: float,
     *, titled: bool,
 ) -> None:  # fmt: skip
     """The two columns of tokens of a head, and the lines between them; `titled` says what the columns are."""

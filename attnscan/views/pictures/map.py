@@ -13,7 +13,18 @@ from attnscan.results.labels import Labels
 from attnscan.results.scores import MIXED
 from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on
 from attnscan.views.pictures.lettering import POINT, SIZE, shortened, step_of, width_of, wrapped
-from attnscan.views.pictures.sheet import DOT, LINE, LONGEST, MARGIN, MOST_CELLS, Box, Entry, Sheet, draw_key, height_of
+from attnscan.views.pictures.sheet import (
+    DOT,
+    LINE,
+    LONGEST,
+    MARGIN,
+    MOST_CELLS,
+    Box,
+    KeyEntry,
+    Sheet,
+    draw_key,
+    height_of,
+)
 from attnscan.views.summary import map_title, unsure_note
 
 LARGEST_CELL = 0.3
@@ -125,19 +136,19 @@ def _letter_size(side: float) -> float | None:
     return size if size >= _SMALLEST_LETTER else None
 
 
-def _label_key(labels: Labels, width: float) -> list[Entry]:
+def _label_key(labels: Labels, width: float) -> list[KeyEntry]:
     """Each label that there is, and how many heads have it."""
     counts = {name: int((labels.content_label == name).sum()) for name in (*labels.scores.patterns, MIXED)}
     return [
-        Entry(f"{shortened(name, width / 2)} ({count})", paper_color(name), mark=letter(name))
+        KeyEntry(f"{shortened(name, width / 2)} ({count})", paper_color(name), mark=letter(name))
         for name, count in counts.items()
         if count
     ]
 
 
-def _parking_key(labels: Labels, *, lettered: bool) -> list[Entry]:
+def _parking_key(labels: Labels, *, lettered: bool) -> list[KeyEntry]:
     """How pale a cell is by what it has from delimiters."""
     texts = {0: "0", PARKS: f"{PARKS:g}{' (small letter)' if lettered else ''}", 1: "1"}
-    swatches = [Entry(text, COLORS["next-word"], opacity(rests)) for rests, text in texts.items()]
-    notes = [] if lettered else [Entry("no room for letters: --width gives more")]
-    return [Entry("carried from delimiters" if labels.norm else "weight on delimiters"), *swatches, *notes]
+    swatches = [KeyEntry(text, COLORS["next-word"], opacity(rests)) for rests, text in texts.items()]
+    notes = [] if lettered else [KeyEntry("no room for letters: --width gives more")]
+    return [KeyEntry("carried from delimiters" if labels.norm else "weight on delimiters"), *swatches, *notes]

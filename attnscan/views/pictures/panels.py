@@ -17,7 +17,7 @@ _NUMBERED_PANEL = 0.8  # inches: from this size on, what has no room for names h
 
 
 @dataclass(frozen=True)
-class Labels:
+class AxisLabels:
     """What stands beside the rows and columns: names of tokens, or numbers, or nothing."""
 
     texts: tuple[str, ...]
@@ -29,8 +29,8 @@ class Labels:
     note: str
 
     @classmethod
-    def of(cls, names: Sequence[str], special: Sequence[bool], pitch: float) -> Labels:
-        """Labels for rows of a pitch: names where every fourth fits at least, else numbers."""
+    def of(cls, names: Sequence[str], special: Sequence[bool], pitch: float) -> AxisLabels:
+        """AxisLabels for rows of a pitch: names where every fourth fits at least, else numbers."""
         step = math.ceil(_NAMED / pitch)
         if step <= 4:
             room = max(map(width_of, names[::step]))
@@ -59,7 +59,7 @@ class Layout:
     panel: tuple[float, float]
     below: float
     """What each panel needs beneath."""
-    labels: Labels
+    labels: AxisLabels
 
     @property
     def height(self) -> float:

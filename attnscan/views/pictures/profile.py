@@ -15,7 +15,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.views.palette import COLORS, ITSELF_COLOR, OTHER_COLOR, PREDICTIVE_SHADE, PUNCTUATION_COLOR, on_white
 from attnscan.views.pictures.lettering import shortened, width_of, wrapped
 from attnscan.views.pictures.map import LARGEST_CELL, check_heads_can_be_seen, ruler_width, rulers
-from attnscan.views.pictures.panels import GAP, Labels, Layout, best_layout
+from attnscan.views.pictures.panels import GAP, AxisLabels, Layout, best_layout
 from attnscan.views.pictures.sheet import (
     DPI,
     FAINT,
@@ -24,7 +24,7 @@ from attnscan.views.pictures.sheet import (
     MARGIN,
     MOST_CELLS,
     Box,
-    Entry,
+    KeyEntry,
     Sheet,
     draw_key,
     height_of,
@@ -110,16 +110,16 @@ def _shares(profile: Profile, families: Sequence[Family]) -> FloatArray:
     return np.stack([share[..., chosen].sum(-1) for chosen in parts], -1)
 
 
-def _key(families: Sequence[Family], shares: FloatArray, width: float) -> list[Entry]:
+def _key(families: Sequence[Family], shares: FloatArray, width: float) -> list[KeyEntry]:
     """The families that some head has, each with its mean share, and what is left."""
     means, room = shares.mean((0, 1)), max(width / 4, *(width_of(family.name) for family in FAMILIES))
     entries = [
-        Entry(f"{shortened(family.name, room)} ({mean:.2f})", family.color)
+        KeyEntry(f"{shortened(family.name, room)} ({mean:.2f})", family.color)
         for family, mean in zip(families, means, strict=True)
         if mean > 0
     ]
     left = np.maximum(1 - shares.sum(-1), 0).mean()
-    return [*entries, Entry(f"blank: none of these ({left:.2f})")]
+    return [*entries, KeyEntry(f"blank: none of these ({left:.2f})")]
 
 
 def _note(profile: Profile, shares: FloatArray) -> str:
@@ -227,12 +227,12 @@ def _layouts(count: int, left: float, width: float) -> Iterator[Layout]:
         if across < _NARROWEST:
             return
         step = 1 if across >= _COMFORTABLE else 2 if across >= _LETTERED else 0
-        labels = Labels(texts, (False,) * len(texts), step, 0, "")
+        labels = AxisLabels(texts, (False,) * len(texts), step, 0, "")
         down = min(_TALLEST, max(0.55 * across, 0.4))
         yield Layout(count, columns, left, (across, down), LINE if step else 0.05, labels)
 
 
-def _panel(sheet: Sheet, box: Box, labels: Labels, span: tuple[float, float], scale: dict[float, str]) -> None:
+def _panel(sheet: Sheet, box: Box, labels: AxisLabels, span: tuple[float, float], scale: dict[float, str]) -> None:
     """A panel without its curve: the lines of zero and of the word itself, and at the outermost ones the scale."""
     zero = _y(box, 0, span)
     middle = _x(box, 0)
@@ -250,7 +250,7 @@ def _panel(sheet: Sheet, box: Box, labels: Labels, span: tuple[float, float], sc
         sheet.text(x, box.y + box.height + 0.6 * LINE, labels.texts[i], align="center")
 
 
-def _words(sheet: Sheet, box: Box, labels: Labels) -> None:
+def _words(sheet: Sheet, box: Box, labels: AxisLabels) -> None:
     """What the distances are of: `words before` at the left, `words after` at the right."""
     if not labels.step:
         return

@@ -202,7 +202,7 @@ class Sheet:
 
 
 @dataclass(frozen=True)
-class Entry:
+class KeyEntry:
     """A part of a key: a text, and before it a swatch if it has a colour."""
 
     text: str
@@ -216,12 +216,12 @@ class Entry:
         return (_SWATCH + 0.04 if self.color else 0) + width_of(self.text) + _APART
 
 
-def height_of(entries: Sequence[Entry], width: float, *, aligned: bool = False) -> float:
+def height_of(entries: Sequence[KeyEntry], width: float, *, aligned: bool = False) -> float:
     """How high a key is in lines of some width, in inches; `aligned` entries stand in columns."""
     return (_places(entries, width, aligned)[-1][1] + 1) * _LINE
 
 
-def draw_key(sheet: Sheet, entries: Sequence[Entry], y: float, *, aligned: bool = False) -> None:
+def draw_key(sheet: Sheet, entries: Sequence[KeyEntry], y: float, *, aligned: bool = False) -> None:
     """A key across the sheet, from `y` downwards."""
     places = _places(entries, sheet.width - 2 * MARGIN, aligned)
     for entry, (x, line) in zip(entries, places, strict=True):
@@ -232,7 +232,7 @@ def draw_key(sheet: Sheet, entries: Sequence[Entry], y: float, *, aligned: bool 
             sheet.entry(*place, entry.text, entry.color, entry.opacity, mark=entry.mark, side=_SWATCH)
 
 
-def _places(entries: Sequence[Entry], width: float, aligned: bool) -> list[tuple[float, int]]:
+def _places(entries: Sequence[KeyEntry], width: float, aligned: bool) -> list[tuple[float, int]]:
     """Where each entry stands: inches from the left, and the line."""
     widths = [entry.width for entry in entries]
     if not aligned:

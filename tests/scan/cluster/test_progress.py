@@ -22,8 +22,8 @@ from attnscan.results.stored_file import StoredFile
 from attnscan.scan.cluster import progress as keeping
 from attnscan.scan.cluster.blocks import BlockFiles
 from attnscan.scan.cluster.progress import ClusterState, about_scan, load_progress, save_progress, saved
-from attnscan.scan.cluster.totals import Found, Totals
-from attnscan.scan.cluster.worker import Plan, Worker
+from attnscan.scan.cluster.totals import BlockResult, Totals
+from attnscan.scan.cluster.worker import Plan, ScoringActor
 from attnscan.scan.local import ScanState
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -59,9 +59,9 @@ def begun(plan: Plan) -> Totals:
     return Totals(ClusterState(Shard(plan.options)))
 
 
-def found_in(plan: Plan, start: tuple[int, int] = (0, 0)) -> list[Found]:
+def found_in(plan: Plan, start: tuple[int, int] = (0, 0)) -> list[BlockResult]:
     """What workers find in the blocks that a driver wants."""
-    worker = Worker(plan)
+    worker = ScoringActor(plan)
     return [worker.score(block, []) for part in plan.files.parts({}, start) for block in plan.files.blocks(part)]
 
 

@@ -50,8 +50,8 @@ from attnscan.scan.cluster import pair_directory  # noqa: E402
 from attnscan.scan.cluster import scan as engine_ray  # noqa: E402
 from attnscan.scan.cluster.pair_directory import PairDirectory, write_rows  # noqa: E402
 from attnscan.scan.cluster.scan import scan_on_ray  # noqa: E402
-from attnscan.scan.cluster.totals import Asked, Found, Totals  # noqa: E402
-from attnscan.scan.cluster.worker import Asker, Plan, Worker  # noqa: E402
+from attnscan.scan.cluster.totals import Asked, BlockResult, Totals  # noqa: E402
+from attnscan.scan.cluster.worker import AskingActor, Plan, ScoringActor  # noqa: E402
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not import tests
 
@@ -168,7 +168,7 @@ def blocks_of(plan: Plan, file: int) -> Iterator[Block]:
 
 def added(plan: Plan, blocks: list[Block]) -> Totals:
     """Blocks as one worker here scores them."""
-    worker, totals = Worker(plan), begun(plan.options)
+    worker, totals = ScoringActor(plan), begun(plan.options)
     for block in blocks:
         totals.add(worker.score(block, []))
     return totals
@@ -181,7 +181,7 @@ def begun(options: ScanOptions) -> Totals:
 
 def answered(plan: Plan, totals: Totals) -> Totals:
     """The same, and the sample as one worker here asks about it."""
-    asker = Asker(plan)
+    asker = AskingActor(plan)
     for number, drawn in enumerate(totals.shard.seen.sample):
         totals.add_answer(asker.ask(number, drawn, []))
     return totals
@@ -192,7 +192,7 @@ def answered(plan: Plan, totals: Totals) -> Totals:
 
 def test_what_is_to_be_told_of_a_model_comes_with_every_block(with_head: str, files: list[str]) -> None:
     plan = plan_of(with_head, files, block_pairs=100)
-    worker = Worker(plan)
+    worker = ScoringActor(plan)
     for number, block in enumerate(blocks_of(plan, 0)):
         block = replace(block, notes=("of the file",)) if number else block
         assert worker.score(block, []).block.notes == ((), ("of the file",))[number] + (told_of(with_head),)
@@ -205,7 +205,7 @@ def test_machines_with_other_weights_under_one_name_are_told(toy: str, files: li
     elsewhere = replace(plan, options=replace(plan.options, model=str(other)))
     blocks = list(blocks_of(plan, 0))[:2]
     with pytest.raises(EngineError, match="parts of one scan differ: fingerprint "):
-        added(plan, blocks[:1]).add(Worker(elsewhere).score(blocks[1], []))
+        added(plan, blocks[:1]).add(ScoringActor(elsewhere).score(blocks[1], []))
     with pytest.raises(EngineError, match="parts of one scan differ: fingerprint "):
         answered(elsewhere, added(plan, blocks))
 
@@ -235,7 +235,7 @@ def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_o
     with pytest.raises(EngineError, match="lost pairs"):
         once.ranking()
     assert_equal(answered(plan, twice).ranking(), local(plan.options, files, tmp_path / "local.parquet"))
-    found = Worker(plan).score(blocks[0], [])
+    found = ScoringActor(plan).score(blocks[0], [])
     assert found.shard is not None and found.shard.signature is not None
     other = replace(found.shard, signature=replace(found.shard.signature, torch="1.0"))
     with pytest.raises(EngineError, match=r"differ: torch 1\.0 and .*; use the same"):
@@ -275,7 +275,7 @@ def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) 
     pd.testing.assert_frame_equal(found.to_labels(), expected.to_labels(), atol=1e-6)
     sample, tables = totals.shard.seen.sample, [list[Any]() for _ in range(3)]
     for number, drawn in enumerate(sample):
-        assert Asker(plan).ask(number, drawn, tables[number]).rows == sum(map(len, tables[number])) > 0
+        assert AskingActor(plan).ask(number, drawn, tables[number]).rows == sum(map(len, tables[number])) > 0
     rows = pd.concat([table.to_pandas().astype({"file": str}) for several in tables for table in several])
     records = {name: list(read_pairs([name])) for name in files[1:3]}
     rows_of = {records[file][number - 1].pair for file, number in zip(rows["file"], rows["pair"], strict=True)}
@@ -336,9 +336,9 @@ def test_bad_records_are_counted_and_the_first_ones_told(toy: str, tmp_path: Pat
 
 def test_errors_travel_as_they_are(toy: str, files: list[str], tmp_path: Path) -> None:
     for error in (PairsError("a", "b"), TooLongError("c", "d"), DeviceError("e")):
-        block = pickle.loads(pickle.dumps(Found(Block(0, 0, error=error)))).block
+        block = pickle.loads(pickle.dumps(BlockResult(Block(0, 0, error=error)))).block
         with pytest.raises(type(error), match=str(error)):
-            begun(ScanOptions()).add(Found(block))
+            begun(ScanOptions()).add(BlockResult(block))
         with pytest.raises(type(error), match=str(error)):
             begun(ScanOptions()).add_answer(Asked(0, error=error))
     path = tmp_path / "long.txt"
@@ -565,9 +565,9 @@ def test_large_files_are_read_in_parts_and_gone_on_with(
     whole, _ = rank_on_ray(options, asked, cluster, per_pair=tmp_path / "rows", state=None)
     assert_equal(whole, local(options, names, tmp_path / "local.parquet"))
     assert_same_rows(tmp_path / "rows", tmp_path / "local.parquet", names)
-    seen: list[Found] = []
+    seen: list[BlockResult] = []
 
-    def until_the_seventh(*given: Any) -> Iterator[Found]:
+    def until_the_seventh(*given: Any) -> Iterator[BlockResult]:
         for found in scored(*given):
             if len(seen) == 7:
                 raise KeyboardInterrupt
@@ -592,7 +592,7 @@ def test_rows_travel_in_pieces_and_are_written_once_however_often(
     monkeypatch.setattr(pair_directory, "_PIECE", 1)
     plan = replace(plan_of(toy, files[:2], per_pair=True, block_pairs=50), heads="0-1,layer:1")
     plan = replace(plan, options=replace(plan.options, batch_tokens=200, predictive="off"))
-    worker, blocks = Worker(plan), [block for file in range(2) for block in blocks_of(plan, file)]
+    worker, blocks = ScoringActor(plan), [block for file in range(2) for block in blocks_of(plan, file)]
     handed = [worker(row("block", block)) for block in blocks]
     rows = {name: [cell for each in handed for cell in each[name]] for name in ("found", "rows", "name")}
     assert len(rows["name"]) == len(set(rows["name"])) > 12 and rows["name"][0] == "000000-000000-000"
@@ -629,7 +629,7 @@ def test_a_file_takes_an_eighth_of_the_clusters_store_at_most() -> None:
 
 def test_a_disk_that_takes_no_part_ends_the_run_in_one_line(toy: str, files: list[str], tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    scored = Worker(plan_of(toy, files, per_pair=True))(row("block", next(blocks_of(plan_of(toy, files), 0))))
+    scored = ScoringActor(plan_of(toy, files, per_pair=True))(row("block", next(blocks_of(plan_of(toy, files), 0))))
     told = write_rows(scored, str(tmp_path / "file"))
     with pytest.raises(OutputError, match="cannot write in"):
         raise pickle.loads(told["found"][0])

@@ -19,7 +19,7 @@ from attnscan.inputs.columns import Reading
 from attnscan.model.loaded import LoadedModel
 from attnscan.scan import events, stream
 from attnscan.scan.cluster.blocks import Block, BlockFiles, row
-from attnscan.scan.cluster.worker import Plan, Tokenizer, Worker
+from attnscan.scan.cluster.worker import Plan, ScoringActor, TokenizingActor
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.stored import arrays_of
 
@@ -59,7 +59,7 @@ def blocks_of(plan: Plan) -> Iterator[Block]:
 def outcome(plan: Plan, block: Block) -> Any:
     """All that a worker finds in a block."""
     tables: list[Any] = []
-    found = Worker(plan).score(block, tables)
+    found = ScoringActor(plan).score(block, tables)
     if found.block.error is not None:
         return type(found.block.error), str(found.block.error)
     assert found.shard is not None and found.block.records == () and found.block.inputs is None
@@ -91,7 +91,7 @@ def test_blocks_that_come_tokenized_add_what_the_others_add(
 ) -> None:
     """Truncated, skipped and bad ones at the same places; where a pair ends the run, with the same words."""
     plan = plan_of(toy, file, **options)
-    tokenizer, outcomes = Tokenizer(plan), []
+    tokenizer, outcomes = TokenizingActor(plan), []
     for block in blocks_of(plan):
         handed = pickle.loads(tokenizer(row("block", block))["block"][0])
         assert handed.inputs is not None and len(handed.inputs) == len(block.records)
@@ -104,7 +104,7 @@ def test_blocks_that_come_tokenized_add_what_the_others_add(
 def test_workers_do_not_tokenize_what_comes_tokenized(toy: str, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(toy, file)
     block = next(blocks_of(plan))
-    handed, worker = Tokenizer(plan).tokenize(block), Worker(plan)
+    handed, worker = TokenizingActor(plan).tokenize(block), ScoringActor(plan)
     monkeypatch.setattr(LoadedModel, "encode_all", lambda *_, **__: pytest.fail("tokenized"))
     assert worker.score(handed, []).shard is not None
     with pytest.raises(pytest.fail.Exception, match="tokenized"):  # a control
@@ -129,7 +129,7 @@ def test_what_stops_a_tokenizer_is_met_behind_the_pairs_before_it(
         plan = replace(plan, files=replace(plan.files, block_pairs=60))
         block = next(blocks_of(plan))
         checked.clear()
-        handed = Tokenizer(plan).tokenize(block)
+        handed = TokenizingActor(plan).tokenize(block)
         assert handed.inputs is not None and len(handed.inputs) == 31 and isinstance(handed.inputs[-1], ModelError)
         checked.clear()
         said.append(outcome(plan, block))
@@ -140,11 +140,11 @@ def test_what_stops_a_tokenizer_is_met_behind_the_pairs_before_it(
 def test_a_tokenizer_that_cannot_be_loaded_is_told_as_the_model_is(file: str, tmp_path: Path) -> None:
     plan = plan_of(str(tmp_path), file)
     block = next(blocks_of(plan))
-    handed = Tokenizer(plan).tokenize(block)
+    handed = TokenizingActor(plan).tokenize(block)
     assert handed.inputs is not None and isinstance(handed.inputs[0], AttnscanError)
     assert outcome(plan, handed) == outcome(plan, block)
     ended = replace(block, error=ModelError("a", "b"))
-    assert Tokenizer(plan).tokenize(ended) == ended and Tokenizer(plan).tokenize(Block(0, 0)) == Block(0, 0)
+    assert TokenizingActor(plan).tokenize(ended) == ended and TokenizingActor(plan).tokenize(Block(0, 0)) == Block(0, 0)
 
 
 @pytest.mark.long
@@ -169,7 +169,7 @@ def test_on_a_cluster_with_gpus_tokenizers_feed_workers_that_share_one(
         shares.append(shared(*asked))
         return replace(shares[-1], device="cpu")
 
-    class Mortal(Tokenizer):
+    class Mortal(TokenizingActor):
         def tokenize(self, block: Block) -> Block:
             died = tmp_path / "died"
             if not died.exists():
@@ -179,7 +179,7 @@ def test_on_a_cluster_with_gpus_tokenizers_feed_workers_that_share_one(
             return super().tokenize(block)
 
     monkeypatch.setattr(engine_ray, "shared", on_cpu)
-    monkeypatch.setattr(engine_ray, "Tokenizer", Mortal)
+    monkeypatch.setattr(engine_ray, "TokenizingActor", Mortal)
     plan = plan_of(toy, file, labelled=True)
     files, options = replace(plan.files, block_pairs=4), replace(plan.options, predictive="off")
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False, **small})
