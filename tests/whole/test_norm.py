@@ -5,12 +5,13 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
-from command_line import A, B, classify, run
+from command_line import A, B, run
 from families import UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from numpy.typing import NDArray
@@ -26,12 +27,17 @@ from attnscan.errors import AttnscanError, OptionError
 from attnscan.model.sources import choose
 
 PAIRS = [(A, B), ("The cat sat on the mat.", "The cat lay on the rug."), ("One sentence, and no more of it.", None)]
+TEXT = ("the cat sat on the mat .", "a dog ran to the store .")
 
 
 def _refused(*arguments: str) -> str:
     outcome = CliRunner().invoke(app, list(arguments))
     assert outcome.exit_code != 0
     return " ".join(outcome.output.replace("│", " ").split())
+
+
+def _table(*arguments: str) -> pd.DataFrame:
+    return pd.read_csv(io.StringIO(run(*arguments, "--csv").stdout))
 
 
 def _carried(a: str, b: str | None) -> tuple[Written, NDArray[np.float64], NDArray[np.float64]]:
@@ -117,7 +123,6 @@ def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = save_toy_bert(tmp_path_factory.mktemp("resting") / "toy", 1, 2, {(0, 0): "previous-word"})
     model = BertModel.from_pretrained(directory)
     attention, size = model.encoder.layer[0].attention, 2 * HEAD_SIZE
-    features = len(VOCABULARY)  # the words come first in what a layer reads
     mean = 3 / size
     spread = (mean - mean**2) ** 0.5
     with torch.no_grad():
@@ -132,17 +137,16 @@ def resting(tmp_path_factory: pytest.TempPathFactory) -> Path:
             to.bias[neuron] += mean
         attention.self.key.bias[HEAD_SIZE - 1] = 2 * mean - mean  # two words share the neuron, and one is there
         attention.output.dense.weight.copy_(torch.eye(size))
-    assert features < HEAD_SIZE - 1 + 1
+    assert len(VOCABULARY) < HEAD_SIZE  # the words come first in what a layer reads
     model.save_pretrained(directory)
     return directory
 
 
 def test_a_head_that_rests_is_told_from_one_that_takes(resting: Path) -> None:
-    text = ("the cat sat on the mat .", "a dog ran to the store .")
-    found = attnscan.classify(*text, model=str(resting), related=False, predictive="off")
+    found = attnscan.classify(*TEXT, model=str(resting), related=False, predictive="off")
     assert found.label[0, 0] == "delimiter"
     assert found.carried_label[0, 0] == "previous-word"
-    ranked = attnscan.heads([text], model=str(resting), predictive="off", norm=True)
+    ranked = attnscan.heads([TEXT], model=str(resting), predictive="off", norm=True)
     by_pattern = dict(zip(ranked.scores.patterns, ranked.scores.every_key.score[0, 0], strict=True))
     assert by_pattern["previous-word"] > 0.99
     assert by_pattern["delimiter"] < 0.1
@@ -172,93 +176,91 @@ def test_words_merge_the_rows_that_carry_something(resting: Path) -> None:
 
 
 class TestCommands:
-    def test_csv_of_one_input_is_that_of_the_carried_table(self) -> None:
-        plain, normed = (pd.read_csv(io.StringIO(classify("--csv", *o).stdout)) for o in ((), ("--norm",)))
+    @pytest.fixture
+    def one(self, resting: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+        monkeypatch.chdir(resting.parent)  # so that screens have room for the model's name
+        return (*TEXT, "--model", resting.name)
+
+    @pytest.fixture
+    def over(self, one: tuple[str, ...], tmp_path: Path) -> tuple[str, ...]:
+        pairs = tmp_path / "pairs.tsv"
+        pairs.write_text("sentence_a\tsentence_b\n" + "\t".join(TEXT) + "\nthe cat sat .\tthe cat ran .\n")
+        return ("--pairs", str(pairs), *one[2:])
+
+    def test_csv_of_one_input_is_that_of_the_carried_table(self, one: tuple[str, ...]) -> None:
+        plain, normed = (_table("classify", *one, *norm) for norm in ((), ("--norm",)))
         assert plain["carried_label"].tolist() == normed["label"].tolist() == normed["carried_label"].tolist()
         assert plain["output"].tolist() == normed["output"].tolist()
-        assert normed["delimiter"].mean() < plain["delimiter"].mean() / 2
+        assert normed["delimiter"][0] < plain["delimiter"][0] / 2
 
-    def test_the_signature_says_which(self) -> None:
-        for options, norm in (((), False), (("--norm",), True)):
-            assert json.loads(classify("--format", "json", *options).stdout)["signature"]["norm"] is norm
-
-    def test_the_line_that_names_the_model_says_which(self, tmp_path: Path) -> None:
-        pairs = tmp_path / "pairs.tsv"
-        pairs.write_text(f"sentence_a\tsentence_b\n{A}\t{B}\nThe cat sat.\tThe cat ran.\n")
-        over = ("--pairs", str(pairs), "--model", "bundled")
-        one = (A, B, "--model", "bundled")
+    def test_the_signature_and_the_line_that_names_the_model_say_which(
+        self, one: tuple[str, ...], over: tuple[str, ...]
+    ) -> None:
         for command in (
             ("classify", *one),
             ("classify", "--all", *one),
-            ("show", "2-9", *one),
+            ("show", "0-0", *one),
             ("heads", *over, "--predictive", "off"),
             ("similar", *over),
-            ("compare", "bundled", "bundled", "--pairs", str(pairs)),
+            ("compare", one[-1], one[-1], *over[:2]),
         ):
             for norm in ("--norm",), ():
                 first = run(*command, *norm).stdout.splitlines()[:4]  # below what the screen is of
                 assert any("by what heads carry" in line for line in first) == bool(norm), command
+        for norm in ("--norm",), ():
+            told = json.loads(run("classify", *one, "--format", "json", *norm).stdout)
+            assert told["signature"]["norm"] is bool(norm)
 
-    def test_what_is_shown_of_a_head_is_what_it_carries(self, by_hand: list) -> None:  # type: ignore[type-arg]
-        shown = run("show", "2-9", A, B, "--model", "bundled", "--norm", "--csv").stdout
-        weights = pd.read_csv(io.StringIO(shown))["weight"].to_numpy()
-        assert_allclose(weights.reshape(by_hand[0][1].shape[2:]), by_hand[0][1][2, 9], atol=1e-6)
+    def test_what_is_shown_of_a_head_is_what_it_carries(self, one: tuple[str, ...], resting: Path) -> None:
+        attention = attnscan.classify(*TEXT, model=str(resting), predictive="off").attention
+        assert attention is not None
+        shown = _table("show", "0-0", *one, "--norm")["weight"].to_numpy().reshape(attention.weights.shape[2:])
+        assert_allclose(shown, attention.carried.weights[0, 0], atol=1e-6)
 
-    def test_pictures_are_of_what_is_carried(self, tmp_path: Path) -> None:
+    def test_pictures_are_of_what_is_carried(self, one: tuple[str, ...], tmp_path: Path) -> None:
         pytest.importorskip("matplotlib")
-        for kind in (["scores"], ["layers"], ["head", "--heads", "2-9"]):
-            drawn = []
-            for number, options in enumerate(((), ("--norm",))):
-                path = tmp_path / f"{number}.svg"
-                run("plot", A, B, "--model", "bundled", "--kind", *kind, "-o", str(path), *options)
-                drawn.append(path.read_bytes())
-            assert drawn[0] != drawn[1], kind
+        for kind in (["scores"], ["layers"], ["head", "--heads", "0-0"]):
+            for name, norm in (("a", ()), ("b", ("--norm",))):
+                run("plot", *one, "--kind", *kind, "-o", str(tmp_path / f"{name}.svg"), *norm)
+            assert (tmp_path / "a.svg").read_bytes() != (tmp_path / "b.svg").read_bytes(), kind
 
-    def test_similar_and_compare_are_of_what_is_carried(self) -> None:
-        pairs = ["the cat sat on the mat .", ("The cat sat.", "The cat ran.")]
-        for found in (
-            [attnscan.similar(pairs, model="bundled", norm=norm).divergence for norm in (False, True)],
-            [attnscan.compare("bundled", "bundled", pairs, norm=norm).to_frame()["score_a"] for norm in (False, True)],
-        ):
-            assert np.abs(np.asarray(found[0]) - np.asarray(found[1])).max() > 0.05
+    def test_similar_and_compare_are_of_what_is_carried(self, resting: Path) -> None:
+        model: Any = str(resting)
+        for norm, least, most in ((False, 0.8, 1.0), (True, 0.0, 0.2)):
+            frame = attnscan.compare(model, model, [TEXT], norm=norm).to_frame()
+            assert least <= frame[frame["pattern"] == "delimiter"]["score_a"].max() <= most
+        plain, normed = (attnscan.similar([TEXT], model=model, norm=norm).divergence[0, 1] for norm in (False, True))
+        assert abs(plain - normed) > 0.05
 
-    def test_a_state_of_the_one_is_not_gone_on_with_by_the_other(self, tmp_path: Path) -> None:
-        state, pairs = tmp_path / "state.json", tmp_path / "pairs.tsv"
-        pairs.write_text(f"sentence_a\tsentence_b\n{A}\t{B}\n")
-        command = ("heads", "--pairs", str(pairs), "--model", "bundled", "--predictive", "off", "--state", str(state))
+    def test_a_state_of_the_one_is_not_gone_on_with_by_the_other(self, over: tuple[str, ...], tmp_path: Path) -> None:
+        command = ("heads", *over, "--predictive", "off", "--state", str(tmp_path / "state"))
         run(*command, "--norm")
         assert "its norm is True, and here it is False" in _refused(*command)
-        assert "2 pairs" not in run(*command, "--norm").stdout
+        assert "4 pairs" not in run(*command, "--norm").stdout
 
-    def test_every_pairs_scores_say_which(self, tmp_path: Path) -> None:
-        files = {norm: tmp_path / f"{norm}.parquet" for norm in (False, True)}
-        pairs = tmp_path / "pairs.tsv"
-        pairs.write_text(f"sentence_a\tsentence_b\n{A}\t{B}\nThe cat sat.\tThe cat ran.\n")
-        for norm, path in files.items():
-            more = ("--norm",) if norm else ()
-            command = ("heads", "--pairs", str(pairs), "--model", "bundled", "--predictive", "off", "--csv")
-            table = pd.read_csv(io.StringIO(run(*command, "--per-pair", str(path), *more).stdout))
-            again = pd.read_csv(io.StringIO(run("heads", "--from", str(path), "--csv", *more).stdout))
-            pd.testing.assert_frame_equal(table, again, atol=2e-6)
-        assert "by what heads carry" in run("heads", "--from", str(files[True])).stdout
-        assert "is of weights, not of what heads carry" in _refused("heads", "--from", str(files[False]), "--norm")
+    def test_every_pairs_scores_say_which(self, over: tuple[str, ...], tmp_path: Path) -> None:
+        plain, normed = (str(tmp_path / name) for name in ("plain.parquet", "normed.parquet"))
+        for path, norm in ((plain, ()), (normed, ("--norm",))):
+            table = _table("heads", *over, "--predictive", "off", "--per-pair", path, *norm)
+            pd.testing.assert_frame_equal(table, _table("heads", "--from", path, *norm), atol=2e-6)
+        assert "by what heads carry" in run("heads", "--from", normed).stdout
+        assert "is of weights, not of what heads carry" in _refused("heads", "--from", plain, "--norm")
 
-    def test_saved_weights_do_not_tell_it(self, tmp_path: Path) -> None:
-        path = tmp_path / "weights.npz"
-        classify("--save-weights", str(path), "--csv")
-        for command in (("classify",), ("show", "2-9")):
-            assert "saved weights do not tell what heads carry" in _refused(*command, "--weights", str(path), "--norm")
-        weights_alone = pd.read_csv(io.StringIO(run("classify", "--weights", str(path), "--csv").stdout))
+    def test_saved_weights_do_not_tell_it(self, one: tuple[str, ...], tmp_path: Path) -> None:
+        path = str(tmp_path / "weights.npz")
+        run("classify", *one, "--save-weights", path, "--csv")
+        for command in (("classify",), ("show", "0-0")):
+            assert "saved weights do not tell what heads carry" in _refused(*command, "--weights", path, "--norm")
+        weights_alone = _table("classify", "--weights", path)
         assert weights_alone["carried_label"].isna().all() and weights_alone["output"].isna().all()
-        kept = _refused("classify", A, "--model", "bundled", "--norm", "--save-weights", str(tmp_path / "more.npz"))
-        assert "leave out --norm" in kept
+        assert "leave out --norm" in _refused("classify", *one, "--norm", "--save-weights", path)
 
 
 def test_what_cannot_be_carried_is_refused_in_python_too() -> None:
     for call in (
-        lambda: attnscan.explain("all", A, B, model="bundled", norm=True),
-        lambda: attnscan.ablate([A], model="bundled", norm=True),
-        lambda: attnscan.predictive(A, model="bundled", norm=True),
+        lambda: attnscan.explain("all", A, norm=True),
+        lambda: attnscan.ablate([A], norm=True),
+        lambda: attnscan.predictive(A, norm=True),
     ):
         with pytest.raises(OptionError, match="takes no norm"):
             call()
