@@ -175,10 +175,7 @@ class Destination:
 
 
 def format_of(path: Path) -> Format:
-    """The format that a file's suffix stands for.
-
-    Raises: OutputError if it stands for none.
-    """
+    """The format that a file's suffix stands for. Raises: OutputError if it stands for none."""
     if (suffix := path.suffix.lower()) not in SUFFIXES:
         known = " ".join(SUFFIXES)
         raise OutputError(f"cannot tell the format of {path} by its suffix", f"use one of {known}, or pass --format")
@@ -186,10 +183,7 @@ def format_of(path: Path) -> Format:
 
 
 def picture_format_of(path: Path) -> Picture:
-    """The kind of picture that a file's suffix stands for.
-
-    Raises: OutputError if it stands for none.
-    """
+    """The kind of picture that a file's suffix stands for. Raises: OutputError if it stands for none."""
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in PICTURES:
         known = " ".join(f".{suffix_}" for suffix_ in PICTURES)

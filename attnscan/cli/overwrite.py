@@ -1,7 +1,6 @@
 """No file that a run writes may overwrite another one, a file that it reads, or a file of its model.
 
-Every option that names a file says its role in its annotation, and `flattened` has them all checked before the command
-begins. Files are compared by what they are, so links, descriptors and redirections count too.
+An option's annotation says the role of its file, and files are compared by what they are: links and redirections count.
 Does not handle: files in stores, where only states are written, which are read first.
 """
 

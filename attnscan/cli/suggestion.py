@@ -1,8 +1,6 @@
-"""For words that a command does not take where they stand: a command line that takes them.
+"""Suggest a command line that takes the words that were typed: `heads 3-4` becomes `show 3-4 "A sentence."`.
 
-`attnscan heads 3-4` becomes `attnscan show 3-4 "A sentence."`, `attnscan profile 3-4` `attnscan profile --heads 3-4`. A
-word is sorted by its looks: heads, a pattern, a file, a model, a sentence. The command itself is tried first, then
-those that answer the plainest questions.
+A word is sorted by its looks: heads, a pattern, a file, a model, a sentence. The user's command is tried first.
 """
 
 from __future__ import annotations

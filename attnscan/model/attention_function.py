@@ -85,9 +85,9 @@ def not_switchable(model: Any) -> CaptureError:
 def is_answerable(module: Any, layer: int, arguments: Mapping[str, Any]) -> bool:
     """Whether a function of ours can stand in for a module's attention, whose call is that of this layer by order.
 
-    It cannot where something is added to the logits that it does not know, or where the module says that it is another
-    layer's: DiffLlama's call for each half of their values. ALBERT's single module is called for every layer, and it
-    and others say nothing: for these the order of calls alone counts.
+    Not where something unknown is added to the logits, or the module says that it is another layer's: DiffLlama's call
+    for each half of their values. Modules that say nothing, such as ALBERT's single one, are known by the order of
+    calls.
     """
     modified = any(arguments.get(name) is not None for name in MODIFIERS)
     return not modified and getattr(module, "layer_idx", None) in (None, layer)

@@ -1,9 +1,8 @@
 """What a model's modules are besides their weights, as a hash: their classes, attributes and hooks.
 
-Models of equal weights compute different things where an activation, a scale or an epsilon differs. So whatever a
-module holds is written out: numbers, texts, flags and containers of them by value, tensors by content, functions and
-classes by name and, where they are the user's own, by their code as well. Left out is what decides no number, such as
-the device, and what transformers notes while it loads or runs a model.
+Models of equal weights compute different things where an activation, a scale or an epsilon differs. So what a module
+holds is written out: plain values and tensors by content, functions and classes by name and, where they are the user's
+own, by their code. Left out is what decides no number, such as the device.
 """
 
 from __future__ import annotations

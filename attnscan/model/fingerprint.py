@@ -1,8 +1,7 @@
 """What a model is, whatever its name and place: hashes of its weights, its config, its modules and its tokenizer.
 
-They are taken of what was loaded, not of files. So a checkpoint that is copied or moved stays the same model, one that
-is overwritten under the same name is another, and files that the model does not read count for nothing. Hashing takes
-about a second for each GB of weights, so it is done only for what asks: sums that go on, and machines that share a run.
+They are taken of what was loaded, not of files: a copied checkpoint is the same model, an overwritten one is another.
+Hashing takes about a second for each GB of weights.
 """
 
 from __future__ import annotations
@@ -67,8 +66,7 @@ class Computing:
 def computing(model: Any) -> Computing | None:
     """What a model computes by, as it is in memory now; None if that cannot be told.
 
-    Its code is that of the installed torch and transformers, or it cannot be told: a class or hook of anyone else may
-    do anything, and another thing tomorrow. Nor can it of a module in training, which computes at random.
+    It cannot of a class or hook that is not torch's or transformers' own, nor of a module in training.
     """
     description = described(model)
     at_random = any(module.training for module in model.modules())

@@ -1,9 +1,7 @@
 """A model and tokenizer that a program holds in memory already, run without leaving a trace on them.
 
-What runs is a copy of the model's modules around the model's own weights, which are not copied. So the caller's
-modules stay in the mode that they are in, and keep their attention implementation and their hooks. Weights that a hook
-computes are computed once; a model with any other hook is refused (`hooks.py`). The tokenizer, whose calls
-change it, is copied whole.
+What runs is a copy of the modules around the model's own weights, so the caller's keep their mode, attention
+implementation and hooks. Weights that a hook computes are computed once; any other hook is refused (`hooks.py`).
 """
 
 from __future__ import annotations

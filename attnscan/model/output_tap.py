@@ -1,7 +1,6 @@
 """What heads put out, layer by layer, shown to a function that may change it, while the model runs to its end.
 
-Where the tap (`tap.py`) reads weights and stops after the last of them, this leaves attention to torch's own
-fused kernel and steps in behind it: what it shows is each head's weighted mean of values, before the layer's output
+Attention is left to torch's fused kernel. What is shown is each head's weighted mean of values, before the output
 projection mixes the heads. A run in which nothing is changed costs a plain forward.
 """
 

@@ -63,10 +63,7 @@ def quiet_transformers() -> Iterator[None]:
 @quiet_transformers()
 @torch.inference_mode()
 def forward(model: Any, inputs: dict[str, Tensor]) -> Any:
-    """Run a model as it is, without a tap.
-
-    Raises: CaptureError if it fails on this input.
-    """
+    """Run a model as it is, without a tap. Raises: CaptureError if it fails on this input."""
     try:
         return model(**accepted(model, inputs))
     except Exception as error:
@@ -141,10 +138,10 @@ def last_feed_forward(encoder: Any) -> Any | None:
 
 @contextmanager
 def head_sees_only(encoder: Any, places: tuple[Tensor, Tensor], *, early: bool = False) -> Iterator[None]:
-    """Let a task head work on some places alone, as one sequence of them, in place of every position.
+    """Let a task head work on some places alone, as one sequence of them.
 
-    With `early`, so does all that comes behind the last layer's attention, which can be wrong: a layer that has a part
-    for that (`last_feed_forward`) need not be the last that looks at other positions.
+    With `early`, so does all behind the last layer's attention; that can be wrong, since the layer that has
+    `last_feed_forward` need not be the last that looks at other positions.
     Shape: `places` are rows and columns of the batch, each [place].
     """
     if early:

@@ -1,14 +1,13 @@
 """Attention as the model computes it, layer by layer, handed to a consumer. Only this module knows how.
 
-The tap is an attention implementation of our own, registered with transformers for as long as a
-`Tap` is open. It computes what eager attention computes, in blocks that stay in the processor's
-last cache, shows each block to the consumer and forgets it, so that no more than one layer's weights ever
-exist. After the last layer's weights there is nothing left to learn, and the forward pass ends there.
+The tap is an attention implementation of our own, registered with transformers while a `Tap` is open. It computes what
+eager attention computes, in blocks that stay in the processor's last cache, so that no more than one layer's weights
+ever exist. After the last layer's weights the forward pass ends.
 
-Some architectures (DeBERTa, MPNet, XLNet, ...) never call the registered function. They are run with
-`output_attentions=True` instead, which keeps the weights of all layers in memory at once. What they show is taken only
-if it is softmax over the tokens: some show logits (SqueezeBERT), a part of each row (Longformer), or rows that a sink
-beside the input has a share of (GPT-OSS).
+Architectures that never call the registered function (DeBERTa, MPNet, XLNet, ...) are run with
+`output_attentions=True`, which keeps all layers in memory. What they show is taken only if it is softmax over the
+tokens: some show logits (SqueezeBERT), a part of each row (Longformer), or rows that a sink beside the input has a
+share of (GPT-OSS).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
-"""Work for one model side by side on a CPU: a core to each piece of it, and results in the order of the pieces.
+"""Work for one model side by side on a CPU, with results in the order of the pieces.
 
-A forward pass that stays on one core waits for nobody; spread over all cores, it makes them meet after each of a
-layer's dozen products, and what lies between is done by one while the others look on. So threads run whole batches,
-each on a replica of the model that shares its weights and has a state of its own.
+A forward pass over all cores makes them meet after each of a layer's dozen products. So each thread runs whole batches
+on a core, on a replica of the model that shares its weights.
 """
 
 from __future__ import annotations

@@ -1,11 +1,9 @@
 """The rules of a tokenizer that nobody vouches for: how many times longer they may make a text, told without a run.
 
-A `tokenizer.json` is a program. Nine replacements of one letter by ten in a row make a gigabyte of a word, and a
-post-processor may repeat a sentence as often as it likes. Each step's growth is a straight line, `times` the length and
-so many characters `more`; steps in a row multiply. Growth that a step has on no more than some letters is counted as
-if it had it on all, but for Unicode's own decompositions and cases: a text can be decomposed only once, so whatever a
-rule inserts is counted at its length after that.
-Does not handle: time. Regular expressions and long words may take long on short texts.
+A `tokenizer.json` is a program: nine replacements of one letter by ten in a row make a gigabyte of a word. Each step's
+growth is a straight line, `times` the length and `more` characters; steps in a row multiply. Growth on some letters is
+counted as if it were on all; but a text can be decomposed only once, so what a rule inserts counts at its length after
+that. Does not handle: time. Regular expressions and long words may take long on short texts.
 """
 
 from __future__ import annotations

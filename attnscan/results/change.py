@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -37,7 +36,7 @@ class Change:
             if value not in known:
                 either = f"give {', '.join(known[:-1])} or {known[-1]}"
                 raise OptionError(f"{name} cannot be {value!r:.60}", nearest(str(value)[:60], known, either))
-        if not _are_whole(self.hidden):
+        if not all(type(place) is int and place >= 0 for place in self.hidden):
             raise OptionError("hidden names something that is no place of a token", "give whole numbers from 0 on")
         object.__setattr__(self, "hidden", tuple(sorted(set(self.hidden))))
         object.__setattr__(self, "off", tuple(sorted(set(self.off))))
@@ -56,10 +55,6 @@ class Change:
             *([f"segments are {self.segments}"] if self.segments != "kept" else []),
             *([f"heads switched off: {', '.join(head.name for head in self.off)}"] if self.off else []),
         )
-
-
-def _are_whole(numbers: Iterable[object]) -> bool:
-    return all(isinstance(number, int) and not isinstance(number, bool) and number >= 0 for number in numbers)
 
 
 @dataclass(frozen=True)

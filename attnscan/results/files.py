@@ -108,9 +108,7 @@ def settle(beside: Path, path: Path) -> None:
 def descriptor(path: Path) -> int | None:
     """The number of the open descriptor that a path stands for, such as 1 for `/dev/stdout`; None for all others.
 
-    `/dev/fd/7` is a link to the file that descriptor 7 was opened on. Whoever follows it to that file and renames
-    another over it undoes a redirection: what `>>` was to keep is lost.
-
+    Whoever follows `/dev/fd/7` to its file and renames another over it loses what `>>` was to keep.
     Raises: OutputError if it is a descriptor of another process, or cannot be looked at.
     """
     with explained(path):
@@ -171,10 +169,7 @@ def _check_open(path: Path, number: int) -> None:
 
 
 def check_writable(path: Path) -> None:
-    """Find out before a long run whether its result could be written.
-
-    Raises: OutputError.
-    """
+    """Find out before a long run whether its result could be written. Raises: OutputError."""
     if (number := descriptor(path)) is not None:
         _check_open(path, number)
         return

@@ -1,8 +1,7 @@
 """What a standard error says: intervals and p-values by Student's t, and which of many differences survive.
 
-Errors here are clustered by pair, so that K pairs leave K - 1 degrees of freedom, or fewer where pairs are unlike in
-size. SciPy is imported where it is
-used: its import takes longer than anything else that a table needs.
+Errors are clustered by pair: K pairs leave K - 1 degrees of freedom, or fewer where pairs are unlike in size. SciPy is
+imported where it is used, since its import takes long.
 """
 
 from __future__ import annotations

@@ -25,10 +25,9 @@ Sign = Literal["<", ">", "≈", ""]
 
 @dataclass(frozen=True)
 class InBases:
-    """One measure in the basis that the checkpoint has, and in rotated ones.
+    """One measure in the basis that the checkpoint has, and in rotated ones, which change no weight of a head.
 
-    Queries and keys of a head can be multiplied by one rotation without any change to its weights. So what
-    rotated bases show as well is no finding about the neurons that the checkpoint happens to have.
+    What rotated bases show as well is no finding about the checkpoint's own neurons.
     """
 
     __repr__ = shaped

@@ -133,11 +133,11 @@ class Scores:
 
 
 class Race:
-    """How patterns compete for the heads of a table.
+    """How patterns compete for the heads of a table: by how far they are above chance.
 
-    They do so by how far they are above chance. A pattern and its part have one place between them: it goes to the part
-    if that is farther above chance, or has two thirds of the whole's weight on its own queries. A pattern that is of
-    others does not compete where more than two thirds of its score is the word itself.
+    A pattern and its part have one place between them: it is the part's if that is farther above chance, or has two
+    thirds of the whole's weight on its own queries. A pattern that is of others does not compete where more than two
+    thirds of its score is the word itself.
     """
 
     def __init__(self, scored: Sequence[Scored], table: ScoreTable) -> None:
@@ -175,7 +175,7 @@ class Race:
         """The pattern of some rank by its place among all; -1 for `mixed`. Shape: [..., layer, head]."""
         if rank >= self._places:
             return np.full(self._above.shape[:-1], -1)
-        above, place = self._ranked(rank) if rank else self._best()
+        above, place = (self.above[..., rank], self._order[..., rank]) if rank else self._best()
         winners = place.copy()
         for whole, part, is_parts in self._parts:
             winners[(place == whole) & is_parts] = part
@@ -190,9 +190,6 @@ class Race:
         winners = self.winners(rank, threshold)
         for (whole, part, _), by_share in zip(self._parts, self._by_share, strict=True):
             yield whole, part, by_share & ((winners == whole) | (winners == part))
-
-    def _ranked(self, rank: int) -> tuple[FloatArray, IntArray]:
-        return self.above[..., rank], self._order[..., rank]
 
     def _best(self) -> tuple[FloatArray, IntArray]:
         """The first in that order, without it: that would take longer than all else."""

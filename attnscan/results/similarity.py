@@ -163,10 +163,8 @@ def grouped(divergence: FloatArray, within: float) -> list[list[int]]:
 def placed(divergence: FloatArray) -> tuple[FloatArray, float]:
     """Places in two dimensions by classical scaling, and the share of all squared distances that they show.
 
-    A Jensen-Shannon divergence is a squared distance between points of a Hilbert space (Fuglede and Topsøe 2004),
-    and so is a mean of such; classical scaling of it gives those points' principal components, exactly.
-
-    Shape: [head, head] -> [head, 2].
+    A mean of Jensen-Shannon divergences is a squared distance in a Hilbert space (Fuglede and Topsøe 2004), so
+    classical scaling gives principal components, exactly. Shape: [head, head] -> [head, 2].
     """
     from sklearn.manifold import ClassicalMDS
 

@@ -1,9 +1,8 @@
 """What a model has said of predictive words before, so that it is not asked again.
 
-An answer is found by a hash of all that decides it: weights, config and modules as they are now, what was asked, and
-what computes. So a model that is trained on, loaded in another number format or changed in memory is another one, and a
-model whose code is not torch's or transformers' own is asked each time. attnscan ships the answers of the bundled
-model on the shipped pairs; others are kept in the user's cache. There is no text in any of them.
+An answer is found by a hash of all that decides it: weights, config and modules as they are now, and what was asked. A
+model whose code is not torch's or transformers' own is asked each time. Answers of the bundled model on the shipped
+pairs ship with attnscan; others are kept in the user's cache. There is no text in any of them.
 """
 
 from __future__ import annotations
@@ -85,7 +84,8 @@ class Answers:
         if self.origin is None:
             return None
         cells = questions.cells
-        numbers = self._shipped(questions)
+        known = self.exact and self.shipped_origin
+        numbers = shipped().get(self.shipped_key(questions)) if known else None
         if numbers is None:
             numbers = self.cache.get(self._key(questions), int(cells.sum()))
         if numbers is None:
@@ -105,9 +105,6 @@ class Answers:
 
     def _key(self, questions: Questions) -> str:
         return hashed(str(self.origin).encode(), self.computed_by.encode(), questions.digest.encode())
-
-    def _shipped(self, questions: Questions) -> NDArray[np.float64] | None:
-        return shipped().get(self.shipped_key(questions)) if self.exact and self.shipped_origin else None
 
 
 def worth_keeping(loaded: LoadedModel, inputs: list[Questions]) -> bool:

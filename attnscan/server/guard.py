@@ -1,8 +1,7 @@
 """What is refused before anything else sees it: other hosts, other pages, other paths, large and slow bodies.
 
-A page of somebody else's, open in the same browser, can send requests here, and by DNS rebinding even read what comes
-back. So each must name this server as its host, know the token, and come from a page of ours or from the address bar;
-what is posted must be JSON, which no other page may post without asking first.
+Another page in the same browser can send requests here, and by DNS rebinding read what comes back. So each request must
+name this server as its host, know the token, and come from our page or the address bar; what is posted must be JSON.
 """
 
 from __future__ import annotations

@@ -83,10 +83,7 @@ def ablate(
 
 
 def check_switchable(scanner: Scanner) -> None:
-    """Find out before a long run whether the model's heads can be switched off.
-
-    Raises: CaptureError if not.
-    """
+    """Find out before a long run whether the model's heads can be switched off. Raises: CaptureError if not."""
     inputs = scanner.collate([scanner.encode(Pair("the"))]).model_inputs
     with OutputTap(scanner.loaded.model, scanner.loaded.model) as tap:
         tap.run(inputs, lambda _layer, _output: None)

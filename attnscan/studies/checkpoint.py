@@ -24,10 +24,7 @@ _PROBE = Pair("the cat sat on the mat.", "the cat ran to the cat.")  # every pat
 
 
 def examine(scanner: Scanner) -> Checkpoint:
-    """Run a checkpoint.
-
-    Raises: CaptureError if its attention cannot be read.
-    """
+    """Run a checkpoint. Raises: CaptureError if its attention cannot be read."""
     loaded, encoded = scanner.loaded, scanner.encode(_PROBE)
     attention = _attention(scanner, encoded)
     layers, heads = attention.grid.shape

@@ -41,8 +41,6 @@ def compare(
 ) -> Steps[Comparison]:
     """What sets two models apart on pairs that `read` begins anew: twice for `match="nearest"`.
 
-    Tells how many pairs each model has read.
-
     Raises: InputError if there is no pair that both can read; ModelError if their heads cannot be matched.
     """
     relation, alike = _one_relation(scanner_a, scanner_b)
@@ -130,7 +128,8 @@ def _scanned(
                 if isinstance(event, ScanState):
                     states[which] = event
                 elif isinstance(event, PairScores):
-                    _keep(kept[which], event)
+                    for number, place in enumerate(event.places):
+                        kept[which][place.row] = {name: values[number] for name, values in event.sums.items()}
                 else:
                     yield event
         common = sorted(kept[0].keys() & kept[1].keys())
@@ -143,11 +142,6 @@ def _scanned(
             of_block = _PairedSums.of(ours, theirs, like, keys, scanner_a.options.threshold)
             total = added(total, of_block)
     return total, states
-
-
-def _keep(kept: dict[int, PairSums], scores: PairScores) -> None:
-    for number, place in enumerate(scores.places):
-        kept[place.row] = {name: values[number] for name, values in scores.sums.items()}
 
 
 def _stacked(pairs: Sequence[PairSums]) -> dict[str, FloatArray]:

@@ -50,10 +50,7 @@ class RowKeeper:
             kept[block.layer, block.heads] = weights[:, list(self._queries[row]), : kept.shape[-1]]
 
     def rows(self) -> list[Tensor]:
-        """Of each input. Shape: [head, query x key].
-
-        Raises: CaptureError if the model's attention is not finite.
-        """
+        """Of each input. Shape: [head, query x key]. Raises: CaptureError if the model's attention is not finite."""
         for kept in self._kept:
             check_finite(kept, "the attention weights")
         return [kept.flatten(0, 1).flatten(1) for kept in self._kept]

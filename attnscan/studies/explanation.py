@@ -49,8 +49,6 @@ def explain(
 ) -> Steps[Explanations]:
     """Explain heads (all, by default) by a stream of pairs, for one pattern or for each head's own.
 
-    Tells of pairs that are done.
-
     Raises: InputError if there is no pair, or one cannot be read.
     """
     scanner = scanner.exact()
@@ -72,8 +70,6 @@ def explain_input(
     encoded: EncodedInput | None = None,
 ) -> Steps[Explanations]:
     """Explain heads by one input, whose attention is kept; `encoded` if the scanner has encoded it already.
-
-    Tells what is being measured.
 
     Raises: InputError if it cannot be read.
     """
@@ -192,10 +188,7 @@ class _Explainer:
         )
 
     def finish(self, sums_of_all: _Measured, seen: Seen) -> Explanations:
-        """What all batches together say.
-
-        Raises: InputError if there was none.
-        """
+        """What all batches together say. Raises: InputError if there was none."""
         if sums_of_all.scores is None or sums_of_all.pairs is None:
             raise no_pair("to explain by")
         scores, not_available = sums_of_all.scores.finish(), dict(sums_of_all.not_available)

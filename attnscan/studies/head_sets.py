@@ -52,9 +52,8 @@ def requested_sets(
 ) -> Steps[RequestedSets]:
     """The sets of heads that a request describes, and their controls.
 
-    Heads that are named are taken as they are; those that follow patterns are found by a scan of the half of the
-    pairs that `measured` leaves out.
-
+    Heads that are named are taken as they are; those that follow patterns are found by a scan of the other half of the
+    pairs.
     Raises: SelectionError if a head is not there; InputError if there is no pair to scan, or none for the other half.
     """
     options = scanner.options

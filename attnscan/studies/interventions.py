@@ -1,9 +1,7 @@
 """What can be changed in what a model reads, and what that makes of the scores: does a head's pattern depend on it?
 
-Positions are changed where the model looks them up, so that no convention of any family (RoBERTa counts
-from 2, DistilBERT takes no position ids) needs to be known here: the embedding that gives its rows one after
-the other is the positions', and what it gives is reordered. Models with rotary embeddings have none, and take
-position ids.
+Positions are changed where the model looks them up: the embedding that gives its rows one after the other is theirs, in
+every family (RoBERTa counts from 2, DistilBERT takes no position ids). Models with rotary embeddings take position ids.
 """
 
 from __future__ import annotations
@@ -146,8 +144,7 @@ def _position_embedding(model: Any, alone: ModelInputs) -> torch.nn.Embedding | 
 class CauseSums(Adding):
     """Sums over pairs of the scores after a change. They add.
 
-    A change that is drawn at random is drawn several times: a pair's S and n are means over the draws before the pair
-    is counted, as one cluster.
+    Of a change that is drawn several times, a pair counts once, as one cluster, by its means over the draws.
     """
 
     scores: ScoreSums

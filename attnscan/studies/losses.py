@@ -168,10 +168,7 @@ class Classifier:
         return [Probe(encoded, pair, truth=self._truth(encoded)) for pair, encoded in enumerate(inputs)]
 
     def _truth(self, encoded: EncodedInput) -> tuple[int, ...]:
-        """The class that a label names, or counts.
-
-        Raises: InputError if the model has no such class.
-        """
+        """The class that a label names, or counts. Raises: InputError if the model has no such class."""
         record = self._records.get(encoded.number)
         label = "" if record is None or record.label is None else record.label.strip()
         if record is None or label in ("", str(_NO_LABEL)):

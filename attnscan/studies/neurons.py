@@ -192,9 +192,7 @@ class _InputPart:
 
 
 def _measured(query: Tensor, key: Tensor, part: _InputPart, turns: Tensor) -> Tensor:
-    """The sums of all patterns in all bases.
-
-    Means over keys are linear in the keys, so that they are taken once, and rotated in place of the keys.
+    """The sums of all patterns in all bases; means over keys are taken once, and rotated in place of the keys.
 
     Shape: `query`, scaled, and `key` are [batch, head, token, neuron], `turns` [rotation, head, neuron, neuron];
     -> [sum, basis, batch, head, pattern].

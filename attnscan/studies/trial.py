@@ -1,7 +1,6 @@
 """One input tried on a loaded model with something changed: words hidden, positions, segments, heads switched off.
 
-What is quick comes first: the attention, scores and labels. How sure labels are, profiles and what the model predicts
-are asked for second, of the same run's attention.
+Attention, scores and labels come first; how sure labels are, profiles and predictions are asked for second.
 """
 
 from __future__ import annotations
@@ -139,8 +138,7 @@ class Trial:
     def finished(self, between: Callable[[], None] = lambda: None) -> tuple[Classification, tuple[Prediction, ...]]:
         """The result with all that `classify` says, and what the model predicts.
 
-        `between` is called before each part of it that takes long. What it raises goes through, and the trial can be
-        finished later.
+        `between` is called before each part that takes long; if it raises, the trial can be finished later.
         Raises: ModelError if the model fails.
         """
         if self._reading is not None:

@@ -85,12 +85,9 @@ def contrast(color: str, other: str) -> float:
 
 
 def _luminance(color: str) -> float:
-    linear = [value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4 for value in _shares(color)]
+    shares = (value / 255 for value in _channels(color))
+    linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
     return sum(share * value for share, value in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
-
-
-def _shares(color: str) -> list[float]:
-    return [value / 255 for value in _channels(color)]
 
 
 def _channels(color: str) -> list[int]:

@@ -171,7 +171,7 @@ def test_other_statuses(app: App) -> None:
     assert (stale.status, stale.json) == (409, {"stale": True})
     gone = asked(app, f"/{TOKEN}/rest/{'0' * 16}")
     assert (gone.status, gone.json) == (410, {"gone": True})
-    assert asked(app, f"/{TOKEN}/answer", b'{"a": 1}').json == {"error": "a is no text"}
+    assert asked(app, f"/{TOKEN}/answer", b'{"a": 1}').json == {"error": "a: Input should be an instance of str"}
     name = asked(app, f"/{TOKEN}/answer", body_of(turn=4)).json["id"]
     saved = asked(app, f"/{TOKEN}/page/{name}")
     assert saved.headers["content-disposition"] == 'attachment; filename="attnscan.html"'

@@ -30,7 +30,7 @@ def begun(name: str, cells: Sequence[str], reading: Reading, note: OnNote) -> tu
         names_columns = not _is_data(cells, reading)
         if not names_columns:
             note(f"{name}: its first line is read as data, by its looks (--header if it names the columns)")
-        elif _is_unsure(cells, reading):
+        elif any(" " in cell.strip() for cell in _open_to_doubt(cells, reading)):
             note(f"{name}: its first line is taken for the columns' names (--no-header if it is data)")
     try:
         if names_columns:
@@ -75,11 +75,11 @@ def _split(line: str, separator: str) -> list[str]:
 
 
 def is_quoted(sample: Sequence[str], width: int | None, separator: str, *, cut: bool) -> bool:
-    """Whether some lines of a table of so many columns, None if not known, were written with quotes as CSV has them.
+    """Whether lines of a table of so many columns (None: unknown) were written with quotes as CSV has them.
 
-    They are if every row has the right number of cells only so; or, where both ways give that, if quotes within quotes
-    are doubled, or from the first line on there are quotes around everything but numbers. `cut` says that the sample
-    may end within a cell.
+    They are if only so every row has the right number of cells; or, where both ways give that, if quotes within quotes
+    are doubled, or everything but numbers is quoted from the first line on. A sample that is `cut` may end within a
+    cell.
     """
     rows, reader = list[list[str]](), csv.reader(sample, delimiter=separator, strict=True)
     try:
@@ -114,10 +114,6 @@ def _is_data(cells: Sequence[str], reading: Reading) -> bool:
         return False
     numbers = [_is_number(cell) for cell in cells]
     return any(map(_is_sentence, chosen)) or (any(numbers) and not all(numbers))
-
-
-def _is_unsure(cells: Sequence[str], reading: Reading) -> bool:
-    return any(" " in cell.strip() for cell in _open_to_doubt(cells, reading))
 
 
 def _open_to_doubt(cells: Sequence[str], reading: Reading) -> Sequence[str]:

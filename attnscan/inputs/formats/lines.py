@@ -1,7 +1,6 @@
 """Lines of text, each bounded in size, and the rows that a parser makes of them.
 
-Lines end in LF or CRLF. Where the first bytes have more lone CRs than LFs, as old Macs and some exports write,
-each CR, LF and CRLF ends a line.
+Lines end in LF or CRLF; in CR as well where the first bytes have more lone CRs than LFs, as old Macs write.
 """
 
 from __future__ import annotations

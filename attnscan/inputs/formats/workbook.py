@@ -1,8 +1,7 @@
-"""Excel's .xlsx: the rows of the first sheet that can be seen, as ECMA-376 defines its parts (part 1, chapter 18).
+"""Excel's .xlsx: the rows of the first visible sheet, as ECMA-376 defines its parts (part 1, chapter 18).
 
-The standard library reads them. openpyxl is not asked: it cuts "x005F_" out of any text (openpyxl/reader/strings.py),
-reads only as far as a sheet says of itself that it goes, and fills rows up to the farthest cell.
-Hidden rows and columns are read. Does not handle: .xls, .xlsm, passwords.
+Read by the standard library: openpyxl cuts "x005F_" out of any text (openpyxl/reader/strings.py), and trusts what a
+sheet says of its size. Hidden rows and columns are read. Does not handle: .xls, .xlsm, passwords.
 """
 
 from __future__ import annotations

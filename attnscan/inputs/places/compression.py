@@ -1,9 +1,8 @@
 """Decompress files as streams, in bounded memory whatever they claim.
 
-Compressed parts in a row are one file. A file that is cut short, or followed by something else, is an error.
-bz2.BZ2File and lzma.LZMAFile are not used: they silently drop a damaged part and all behind it, and the latter holds
-2 GiB for an .xz file of 300 kB. Parquet, Arrow and Excel files, which are read from their end, are decompressed into a
-temporary file.
+Compressed parts in a row are one file. A file that is cut short, or followed by something else, is an error:
+bz2.BZ2File and lzma.LZMAFile drop a damaged part and all behind it, and the latter holds 2 GiB for an .xz of 300 kB.
+Parquet, Arrow and Excel files, which are read from their end, are decompressed into a temporary file.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Names of files, globs, directories and URIs -> files, opened; for every engine.
 
-A name is a path or a URI such as `s3://bucket/pairs/*.parquet`. `*`, `?` and `[...]` stop at a slash; `**`,
-alone between two slashes, does not. A directory means every file in it, below it too, whose suffix is known and whose
-path has no part that begins with a dot. On this machine neither enters a directory by a link, and nothing is imported.
+`*`, `?` and `[...]` stop at a slash; `**`, alone between two slashes, does not. A directory means every file below it
+whose suffix is known and whose path has no part that begins with a dot. No directory is entered by a link.
 """
 
 from __future__ import annotations

@@ -25,10 +25,7 @@ _SILENCE = 2  # seconds, of which stores take two tries
 
 
 def load(name: str) -> None:
-    """Import the library of a name's store, which may take seconds.
-
-    Raises: PairsError if it is not installed.
-    """
+    """Import the library of a name's store, which may take seconds. Raises: PairsError if it is not installed."""
     if scheme_of(name) == "hf":
         import huggingface_hub  # noqa: F401
 

@@ -1,8 +1,4 @@
-"""Files behind http:// and https://: read forwards, and from any place where the server allows it.
-
-By httpx2, which huggingface-hub 2 brings: it takes proxies and certificates from the surroundings, and tells a user and
-a password in an address to no other host.
-"""
+"""Files behind http:// and https://, read by httpx2: forwards, and from any place where the server allows it."""
 
 from __future__ import annotations
 

@@ -88,10 +88,7 @@ class BlockFiles:
     block_pairs: int = 1024
 
     def cuts(self) -> dict[int, tuple[RowGroups, ...]]:
-        """How large Parquet files are shared among readers; every other file has one reader.
-
-        Raises: PairsError.
-        """
+        """How large Parquet files are shared among readers; every other file has one reader. Raises: PairsError."""
         columnar = [at for at, file in enumerate(self.paths) if suffix_in(file) in PARQUET and not packing_in(file)]
         if len(columnar) > MOST_PARTS:  # readers enough: stores are not asked how large their files are
             columnar = [at for at in columnar if not scheme_of(self.paths[at])]

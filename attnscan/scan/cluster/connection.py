@@ -150,8 +150,8 @@ def _check_answers(address: str) -> None:
 class Lives:
     """Counts starts of workers, on the driver's machine; it travels to them.
 
-    Ray Data starts the actors of a pool anew for ever (`max_restarts=-1`, `max_task_retries=-1`), and some causes kill
-    each. To set another bound is by `ray_remote_args`, which it will drop in 2.64, so deaths are counted here.
+    Ray Data restarts a pool's actors for ever (`max_restarts=-1`), and some causes kill each. Another bound is set by
+    `ray_remote_args`, which Ray will drop in 2.64, so deaths are counted here.
     """
 
     def __init__(self, most: int) -> None:

@@ -1,8 +1,7 @@
 """Every pair's own scores as a cluster writes them: a directory of a few large files.
 
-Workers pack the rows of a block in pieces of a few MB, and Ray hands so many pieces as make a file, in their order, to
-the task that writes it. A task that is tried again writes the same rows under the same name. The directory is written
-beside its place, on a disk that all machines share, and gets its name when every row that was told is there once.
+Workers pack rows in pieces of a few MB, and Ray hands as many as make a file to a task that writes it; tried again, it
+writes the same rows under the same name. The directory gets its name when every row is there once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """How far a scan on a cluster is: sums of its first blocks, in a file too, so that another driver goes on from there.
 
-Blocks are added in their order, so that the sums are the same to the last bit however often a scan is stopped, whatever
-dies, and however many workers there are. So the file says what has arrived in two numbers, and is as large after 10^6
-blocks as after the first. The block before it, scored again, shows that pairs and model are the same.
+Blocks are added in their order, so that sums are the same to the last bit however often a scan is stopped, and the file
+names the next block alone. The block before it, scored again, shows that pairs and model are the same.
 """
 
 from __future__ import annotations
@@ -77,10 +76,7 @@ def save_progress(path: Path | StoredFile, progress: ClusterState, about: Mappin
 
 
 def load_progress(path: Path | StoredFile, options: ScanOptions, about: Mapping[str, Any]) -> ClusterState:
-    """Read what `save_progress` wrote.
-
-    Raises: StateError if that was of other files or options, or is damaged.
-    """
+    """Read what `save_progress` wrote. Raises: StateError if that was of other files or options, or is damaged."""
     with read_checked(path, _FORMAT) as (data, arrays):
         _check_about(path, data["scan"], about)
         signature, grid = signature_read(data["signature"]), Grid.square(*data["grid"])

@@ -2,13 +2,10 @@
 
     parts of files -> tasks that read them, block by block -> actors that hold the model -> sums, added on the driver
 
-Where these have GPUs, and leave cores, other actors tokenize ahead of them: that is half of what the host does for a
-GPU. With `--per-pair`, tasks between the last two write each pair's scores into files. A block (blocks.py) is known by
-its part's place and its own number, and is the same however often it is read. A worker or machine that dies is replaced
-by Ray, and what it had not handed over is done again; the driver adds a block once, and at the end finds every block of
-every part there, or says that one is missing. Then actors ask for `predictive` on the sample, a pair at a time. Ray
-hands blocks over in their order, and so they are added: sums are the same to the last bit in every run, and what a
-driver that dies leaves in a file (progress.py) another one goes on from.
+Where actors have GPUs, others tokenize ahead of them. With `--per-pair`, tasks write each pair's scores. A block
+(blocks.py) is the same however often it is read: a worker that dies is replaced by Ray and its work done again, the
+driver adds a block once, in order, and says if one is missing at the end. Then actors ask for `predictive` on the
+sample. Sums are the same to the last bit in every run, also of a driver that goes on from a file (progress.py).
 Does not handle: standard input.
 """
 
@@ -59,13 +56,10 @@ def scan_on_ray(
 ) -> events.Steps[tuple[Ranking, Bad]]:
     """Rank every head by the pairs of files that all machines can read. Returns what was skipped as bad, too.
 
-    It tells that it runs, so that a caller may pass on what it says, but not how far it is.
-
     `files` are named, globbed or in directories. With `per_pair`, every pair's own scores, of all `heads` or those
     named, are written into that new directory. `state` is a file that keeps the sums, and that is gone on from if it is
-    there. `note` is told how files are read, where their looks decided; without it, `say`. The signature's hash is the
-    sum, modulo 2**256, of the hashes of all records: the same in any order, and so not that of the one-machine engine.
-
+    there. `note` is told how files are read; without it, `say`. The signature's hash is the sum, modulo 2**256, of the
+    hashes of all records: the same in any order, and not that of the one-machine engine.
     Raises: AttnscanError, whichever a worker met first.
     """
     yield _RUNS
@@ -215,11 +209,9 @@ def _explained() -> Iterator[None]:
     except exceptions.RayTaskError:  # an exception in code of ours: a bug, with its traceback
         raise
     except exceptions.RayError as error:
-        raise EngineError(f"the cluster failed: {_line(error)}", "run it again; `ray logs` says more") from None
-
-
-def _line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]
+        raise EngineError(
+            f"the cluster failed: {' '.join(str(error).split())[:200]}", "run it again; `ray logs` says more"
+        ) from None
 
 
 @contextmanager

@@ -1,15 +1,12 @@
 """What a page holds of an input's attention: rounded, compressed, and as much as its size allows.
 
-Weights become whole steps, of the finest step that lets every head fit. If not even the coarsest does, the heads
-that follow a pattern most are on the page. Queries and keys take what room is left, in the same order of heads.
+Weights are whole steps, the finest with which every head fits; if none does, the heads that follow a pattern most are
+on the page. Queries and keys take what room is left. Each row is held as its sum over words, the shares of words among
+themselves, and the weights on special tokens, so that weights among words are as exact as all others.
 
-Each row is held as its sum over words, the shares of words among themselves, and the weights on special tokens: so
-weights among words are as exact as all others, also where a head leaves next to nothing to words.
-
-What a head carries is weight times norm, as a share of its row. Of rounded weights that can be far off: where a large
-weight meets a small norm, small weights decide, and 0.0003 in steps of 0.001 is nothing (0.3 was seen, at 120 tokens).
-So the page holds the norms, and how many steps the share is from what rounded shares make of it. Both sides count in
-whole numbers and agree; what is left is small and takes a quarter of the room that the shares themselves would.
+What a head carries, weight times norm, can be far off if made of rounded weights: where a large weight meets a small
+norm, small weights decide (0.3 was seen, at 120 tokens). So the page holds the norms, and how many steps each share is
+from what rounded shares make of it. Both sides count in whole numbers and agree.
 """
 
 from __future__ import annotations

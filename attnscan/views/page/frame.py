@@ -1,7 +1,6 @@
 """What every page is: a file that asks nothing of any network, put together from the files in `web/`.
 
-What comes from outside goes through the template's escaping, or as JSON in which no tag can end; the scripts set it as
-text alone. The page's own policy forbids the rest.
+Texts go through the template's escaping, or as JSON in which no tag can end. The page's own policy forbids the rest.
 """
 
 from __future__ import annotations

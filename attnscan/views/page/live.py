@@ -1,7 +1,6 @@
-"""The page of one input, alive: the same page, and beside it the answers that a server sends to its scripts.
+"""The page of one input, alive: the page itself, and the answers that a server sends to its scripts.
 
-An answer carries what every head needs to be shown at all: labels, scores, thumbnails. A head's own weights, queries
-and keys are sent when it is opened; how sure labels are, profiles and what the model predicts come after it.
+An answer carries labels, scores and thumbnails. A head's own weights are sent when it is opened; the rest comes later.
 """
 
 from __future__ import annotations

@@ -89,7 +89,9 @@ class InputPage:
             "sides": cargo.sides,
             "maskOfLayer": cargo.mask_of_layer,
             "weightSteps": cargo.weight_steps,
-            "whyNoWeights": _why_no_weights(self.options),
+            "whyNoWeights": "the page holds the heads that follow a pattern most, as many as fit"
+            if self.options.heads is None
+            else "the page was made with other heads",
             "neuron": {
                 "size": 0 if attention.query is None else attention.query.shape[-1],
                 "scaling": attention.scaling,
@@ -118,12 +120,6 @@ def _sentences(attention: Attention) -> list[tuple[str, list[tuple[str, bool]]]]
         ("AB"[segment], [(shown(token), sentence < 0) for token, sentence, of in tokens if of == segment])
         for segment in sorted(set(attention.segments))
     ]
-
-
-def _why_no_weights(options: PageOptions) -> str:
-    if options.heads is not None:
-        return "the page was made with other heads"
-    return "the page holds the heads that follow a pattern most, as many as fit"
 
 
 def _why_not_carried(result: Classification, attention: Attention) -> str:

@@ -84,10 +84,9 @@ def page_options(
 def page(result: Classification | Ranking, options: PageOptions | None = None) -> Page:
     """Every head on one input or over many pairs, to look at in a browser.
 
-    Of one input, scores and thumbnails are there for all heads; weights, queries and keys for as many as fit. Over many
-    pairs there are labels, how sure they are, scores with errors and, if they were fitted, profiles. All but profiles
-    is there by weight and, where that can be had, by what heads carry; it opens on what heads carry among words or,
-    where that cannot be had, on their weights among words.
+    Of one input there are scores and thumbnails of all heads, and weights, queries and keys of as many as fit; over
+    many pairs labels, how sure they are, scores with errors and, if fitted, profiles. It opens on what heads carry
+    among words or, where that is not there, on their weights among words.
     Raises: OptionError if a classification's attention was not kept, or a ranking has no labels.
     """
     if isinstance(result, Ranking):

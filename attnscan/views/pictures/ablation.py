@@ -27,7 +27,11 @@ def ablation_sheet(ablation: Ablation, width: float) -> Sheet:
 def _rows(ablation: Ablation, width: float) -> Sheet:
     names = [effect.set.name for effect in ablation.of(ablation.quantities[0])]
     inner = width - 2 * MARGIN
-    titles = [wrapped(_title(quantity), inner) for quantity in ablation.quantities]
+    sense = {False: "more is a loss", True: "less is a loss"}
+    titles = [
+        wrapped(f"{known.name}: effect in {known.unit}, ± 95 % ({sense[known.larger_is_better]})", inner)
+        for known in ablation.quantities
+    ]
     key = wrapped("grey: the controls, less their mean", inner)
     longest = max(map(len, titles))
     height = len(names) * _ROW + (2.4 + longest + len(key)) * LINE
@@ -48,11 +52,6 @@ def _rows(ablation: Ablation, width: float) -> Sheet:
             sheet.text(left - 0.06, y, shortened(texts[row], left - MARGIN - 0.06), align="right")
             _point(sheet, box, y, effect, span)
     return sheet
-
-
-def _title(quantity: Quantity) -> str:
-    sense = "less is a loss" if quantity.larger_is_better else "more is a loss"
-    return f"{quantity.name}: effect in {quantity.unit}, ± 95 % ({sense})"
 
 
 def _span(effects: Sequence[Effect]) -> tuple[float, float]:

@@ -76,9 +76,7 @@ class Layout:
 
 
 def best_layout(layouts: Iterator[Layout], count: int, width: float, of_layer: int) -> Layout:
-    """The most columns with every token named, else the fewest that the page is long enough for.
-
-    Whole layers stand in whole rows, or halves or thirds, where the names have no room anyway.
+    """The most columns with every token named, else the fewest that the page is long enough for, by whole layers.
 
     Raises: SelectionError if the page is not long enough for any.
     """

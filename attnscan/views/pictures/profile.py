@@ -221,7 +221,7 @@ def _span(curves: Sequence[_Curve]) -> tuple[float, float]:
 
 def _layouts(count: int, left: float, width: float) -> Iterator[Layout]:
     """Panels for curves, ever more of them side by side."""
-    texts = tuple(_signed(tick) for tick in _TICKS)
+    texts = tuple(f"{tick:+}".replace("-", "−") if tick else "0" for tick in _TICKS)
     for columns in range(1, count + 1):
         across = min(_WIDEST, (width - left - MARGIN - GAP * (columns - 1)) / columns)
         if across < _NARROWEST:
@@ -290,8 +290,3 @@ def _x(box: Box, offset: float) -> float:
 def _y(box: Box, share: float, span: tuple[float, float]) -> float:
     low, high = span
     return box.y + box.height * (high - share) / (high - low)
-
-
-def _signed(distance: int) -> str:
-    """With a true minus."""
-    return f"{distance:+}".replace("-", "−") if distance else "0"
