@@ -143,7 +143,7 @@ def profile(
 ) -> Profile:
     """What every head does in full, on one input, by saved `weights` or over many pairs: `to_frame()` has a row each.
 
-    A head's attention as a sum of simple parts, each with its share, its error, and what stays unexplained. A `pattern`
+    A head's attention as a sum of simple parts, each with its share and error, and how much all explain. A `pattern`
     of your own is a part as well; with `predictive="auto"`, so are the words that help to predict, which takes long,
     since every pair is asked.
 

@@ -1,4 +1,4 @@
-"""What a head does in full: its attention as a sum of simple parts, their shares, and what stays unexplained."""
+"""What a head does in full: its attention as a sum of simple parts, their shares, and what all of them explain."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ OFFSETS = tuple(range(-FARTHEST, FARTHEST + 1))
 def parts_of(others: Sequence[str] = ()) -> tuple[str, ...]:
     """All parts by name, in the order of every table; `others` are `predictive` and patterns of one's own.
 
-    >>> parts_of()[6:11], parts_of(["subject-verb"])[-7:]
+    >>> parts_of()[6:11], parts_of(["subject-verb"])[-8:]
     (('offset-2', 'offset-1', 'offset+0', 'offset+1', 'offset+2'), \
-('subject-verb', 'start', 'middle', 'end', 'punctuation', 'own-sentence', 'other-sentence'))
+('subject-verb', 'start', 'middle', 'end', 'punctuation', 'own-sentence', 'other-sentence', 'same-keys'))
     """
     distances = (f"offset{offset:+}" for offset in OFFSETS)
-    kinds = ("start", "middle", "end", "punctuation", "own-sentence", "other-sentence")
+    kinds = ("start", "middle", "end", "punctuation", "own-sentence", "other-sentence", "same-keys")
     return (*distances, "identical", "cross-sentence", *others, *kinds)
 
 
 FAMILIES = (
     *("words before", "itself", "words after", "identical"),
-    *("special tokens", "punctuation", "own sentence", "other sentence", "others"),
+    *("special tokens", "punctuation", "own sentence", "other sentence", "same keys", "others"),
 )
 """Kinds of parts, under which a summary adds them up."""
 _FAMILY_OF = {
@@ -50,9 +50,9 @@ _FAMILY_OF = {
     "punctuation": "punctuation",
     "own-sentence": "own sentence",
     "other-sentence": "other sentence",
+    "same-keys": "same keys",
 }
 _LEAST_SHOWN = 0.005
-_COUNTED = ("", "", "two", "three", "four", "five", "six", "seven", "eight")
 
 
 def family_of(part: str) -> str:
@@ -76,26 +76,13 @@ def offset_of(part: str) -> int | None:
     return int(digits) if digits != part and digits[1:].isdigit() else None
 
 
-def in_words(part: str) -> str:
-    """A part as one says it.
+def _run_of(side: int, near: int, far: int) -> str:
+    """The name of neighbouring distances of one side together, from the nearest to the farthest.
 
-    >>> in_words("offset-1"), in_words("offset+2"), in_words("offset+0"), in_words("own-sentence")
-    ('previous', 'two ahead', 'itself', 'own sentence')
+    >>> _run_of(-1, 1, 1), _run_of(1, 2, 5)
+    ('offset-1', 'offset+2..+5')
     """
-    if (offset := offset_of(part)) is None:
-        return part.replace("-sentence", " sentence") if part in ("own-sentence", "other-sentence") else part
-    if abs(offset) < 2:
-        return ("itself", "next", "previous")[offset]
-    return f"{_COUNTED[abs(offset)]} {'ahead' if offset > 0 else 'back'}"
-
-
-def _run_in_words(side: int, near: int, far: int) -> str:
-    """Distances of one side together, from the nearest to the farthest."""
-    if near == far:
-        return in_words(f"offset{side * near:+}")
-    if near == 1:
-        return f"{'next' if side > 0 else 'previous'} {_COUNTED[far]}"
-    return f"{near} to {far} {'ahead' if side > 0 else 'back'}"
+    return f"offset{side * near:+}" + (f"..{side * far:+}" if far > near else "")
 
 
 @dataclass(frozen=True)
@@ -116,6 +103,9 @@ class Fit:
     """Its standard error."""
     existing: FloatArray
     """For what share of words there is such a part. Shape: [layer, part]."""
+    by_even: FloatArray
+    """What even attention over all keys that a word may see would explain alone, which has no part of its own. Shape:
+    [layer, head]."""
 
 
 @dataclass(frozen=True)
@@ -132,8 +122,9 @@ class Profile:
     def __repr__(self) -> str:
         means = zip(FAMILIES, self.by_family().mean((0, 1)).tolist(), strict=True)
         spent = ", ".join(f"{mean:.2f} {family}" for family, mean in means if mean >= _LEAST_SHOWN)
-        explained = f"{len(self.parts)} parts explain {float(np.nanmean(self.fit.explained)):.2f} of the weights"
-        return lines(self, self.signature, self.grid, f"on average a word's attention is {spent}", explained)
+        explained, even = (float(np.nanmean(values)) for values in (self.fit.explained, self.fit.by_even))
+        told = f"{len(self.parts)} parts explain {explained:.2f} of the weights, even attention alone {even:.2f}"
+        return lines(self, self.signature, self.grid, f"on average a word's attention is {spent}", told)
 
     @property
     def grid(self) -> Grid:
@@ -146,12 +137,12 @@ class Profile:
         return half_width(self.fit.se, min(self.signature.pairs_read, BLOCKS))
 
     def strongest(self, named: HeadLike) -> list[tuple[str, float]]:
-        """A head's parts in words with their shares, largest first, those without any left out.
+        """A head's parts with their shares, largest first, those without any left out.
 
         Neighbouring distances of one side are one entry where none has less than half of the largest one's share.
         """
         share = dict(zip(self.parts, np.nan_to_num(self.fit.share[self.grid.head(named).place]).tolist(), strict=True))
-        entries = [(in_words(part), value) for part, value in share.items() if not offset_of(part)]
+        entries = [(part, value) for part, value in share.items() if not offset_of(part)]
         for side in (-1, 1):
             entries += _merged({d: share[f"offset{side * d:+}"] for d in range(1, FARTHEST + 1)}, side)
         return sorted(((name, value) for name, value in entries if value > 0), key=lambda entry: -entry[1])
@@ -162,7 +153,8 @@ class Profile:
         return np.stack([share[..., family == name].sum(-1) for name in FAMILIES], -1)
 
     def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
-        """One row for each part of each head, of all heads or of some: its share, the share's error, what is explained.
+        """One row for each part of each head, of all heads or of some: its share, the share's error, what is explained,
+        and what even attention alone would explain.
 
         With `top`, so many parts of each head, largest first. A part that no word of the layer had is left out.
         Raises: SelectionError for heads that the model has not got.
@@ -171,13 +163,16 @@ class Profile:
 
         rows = []
         for head in self.grid if heads is None else self.grid.select(heads):
-            share, se, explained = (values[head.place] for values in (self.fit.share, self.fit.se, self.fit.explained))
+            share, se = self.fit.share[head.place], self.fit.se[head.place]
+            explained = self.fit.explained[head.place], self.fit.by_even[head.place]
             there = np.flatnonzero(self.fit.existing[head.layer] > 0)
             if top is not None:
                 there = there[np.argsort(-share[there], kind="stable")][:top]
             about = (self.signature.model, *head.place)
-            rows += [(*about, self.parts[p], share[p], se[p], explained) for p in there]
-        frame = pd.DataFrame(rows, columns=["model", "layer", "head", "part", "share", "se", "explained"])
+            rows += [(*about, self.parts[p], share[p], se[p], *explained) for p in there]
+        frame = pd.DataFrame(
+            rows, columns=["model", "layer", "head", "part", "share", "se", "explained", "explained_by_even"]
+        )
         frame.attrs = {"signature": asdict(self.signature)}
         return frame
 
@@ -193,6 +188,6 @@ def _merged(shares: dict[int, float], side: int) -> list[tuple[str, float]]:
         while far + 1 in left and shares[far + 1] >= shares[most] / 2:
             far += 1
         run = range(near, far + 1)
-        entries.append((_run_in_words(side, near, far), sum(shares[distance] for distance in run)))
+        entries.append((_run_of(side, near, far), sum(shares[distance] for distance in run)))
         left -= set(run)
     return entries

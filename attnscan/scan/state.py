@@ -20,7 +20,7 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
 from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_loaded, write_checked
 
-_FORMAT = 12
+_FORMAT = 13
 _OF_MODEL = {
     "weights": "weights differ",
     "config": "config differs",

@@ -31,6 +31,7 @@ from attnscan.scan.seen import Drawn, Seen
 from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import profiled
+from attnscan.scoring.profile_sums import sums_shapes
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
 _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 50 MiB, nearly all for the products of heads; split, twice that
@@ -152,12 +153,10 @@ class _Arrays:
 
     def sums(self, parts: int) -> ScanSums:
         shape, columns = self._grid.shape, (*self._grid.shape, COLUMNS)
-        (layers, _), more = shape, {"squares": shape, "words": ()}
-        of_parts = {"gram": (layers, parts, parts), "on_part": (*shape, parts), "mass": (layers, parts)}
         return ScanSums(
             told=self._scores("sums.told"),
             ranked=self._scores("sums.ranked"),
-            profile=self._blocks("sums.profile", {**of_parts, **more}),
+            profile=self._blocks("sums.profile", sums_shapes(*shape, parts)),
             labels=self._labels("sums.labels"),
             carried=self._scores("sums.carried"),
             carried_labels=self._labels("sums.carried_labels"),

@@ -9,6 +9,7 @@ in float64, so that an input's do not depend on the inputs beside it.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
@@ -22,8 +23,20 @@ _SENTENCES = 2
 _PUNCTUATION = 3  # its place among the kinds of keys
 
 
+@dataclass(frozen=True)
+class SameKeys:
+    """Sums of what the part `same-keys` is made of, head by head: each word's row is the mean of the other words'."""
+
+    products: Tensor
+    """Of its rows times every part's, its own the last. Shape: [batch, head, part + 1]."""
+    on_part: Tensor
+    """Of its rows times the weights. Shape: [batch, head]."""
+    mass: Tensor
+    """Of its rows. Shape: [batch, head]."""
+
+
 class Parts:
-    """The parts of some inputs of one length, in the order that `results/profile.py` names them."""
+    """The parts of some inputs of one length, in the order of `results/profile.py`, but for `same-keys`."""
 
     def __init__(self, batch: EncodedBatch, inputs: slice, length: int, others: Sequence[Tensor]) -> None:
         """Shape: `others` [batch, query, key] each, the parts that are neither distances nor kinds of keys."""
@@ -54,6 +67,16 @@ class Parts:
         distances = self._by_offset([near.sum(1) for near in self._offsets.values()])
         self.mass = torch.cat([distances, rows.sum((2, 3)), (self._scale > 0).sum(1)], 1)
         """Every part's rows added. Shape: [batch, part]."""
+        self._columns = self._column_sums(rows, visible)
+        """The same key by key. Shape: [batch, key, part]."""
+        of_words = (visible & self.word[..., None]).to(self._exact)
+        self._seen_by = of_words.sum(1)
+        """How many words may see each key. Shape: [batch, key]."""
+        self._even_rows = self.word / of_words.sum(-1).clip(1)
+        """What each word gives each key that it may see, if it spreads evenly. Shape: [batch, query]."""
+        words = self.word.sum(1).to(self._exact)[:, None]
+        self._others, self.with_others = (words - 1).clip(1), words * (words > 1)
+        """How many other words each word has, and how many words have any. Shape: [batch, 1]."""
 
     def _even(self, matrix: Tensor) -> Tensor:
         """Words' rows in proportion, each of them adding up to 1; one of nothing stays so."""
@@ -106,6 +129,49 @@ class Parts:
         of_kinds = self._by_query(on_kinds) * self._scale[:, None]
         return torch.cat([self._by_offset(distances), picked.to(self._exact) @ self._values, of_kinds.sum(2)], -1)
 
+    def same_keys(self, weights: Tensor, on_part: Tensor, squares: Tensor) -> SameKeys:
+        """What the part `same-keys` needs of heads, without a row of it being laid out.
+
+        Word i's row is m_i = (C - a_i) / (n - 1) over the keys that it may see, with C = Σ_k a_k over all n words. So
+        Σ a_i·m_i, Σ m_i·m_i and Σ m_i·t_i follow from C and from sums that are there.
+        Shape: `weights` [batch, head, query, key], `on_part` as `read` gives it, `squares` [batch, head].
+        """
+        column = (weights * self.word[:, None, :, None]).sum(2, dtype=self._exact)
+        square, seen_by = column.square(), self._seen_by[..., None]
+        there, whole = (self.with_others > 0) / self._others, square.sum(-1)
+        by_square = (square @ seen_by)[..., 0] - 2 * whole + squares
+        on_parts = (column @ self._columns - on_part) * there[..., None]
+        return SameKeys(
+            products=torch.cat([on_parts, (by_square * there / self._others)[..., None]], -1),
+            on_part=(whole - squares) * there,
+            mass=((column @ seen_by)[..., 0] - column.sum(-1)) * there,
+        )
+
+    def on_even(self, weights: Tensor) -> tuple[Tensor, Tensor]:
+        """Heads' weights times even rows over all keys that a word may see; and those rows' own squares.
+
+        Shape: [batch, head] and [batch, 1].
+        """
+        rows = weights.sum(-1).to(self._exact)
+        return (rows @ self._even_rows[..., None])[..., 0], self._even_rows.sum(1, keepdim=True)
+
+    def _column_sums(self, rows: Tensor, visible: Tensor) -> Tensor:
+        """Every part's rows added, key by key. Shape: [batch, part, query, key] -> [batch, key, part]."""
+        distances = [self._of_keys(offset, cells) for offset, cells in self._offsets.items()]
+        same = self._sentence[:, :, None] == self._sentence[:, None]
+        seen = visible.to(self._exact)
+        *plain, own, other = range(self._scale.shape[-1])
+        is_word = self.word[..., None]
+        kinds = torch.cat(
+            [
+                (seen.mT @ self._scale[..., plain]) * self._keys[..., plain],
+                ((seen * same).mT @ self._scale[..., [own]]) * is_word,
+                ((seen * ~same).mT @ self._scale[..., [other]]) * is_word,
+            ],
+            -1,
+        )
+        return torch.cat([self._by_offset(distances), rows.sum(2).mT, kinds], -1)
+
     def _products(self, rows: Tensor, visible: Tensor) -> Tensor:
         """Every two parts' rows multiplied and added. Shape: [batch, part, query, key] and [batch, query, key].
 
@@ -128,3 +194,7 @@ class Parts:
     def _of_queries(self, offset: int, cells: Tensor) -> Tensor:
         """A diagonal's cells by their queries. Shape: [batch, cell] -> [batch, query]."""
         return torch.nn.functional.pad(cells, (max(0, -offset), max(0, offset)))
+
+    def _of_keys(self, offset: int, cells: Tensor) -> Tensor:
+        """A diagonal's cells by their keys. Shape: [batch, cell] -> [batch, key]."""
+        return torch.nn.functional.pad(cells, (max(0, offset), max(0, -offset)))

@@ -55,8 +55,16 @@ class Profiler:
         def zeros(*shape: int) -> Tensor:
             return torch.zeros(inputs, *shape, dtype=exact(word.device), device=word.device)
 
-        self._gram, self._mass = zeros(layers, parts, parts), zeros(layers, parts)
-        self._on_part, self._squares = zeros(layers, heads, parts), zeros(layers, heads)
+        self._sums = {
+            "gram": zeros(layers, parts - 1, parts - 1),
+            "mass": zeros(layers, parts),
+            "even": zeros(layers),
+            "products": zeros(layers, heads, parts),
+            "on_part": zeros(layers, heads, parts),
+            "same_keys": zeros(layers, heads),
+            "squares": zeros(layers, heads),
+            "on_even": zeros(layers, heads),
+        }
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
@@ -73,11 +81,16 @@ class Profiler:
     def _take(self, block: AttentionBlock, inputs: slice, weights: Tensor) -> None:
         """Sum some inputs of one length."""
         parts = self._of(block.visible, inputs, weights.shape[-1])
-        place = (inputs, block.layer, block.heads)
-        self._on_part[place] = parts.read(weights)
+        sums, layer, place = self._sums, (inputs, block.layer), (inputs, block.layer, block.heads)
         lengths = torch.linalg.vector_norm(weights, dim=-1) * parts.word[:, None]
-        self._squares[place] = lengths.to(self._squares).square().sum(-1)
-        self._gram[inputs, block.layer], self._mass[inputs, block.layer] = parts.gram, parts.mass
+        squares = lengths.to(sums["squares"]).square().sum(-1)
+        on_part = parts.read(weights)
+        same = parts.same_keys(weights, on_part, squares)
+        on_even, even = parts.on_even(weights)
+        sums["squares"][place], sums["on_even"][place], sums["even"][layer] = squares, on_even, even[:, 0]
+        sums["on_part"][place] = torch.cat([on_part, same.on_part[..., None]], -1)
+        sums["products"][place], sums["same_keys"][place] = same.products, same.mass
+        sums["gram"][layer], sums["mass"][layer] = parts.gram, torch.cat([parts.mass, parts.with_others], 1)
 
     def _of(self, visible: Tensor, inputs: slice, length: int) -> Parts:
         """The parts of some inputs, laid out once for all layers that have a mask."""
@@ -91,12 +104,10 @@ class Profiler:
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums, once every block has come, as `fitted` takes them.
 
-        Shape: `gram` [pair, layer, part, part], `on_part` [pair, layer, head, part], `mass` [pair, layer, part],
-        `squares` [pair, layer, head], `words` [pair].
+        Shape: [pair, ...] each, then as `sums_shapes` says.
         Raises: CaptureError if the model's attention is not finite.
         """
-        sums = {"gram": self._gram, "on_part": self._on_part, "mass": self._mass, "squares": self._squares}
-        sums["words"] = self._batch.word.sum(1)
+        sums = {**self._sums, "words": self._batch.word.sum(1)}
         arrays = {name: values.cpu().numpy().astype(np.float64) for name, values in sums.items()}
         if not np.isfinite(arrays["squares"]).all():
             raise not_finite("the attention weights")
@@ -105,5 +116,5 @@ class Profiler:
 
 def profile_sums(pairs: Mapping[str, FloatArray], keys: Sequence[str]) -> BlockSums:
     """The sums of some pairs, by the `Pair.key` of each; what all layers have in common is kept once."""
-    alike = {name: squeezed(pairs[name], [1]) for name in ("gram", "mass")}
+    alike = {name: squeezed(pairs[name], [1]) for name in ("gram", "mass", "even")}
     return BlockSums.of(keys, {**pairs, **alike}, BLOCKS)

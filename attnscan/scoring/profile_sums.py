@@ -1,13 +1,14 @@
 """What profiles are fitted from: sums over pairs, kept in blocks of pairs for the errors. Numpy, no torch.
 
 A head's weights a_ij are approximated by Σ_p c_p t_p,ij with c ≥ 0, over all words i of all pairs. That needs no more
-than the products of the parts with each other, Σ t_p t_q, and with the weights, Σ a t_p, and Σ a².
+than the products of the parts with each other, Σ t_p t_q, and with the weights, Σ a t_p, and Σ a². The rows of
+`same-keys` are each head's own, the others those of a layer.
 Source of the errors: the delete-one-block jackknife; Efron and Tibshirani, An Introduction to the Bootstrap (1993), 11.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -19,6 +20,18 @@ from attnscan.results.scores import FloatArray
 _NEGLIGIBLE = 1e-12  # of a Gram matrix's largest eigenvalue: parts that cannot be told apart leave less
 
 
+def sums_shapes(layers: int, heads: int, parts: int) -> dict[str, tuple[int, ...]]:
+    """The shapes of the sums that a profile of so many parts is fitted from, `same-keys` being the last of them."""
+    return {
+        "gram": (layers, parts - 1, parts - 1),
+        "mass": (layers, parts),
+        "even": (layers,),
+        **dict.fromkeys(("products", "on_part"), (layers, heads, parts)),
+        **dict.fromkeys(("same_keys", "squares", "on_even"), (layers, heads)),
+        "words": (),
+    }
+
+
 def fitted(blocks: Mapping[str, FloatArray]) -> Fit:
     """Fit every head's attention by the parts, with errors where there are two blocks or more.
 
@@ -27,42 +40,56 @@ def fitted(blocks: Mapping[str, FloatArray]) -> Fit:
     whole = _Total.of(blocks)
     share, explained = whole.fitted
     count = len(blocks["words"])
-    if count < 2:
-        return Fit(share, np.full_like(share, np.nan), explained, np.full_like(explained, np.nan), whole.existing)
-    others = (np.arange(count) != block for block in range(count))
-    left_out = [_Total.of({name: values[kept] for name, values in blocks.items()}).fitted for kept in others]
-    share_se, explained_se = (_spread(np.stack(values)) for values in zip(*left_out, strict=True))
-    return Fit(share, share_se, explained, explained_se, whole.existing)
+    share_se, explained_se = np.full_like(share, np.nan), np.full_like(explained, np.nan)
+    if count > 1:
+        others = (np.arange(count) != block for block in range(count))
+        left_out = [_Total.of({name: values[kept] for name, values in blocks.items()}).fitted for kept in others]
+        share_se, explained_se = (_spread(np.stack(values)) for values in zip(*left_out, strict=True))
+    return Fit(share, share_se, explained, explained_se, whole.existing, whole.by_even)
 
 
 @dataclass(frozen=True)
 class _Total:
-    """Sums over the words of some pairs."""
+    """Sums over the words of some pairs, of the shapes of `sums_shapes`."""
 
     gram: FloatArray
-    """Of t_p x t_q, which depends on a layer's mask and not on the head. Shape: [layer, part, part]."""
-    on_part: FloatArray
-    """Of a x t_p. Shape: [layer, head, part]."""
+    """Of t_p x t_q, which depends on a layer's mask and not on the head; without `same-keys`."""
     mass: FloatArray
-    """Of t_p: for how many words there is such a part. Shape: [layer, part]."""
+    """Of t_p; of `same-keys`, how many words there are that have others beside them."""
+    even: FloatArray
+    """Of e x e, with e the even row over all keys that a word may see."""
+    products: FloatArray
+    """Of m x t_p, with m the row of `same-keys`; the last is m x m."""
+    on_part: FloatArray
+    """Of a x t_p."""
+    same_keys: FloatArray
+    """Of m."""
     squares: FloatArray
-    """Of a x a. Shape: [layer, head]."""
+    """Of a x a."""
+    on_even: FloatArray
+    """Of a x e."""
     words: FloatArray
-    """How many words there were. Shape: []."""
+    """How many words there were."""
 
     @classmethod
     def of(cls, blocks: Mapping[str, FloatArray]) -> _Total:
         """Add some blocks."""
         total = {name: values.sum(0) for name, values in blocks.items()}
-        layers = len(total["on_part"])
-        alike = {name: np.broadcast_to(total[name], (layers, *total[name].shape[1:])) for name in ("gram", "mass")}
-        return cls(**{**total, **alike})
+        shapes = sums_shapes(*total["on_part"].shape)
+        return cls(**{name: np.broadcast_to(values, shapes[name]) for name, values in total.items()})
 
     @property
     def existing(self) -> FloatArray:
         """For what share of words there is such a part. Shape: [layer, part]."""
         existing: FloatArray = self.mass / max(float(self.words), 1.0)
         return existing
+
+    @property
+    def by_even(self) -> FloatArray:
+        """How much of the squared weights an even row explains by itself. Shape: [layer, head]."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            explained: FloatArray = self.on_even**2 / self.even[:, None] / self.squares
+            return explained
 
     @cached_property
     def fitted(self) -> tuple[FloatArray, FloatArray]:
@@ -73,28 +100,39 @@ class _Total:
         """
         from scipy.optimize import nnls
 
-        coefficients = np.zeros_like(self.on_part)
-        for layer, gram in enumerate(self.gram):
+        coefficients, grams = np.zeros_like(self.on_part), self._grams
+        for layer, of_heads in enumerate(grams):
             there = np.flatnonzero(self.mass[layer] > 0)
-            root, inverse = _roots(gram[np.ix_(there, there)])
-            for head, on_part in enumerate(self.on_part[layer][:, there]):
+            factors = _roots(of_heads[:, there[:, None], there])
+            for head, ((root, inverse), on_part) in enumerate(zip(factors, self.on_part[layer][:, there], strict=True)):
                 coefficients[layer, head, there], _ = nnls(root, inverse @ on_part)
-        left = np.einsum("lhp,lpq,lhq->lh", coefficients, self.gram, coefficients)
+        left = np.einsum("lhp,lhpq,lhq->lh", coefficients, grams, coefficients)
         left -= 2 * (coefficients * self.on_part).sum(-1)
-        share = np.where(self.mass[:, None] > 0, coefficients * self.existing[:, None], np.nan)
+        rows = np.broadcast_to(self.existing[:, None], coefficients.shape).copy()
+        rows[..., -1] = self.same_keys / max(float(self.words), 1.0)
+        share = np.where(self.mass[:, None] > 0, coefficients * rows, np.nan)
         with np.errstate(invalid="ignore", divide="ignore"):
             return share, -left / self.squares
 
+    @property
+    def _grams(self) -> FloatArray:
+        """Every two parts' rows multiplied and added. Shape: [layer, head, part, part]."""
+        parts = self.products.shape[-1]
+        grams = np.empty((*self.products.shape, parts))
+        grams[..., :-1, :-1] = self.gram[:, None]
+        grams[..., -1, :] = grams[..., -1] = self.products
+        return grams
 
-def _roots(gram: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """R and S such that RᵀR is the Gram matrix and ‖R c - S b‖² differs from cᵀG c - 2 bᵀc by a constant.
+
+def _roots(grams: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """R and S of each Gram matrix G, such that RᵀR = G and ‖R c - S b‖² is cᵀG c - 2 bᵀc and a constant.
 
     By eigenvectors, since Cholesky's factor is not there for parts that no pair tells apart.
     """
-    values, vectors = np.linalg.eigh(gram)
-    kept = values > _NEGLIGIBLE * values.max(initial=0)
-    root = np.sqrt(values[kept])
-    return root[:, None] * vectors[:, kept].T, vectors[:, kept].T / root[:, None]
+    for values, vectors in zip(*np.linalg.eigh(grams), strict=True):
+        kept = values > _NEGLIGIBLE * values.max(initial=0)
+        root = np.sqrt(values[kept])
+        yield root[:, None] * vectors[:, kept].T, vectors[:, kept].T / root[:, None]
 
 
 def _spread(left_out: FloatArray) -> FloatArray:

@@ -16,6 +16,7 @@ HEAD_COLORS = (
 )
 """Where several heads stand beside each other: then a colour is a head, and not a pattern."""
 ITSELF_COLOR, PUNCTUATION_COLOR, PREDICTIVE_SHADE = "#1a1a1a", "#6a3d9a", "#6b4a0d"
+SAME_KEYS_COLOR = "#4a3fe0"
 """Of parts of profiles that are no patterns, and of `predictive` beside `bag-of-words`, from which its own colour does
 not differ to readers without red cones; no letter tells them apart there."""
 RAMP = ("#f4f7fa", "#cbdaef", "#a3bde4", "#79a2d8", "#4e86c9", "#2a6baf", "#17518c", "#0b3968", "#0c2240")

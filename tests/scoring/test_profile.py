@@ -176,7 +176,7 @@ def assert_are_the_loops(found: BlockSums, cases: Sequence[Case], own: dict[str,
         assert set(found.blocks) == {pair.block for pair in pairs}
         for block, sums in found.blocks.items():
             expected = profiles.sums(pairs, block)
-            for name in ("gram", "on_part", "mass", "squares"):
+            for name in set(sums) - {"words"}:
                 values = sums[name][layer if len(sums[name]) > 1 else 0]
                 assert_allclose(values, getattr(expected, name), rtol=1e-6, atol=1e-6, err_msg=name)
             assert sums["words"] == expected.words
@@ -221,6 +221,7 @@ def assert_fits_are_the_loops(cases: Sequence[Case], heads: Sequence[int]) -> in
             expected = profiles.fit(pairs, head)
             assert expected.most_left < 1e-9
             assert_allclose(found.explained[place], expected.explained, atol=1e-6)
+            assert_allclose(found.by_even[place], expected.by_even, atol=1e-6)
             assert (np.isnan(found.share[place]) == np.isnan(expected.share)).all()
             share_error, explained_error, errors_too = profiles.jackknife(pairs, head)
             assert_allclose(found.explained_se[place], explained_error, atol=1e-6)
@@ -319,6 +320,21 @@ def case_planted(text: str, mixtures: Sequence[dict[str, float]]) -> Case:
     return Case(encoded, [full], torch.tensor(weights, dtype=torch.float32)[None])
 
 
+def is_alike(mixture: dict[str, float]) -> bool:
+    """Whether all words of two sentences have one row."""
+    even = {"own-sentence": 0.5, "other-sentence": 0.5}
+    return mixture == even or set(mixture) <= {"start", "middle", "end"}
+
+
+def of_named_parts(fit: Fit, mixtures: Sequence[dict[str, float]]) -> NDArray[np.float64]:
+    """Shares of heads with `same-keys` put down to the mixture, where all words have the same one: both fit alike."""
+    share, expected = fit.share[0].copy(), expected_shares(mixtures, fit.existing[0])
+    alike = [head for head, mixture in enumerate(mixtures) if is_alike(mixture)]
+    share[alike] += share[alike, -1:] * expected[alike]
+    share[alike, -1] = 0
+    return share
+
+
 def expected_shares(mixtures: Sequence[dict[str, float]], existing: NDArray[np.float64]) -> NDArray[np.float64]:
     """A part's coefficient times how many words have it."""
     names = parts_of()
@@ -333,9 +349,11 @@ def test_planted_mixtures_are_found_and_nothing_else() -> None:
     cases = [case_planted(text, MIXTURES) for text in texts_of(40)]
     found = fit_of(cases, heads_at_once=len(MIXTURES))
     assert (found.existing[0] > 0).all()
-    assert_allclose(found.share[0], expected_shares(MIXTURES, found.existing[0]), atol=1e-4)
+    assert_allclose(of_named_parts(found, MIXTURES), expected_shares(MIXTURES, found.existing[0]), atol=1e-4)
     assert_allclose(found.explained[0], 1, atol=1e-6)
-    assert_allclose(found.se[0][expected_shares(MIXTURES, found.existing[0]) == 0], 0, atol=1e-4)
+    for head, mixture in enumerate(MIXTURES):
+        if not is_alike(mixture):  # else either of two parts takes the share, as rounding has it
+            assert_allclose(found.se[0, head][found.share[0, head] < 1e-6], 0, atol=1e-4)
 
 
 def test_planted_mixtures_are_found_under_noise() -> None:
@@ -350,7 +368,7 @@ def test_planted_mixtures_are_found_under_noise() -> None:
     expected = 0.8 * expected_shares(EVERYWHERE, found.existing[0])
     strong = expected > 0.05
     for head, row in enumerate(strong):
-        order = np.argsort(-found.share[0, head])
+        order = np.argsort(-of_named_parts(found, EVERYWHERE)[head, :-1])  # noise has a mean row
         assert set(order[: row.sum()]) == set(np.flatnonzero(row)), head
     assert (found.explained[0] < 0.999).all() and (found.explained[0] > 0.8).all()
 
@@ -390,10 +408,10 @@ def test_planted_mixtures_are_found_in_what_heads_carry() -> None:
             found.append(profile_sums(profiler.sums(), [case.key]))
     found, other = (fitted(reduce(add, sums).stacked()) for sums in (by_norm, by_weight))
     expected = expected_shares(EVERYWHERE, found.existing[0])
-    assert_allclose(found.share[0], expected, atol=1e-3)
+    assert_allclose(of_named_parts(found, EVERYWHERE), expected, atol=1e-3)
     assert_allclose(found.explained[0], 1, atol=1e-5)
-    mixed = np.arange(len(EVERYWHERE)) != 3  # one key alone carries all, however little there is to take
-    assert (np.abs(other.share[0] - expected).max(-1) > 0.02)[mixed].all()
+    mixed = [0, 2]  # the others are of special tokens alone, and so of the same keys for all words
+    assert (np.abs(of_named_parts(other, EVERYWHERE) - expected).max(-1) > 0.02)[mixed].all()
 
 
 # Parts of one's own
@@ -401,7 +419,7 @@ def test_planted_mixtures_are_found_in_what_heads_carry() -> None:
 
 def test_patterns_of_ones_own_are_parts_in_their_order() -> None:
     names = profiled(OWN_PATTERNS, predictive=False)
-    assert names[len(names) - 8 :][:2] == ("every-other", "nearer-more")
+    assert names[len(names) - 9 :][:2] == ("every-other", "nearer-more")
     assert names == parts_of(["every-other", "nearer-more"])
     mixture = {"every-other": 0.7, "end": 0.3}
     cases = []

@@ -34,7 +34,7 @@ class WrittenPair:
 
     @property
     def parts(self) -> list[str]:
-        return [*DISTANCES, "identical", "cross-sentence", *self.own, *KINDS]
+        return [*DISTANCES, "identical", "cross-sentence", *self.own, *KINDS, "same-keys"]
 
     def keys(self, part: str, i: int) -> list[int]:
         """The keys that a part of word `i` is even over, seen or not."""
@@ -70,8 +70,23 @@ class WrittenPair:
         return row / row.sum() if row.sum() > 0 else row
 
     def rows(self) -> Matrix:
-        """All parts of all words. Shape: [part, word, key]."""
-        return np.array([[self.row(part, i) for i in self.written.words] for part in self.parts])
+        """All parts of all words but the last. Shape: [part, word, key]."""
+        return np.array([[self.row(part, i) for i in self.written.words] for part in self.parts[:-1]])
+
+    def same_keys(self, head: int) -> Matrix:
+        """The mean row of all other words, on what a word sees. Shape: [word, key]."""
+        words = self.written.words
+        rows = np.zeros((len(words), len(self.written.tokens)))
+        for number, i in enumerate(words):
+            others = [self.weights[head, k] for k in words if k != i]
+            if others:
+                rows[number] = np.where(self.seen[i], sum(others) / len(others), 0)
+        return rows
+
+    def even(self) -> Matrix:
+        """Even attention of all words over what they see. Shape: [word, key]."""
+        seen = self.seen[self.written.words].astype(float)
+        return seen / seen.sum(1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -83,24 +98,36 @@ class WrittenSums:
     mass: Matrix
     squares: Matrix
     words: int
+    products: Matrix
+    same_keys: Matrix
+    even: float
+    on_even: Matrix
 
 
 def sums(pairs: Sequence[WrittenPair], block: int) -> WrittenSums:
     """Of the pairs of a block, cell by cell."""
     parts, heads = len(pairs[0].parts), len(pairs[0].weights)
-    gram, on_part, mass = np.zeros((parts, parts)), np.zeros((heads, parts)), np.zeros(parts)
-    squares, words = np.zeros(heads), 0
+    gram, on_part, mass = np.zeros((parts - 1, parts - 1)), np.zeros((heads, parts)), np.zeros(parts)
+    squares, words, even = np.zeros(heads), 0, 0.0
+    products, same_keys, on_even = np.zeros((heads, parts)), np.zeros(heads), np.zeros(heads)
     for pair in (pair for pair in pairs if pair.block == block):
-        rows = pair.rows()
+        rows, evenly = pair.rows(), pair.even()
+        same = np.array([pair.same_keys(head) for head in range(heads)])
         for number, i in enumerate(pair.written.words):
             words += 1
+            mass[-1] += len(pair.written.words) > 1
             for j in range(len(pair.written.tokens)):
                 cell, weights = rows[:, number, j], pair.weights[:, i, j]
                 gram += cell[:, None] * cell[None, :]
-                on_part += weights[:, None] * cell[None, :]
+                mean = same[:, number, j]
+                on_part += weights[:, None] * np.column_stack([np.tile(cell, (heads, 1)), mean])
+                products += mean[:, None] * np.column_stack([np.tile(cell, (heads, 1)), mean])
                 squares += weights**2
-                mass += cell
-    return WrittenSums(gram, on_part, mass, squares, words)
+                mass[:-1] += cell
+                same_keys += mean
+                even += evenly[number, j] ** 2
+                on_even += weights * evenly[number, j]
+    return WrittenSums(gram, on_part, mass, squares, words, products, same_keys, even, on_even)
 
 
 @dataclass(frozen=True)
@@ -113,11 +140,14 @@ class WrittenFit:
     """Whether no other shares fit as well: the parts that there are differ."""
     most_left: float
     """How far the weights would still fall if one more part were given its best share; 0 at the best fit."""
+    by_even: float
 
 
 def fit(pairs: Sequence[WrittenPair], head: int) -> WrittenFit:
     """Fit all cells of all words at once, by a bounded-variable least-squares solver on the stacked rows."""
-    stacked = np.concatenate([pair.rows().reshape(len(pair.parts), -1) for pair in pairs], 1).T  # [cell, part]
+    by_pair = [np.concatenate([pair.rows(), pair.same_keys(head)[None]]) for pair in pairs]
+    stacked = np.concatenate([rows.reshape(len(rows), -1) for rows in by_pair], 1).T  # [cell, part]
+    even = np.concatenate([pair.even().reshape(-1) for pair in pairs])
     cells = np.concatenate([pair.weights[head, pair.written.words].reshape(-1) for pair in pairs])
     words = sum(len(pair.written.words) for pair in pairs)
     mass = stacked.sum(0)
@@ -133,6 +163,7 @@ def fit(pairs: Sequence[WrittenPair], head: int) -> WrittenFit:
         1 - float(left @ left) / float(cells @ cells) if cells.any() else np.nan,
         bool(len(spread) == len(there) and spread[-1] > 1e-3 * spread[0]),
         float((stacked[:, there].T @ left).max(initial=0)),
+        float(cells @ even) ** 2 / float(even @ even) / float(cells @ cells) if cells.any() else np.nan,
     )
 
 

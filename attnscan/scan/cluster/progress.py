@@ -29,7 +29,7 @@ from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_lo
 
 SAVE_EVERY = 60.0
 """Seconds between two states in a file."""
-_FORMAT = "cluster 6"
+_FORMAT = "cluster 7"
 _ASKED_AT_ONCE = 32  # files, of stores that answer slowly
 
 Number = tuple[int, int]

@@ -18,7 +18,7 @@ import numpy as np
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.labels import Labels
-from attnscan.results.profile import OFFSETS, Profile, in_words
+from attnscan.results.profile import OFFSETS, Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.safe_text import plain
@@ -178,8 +178,8 @@ def _texts(column: pd.Series) -> list[str]:
 
 
 def profiles(result: Classification, *, carried: bool) -> str:
-    """JSON, base64 of deflated bytes: by each reading a list of heads, each what is unexplained and its parts' names
-    and shares; empty where there are no profiles, or too many heads.
+    """JSON, base64 of deflated bytes: by each reading a list of heads, each what is explained, also by even attention
+    alone, and its parts' names and shares; empty where there are no profiles, or too many heads.
     """
     if result.scores.entropy.size > _MOST_HEADS:
         return ""
@@ -189,8 +189,9 @@ def profiles(result: Classification, *, carried: bool) -> str:
 
 
 def profiles_of_pairs(profile: Profile | None) -> str:
-    """Profiles over many pairs, by the single reading that was fitted: of each head what is unexplained, its largest
-    parts' names, shares and half the widths of their 95 % intervals, and the latter two for each distance.
+    """Profiles over many pairs, by the single reading that was fitted: of each head what is explained, also by even
+    attention alone, its largest parts' names, shares and half the widths of their 95 % intervals, and the latter two
+    for each distance.
     """
     if profile is None or profile.fit.explained.size > _MOST_HEADS:
         return ""
@@ -206,20 +207,23 @@ def _packed(told: dict[str, list[Any]]) -> str:
 def _with_errors(profile: Profile, head: Head) -> tuple[Any, ...]:
     share, half = profile.fit.share[head.place], profile.interval[head.place]
     order = [p for p in np.argsort(-np.nan_to_num(share), kind="stable").tolist() if share[p] > 0][:_MOST_PARTS]
-    parts = [(plain(in_words(profile.parts[p])), _four_decimals(share[p]), _four_decimals(half[p])) for p in order]
+    parts = [(plain(profile.parts[p]), _four_decimals(share[p]), _four_decimals(half[p])) for p in order]
     places = [profile.parts.index(f"offset{offset:+}") for offset in OFFSETS]
     distances = [(_four_decimals(share[p]), _four_decimals(half[p])) for p in places]
-    return _four_decimals(1 - profile.fit.explained[head.place]), parts, distances
+    return *_explained(profile, head), parts, distances
+
+
+def _explained(profile: Profile, head: Head) -> tuple[float | None, float | None]:
+    return _four_decimals(profile.fit.explained[head.place]), _four_decimals(profile.fit.by_even[head.place])
 
 
 def _four_decimals(value: float) -> float | None:
     return None if math.isnan(value) else round(float(value), 4)
 
 
-def _heads(profile: Profile) -> list[tuple[float | None, list[tuple[str, float]]]]:
-    told = []
-    for head in profile.grid:
-        explained = float(profile.fit.explained[head.place])
-        parts = [(plain(name), round(share, 3)) for name, share in profile.strongest(head)[:_PARTS]]
-        told.append((round(1 - explained, 3) if explained == explained else None, parts))
-    return told
+def _heads(profile: Profile) -> list[tuple[Any, ...]]:
+    strongest = ((head, profile.strongest(head)[:_PARTS]) for head in profile.grid)
+    return [
+        (*_explained(profile, head), [(plain(name), round(share, 3)) for name, share in parts])
+        for head, parts in strongest
+    ]

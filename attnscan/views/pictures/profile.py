@@ -12,7 +12,15 @@ from matplotlib.colors import to_rgba
 from attnscan.results.grid import Head
 from attnscan.results.profile import FARTHEST, OFFSETS, Profile
 from attnscan.results.scores import FloatArray
-from attnscan.views.palette import COLORS, ITSELF_COLOR, OTHER_COLOR, PREDICTIVE_SHADE, PUNCTUATION_COLOR, on_white
+from attnscan.views.palette import (
+    COLORS,
+    ITSELF_COLOR,
+    OTHER_COLOR,
+    PREDICTIVE_SHADE,
+    PUNCTUATION_COLOR,
+    SAME_KEYS_COLOR,
+    on_white,
+)
 from attnscan.views.pictures.lettering import shortened, width_of, wrapped
 from attnscan.views.pictures.map import LARGEST_CELL, check_heads_can_be_seen, ruler_width, rulers
 from attnscan.views.pictures.panels import GAP, AxisLabels, Layout, best_layout
@@ -66,6 +74,7 @@ FAMILIES = (
     Family("own sentence, even", COLORS["bag-of-words"], ("own-sentence",)),
     Family("other sentence, even", on_white(COLORS["bag-of-words"], 0.3), ("other-sentence",)),
     Family("special tokens", on_white(COLORS["delimiter"], 0.45), ("start", "middle", "end")),
+    Family("same keys", SAME_KEYS_COLOR, ("same-keys",)),
 )
 """From the bottom of a bar to its top; a user's own parts come before the punctuation."""
 

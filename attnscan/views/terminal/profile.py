@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.grid import Head
-from attnscan.results.profile import FAMILIES, OFFSETS, Profile, in_words
+from attnscan.results.profile import FAMILIES, OFFSETS, Profile
 from attnscan.safe_text import plain
 from attnscan.views.terminal.parts import beyond, columns, decimals, fitted, flowed, model_line, number, wrapped
 
@@ -21,12 +21,15 @@ _SHORT = {
     "special tokens": "special",
     "own sentence": "own",
     "other sentence": "other",
+    "identical": "ident.",
+    "punctuation": "punct.",
+    "same keys": "same",
 }
 _BAR, _BEFORE_BAR = 30, 23  # columns of a share of 1 beside one head's distances, and of what stands before it
 _MEANING = (
-    "Shares are of a word's attention, on average over words. Parts overlap: what two of them fit alike is shared "
-    "between them. unexplained: how much of the weights, by their squares, no sum of the parts gives; 0 if all is "
-    "said, 0.8 if most of the weight lies on single words that no part tells from others."
+    "Shares are of a word's attention, on average over words. offset-2 is the word two places before, same-keys the "
+    "mean row of the input's other words. Overlapping parts share the weight. explained: 1 if the sum of the parts "
+    "gives each weight exactly, 0 if it gives nothing, by squared weights; even: what even attention alone explains."
 )
 
 
@@ -47,23 +50,25 @@ def profile_view(result: Profile, width: int, heads: Sequence[Head] | None, top:
 
 
 def _line(result: Profile, head: Head, width: int, top: int | None) -> Iterator[Text]:
-    """A head's strongest parts in words, and what they leave unexplained."""
+    """A head's strongest parts, and how much all of them explain."""
     parts = result.strongest(head)
     named = parts[:top] if top is not None else [part for part in parts if part[1] >= _LEAST] or parts[:1]
     entries = [Text.assemble(f"{plain(name)} ", (f"{share:.2f}", "bold")) for name, share in named]
     if np.isfinite(explained := result.fit.explained[head.place]):
-        entries.append(Text(f"| {max(0.0, 1 - explained):.2f} unexplained", style="dim"))
+        even = result.fit.by_even[head.place]
+        entries.append(Text(f"| explained {explained:.2f}, even {even:.2f}", style="dim"))
     yield from flowed(entries or [Text("no attention", style="dim")], width)
 
 
 def _layers(result: Profile, width: int) -> Table:
     spent = result.by_family().mean(1)
     there = [f for f, name in enumerate(FAMILIES) if spent[:, f].any() or name != "others"]
-    grid = columns(("layer",), (*(_SHORT.get(FAMILIES[f], FAMILIES[f]) for f in there), "unexplained"), apart=1)
+    grid = columns(("layer",), (*(_SHORT.get(FAMILIES[f], FAMILIES[f]) for f in there), "explained", "even"), apart=1)
     for layer, row in enumerate(spent):
-        explained = result.fit.explained[layer]
-        known = explained[np.isfinite(explained)]
-        grid.add_row(str(layer), *(number(row[f]) for f in there), number(1 - known.mean()) if len(known) else "")
+        known = np.isfinite(result.fit.explained[layer])
+        means = (values[layer][known].mean() for values in (result.fit.explained, result.fit.by_even))
+        told = map(number, means) if known.any() else ("", "")
+        grid.add_row(str(layer), *(number(row[f]) for f in there), *told)
     least_first = sorted(there, key=lambda f: float(spent[:, f].mean()))
     return fitted(grid, width, *(_SHORT.get(FAMILIES[f], FAMILIES[f]) for f in least_first))
 
@@ -72,12 +77,13 @@ def _in_full(result: Profile, head: Head, width: int) -> Iterator[RenderableType
     """All parts of a head with errors, and the curve over distances."""
     fit = result.fit
     shares, errors, error = (values[head.place] for values in (fit.share, fit.se, fit.explained_se))
-    explained = f"  explained {number(fit.explained[head.place])}{'' if np.isnan(error) else f' ± {error:.2f}'}"
-    yield Text.assemble((head.name, "bold"), explained)
+    error_told = "" if np.isnan(error) else f" ± {error:.2f}"
+    explained, even = (number(values[head.place]) for values in (fit.explained, fit.by_even))
+    yield Text.assemble((head.name, "bold"), f"  explained {explained}{error_told}, by even attention alone {even}")
     grid = columns(("part",), ("share", "± se"))
     for p in np.argsort(-np.nan_to_num(shares, nan=-1), kind="stable"):
         if shares[p] > 0:
-            grid.add_row(plain(in_words(result.parts[p])), decimals(shares[p]), decimals(errors[p]))
+            grid.add_row(plain(result.parts[p]), decimals(shares[p]), decimals(errors[p]))
     yield grid
     yield ""
     yield Text("By distance, in words of the own sentence", style="bold")

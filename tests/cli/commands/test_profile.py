@@ -38,13 +38,13 @@ def _table(*arguments: str) -> pd.DataFrame:
     return pd.read_csv(io.StringIO(run(*arguments, "--csv").stdout))
 
 
-def test_a_line_for_every_head_with_its_parts_in_words() -> None:
+def test_a_line_for_every_head_with_its_parts() -> None:
     lines = run(*ONE).stdout.splitlines()
     assert sum(re.match(r"\d+-\d+ ", line) is not None for line in lines) == 72
     (line,) = (line for line in lines if line.startswith("0-2 "))
-    assert re.match(r"0-2 +previous 0\.8\d .*\| 0\.\d\d unexplained", line)
+    assert re.match(r"0-2 +offset-1 0\.8\d .*\| explained 0\.\d\d, even 0\.\d\d", line)
     assert [line.split()[0] for line in lines[6:12]] == [str(layer) for layer in range(6)]
-    assert "unexplained: how much of the weights" in " ".join(lines)
+    assert "even: what even attention alone explains" in " ".join(lines)
 
 
 def test_one_head_in_full(pairs: Path) -> None:
@@ -59,7 +59,7 @@ def test_one_head_in_full(pairs: Path) -> None:
 
 def test_csv_is_long_and_of_every_head(pairs: Path) -> None:
     table = _table("profile", "--pairs", str(pairs), "--model", "bundled")
-    assert table.columns.tolist() == ["model", "layer", "head", "part", "share", "se", "explained"]
+    assert table.columns.tolist() == ["model", "layer", "head", "part", "share", "se", "explained", "explained_by_even"]
     assert len(table.groupby(["layer", "head"])) == 72
     assert set(table["part"]) <= set(parts_of())
     assert table["share"].between(0, 1.01).all() and table["explained"].between(0, 1).all()
@@ -146,9 +146,7 @@ def test_saved_weights_have_profiles(tmp_path: Path) -> None:
 def test_pictures_of_profiles(tmp_path: Path, pairs: Path) -> None:
     many = ("profile", "--pairs", str(pairs), "--model", "bundled")
     run(*many, "-o", str(tmp_path / "all.svg"))
-    assert (
-        "unexplained" not in (tmp_path / "all.svg").read_text() and "own sentence" in (tmp_path / "all.svg").read_text()
-    )
+    assert "own sentence" in (tmp_path / "all.svg").read_text()
     run(*many, "--heads", "1-4", "-o", str(tmp_path / "one.svg"))
     assert "words before" in (tmp_path / "one.svg").read_text()
     for kind in (("profile",), ("distance", "--heads", "1-4,0-2")):

@@ -630,7 +630,10 @@ class TestHeadView:
             expect(shown.locator("#facts .profile td:nth-child(2)")).to_have_text(
                 [f"{share:.2f}" for _, share in parts]
             )
-            expect(shown.locator("#facts h4 span")).to_have_text(f"{1 - profile.fit.explained[1, 4]:.2f} unexplained")
+            told = (
+                f"explained {profile.fit.explained[1, 4]:.2f}, by even attention alone {profile.fit.by_even[1, 4]:.2f}"
+            )
+            expect(shown.locator("#facts h4 span")).to_have_text(told)
 
     def test_a_row_that_carries_nothing_is_zero(self, opened: Open, saved: Callable[..., Path]) -> None:
         norms = np.ones((1, 2, 6))

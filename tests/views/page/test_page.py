@@ -21,7 +21,7 @@ from attnscan import Ranking
 from attnscan.errors import OptionError
 from attnscan.inputs.pairs import Pair
 from attnscan.results.grid import Head
-from attnscan.results.profile import OFFSETS, in_words
+from attnscan.results.profile import OFFSETS
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page import page as page_module
@@ -153,14 +153,14 @@ def test_profiles_have_their_errors_and_distances(ranking: Ranking) -> None:
     held = json.loads(Elements(page(ranking).html).bytes_of("profile-bytes").tobytes())
     profile = ranking.known_profile()
     assert list(held) == ["weight"] and len(held["weight"]) == 72
-    for head, (unexplained, parts, distances) in zip(profile.grid, held["weight"], strict=True):
+    for head, (explained, even, parts, distances) in zip(profile.grid, held["weight"], strict=True):
         share, half = (
             dict(zip(profile.parts, of[head.place], strict=True)) for of in (profile.fit.share, profile.interval)
         )
-        assert unexplained == pytest.approx(1 - profile.fit.explained[head.place], abs=1e-4)
-        by_words = {in_words(part): part for part in profile.parts}
+        expected = profile.fit.explained[head.place], profile.fit.by_even[head.place]
+        assert (explained, even) == pytest.approx(expected, abs=1e-4)
         for name, told, error in parts:
-            assert (told, error) == pytest.approx((share[by_words[name]], half[by_words[name]]), abs=1e-4)
+            assert (told, error) == pytest.approx((share[name], half[name]), abs=1e-4)
         assert [told for _, told, _ in parts] == sorted((told for _, told, _ in parts), reverse=True)
         for offset, (told, error) in zip(OFFSETS, distances, strict=True):
             expected = share[f"offset{offset:+}"], half[f"offset{offset:+}"]

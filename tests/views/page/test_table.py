@@ -34,8 +34,9 @@ def test_every_head_has_its_parts_in_both_readings(article: Classification) -> N
     for name, norm in (("weight", False), ("carried", True)):
         profile = article.with_norm(norm).profile
         assert profile is not None and len(held[name]) == 72
-        for head, (unexplained, parts) in zip(profile.grid, held[name], strict=True):
-            assert unexplained == pytest.approx(1 - profile.fit.explained[head.place], abs=6e-4)
+        for head, (explained, even, parts) in zip(profile.grid, held[name], strict=True):
+            assert explained == pytest.approx(profile.fit.explained[head.place], abs=6e-5)
+            assert even == pytest.approx(profile.fit.by_even[head.place], abs=6e-5)
             expected = profile.strongest(head)[:6]
             assert [part for part, _ in parts] == [part for part, _ in expected]
             assert [share for _, share in parts] == pytest.approx([share for _, share in expected], abs=6e-4)

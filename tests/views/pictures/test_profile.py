@@ -36,7 +36,8 @@ def _profile(layers: int = 2, heads: int = 3, others: tuple[str, ...] = (), pair
     rng, parts = np.random.default_rng(0), parts_of(others)
     share = rng.dirichlet(np.full(len(parts) + 1, 0.3), (layers, heads))[..., 1:]
     se = 0.05 * rng.random(share.shape)
-    fit = Fit(share, se, np.full((layers, heads), 0.8), np.full((layers, heads), 0.01), np.ones((layers, len(parts))))
+    explained, error, even = (np.full((layers, heads), value) for value in (0.8, 0.01, 0.3))
+    fit = Fit(share, se, explained, error, np.ones((layers, len(parts))), even)
     return Profile(parts, fit, replace(SIGNATURE, pairs_read=pairs))
 
 
@@ -342,5 +343,5 @@ def test_every_reader_tells_the_families_apart(eyes: str) -> None:
         (one, other): round(float(np.linalg.norm(places[one] - places[other])))
         for one, other in itertools.combinations(places, 2)
     }
-    assert len(near) == 91
+    assert len(near) == 105
     assert {pair: distance for pair, distance in near.items() if distance < 15} == {}

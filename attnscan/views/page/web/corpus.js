@@ -44,9 +44,8 @@ const headView = {
   profile(head) {
     const [[by, found] = []] = Object.entries(profiles);
     if (!found) return [];
-    const [unexplained, parts, distances] = found[head.index];
+    const [explained, even, parts, distances] = found[head.index];
     const of = by === "carried" ? "what it carries" : "where it looks";
-    const left = unexplained === null ? "carries nothing" : `${unexplained.toFixed(2)} unexplained`;
     const rows = parts.map(([name, share, half]) => {
       const bar = make("i", { class: "bar plain" });
       bar.style.setProperty("--share", share);
@@ -54,7 +53,7 @@ const headView = {
       const cells = [share.toFixed(3), error].map((text) => make("td", {}, text));
       return make("tr", {}, make("th", { scope: "row" }, name), ...cells, make("td", {}, bar));
     });
-    const caption = make("caption", {}, `Profile of ${of}: ${left}`);
+    const caption = make("caption", {}, `Profile of ${of}: ${explainedBy(explained, even)}`);
     return [make("table", { class: "profile" }, caption, make("tbody", {}, ...rows)), this.distances(distances, of)];
   },
 

@@ -38,8 +38,14 @@ const heads = columnOf("layer").map((layer, index) => ({
   head: index % HEADS,
   index,
 }));
-/** By reading, what every head's attention is made of: how much is unexplained, and its largest parts with shares. */
+/** By reading, what every head's attention is made of: how much is explained, and its largest parts with shares. */
 let profiles = cargo.has("profile-bytes") ? await factsOfHeads("profile-bytes") : {};
+
+/** How much of a head's weights its parts explain, beside what even attention alone does. */
+function explainedBy(explained, even) {
+  if (explained === null) return "carries nothing";
+  return `explained ${explained.toFixed(2)}, by even attention alone ${even.toFixed(2)}`;
+}
 const headNamed = new Map(heads.map((head) => [head.name, head]));
 
 const amongWords = (by) => by === "words" || by === "carried-words";

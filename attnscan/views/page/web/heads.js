@@ -163,13 +163,12 @@ function alsoCalled(head) {
 function profileOf(head) {
   const profile = profiles[ofCarried(state.by) ? "carried" : "weight"]?.[head.index];
   if (!profile) return [];
-  const [unexplained, parts] = profile;
+  const [explained, even, parts] = profile;
   const rows = parts.map(([name, share]) => {
     const bar = make("i", { class: "bar plain" });
     bar.style.setProperty("--share", share);
     const cells = [make("td", {}, share.toFixed(2)), make("td", {}, bar)];
     return make("tr", {}, make("th", { scope: "row" }, name), ...cells);
   });
-  const left = unexplained === null ? "carries nothing" : `${unexplained.toFixed(2)} unexplained`;
-  return [make("h4", {}, "Profile", make("span", {}, left)), make("table", { class: "profile" }, ...rows)];
+  return [make("h4", {}, "Profile", make("span", {}, explainedBy(explained, even))), make("table", { class: "profile" }, ...rows)];
 }
