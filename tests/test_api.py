@@ -80,22 +80,22 @@ def test_options_are_those_of_a_scan() -> None:
     assert attnscan.AttnscanError is AttnscanError
 
 
-def test_the_attention_comes_along() -> None:
-    result = attnscan.classify(A, model="bundled", predictive="off")
+def test_the_attention_comes_along(toy: str) -> None:
+    result = attnscan.classify(A, model=toy, predictive="off")
     attention = result.attention
     assert isinstance(attention, attnscan.Attention)
     assert attention.tokens == result.units and attention.weights.shape[:2] == result.scores.grid.shape
-    assert attnscan.classify(A, model="bundled", predictive="off", keep_attention=False).attention is None
+    assert attnscan.classify(A, model=toy, predictive="off", keep_attention=False).attention is None
 
 
-def test_heads_are_ranked_over_an_iterable() -> None:
-    pairs: list[Any] = [(A, B), (A, None), B]
-    ranking = attnscan.heads(iter(pairs), model="bundled", predictive="off")
+def test_heads_are_ranked_over_an_iterable(toy: str) -> None:
+    pairs: list[Any] = [("the cat sat", "a dog ran"), ("the cat ran", None), "a dog sat"]
+    ranking = attnscan.heads(iter(pairs), model=toy, predictive="off")
     assert ranking.signature.pairs_read == 3
     best = ranking.to_frame(["previous-word"], 1).iloc[0]
-    assert (best["layer"], best["head"]) == (0, 2) and best["score"] > 0.9
+    assert (best["layer"], best["head"]) == (1, 1) and best["score"] > 0.9
     with pytest.raises(InputError):
-        attnscan.heads([], model="bundled")
+        attnscan.heads([], model=toy)
 
 
 def test_a_notebook_shows_tokens_patterns_and_the_map(article: Classification) -> None:
@@ -181,11 +181,11 @@ def test_dependencies_are_those_of_the_command() -> None:
         attnscan.predictive("I went home.", model="bundled", predictive="off")
 
 
-def test_files_rank_as_their_pairs_do(tmp_path: Path) -> None:
+def test_files_rank_as_their_pairs_do(toy: str, tmp_path: Path) -> None:
     path, kept = tmp_path / "pairs.csv", tmp_path / "kept.parquet"
     path.write_text("x,y\n" + "\n".join(f'"{a}","{b}"' for a, b in PAIRS) + "\n,\n", encoding="utf-8")
     bad: list[InputError] = []
-    options: Any = {"model": "bundled", "predictive": "off"}
+    options: Any = {"model": toy, "predictive": "off"}
     ranking = attnscan.heads(path, columns=["x", "y"], id="y", on_bad=bad.append, per_pair=kept, **options)
     assert ranking.to_frame().equals(attnscan.heads(PAIRS, **options).to_frame())
     assert [error.what.startswith(f"{path}:5") for error in bad] == [True]
@@ -216,15 +216,15 @@ def test_heads_are_switched_off_by_name_and_by_pattern() -> None:
         attnscan.compare("bundled", "bundled", PAIRS, match="nearst")  # type: ignore[arg-type]
 
 
-def test_alike_and_apart() -> None:
-    alike = attnscan.similar(iter(PAIRS), queries=4, within=0.2, model="bundled")
+def test_alike_and_apart(toy: str) -> None:
+    alike = attnscan.similar(iter(PAIRS), queries=4, within=0.2, model=toy)
     assert isinstance(alike, attnscan.Similarity) and alike.within == 0.2
-    assert alike.to_matrix().shape[0] == 72
-    apart = attnscan.compare("bundled", "bundled", iter(PAIRS), match="nearest")
+    assert alike.to_matrix().shape[0] == 6
+    apart = attnscan.compare(toy, toy, iter(PAIRS), match="nearest")
     assert isinstance(apart, attnscan.Comparison) and apart.pairs == 3
     assert (apart.to_frame()["difference"] == 0).all() and "predictive" not in apart.patterns
     with pytest.raises(OptionError, match="predictive is not compared"):
-        attnscan.compare("bundled", "bundled", PAIRS, pattern="predictive")
+        attnscan.compare(toy, toy, PAIRS, pattern="predictive")
     drawn = attnscan.plot(alike, format="png")
     assert drawn.startswith(b"\x89PNG")
 

@@ -23,6 +23,7 @@ from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
+from attnscan.results.labels import Labels
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
@@ -149,21 +150,9 @@ def article_page(saved: Callable[..., Path], article: tuple[Classification, Atte
     return saved("article", *article)
 
 
-def test_a_notebook_shows_the_same_views(opened: Open, tmp_path: Path, article: tuple) -> None:
-    result, attention = article
-    path = tmp_path / "cell.html"
-    path.write_text(
-        f"<!doctype html><html data-settled='yes'><body>{classification_html(replace(result, attention=attention))}",
-        encoding="utf-8",
-    )
-    frame = opened(path).frame_locator("iframe")
-    for view in ("Head", "Neuron", "Table", "Model"):
-        frame.get_by_role("tab", name=view).click()
-        assert frame.get_by_role("tab", name=view).get_attribute("aria-selected") == "true"
-    assert drawn(frame.locator("canvas").first) > 0
-
-
-def test_a_notebook_cuts_nothing_off_and_saves_the_table(opened: Open, tmp_path: Path, article: tuple) -> None:
+def test_a_notebook_shows_the_same_views_cuts_nothing_off_and_saves_the_table(
+    opened: Open, tmp_path: Path, article: tuple
+) -> None:
     result, attention = article
     path, kept = tmp_path / "cell.html", replace(result, attention=attention)
     path.write_text(f"<!doctype html><html data-settled='yes'><body>{classification_html(kept)}", encoding="utf-8")
@@ -172,7 +161,9 @@ def test_a_notebook_cuts_nothing_off_and_saves_the_table(opened: Open, tmp_path:
     inner = next(each for each in shown.frames if each != shown.main_frame)
     for view in ("Head", "Neuron", "Model"):
         frame.get_by_role("tab", name=view).click()
+        assert frame.get_by_role("tab", name=view).get_attribute("aria-selected") == "true"
         inner.wait_for_function("() => document.documentElement.scrollHeight <= window.innerHeight")
+    assert drawn(frame.locator("canvas").first) > 0
     assert 680 < shown.locator("iframe").evaluate("frame => frame.offsetHeight") <= 1200
     frame.get_by_role("tab", name="Table").click()
     with shown.expect_download() as download:
@@ -224,6 +215,12 @@ def told_of(attention: Attention, layer: int, head: int, query: int) -> str:
     return f"{named(query)} looks most at {first}, then {second}."
 
 
+def marks_of(labels: Labels) -> list[str]:
+    """What stands for each head on the map of what heads carry among words."""
+    heads = zip(labels.content_label.flat, labels.parking.flat, labels.content_unsure.flat, strict=True)
+    return [mark(str(label), rests) + "?" * bool(unsure) for label, rests, unsure in heads]
+
+
 def settle(page: Page) -> None:
     """Wait until all that the page should show is painted."""
     page.locator("html[data-settled='yes']").wait_for(state="attached")  # no script: the policy forbids to evaluate one
@@ -264,12 +261,7 @@ class TestModelView:
         assert labels == mapped.content_label.ravel().tolist()
         count = (mapped.content_label == "previous-word").sum()
         expect(shown.locator("#legend")).to_contain_text(f"previous-word{count}")
-        marks = [
-            mark(str(label), rests) + "?" * bool(unsure)
-            for label, rests, unsure in zip(
-                mapped.content_label.flat, mapped.parking.flat, mapped.content_unsure.flat, strict=True
-            )
-        ]
+        marks = marks_of(mapped)
         assert texts(shown.locator("#thumbnails .caption > span")) == marks and {"P", "I?", "x"} <= set(marks)
         hint = shown.locator("#model-hint")
         expect(hint).to_contain_text("What each head carries among words, by letter and colour")
@@ -327,9 +319,7 @@ class TestModelView:
         go(shown, "#order=delimiter&by=carried")
         order = article[0].with_norm(True).ranking("delimiter")
         assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
-
-    def test_where_no_head_has_a_score_none_has_a_rank_and_why_is_said(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page, "#order=delimiter&by=words")
+        go(shown, "#order=delimiter&by=words")  # where no head has a score, none has a rank
         why = "No head has a rank by delimiter: no word is eligible with special tokens removed."
         expect(shown.locator("#model-hint")).to_contain_text(why)
         assert set(texts(shown.locator("#thumbnails .caption > span"))) == {"–"}
@@ -372,6 +362,14 @@ class TestHeadView:
         shown.keyboard.press("Escape")
         shown.mouse.move(640, 890)
         assert set(texts(shown.locator(".value"))) == {""}
+        shown.focus("#queries button[value='4']")
+        shown.keyboard.press("ArrowDown")
+        expect(shown.locator("#reading[aria-live='polite']")).to_have_text(told_of(attention, 1, 8, 5))
+        keys = shown.get_by_role("listbox", name="Tokens that are looked at: keys")  # for screen readers
+        told = keys.get_by_role("option").evaluate_all("all => all.map(each => each.ariaLabel)")
+        assert [text.rpartition(", ")[0] for text in told] == [f"{of} {i}" for i, of in enumerate(attention.tokens)]
+        values = [float(text.rpartition(", ")[2]) for text in told]
+        np.testing.assert_allclose(values, attention.weights[1, 8, 5], atol=0.0005 + 0.0001)
 
     def test_a_token_says_which_words_are_related_to_it(self, opened: Open, saved: Callable[..., Path]) -> None:
         options = ScanOptions(model="bundled", predictive="off")
@@ -441,10 +439,6 @@ class TestHeadView:
         assert told.startswith(start) and told.endswith(" in head 1-8")
         assert float(told.removeprefix(start).split()[0]) == pytest.approx(true[2, 1], abs=0.0006)
 
-    def test_several_heads_have_a_matrix_each(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page, "#view=head&heads=1-8,0-2,2-9&off=0-2")
-        expect(shown.locator("#matrices figcaption")).to_have_text(["Head 1-8", "Head 2-9"])
-
     def test_heads_are_switched_off_and_on_by_a_click_and_left_alone_by_two(
         self, opened: Open, article_page: Path
     ) -> None:
@@ -459,6 +453,7 @@ class TestHeadView:
         expect(switch.nth(1)).to_have_attribute("aria-pressed", "false")
         expect(shown.locator("#reading")).not_to_contain_text("0-2")
         assert drawn(shown.locator("#lines")) < before and "off=0-2" in shown.url
+        expect(shown.locator("#matrices figcaption")).to_have_text(["Head 1-8", "Head 2-9"])
         switch.nth(2).dblclick()
         settle(shown)
         assert switch.evaluate_all("all => all.map(each => each.ariaPressed)") == ["false", "false", "true"]
@@ -487,18 +482,6 @@ class TestHeadView:
         expect(page.locator("#queries button .value").nth(299)).not_to_be_empty()
         assert token.bounding_box()["height"] == 16
 
-    def test_a_screen_reader_gets_the_weights(self, opened: Open, article_page: Path, article: tuple) -> None:
-        attention = article[1]
-        shown = opened(article_page, "#view=head&heads=1-8&by=weight")
-        shown.focus("#queries button[value='4']")
-        shown.keyboard.press("ArrowDown")
-        expect(shown.locator("#reading[aria-live='polite']")).to_have_text(told_of(attention, 1, 8, 5))
-        keys = shown.get_by_role("listbox", name="Tokens that are looked at: keys")
-        told = keys.get_by_role("option").evaluate_all("all => all.map(each => each.ariaLabel)")
-        assert [text.rpartition(", ")[0] for text in told] == [f"{of} {i}" for i, of in enumerate(attention.tokens)]
-        values = [float(text.rpartition(", ")[2]) for text in told]
-        np.testing.assert_allclose(values, attention.weights[1, 8, 5], atol=0.0005 + 0.0001)
-
     def test_everything_of_the_head_view_by_touch(self, opened: Open, article_page: Path, article: tuple) -> None:
         settings = {"viewport": {"width": 360, "height": 780}, "has_touch": True, "is_mobile": True}
         shown = opened(article_page, "#view=head&heads=1-8&by=weight", **settings)
@@ -523,7 +506,9 @@ class TestHeadView:
         expect(shown.locator("#switches button[value='0-2']")).to_have_attribute("aria-pressed", "false")
         assert shown.evaluate("document.documentElement.scrollWidth") <= 360
 
-    def test_only_lines_between_these_sentences(self, opened: Open, article_page: Path, article: tuple) -> None:
+    def test_only_lines_between_these_sentences_and_above_the_threshold(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
         tokens, segments = article[1].tokens, article[1].segments
         shown = opened(article_page, "#view=head&by=weight")
         for pairs in ("aa", "ab", "ba", "bb"):
@@ -531,9 +516,7 @@ class TestHeadView:
             for name, sentence in zip(("queries", "keys"), pairs, strict=True):
                 expected = [token for token, of in zip(tokens, segments, strict=True) if "ab"[of] == sentence]
                 assert texts(shown.locator(f"#{name} button:visible bdi")) == expected
-
-    def test_the_threshold_takes_lines_away(self, opened: Open, article_page: Path, article: tuple) -> None:
-        shown = opened(article_page, "#view=head&heads=1-8&by=weight")
+        go(shown, "#view=head&heads=1-8&by=weight")
         for limit in ("0.3", "0.9"):
             shown.fill("#threshold", limit)
             settle(shown)
@@ -674,15 +657,28 @@ class TestHeadView:
 
 
 class TestNeuronView:
-    def test_its_numbers_are_the_models(self, opened: Open, article_page: Path, article: tuple) -> None:
+    def test_its_numbers_are_the_models_of_the_query_that_is_pointed_at_or_held(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
         attention = article[1]
-        shown = opened(article_page, "#view=neuron&heads=1-8&token=q4")
+        shown = opened(article_page, "#view=neuron&heads=1-8&token=q4&by=carried")  # which changes nothing here
         expect(shown.locator("#story")).to_contain_text("the query the (4) looks most at store (5)")
         logits = [float(text.replace("−", "-")) for text in texts(shown.locator("#logits span"))]
         weights = [float(text) for text in texts(shown.locator("#softmax span"))]
         np.testing.assert_allclose(logits, attention.products(Head(1, 8), 4).sum(-1), atol=0.02)
         np.testing.assert_allclose(weights, attention.weights[1, 8, 4], atol=0.0005 + 0.00005)
         assert all(drawn(shown.locator(f"#{name}")) for name in ("query-strip", "key-strip", "product-strip"))
+        shown.hover("#asked button[value='9']")
+        expect(shown.locator("#story")).to_contain_text("the query the (9) looks most at store (10)")
+        weights = [float(text) for text in texts(shown.locator("#softmax span"))]
+        np.testing.assert_allclose(weights, attention.weights[1, 8, 9], atol=0.0005 + 0.0001)
+        shown.mouse.move(5, 5)
+        expect(shown.locator("#story")).to_contain_text("the query the (4) looks most at")
+        assert "token=q4" in shown.url
+        shown.click("#asked button[value='9']")
+        shown.mouse.move(5, 5)
+        assert "token=q9" in shown.url
+        expect(shown.locator("#story")).to_contain_text("the query the (9)")
 
     def test_a_neuron_reads_as_a_product(self, opened: Open, article_page: Path, article: tuple) -> None:
         attention = article[1]
@@ -707,22 +703,6 @@ class TestNeuronView:
         shown.select_option("#key-order", "weight")
         order = np.argsort(-article[1].weights[1, 8, 15], kind="stable")
         assert texts(shown.locator("#key-names button"))[:3] == [article[1].tokens[key] for key in order[:3]]
-
-    def test_hover_changes_the_query_and_a_click_holds_it(
-        self, opened: Open, article_page: Path, article: tuple
-    ) -> None:
-        shown = opened(article_page, "#view=neuron&heads=1-8&token=q4")
-        shown.hover("#asked button[value='9']")
-        expect(shown.locator("#story")).to_contain_text("the query the (9) looks most at store (10)")
-        weights = [float(text) for text in texts(shown.locator("#softmax span"))]
-        np.testing.assert_allclose(weights, article[1].weights[1, 8, 9], atol=0.0005 + 0.0001)
-        shown.mouse.move(5, 5)
-        expect(shown.locator("#story")).to_contain_text("the query the (4) looks most at")
-        assert "token=q4" in shown.url
-        shown.click("#asked button[value='9']")
-        shown.mouse.move(5, 5)
-        assert "token=q9" in shown.url
-        expect(shown.locator("#story")).to_contain_text("the query the (9)")
 
     @pytest.mark.parametrize("width", [1280, 360])
     def test_the_query_stays_in_sight_and_nothing_shines_through(
@@ -813,12 +793,7 @@ class TestManyPairs:
     def test_the_model_view_is_the_map_in_letters(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
         shown = opened(pairs_page)
         labels = ranking.mapped
-        marks = [
-            mark(str(label), rests) + "?" * bool(unsure)
-            for label, rests, unsure in zip(
-                labels.content_label.flat, labels.parking.flat, labels.content_unsure.flat, strict=True
-            )
-        ]
+        marks = marks_of(labels)
         assert texts(shown.locator("#thumbnails .face b")) == marks and len(set(marks)) > 3
         low, high = (bound[0, 2, 1] for bound in labels.scores.words_only.interval)
         face = shown.locator("#thumbnails button[value='0-2'] .face")
@@ -857,9 +832,9 @@ class TestManyPairs:
     def test_no_bar_where_the_interval_reaches_chance(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
         table = ranking.scores.every_key
         chance = np.broadcast_to(table.chance, table.score.shape)
-        seen = set()
+        seen, shown = set(), opened(pairs_page)
         for head in ("0-2", "3-3", "5-0"):
-            shown = opened(pairs_page, f"#view=head&by=weight&heads={head}")
+            go(shown, f"#view=head&by=weight&heads={head}")
             place = tuple(map(int, head.split("-")))
             bars = shown.locator("#cards table.scores .bar").evaluate_all(
                 "all => all.map(bar => Number(bar.style.getPropertyValue('--share')))"
@@ -920,9 +895,7 @@ class TestTable:
         assert headings[:5] == ["head", "label", "runner-up", "on words", "carries"]
         assert headings[-4:] == ["label stays", "on words stays", "carries stays", "output"]
 
-    def test_it_is_searched_and_sorted_by_what_heads_carry(
-        self, opened: Open, article_page: Path, article: tuple
-    ) -> None:
+    def test_it_is_searched_sorted_and_filtered(self, opened: Open, article_page: Path, article: tuple) -> None:
         result = article[0].with_norm(True)
         shown = opened(article_page, "#view=table&by=carried&label=previous-word&sort=-output")
         heads = [tuple(place) for place in np.argwhere(result.label == "previous-word").tolist()]
@@ -930,9 +903,7 @@ class TestTable:
         assert texts(shown.locator("#scores tbody th")) == [f"{layer}-{head}" for layer, head in heads]
         shown.click("#scores thead button[value='carried_label']")
         expect(shown.locator("#scores thead th[aria-sort='ascending']")).to_have_text("carries")
-
-    def test_it_sorts_and_filters(self, opened: Open, article_page: Path, article: tuple) -> None:
-        shown = opened(article_page, "#view=table&by=weight")
+        go(shown, "#view=table&by=weight")
         names = shown.locator("#scores tbody th")
         shown.click("#scores thead button[value='previous-word']")
         best = [article[0].scores.grid[number].name for number in article[0].ranking("previous-word")]
@@ -946,7 +917,7 @@ class TestTable:
         expect(names).to_have_count(int((article[0].label[1] == "next-word").sum()))
         expect(shown.locator("#count")).to_contain_text("of 72 heads")
 
-    def test_the_saved_csv_is_that_of_classify(
+    def test_the_saved_csv_is_that_of_classify_sorted_and_filtered_as_shown(
         self, opened: Open, article_page: Path, classified_anew: dict[str, Classification]
     ) -> None:
         shown = opened(article_page)
@@ -958,14 +929,10 @@ class TestTable:
             frame = classified_anew[reading].to_frame(without_delimiters=among_words, statements=False)
             assert Path(download.value.path()).read_bytes() == render(frame, "csv")
         assert download.value.suggested_filename == "heads.csv"
-
-    def test_a_sorted_and_filtered_table_is_saved_as_shown(
-        self, opened: Open, article_page: Path, article: tuple
-    ) -> None:
-        shown = opened(article_page, "#view=table&find=layer:2&sort=-entropy&by=weight")
+        go(shown, "#view=table&find=layer:2&sort=-entropy&by=weight")
         with shown.expect_download() as download:
             shown.click("#save")
-        frame = article[0].to_frame(statements=False)
+        frame = classified_anew["weight"].to_frame(statements=False)
         expected = frame[frame["layer"] == 2].sort_values("entropy", ascending=False)
         assert Path(download.value.path()).read_bytes() == render(expected, "csv")
 
@@ -1034,13 +1001,6 @@ class TestEveryView:
         expect(shown.locator("#by button[value='carried-words']")).to_have_attribute("aria-checked", "true")
         shown.click("#tab-neuron")
         expect(shown.locator("#by")).to_be_hidden()
-
-    def test_the_neuron_view_shows_weights_in_every_reading(
-        self, opened: Open, article_page: Path, article: tuple
-    ) -> None:
-        shown = opened(article_page, "#view=neuron&heads=1-9&token=q4&by=carried")
-        weights = [float(text) for text in texts(shown.locator("#softmax span"))]
-        np.testing.assert_allclose(weights, article[1].weights[1, 9, 4], atol=0.0005 + 0.00005)
 
     @pytest.mark.parametrize("norm", [False, True])
     def test_a_page_opens_on_what_heads_carry_among_words_asked_by_norm_or_not(
