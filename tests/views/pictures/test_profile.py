@@ -16,11 +16,10 @@ from matplotlib.colors import to_hex
 from matplotlib.image import imread
 from small_results import SIGNATURE
 
-from attnscan.errors import OptionError, SelectionError
+from attnscan.errors import SelectionError
 from attnscan.results.intervals import half_width
 from attnscan.results.profile import OFFSETS, Fit, Profile, parts_of
 from attnscan.views.palette import COLORS, ITSELF_COLOR, OTHER_COLOR
-from attnscan.views.pictures.lettering import width_of
 from attnscan.views.pictures.look import Look
 from attnscan.views.pictures.map import ruler_width
 from attnscan.views.pictures.picture import picture
@@ -28,7 +27,6 @@ from attnscan.views.pictures.profile import FAMILIES, families_of
 from attnscan.views.pictures.sheet import DPI, LINE, MARGIN
 
 SVG = "{http://www.w3.org/2000/svg}"
-WIDTHS = (2.0, 3.3, 20.0)
 
 
 def _profile(layers: int = 2, heads: int = 3, others: tuple[str, ...] = (), pairs: int = 40) -> Profile:
@@ -119,49 +117,6 @@ def test_a_picture_of_what_heads_carry_says_so() -> None:
     for kind, heads in (("profile", ()), ("distance", "0-1")):
         words, other = (" ".join(texts(picture(each, kind, heads=heads))) for each in (carried, profile))  # type: ignore[arg-type]
         assert "what a head carries" in words and "carries" not in other
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("grid", [(1, 1), (12, 12)])
-def test_a_profile_is_as_wide_as_asked_and_no_line_is_longer(width: float, grid: tuple[int, int]) -> None:
-    svg = picture(_profile(*grid, others=("x" * 200,)), look=Look(width=width))
-    assert size(svg, "svg")[0] == pytest.approx(width, abs=0.001)
-    assert size(svg, "svg")[1] < 12
-    assert max(map(width_of, texts(svg))) <= width - 2 * MARGIN
-    assert [text for text in texts(svg) if "…" in text] == [text for text in texts(svg) if "xxx" in text]
-
-
-@pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("count", [1, 2, 4, 5])
-def test_distances_are_as_wide_as_asked_and_inside(width: float, count: int) -> None:
-    profile = _profile(1, 5)
-    svg = picture(profile, "distance", Look(width=width), heads=[(0, head) for head in range(count)])
-    assert size(svg, "svg")[0] == pytest.approx(width, abs=0.001)
-    assert size(svg, "svg")[1] < 9.6
-    found = texts(svg)
-    assert [text for text in found if re.search(r"0-\d$", text)] == [f"head 0-{head}" for head in range(count)]
-    assert {"words before", "words after"} <= {*found} or {"before", "after"} <= {*found}
-    for element in ET.fromstring(svg).iter(f"{SVG}text"):
-        assert _left(element) >= 0 and _right(element) <= 72 * width + 0.5, element.text
-
-
-def _anchor(element: ET.Element) -> float:
-    place = element.attrib.get("x") or re.search(r"translate\(([\d.-]+)", element.attrib["transform"])[1]  # type: ignore[index]
-    return float(place)
-
-
-def _left(element: ET.Element) -> float:
-    return _anchor(element) - _before(element) * 72 * width_of(element.text or "")
-
-
-def _right(element: ET.Element) -> float:
-    return _anchor(element) + (1 - _before(element)) * 72 * width_of(element.text or "")
-
-
-def _before(element: ET.Element) -> float:
-    """How much of a text stands before its anchor; nothing across of one that is turned."""
-    style = element.attrib.get("style", "")
-    return 0.5 if "middle" in style else 1.0 if "anchor: end" in style else 0.0
 
 
 def _points(svg: bytes, *colors: str) -> dict[str, list[tuple[float, float]]]:
@@ -284,32 +239,6 @@ def test_more_distances_than_a_page_has_room_for_are_refused() -> None:
     names = [text.removeprefix("head ") for text in found if re.search(r"\d-\d+$", text)]
     assert names == [f"{layer}-{head}" for layer in (0, 1) for head in range(16)]
     assert "From left to right: 8 words before to 8 after" in " ".join(found)
-
-
-def test_the_same_profile_gives_the_same_bytes_in_every_format() -> None:
-    profile = _profile()
-    for suffix, start in (("svg", b"<?xml"), ("pdf", b"%PDF"), ("png", b"\x89PNG")):
-        look = Look(suffix)  # type: ignore[arg-type]
-        for kind, heads in (("profile", ()), ("distance", "0-0,1-2")):
-            first, again = (picture(profile, kind, look, heads=heads) for _ in range(2))  # type: ignore[arg-type]
-            assert first == again and first.startswith(start)
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"kind": "map"}, "a Profile has no picture 'map'"),
-        ({"kind": "distance"}, "the picture 'distance' needs heads; name them"),
-        ({"kind": "profile", "heads": "0-0"}, "the picture 'profile' has no heads; heads is for head and distance"),
-        ({"kind": "distance", "heads": "0-0", "lines": True}, "the picture 'distance' has no lines"),
-        ({"patterns": ["identical"]}, "the picture 'profile' has no patterns"),
-    ],
-)
-def test_what_a_profile_does_not_have_is_refused(options: dict[str, Any], says: str) -> None:
-    with pytest.raises(OptionError, match=says):
-        picture(_profile(), **options)
-    with pytest.raises(SelectionError, match="9-0: this model has layers 0 to 1"):
-        picture(_profile(), "distance", heads="9-0")
 
 
 # How colours look to who has no red or no green cones, by linear RGB.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from toy import save_toy_bert
 
 import attnscan
+from attnscan.results.profile import Profile
 from attnscan.views.pictures.look import LackingLetters, Look
 from attnscan.views.pictures.picture import Drawable, picture
 from attnscan.views.pictures.sheet import Sheet
@@ -26,7 +28,9 @@ KINDS: list[tuple[str, Any, dict[str, Any]]] = [
     ("classification", "head", {"heads": "0-2,1-8"}),
     ("classification", "head", {"heads": "0-2,1-8", "lines": True}),
     ("profile", "profile", {}),
-    ("profile", "distance", {"heads": "0-2,1-8"}),
+    ("profile", "distance", {"heads": "0-2"}),
+    ("profile", "distance", {"heads": "0-0,0-1,0-2,0-3,0-4"}),
+    ("long names", "profile", {}),
     ("ablation", "ablation", {}),
     ("heads", "ablation", {}),
     ("similarity", "similarity", {}),
@@ -42,11 +46,16 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawable]:
     return {
         "classification": classification,
         "profile": classification.profile,
+        "long names": _with_a_long_name(classification.profile),
         "ablation": attnscan.ablate(PAIRS, model=model, predictive="off", draws=2),
         "heads": attnscan.ablate(PAIRS, heads="0-2,11-11", each=True, model=model, draws=2),
         "similarity": attnscan.similar(PAIRS, model=model),
         "comparison": attnscan.compare(model, model, PAIRS),
     }
+
+
+def _with_a_long_name(profile: Profile) -> Profile:
+    return replace(profile, parts=("x" * 200, *profile.parts[1:]))
 
 
 @pytest.fixture
@@ -75,6 +84,7 @@ def test_no_text_is_clipped_or_covered(
     (sheet,) = drawn
     texts = list(_texts(sheet))
     right, top = sheet._figure.bbox.width, sheet._figure.bbox.height
+    assert right == pytest.approx(300 * width, abs=0.5) and (top < 300 * 12 or kind not in ("profile", "distance"))
     outside = [text for text, box in texts if box.x0 < -2 or box.x1 > right + 2 or box.y0 < -2 or box.y1 > top + 2]
     assert outside == []
     if kind in ("similarity", "map"):  # the names and letters of so many heads stand where the heads do
