@@ -10,8 +10,8 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
-from typing import Any, TypeVar
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from typing import Any, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from attnscan.errors import AttnscanError
@@ -80,32 +80,41 @@ def is_panic(error: BaseException) -> bool:
     return type(error).__module__ == "pyo3_runtime"
 
 
-class _Hush:
-    """Descriptor 2 leads nowhere while anybody is inside."""
+class WhileInside(Generic[R]):
+    """A state of the whole process: set by the first who enters, and put back by the last, in whatever threads."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._inside = 0
-        self._before = -1
+    def __init__(self, set_up: Callable[[], R], put_back: Callable[[R], None]) -> None:
+        self._set_up, self._put_back = set_up, put_back
+        self._lock, self._inside = threading.Lock(), 0
 
-    def enter(self) -> None:
+    def __enter__(self) -> None:
         with self._lock:
+            if not self._inside:
+                self._before = self._set_up()
             self._inside += 1
-            if self._inside == 1:
-                self._before = os.dup(2)
-                nowhere = os.open(os.devnull, os.O_WRONLY)
-                os.dup2(nowhere, 2)
-                os.close(nowhere)
 
-    def leave(self) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._lock:
             self._inside -= 1
-            if self._inside == 0:
-                os.dup2(self._before, 2)
-                os.close(self._before)
+            if not self._inside:
+                self._put_back(self._before)
 
 
-_hush = _Hush()
+def _shut() -> int:
+    """Let descriptor 2 lead nowhere; a new one leads to where it led. Raises: OSError if it is not open."""
+    before = os.dup(2)
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 2)
+    os.close(nowhere)
+    return before
+
+
+def _open(before: int) -> None:
+    os.dup2(before, 2)
+    os.close(before)
+
+
+without_stderr = WhileInside(_shut, _open)
 
 
 @contextmanager
@@ -114,18 +123,11 @@ def hushed() -> Iterator[None]:
 
     It takes some 40 microseconds, so only loading and tokenizers that are known to give up at times are hushed.
     """
-    if _python_writes_to_it():
+    with ExitStack() as stack:
+        if not _python_writes_to_it():
+            with suppress(OSError):  # there is no standard error
+                stack.enter_context(without_stderr)
         yield
-        return
-    try:
-        _hush.enter()
-    except OSError:  # there is no standard error
-        yield
-        return
-    try:
-        yield
-    finally:
-        _hush.leave()
 
 
 def _python_writes_to_it() -> bool:

@@ -5,59 +5,44 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from threading import Lock
 from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
 
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
+from attnscan.inputs.tokenizer_calls import WhileInside
 
 T = TypeVar("T")
 R = TypeVar("R")
 
 
-class _Quiet:
-    """Transformers says nothing while anybody is inside, from whatever threads, and then what it said before."""
+def _silence() -> tuple[int, bool]:
+    from transformers.utils import logging
 
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._inside = 0
-        self._before = 0, True
-
-    def enter(self) -> None:
-        from transformers.utils import logging
-
-        with self._lock:
-            self._inside += 1
-            if self._inside == 1:
-                self._before = logging.get_verbosity(), logging.is_progress_bar_enabled()
-                logging.set_verbosity(logging.CRITICAL)
-                logging.disable_progress_bar()
-
-    def leave(self) -> None:
-        from transformers.utils import logging
-
-        with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
-                verbosity, bars = self._before
-                logging.set_verbosity(verbosity)
-                if bars:
-                    logging.enable_progress_bar()
+    before = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity(logging.CRITICAL)
+    logging.disable_progress_bar()
+    return before
 
 
-_quiet = _Quiet()
+def _speak(before: tuple[int, bool]) -> None:
+    from transformers.utils import logging
+
+    verbosity, bars = before
+    logging.set_verbosity(verbosity)
+    if bars:
+        logging.enable_progress_bar()
+
+
+_quiet = WhileInside(_silence, _speak)
 
 
 @contextmanager
 def quiet_transformers() -> Iterator[None]:
     """Progress bars, reports of unused task heads and advice are not for our users; what matters is raised."""
-    _quiet.enter()
-    try:
+    with _quiet:
         yield
-    finally:
-        _quiet.leave()
 
 
 @quiet_transformers()

@@ -8,17 +8,16 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import queue
 import re
 import shlex
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from attnscan.errors import ModelError
+from attnscan.inputs.patience import NoAnswer, within
 
 DEFAULT_MODEL = "bert-base-uncased"
 _DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")  # the hub's old and new name of one model
@@ -252,32 +251,24 @@ def snapshots(hub_id: str, commit: str | None = None) -> list[Path]:
 
 
 def hub_answers(patience: float = HUB_PATIENCE) -> bool:
-    """Whether the hub can be reached within `patience` seconds.
-
-    Asked in a thread of its own: a name server that is silent holds a request up far beyond its timeout.
-    """
+    """Whether the hub can be reached within `patience` seconds, a silent name server included."""
     import http.client  # with them comes much that `--help` does without
     import urllib.error
     import urllib.request
 
     from huggingface_hub import constants
 
-    if constants.HF_HUB_OFFLINE:
-        return False
-    answers: queue.SimpleQueue[bool] = queue.SimpleQueue()
-
-    def ask() -> None:
+    def ask() -> bool:
         try:
             request = urllib.request.Request(constants.ENDPOINT, method="HEAD")
             urllib.request.urlopen(request, timeout=patience).close()
-            answers.put(True)
         except urllib.error.HTTPError:
-            answers.put(True)  # a refusal is an answer too
+            return True  # a refusal is an answer too
         except (OSError, ValueError, http.client.HTTPException):
-            answers.put(False)
+            return False
+        return True
 
-    threading.Thread(target=ask, daemon=True).start()
     try:
-        return answers.get(timeout=patience)
-    except queue.Empty:
+        return not constants.HF_HUB_OFFLINE and within(patience, ask, "hub")
+    except NoAnswer:
         return False

@@ -33,6 +33,7 @@ from transformers import (
 from transformers.utils import logging
 
 from attnscan.errors import DeviceError, MemoryFullError
+from attnscan.inputs.tokenizer_calls import WhileInside
 from attnscan.model import running
 from attnscan.model.loading import load
 from attnscan.model.sources import BUNDLED_SHA256, Device, Dtype, Source, bundled
@@ -105,7 +106,9 @@ class TestSilence:
         self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> Iterator[Callable[[], str]]:
         """What was printed since the last call, or logged: the log keeps the stream that it found at its import."""
-        monkeypatch.setattr(running, "_quiet", running._Quiet())  # workers that other tests left open want silence
+        monkeypatch.setattr(
+            running, "_quiet", WhileInside(running._silence, running._speak)
+        )  # workers that other tests left open want silence
         verbosity = logging.get_verbosity()
         logging.set_verbosity_warning()
         logging.enable_progress_bar()

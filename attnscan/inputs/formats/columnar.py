@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
 from attnscan.errors import PairsError, needs
@@ -26,7 +27,7 @@ def parquet_rows(file: IO[bytes], name: str, reading: Reading, groups: RowGroups
     table = _parquet(file, name)
     from pyarrow import types
 
-    with _Sound(name, "Parquet"):
+    with _sound(name, "Parquet"):
         columns = _text_columns(table.schema_arrow, reading)
         fields = [table.schema_arrow.field(index) for index in columns.indexes]
         names = [field.name for field in fields]
@@ -48,7 +49,7 @@ def row_groups(file: IO[bytes], name: str, size: int) -> list[RowGroups]:
     Raises: PairsError.
     """
     table = _parquet(file, name)
-    with _Sound(name, "Parquet"):
+    with _sound(name, "Parquet"):
         parts, start, before, rows, held = list[RowGroups](), 0, 0, 0, 0
         for number in range(table.num_row_groups):
             group = table.metadata.row_group(number)
@@ -68,7 +69,7 @@ def _parquet(file: IO[bytes], name: str) -> Any:
     """
     with needs(f"reading {name} needs pyarrow", "parquet", PairsError):
         import pyarrow.parquet
-    with _Sound(name, "Parquet"):
+    with _sound(name, "Parquet"):
         return pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16, page_checksum_verification=True)
 
 
@@ -76,7 +77,7 @@ def arrow_rows(file: IO[bytes], name: str, reading: Reading) -> Rows:
     """The rows of an Arrow file, or of an Arrow stream, as `datasets` keeps them. Raises: PairsError."""
     with needs(f"reading {name} needs pyarrow", "parquet", PairsError):
         import pyarrow as pa
-    with _Sound(name, "Arrow"):
+    with _sound(name, "Arrow"):
         start = file.read(8)
         file.seek(0)
         table = pa.ipc.open_file(file) if start.startswith(b"ARROW1") else pa.ipc.open_stream(file)
@@ -95,22 +96,16 @@ def _batches(table: Any) -> Iterator[Any]:
     return iter(table)
 
 
-class _Sound:
-    """Makes one line of what is not sound: Arrow raises a dozen kinds, from OSError to KeyError, in its own words."""
-
-    def __init__(self, name: str, kind: str) -> None:
-        self._name, self._kind = name, kind
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: object) -> None:
-        if isinstance(error, PairsError):
-            raise PairsError(f"{self._name}: {error.what}", error.remedy) from None
-        if isinstance(error, Exception):
-            raise PairsError(
-                f"{self._name} is not a sound {self._kind} file: it is damaged, or of another kind", "write it again"
-            ) from None
+@contextmanager
+def _sound(name: str, kind: str) -> Iterator[None]:
+    """Make one line of what is not sound: Arrow raises a dozen kinds, from OSError to KeyError, in its own words."""
+    try:
+        yield
+    except PairsError as error:
+        raise PairsError(f"{name}: {error.what}", error.remedy) from None
+    except Exception:
+        what = f"{name} is not a sound {kind} file: it is damaged, or of another kind"
+        raise PairsError(what, "write it again") from None
 
 
 def _rows(batch: Any, names: Sequence[str], columns: Picked, file: str, before: int) -> Rows:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from attnscan.errors import DeviceError, EngineError, needs
+from attnscan.inputs.tokenizer_calls import without_stderr
 from attnscan.model.sources import Device
 from attnscan.scan.options import ClusterOptions, ScanOptions
 
@@ -53,7 +54,7 @@ def _joined(cluster: ClusterOptions) -> Iterator[None]:
     _check_answers(address)
     try:
         own = {"include_dashboard": False} if address == "local" else {}
-        with _hushed():
+        with without_stderr:  # where Ray's C++ announces at which level it logs
             ray.init(address=address, log_to_driver=False, logging_level=logging.ERROR, **own)
     except Exception as error:
         why = (str(error).splitlines() or [type(error).__name__])[0][:200]
@@ -62,20 +63,6 @@ def _joined(cluster: ClusterOptions) -> Iterator[None]:
         yield
     finally:
         ray.shutdown()
-
-
-@contextmanager
-def _hushed() -> Iterator[None]:
-    """Nothing on standard error, from C++ either: Ray announces there at which level it logs."""
-    kept = os.dup(2)
-    nothing = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nothing, 2)
-    os.close(nothing)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
 
 
 @dataclass(frozen=True)
