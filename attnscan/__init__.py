@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
     from attnscan.results.checkpoint import Checkpoint
-    from attnscan.results.classification import Carried, Classification
+    from attnscan.results.classification import Classification
     from attnscan.results.comparison import Comparison
     from attnscan.results.dependencies import Dependencies
     from attnscan.results.explanation import Explanations
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from attnscan.results.labels import Agreement, Labels, Stability
     from attnscan.results.profile import Fit, Profile
     from attnscan.results.ranking import Leads, Ranking
+    from attnscan.results.reading import Reading
     from attnscan.results.scores import Scores, ScoreTable
     from attnscan.results.signature import Signature
     from attnscan.results.similarity import Similarity
@@ -55,7 +56,6 @@ __all__ = [
     "Attention",
     "AttentionKind",
     "AttnscanError",
-    "Carried",
     "Catalog",
     "Checkpoint",
     "Classification",
@@ -76,6 +76,7 @@ __all__ = [
     "Pattern",
     "Profile",
     "Ranking",
+    "Reading",
     "ScanOptions",
     "ScoreTable",
     "Scores",
@@ -121,7 +122,7 @@ _HOMES = {
     "model.catalog": ("Catalog",),
     "results.checkpoint": ("Checkpoint",),
     "results.head_weights": ("HeadWeights",),
-    "results.classification": ("Carried", "Classification"),
+    "results.classification": ("Classification",),
     "results.comparison": ("Comparison",),
     "results.dependencies": ("Dependencies",),
     "results.explanation": ("Explanations",),
@@ -130,6 +131,7 @@ _HOMES = {
     "results.labels": ("Agreement", "Labels", "Stability"),
     "results.profile": ("Fit", "Profile"),
     "results.ranking": ("Leads", "Ranking"),
+    "results.reading": ("Reading",),
     "results.scores": ("ScoreTable", "Scores"),
     "results.signature": ("Signature",),
     "results.similarity": ("Similarity",),

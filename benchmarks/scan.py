@@ -96,7 +96,8 @@ def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
     """What attnscan does, tokenizing apart."""
     pieces = list(batches(inputs, scanner.loaded.room(None)))
     longest = max(len(one.tokens) for one in inputs)
-    _ = scanner.projections if scanner.options.norm or scanner.options.labelled else None  # found once for all batches
+    if scanner.options.reading.carried or scanner.options.labelled:
+        _ = scanner.projections  # made once for all batches
     with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, summed)) as scored:
         for _ in scored:
             pass
@@ -183,7 +184,7 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
                     "products": partial(cost, partial(products, count)),
                     "bfloat16": partial(cost, partial(scan, fast, inputs)),
                     "loop": partial(cost, partial(loop, eager, inputs)),
-                    "norm": partial(cost, partial(scan, scanner.with_options(norm=True), inputs)),
+                    "norm": partial(cost, partial(scan, scanner.with_options(by="carried"), inputs)),
                     "profile": partial(cost, partial(scan, scanner.with_options(profile=True), inputs)),
                     "labels": partial(cost, partial(scan, scanner.with_options(labelled=True), inputs)),
                 },

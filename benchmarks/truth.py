@@ -216,7 +216,7 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     _compare_ranking(tally, over(pairs, "heads", *every), every_key)
     yield tally
     tally = Tally("heads --without-delimiters")
-    _compare_ranking(tally, over(pairs, "heads", *every, "--without-delimiters"), words_only)
+    _compare_ranking(tally, over(pairs, "heads", *every, "--special=out"), words_only)
     yield tally
     yield from _compare_labels(over(pairs, "heads", *every, "--labels"), every_key, words_only)
     yield _compare_deciding(
@@ -227,7 +227,7 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     )
     merged = scanned(checkpoint, pairs, unit="word")
     asked = ("--model", checkpoint.name, "--unit", "word", "--predictive", "off")
-    for what, of_pairs in zip(("", "--without-delimiters"), merged, strict=True):
+    for what, of_pairs in zip(("", "--special=out"), merged, strict=True):
         tally = Tally(f"heads --unit word {what}".rstrip())
         _compare_ranking(tally, over(pairs, "heads", *asked, *what.split()), of_pairs)
         yield tally

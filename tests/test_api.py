@@ -199,7 +199,7 @@ def test_files_rank_as_their_pairs_do(toy: str, tmp_path: Path) -> None:
 
 
 def test_heads_are_switched_off_by_name_and_by_pattern() -> None:
-    by_name = attnscan.ablate(iter(PAIRS), heads=[(0, 2), (1, 8)], draws=2, by="mean", model="bundled")
+    by_name = attnscan.ablate(iter(PAIRS), heads=[(0, 2), (1, 8)], draws=2, replace="mean", model="bundled")
     assert isinstance(by_name, attnscan.Ablation) and by_name.signature.pairs_read == 3
     assert [effect.set.name for effect in by_name.effects] == ["0-2,1-8"]
     named: Any = {"pattern": "next-word", "top": 1, "draws": 2, "predictive": "off", "model": "bundled"}
@@ -211,7 +211,7 @@ def test_heads_are_switched_off_by_name_and_by_pattern() -> None:
     with pytest.raises(SelectionError):
         attnscan.ablate(PAIRS, heads="9-9", model="bundled")
     with pytest.raises(OptionError, match="there is no by 'meen'; did you mean 'mean'"):
-        attnscan.ablate(PAIRS, by="meen", model="bundled")  # type: ignore[arg-type]
+        attnscan.ablate(PAIRS, replace="meen", model="bundled")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="there is no match 'nearst'; did you mean 'nearest'"):
         attnscan.compare("bundled", "bundled", PAIRS, match="nearst")  # type: ignore[arg-type]
 

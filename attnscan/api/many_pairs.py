@@ -76,7 +76,7 @@ def heads(
         if pairs is not None or model is not None or state is not None or per_pair is not None:
             raise OptionError("from_ ranks by what per_pair wrote", "leave out pairs, model, state and per_pair")
         by_file: Ranking = told.answer(RankFile(written, tuple(patterns_of(pattern)[0])))
-        return replace(by_file, html=ranking_html)
+        return replace(by_file.with_reading(options["by"], options["special"]), html=ranking_html)
     scored = ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
     request = Rank(
         pairs_of(pairs, options, id=id, on_bad=on_bad),
@@ -157,7 +157,8 @@ def profile(
     if weights is not None:
         if a is not None or pairs is not None:
             raise OptionError("weights are of one input", "leave out the sentences and pairs")
-        return classify(weights=weights, pattern=pattern, keep_attention=False, norm=asked.norm).known_profile()
+        reading = {"by": asked.by, "special": asked.special}
+        return classify(weights=weights, pattern=pattern, keep_attention=False, **reading).known_profile()
     given = input_of(a, b, pairs, options, id=id, on_bad=on_bad)
     read = OnePair(given) if isinstance(given, Pair) else given
     cluster = _cluster(engine, options, told)

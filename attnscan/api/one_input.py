@@ -162,7 +162,7 @@ def _window(window: Sequence[int]) -> tuple[int, int]:
     raise OptionError(f"window is {window!r:.60}", "give the first and the last index, as (10, 40)")
 
 
-@library(ScanOptions(), without=("norm", "related", "predictive_pairs", "seed", "threshold"))
+@library(ScanOptions(), without=("by", "special", "related", "predictive_pairs", "seed", "threshold"))
 def predictive(
     a: Text,
     b: Text | None = None,

@@ -28,7 +28,12 @@ from attnscan.scoring.patterns import PatternLike
 _OF_PREDICTIVE = ("predictive_words", "predictive_pairs")
 
 
-@library(ScanOptions(predictive="off"), Reading(), FilePairs(), without=("unit", "norm", "threshold", *_OF_PREDICTIVE))
+@library(
+    ScanOptions(predictive="off"),
+    Reading(),
+    FilePairs(),
+    without=("unit", "by", "special", "threshold", *_OF_PREDICTIVE),
+)
 def explain(
     heads: Heads = "all",
     a: Text | None = None,
@@ -68,7 +73,7 @@ def explain(
     return result
 
 
-@library(ScanOptions(), Reading(), FilePairs(), AblationRequest(), without=("heads", "norm", *_OF_PREDICTIVE))
+@library(ScanOptions(), Reading(), FilePairs(), AblationRequest(), without=("heads", *_OF_PREDICTIVE))
 def ablate(
     pairs: Pairs = None,
     *,

@@ -89,7 +89,6 @@ def plot(
     heads: Heads = (),
     lines: bool = False,
     width: float = COLUMN,
-    without_delimiters: bool = False,
     pattern: Sequence[str] | str | None = None,
     format: Picture | None = None,
     output: str | os.PathLike[str] | None = None,
@@ -105,11 +104,11 @@ def plot(
 
     It is of one input, of saved `weights`, of many pairs, or of a result that is there already. Of one input or a
     classification it is the `map`, all `scores`, their best and mean by `layers`, or the weights of some `heads` (kind
-    `head`), as heat maps or as `lines`; `scores` and `layers` can be drawn `without_delimiters`. Of an ablation, a
-    similarity or a comparison there is one kind each: what heads are worth, with errors; a map of all heads, where near
-    ones attend alike; every head's score in one model against that in the other, for some patterns or all. Of a profile
-    it is what every head's attention consists of (`profile`), or how that of some `heads` falls off with `distance`.
-    Many pairs and a ranking have the map, scores and layers and, if it was made with `profile=True`, a profile's.
+    `head`), as heat maps or as `lines`; `by` and `special` say by which reading. Of an ablation, a similarity or a
+    comparison there is one kind each: what heads are worth, with errors; a map of all heads, where near ones attend
+    alike; every head's score in one model against that in the other, for some patterns or all. Of a profile it is what
+    every head's attention consists of (`profile`), or how that of some `heads` falls off with `distance`. Many pairs
+    and a ranking have the map, scores and layers and, if it was made with `profile=True`, a profile's.
 
     Raises: as `heads`; OptionError if the result has no such picture, or the picture no such option; OutputError if
     matplotlib is not installed; SelectionError for heads that are not there, or too many for the width.
@@ -134,7 +133,6 @@ def plot(
         Look(get_args(Picture)[get_args(Picture).index(chosen)], width),
         heads=() if isinstance(heads, tuple) and not heads else heads_written(heads),
         lines=lines,
-        without_delimiters=without_delimiters,
         patterns=None if pattern is None else listed("pattern", pattern),
     )
     if path is not None:
@@ -165,7 +163,8 @@ class _Given:
         if (self.a is not None) + (self.pairs is not None) + (self.weights is not None) > 1:
             raise OptionError("one thing can be looked at", "give a result, a sentence or two, pairs= or weights=")
         if is_result:
-            return self.a
+            readable = isinstance(self.a, Classification | Ranking)
+            return self.a.with_reading(self.options["by"], self.options["special"]) if readable else self.a
         if self.a is None and self.weights is None:
             asked = scan_options(self.model, self.options, on_long=self.on_long, **of_pairs)
             pairs = pairs_of(self.pairs, self.options, on_bad=told.on_bad)

@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from functools import wraps
 from inspect import Parameter, Signature, signature
-from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
 from attnscan.cli import completion
 from attnscan.cli.overwrite import FileRole, check_options, option_named, role_of
-from attnscan.inputs.option import LARGEST, Option
+from attnscan.inputs.option import LARGEST, Option, words_of
 
 _OFF = "no_"
 _SHORT = {"model": ("-m",)}
@@ -39,6 +39,7 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     """
     options: list[Parameter] = []
     bundles: dict[str, tuple[Any, list[str]]] = {}
+    aliases: dict[str, tuple[str, str]] = {}
     for parameter in signature(command, eval_str=True).parameters.values():
         annotation, *marks = (
             get_args(parameter.annotation) if get_origin(parameter.annotation) is Annotated else [parameter.annotation]
@@ -56,6 +57,9 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
             for name in names
         ]
         bundles[parameter.name] = default, names
+        marked = ((name, mark) for name in names for mark in get_args(types[name]) if isinstance(mark, Option))
+        aliases |= {mark.alias[0]: (name, mark.alias[1]) for name, mark in marked if mark.alias[0]}
+    options += map(_hidden, aliases)
 
     on = {name for _, names in bundles.values() for name in names}
     roles = {option.name: role for option in options if (role := role_of(option.annotation)) is not None}
@@ -65,6 +69,11 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
         files = {name: given[name] for name in roles}
         check_options(roles, files)
         _check_numbers(given)
+        for alias, (name, value) in aliases.items():
+            if given.pop(alias):
+                if given[name] not in (None, value):
+                    raise typer.BadParameter(f"{_flag(alias)} is {_flag(name)} {value}: leave one of the two out")
+                given[name] = value
         for name in (name for name in on if name not in given):
             given[name] = not given.pop(f"{_OFF}{name}")
         built = {
@@ -76,6 +85,16 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]
     return run
+
+
+def _hidden(alias: str) -> Parameter:
+    """A flag that help does not name."""
+    annotation = Annotated[bool, typer.Option(_flag(alias), hidden=True)]
+    return Parameter(alias, Parameter.KEYWORD_ONLY, default=False, annotation=annotation)
+
+
+def _flag(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _is_option(annotation: Any) -> bool:
@@ -93,12 +112,12 @@ def _typed(parameter: Parameter) -> Parameter:
     name, is_off = parameter.name, kind is bool and parameter.default is True
     name = f"{_OFF}{name}" if is_off else name
     kinds = {kind, *get_args(kind)}
-    more: dict[str, Any] = {} if kind is bool or get_origin(kind) is Literal else {"metavar": option.metavar}
+    more: dict[str, Any] = {} if kind is bool or words_of(kind) else {"metavar": option.metavar}
     if kinds & {int, float} and str not in kinds:
         bounds = {"min": option.least, "max": option.most}
         more |= {name: bound for name, bound in bounds.items() if bound is not None}
     info = typer.Option(
-        option.flag or f"--{name.replace('_', '-')}",
+        option.flag or _flag(name),
         *_SHORT.get(name, ()),
         help=option.off if is_off else option.about,
         autocompletion=_COMPLETED.get(name),
@@ -116,4 +135,4 @@ def _check_numbers(given: Mapping[str, Any]) -> None:
     """Raises: typer.BadParameter for a number that no machine counts with; an option's own bounds let NaN through."""
     for name, value in given.items():
         if isinstance(value, int | float) and not -LARGEST <= value <= LARGEST:
-            raise typer.BadParameter(f"--{name.replace('_', '-')} takes a number below 2**63, and {value} is none")
+            raise typer.BadParameter(f"{_flag(name)} takes a number below 2**63, and {value} is none")

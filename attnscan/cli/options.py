@@ -77,9 +77,6 @@ Token = Annotated[
     str | None,
     typer.Option("--token", metavar="T", help="One query: a token's text, store#2 for the second, or its index."),
 ]
-WithoutDelimiters = Annotated[
-    bool, typer.Option("--without-delimiters", help="Leave weights on special tokens out of the scores.")
-]
 KEEPS = "; --state FILE would keep what is done"
 """What the commands that have it say at Ctrl-C where it was not given."""
 

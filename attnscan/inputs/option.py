@@ -36,6 +36,8 @@ class Option:
     most: float | None = None
     decides: bool = True
     """Whether numbers hang on it, and not only where and how fast they are computed."""
+    alias: tuple[str, str] = ("", "")
+    """A flag of earlier versions, which help does not name, and the value that it stands for."""
     general: bool = True
     """Whether it stands for whatever is computed, so that commands take it with all others; else by itself."""
 
@@ -66,15 +68,25 @@ def check_declared(options: Any) -> None:
     """Hold the fields of an options object to what they take. Raises: OptionError for a value that there is not."""
     for name, kind, _, option in declared(options.__class__).values():
         value, kinds = getattr(options, name), {kind, *get_args(kind)}
-        if get_origin(kind) is Literal:
-            check_known(name, value, get_args(kind))
-        elif value is None and type(None) in kinds:
+        if value is None and type(None) in kinds:
             continue
+        if words := words_of(kind):
+            check_known(name, value, words)
         elif bool in kinds:
             if not isinstance(value, bool):
                 raise OptionError(f"{name} is {value!r:.60}", "give True or False")
         elif {int, float} & kinds and str not in kinds:
             check_within(name, value, option, whole=int in kinds)
+
+
+def words_of(kind: Any) -> tuple[str, ...]:
+    """The words that a type takes, or None beside them; empty if it takes other values.
+
+    >>> words_of(Literal["a", "b"]), words_of(Literal["a", "b"] | None), words_of(int | None)
+    (('a', 'b'), ('a', 'b'), ())
+    """
+    literals = [part for part in (kind, *get_args(kind)) if get_origin(part) is Literal]
+    return get_args(literals[0]) if literals else ()
 
 
 def check_known(what: str, value: object, known: Sequence[str]) -> None:

@@ -3,6 +3,7 @@
 terms.py           words and defaults that results and options share
 intervals.py       what standard errors say: intervals, p-values, false discoveries
 scores.py          every head's score on every pattern, and labels by them
+reading.py         by what heads are scored: weights or what they carry, special tokens in or out
 labels.py          what heads are called, and how sure that is
 statement.py       what each head does beside the average head
 behaviour.py       what each head does in a word: its label, else its statement

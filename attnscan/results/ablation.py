@@ -11,7 +11,7 @@ from attnscan.results.grid import Grid, Head, names
 from attnscan.results.intervals import half_width
 from attnscan.results.shown import lines, some
 from attnscan.results.signature import Signature
-from attnscan.results.terms import By
+from attnscan.results.terms import Replacement
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,7 +107,7 @@ class Ablation:
     """Quantity by quantity, set by set."""
     grid: Grid
     """The model's heads."""
-    by: By
+    replace: Replacement
     """What takes the place of a switched-off head's output: `zero`, or its `mean`."""
     draws: int
     """The most controls that a set may have."""
@@ -122,7 +122,9 @@ class Ablation:
 
     def __repr__(self) -> str:
         told = [f"effect beside other heads, by {what.name}: {some(self._told(what))}" for what in self.quantities]
-        return lines(self, self.signature, self.grid, f"switched off by {self.by}, sets chosen {self.chosen_by}", *told)
+        return lines(
+            self, self.signature, self.grid, f"switched off by {self.replace}, sets chosen {self.chosen_by}", *told
+        )
 
     def _told(self, quantity: Quantity) -> list[str]:
         effects = self.of(quantity)
@@ -150,7 +152,7 @@ class Ablation:
         frame = pd.DataFrame(rows).astype({"rank": "Int64"})
         frame.attrs = {
             "signature": asdict(self.signature),
-            "by": self.by,
+            "replace": self.replace,
             "draws": self.draws,
             "chosen_by": self.chosen_by,
             "choosing_pairs": self.choosing_pairs,

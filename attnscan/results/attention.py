@@ -56,8 +56,14 @@ class Attention:
         A row that carries nothing is zero. Raises: OptionError if the norms are not there.
         """
         if self.norms is None:
-            raise OptionError("what heads carry is not in this result", "leave out norm")
+            raise OptionError("what heads carry is not in this result", 'leave out by="carried"')
         return replace(self, weights=carried_shares(self.weights, self.norms))
+
+    @property
+    def among_words(self) -> Attention:
+        """Remove special tokens as keys, and renormalise each row over words; one with nothing on words is zero."""
+        is_word = np.array(self.sentence) >= 0
+        return replace(self, weights=carried_shares(self.weights, is_word[None, None].astype(np.float32)))
 
     def in_words(self, words: Sequence[str]) -> Attention:
         """Merge tokens into scored units of these texts: a word is given its pieces' sum, and gives their mean.

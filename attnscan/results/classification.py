@@ -12,37 +12,19 @@ from numpy.typing import NDArray
 
 from attnscan.errors import OptionError, WeightsError
 from attnscan.results.behaviour import Behaviours
-from attnscan.results.labels import Labels, Stability, shares
+from attnscan.results.labels import Labels, shares
 from attnscan.results.profile import Fit, Profile
-from attnscan.results.scores import FloatArray, IntArray, Scores, best_first
-from attnscan.results.shown import counted, lines, shaped
+from attnscan.results.reading import BEHAVIOUR, By, Reading, Special
+from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
+from attnscan.results.shown import counted, lines
 from attnscan.results.signature import Signature
 from attnscan.results.statement import Statements, table_columns
-from attnscan.results.terms import MOST_PROFILED, THRESHOLD
+from attnscan.results.terms import MOST_PROFILED
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from attnscan.results.attention import Attention
-
-
-@dataclass(frozen=True)
-class Carried:
-    """What every head carries on one input, in place of where it looks."""
-
-    __repr__ = shaped
-
-    scores: Scores
-    """With what is carried in place of weights."""
-    output: FloatArray
-    """The mean length of what each head puts out for a word, as a share of its layer's heads' together; 1/heads is an
-    equal part. Shape: [layer, head]; NaN where a whole layer puts out nothing."""
-    stability: Stability | None = field(default=None, repr=False)
-    """How sure the labels are by what is carried."""
-    fit: Callable[[], Fit] | None = field(default=None, repr=False, compare=False)
-    """Fits every head's profile by what it carries."""
-    stated: Callable[[], Statements] | None = field(default=None, repr=False, compare=False)
-    """States what every head does beside the average head, by what is carried among words."""
 
 
 @dataclass(frozen=True)
@@ -53,8 +35,8 @@ class Classification:
     """The tokens, or the words, that were scored."""
     sentence: tuple[int, ...]
     """0 for sentence A, 1 for B, -1 for a special token, -2 for padding."""
-    by_weight: Scores
-    """Of attention weights as they are."""
+    by_weight: Labels
+    """Scores and labels by attention weights."""
     signature: Signature
     """Where the result comes from: model, versions, device, input."""
     not_measured: Mapping[str, str] = field(default_factory=dict)
@@ -63,18 +45,19 @@ class Classification:
     """What else to know of how the scores were had, a line each."""
     related: tuple[tuple[int, int], ...] = ()
     """Units that counted as related and are not identical, by their places, the earlier one first."""
-    threshold: float = THRESHOLD
-    """How far above chance a label's pattern must be."""
-    carried: Carried | None = field(default=None, repr=False)
-    """Scores and labels of what heads carry; None if that could not be measured."""
-    stability_by_weight: Stability | None = field(default=None, repr=False)
-    """How sure the labels are by weight, if that was measured."""
+    carried: Labels | None = field(default=None, repr=False)
+    """Scores and labels by what heads carry; None if that could not be measured."""
+    output: FloatArray | None = field(default=None, repr=False)
+    """The mean length of what each head puts out for a word, as a share of its layer's heads' together; 1/heads is an
+    equal part. Shape: [layer, head]; NaN where a whole layer puts out nothing; None if it could not be measured."""
+    behaviour: Reading = BEHAVIOUR
+    """By what is told what a head does; where what heads carry could not be measured, it is by weight."""
     parts: tuple[str, ...] = ()
     """What profiles are made of."""
-    fit_by_weight: Callable[[], Fit] | None = field(default=None, repr=False, compare=False)
-    """Fits every head's profile by its weights."""
-    stated_by_weight: Callable[[], Statements] | None = field(default=None, repr=False, compare=False)
-    """States what every head does beside the average head, by weights among words."""
+    fits: Mapping[By, Callable[[], Fit] | None] = field(default_factory=dict, repr=False, compare=False)
+    """What fits every head's profile, by weights and by what heads carry; None of models with too many heads."""
+    stated: Mapping[By, Callable[[], Statements] | None] = field(default_factory=dict, repr=False, compare=False)
+    """What states every head beside the average head, likewise, with special tokens as `behaviour` says."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
     """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
     pattern: tuple[str, ...] = ()
@@ -83,18 +66,24 @@ class Classification:
     """Writes what a notebook shows of it."""
 
     @property
-    def scores(self) -> Scores:
-        """What labels and tables are of: weights or, if the signature says `norm`, what is carried."""
-        if self.carried is None or not self.signature.norm:
-            return self.by_weight
-        return self.carried.scores
+    def reading(self) -> Reading:
+        """By what scores, labels and tables are."""
+        return self.signature.reading
 
-    @cached_property
+    @property
     def labels(self) -> Labels:
-        """What every head is called, by weight or by what it carries as `scores` are, and how sure that is."""
-        by_norm = self.carried is not None and self.signature.norm
-        stability = self.carried.stability if self.carried is not None and by_norm else self.stability_by_weight
-        return Labels(self.scores, self.signature.norm, self.threshold, stability)
+        """What every head is called, by weight or by what it carries as the reading says, and how sure that is."""
+        return self.carried if self.carried is not None and self.reading.carried else self.by_weight
+
+    @property
+    def scores(self) -> Scores:
+        """What labels and tables are of."""
+        return self.labels.scores
+
+    @property
+    def table(self) -> ScoreTable:
+        """The scores of the reading."""
+        return self.scores.table(self.reading.among_words)
 
     def known_profile(self) -> Profile:
         """The profile. Raises: WeightsError if there are too many heads for it."""
@@ -108,33 +97,32 @@ class Classification:
 
         It is fitted when it is first asked for.
         """
-        by_norm = self.carried is not None and self.signature.norm
-        fit = self.carried.fit if self.carried is not None and by_norm else self.fit_by_weight
+        fit = self.fits.get(self.reading.by)
         return None if fit is None else Profile(self.parts, fit(), self.signature)
 
     @cached_property
     def statements(self) -> Statements | None:
-        """What every head does beside the average head: by what is carried among words, where that was measured.
+        """What every head does beside the average head, by the reading `behaviour`.
 
         Worked out when it is first asked for; None of models with too many heads.
         """
-        states = self.stated_by_weight if self.carried is None else self.carried.stated
+        states = self.stated.get("weight" if self.carried is None else self.behaviour.by)
         return None if states is None else states()
 
     @cached_property
     def behaviours(self) -> Behaviours:
-        """What every head does: its label by what it carries among words, where that was measured, or its statement."""
-        return Behaviours(self.mapped.labels, self.statements)
+        """What every head does by the reading `behaviour`: its label or its statement."""
+        return Behaviours(self.mapped, self.statements, not self.behaviour.among_words)
 
     @property
     def label(self) -> NDArray[np.str_]:
         """The pattern that each head follows. Shape: [layer, head]."""
-        return self.labels.label
+        return self.labels.called(self.reading.special)
 
     @property
     def runner_up(self) -> NDArray[np.str_]:
         """The second one. Shape: [layer, head]."""
-        return self.labels.runner_up
+        return self.labels.called(self.reading.special, 1)
 
     @property
     def content_label(self) -> NDArray[np.str_]:
@@ -142,38 +130,46 @@ class Classification:
         return self.labels.content_label
 
     @property
+    def map_label(self) -> NDArray[np.str_]:
+        """What maps of all heads show: the label by the reading `behaviour`. Shape: [layer, head]."""
+        return self.mapped.called(self.behaviour.special)
+
+    @property
     def parking(self) -> FloatArray:
         """How much each head rests on delimiters, in [0, 1]; 0 where the input has none. Shape: [layer, head]."""
         return self.labels.parking
 
-    @cached_property
+    @property
     def carried_label(self) -> NDArray[np.str_]:
         """Each head's label by what it carries. Shape: [layer, head]. Raises: OptionError if that is not there."""
-        return self.with_norm(True).label
+        return self.with_reading("carried").label
 
-    def with_norm(self, norm: bool) -> Classification:
-        """Turn the result to what heads carry, or to their weights: labels and tables are then of that.
+    def with_reading(self, by: By | None = None, special: Special | None = None) -> Classification:
+        """Turn scores, labels and tables to another reading; what is None stays as it is.
 
+        Profiles are of `by`, with special tokens as when the input was read.
         Raises: OptionError if what heads carry is not there.
         """
-        if norm == self.signature.norm:
-            return self
-        if self.carried is None:
-            raise OptionError("what heads carry is not in this result", "leave out norm")
-        return replace(self, signature=replace(self.signature, norm=norm))
+        if by == "carried" and self.carried is None:
+            raise OptionError("what heads carry is not in this result", 'leave out by="carried"')
+        changes: dict[str, Any] = {"by": by, "special": special}
+        changes = {name: value for name, value in changes.items() if value is not None}
+        return replace(self, signature=replace(self.signature, **changes))
 
     @property
-    def mapped(self) -> Classification:
-        """What maps of all heads show: this result by what heads carry, if that was measured."""
-        return self if self.carried is None else self.with_norm(True)
+    def mapped(self) -> Labels:
+        """Labels by what maps of all heads show: by what heads carry, if that was measured and `behaviour` is of it."""
+        return self.carried if self.carried is not None and self.behaviour.carried else self.by_weight
 
     @property
     def shown_attention(self) -> Attention:
-        """The kept attention, with what heads carry in place of weights if labels and tables are of that.
+        """The kept attention by the reading of labels and tables, unit by unit.
 
         Raises: OptionError if it was not kept.
         """
-        return self.kept_attention().carried if self.signature.norm else self.kept_attention()
+        attention = self.kept_attention().carried if self.reading.carried else self.kept_attention()
+        attention = attention.in_words(self.units) if self.signature.unit == "word" else attention
+        return attention.among_words if self.reading.among_words else attention
 
     def kept_attention(self) -> Attention:
         """The attention. Raises: OptionError if it was not kept."""
@@ -182,7 +178,7 @@ class Classification:
         return self.attention
 
     def __repr__(self) -> str:
-        by = "by attention weight" if self.carried is None else "by what heads carry"
+        by = "by what heads carry" if self.mapped.norm else "by attention weight"
         labels = f"labels {by}: {counted(self.mapped.label)}"
         return lines(self, self.signature, self.scores.grid, " ".join(self.units), labels)
 
@@ -190,26 +186,23 @@ class Classification:
         """What a notebook shows; without `html`, that is the plain text."""
         return self.html(self) if self.html else None
 
-    def ranking(self, pattern: str | None = None, *, without_delimiters: bool = False) -> IntArray:
+    def ranking(self, pattern: str | None = None) -> IntArray:
         """The heads that have a score, best first: on `pattern`, or without one by how far their best is above chance.
 
         Shape: [ranked head], heads counted layer by layer.
         """
-        table = self.scores.table(without_delimiters)
         if pattern is not None:
-            return table.ranked(self.scores.patterns.index(pattern))
-        return best_first(np.fmax.reduce(table.above_chance, axis=-1))
+            return self.table.ranked(self.scores.patterns.index(pattern))
+        return best_first(np.fmax.reduce(self.table.above_chance, axis=-1))
 
-    def to_frame(
-        self, patterns: Sequence[str] | None = None, *, without_delimiters: bool = False, statements: bool = True
-    ) -> pd.DataFrame:
+    def to_frame(self, patterns: Sequence[str] | None = None, *, statements: bool = True) -> pd.DataFrame:
         """One row a head: names, labels, scores of `patterns` (or those asked for), entropy, how sure labels are.
 
         With `statements`, what each head does beside the average head, too, which takes a moment to work out.
         """
         import pandas as pd
 
-        table = self.scores.table(without_delimiters)
+        table = self.table
         columns: dict[str, Any] = {"model": self.signature.model, **self.scores.grid.columns()}
         columns |= {name: getattr(self, name).ravel() for name in ("label", "runner_up", "content_label")}
         for pattern in patterns or self.pattern or self.scores.patterns:
@@ -218,12 +211,14 @@ class Classification:
         for pattern in (known.id for known in self.scores.scored if known.of_others and known.id in columns):
             columns[f"{pattern}_self"] = table.itself[..., self.scores.patterns.index(pattern)].ravel()
         unknown = np.full(self.scores.grid.shape, np.nan)
-        stability, carried = self.labels.stability, None if self.carried is None else self.carried.stability
-        columns["label_stays"] = (unknown if stability is None else stability.label).ravel()
-        columns["content_label_stays"] = (unknown if stability is None else stability.content_label).ravel()
-        columns["carried_label_stays"] = (unknown if carried is None else carried.label).ravel()
+        kind = self.labels.kind(self.reading.special)
+        labels: dict[str, tuple[Labels | None, str]] = {"label": (self.labels, kind)}
+        labels |= {"content_label": (self.labels, "content_label"), "carried_label": (self.carried, kind)}
+        for name, (own, of) in labels.items():
+            stability = None if own is None else own.stability
+            columns[f"{name}_stays"] = (unknown if stability is None else getattr(stability, of)).ravel()
         columns["carried_label"] = (unknown if self.carried is None else self.carried_label).ravel()
-        columns["output"] = (unknown if self.carried is None else self.carried.output).ravel()
+        columns["output"] = (unknown if self.output is None else self.output).ravel()
         if statements:
             of_statements = table_columns(self.statements, self.scores.grid)
             columns |= {name: values.ravel() for name, values in of_statements.items()}
@@ -235,9 +230,6 @@ class Classification:
             "not_measured": dict(self.not_measured),
             "notes": list(self.notes),
             "related": [list(pair) for pair in self.related],
-            "shares": shares(
-                {name: (self.labels, name) for name in ("label", "runner_up", "content_label")}
-                | {"carried_label": (None if self.carried is None else self.with_norm(True).labels, "label")}
-            ),
+            "shares": shares({**labels, "runner_up": (self.labels, self.labels.kind(self.reading.special, 1))}),
         }
         return frame

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from attnscan.results.grid import Head, Heads
 from attnscan.results.intervals import false_discovery_rates, p_value
 from attnscan.results.labels import STAYS
-from attnscan.results.scores import FloatArray, IntArray, Scores
+from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.shown import lines
 from attnscan.results.signature import Signature
 from attnscan.results.terms import THRESHOLD, Match
@@ -61,6 +61,12 @@ class Comparison:
         return lines(self, self.signatures[0], self.one.grid, other, f"{beyond}, {labels}")
 
     @property
+    def tables(self) -> tuple[ScoreTable, ScoreTable]:
+        """The scores of the one and the other by their reading."""
+        among_words = self.signatures[0].reading.among_words
+        return self.one.table(among_words), self.other.table(among_words)
+
+    @property
     def patterns(self) -> tuple[str, ...]:
         """What both were scored for."""
         return self.one.patterns
@@ -68,7 +74,8 @@ class Comparison:
     @cached_property
     def difference(self) -> FloatArray:
         """Score of the other minus that of the one. Shape: [layer, head, pattern]."""
-        difference: FloatArray = self.other.every_key.score - self.one.every_key.score
+        one, other = self.tables
+        difference: FloatArray = other.score - one.score
         return difference
 
     @cached_property
@@ -77,9 +84,8 @@ class Comparison:
 
         By t with one degree of freedom fewer than pairs that have an eligible query. Shape: [layer, head, pattern].
         """
-        p: FloatArray = p_value(
-            self.difference, self.se, np.minimum(self.one.every_key.pairs, self.other.every_key.pairs)
-        )
+        one, other = self.tables
+        p: FloatArray = p_value(self.difference, self.se, np.minimum(one.pairs, other.pairs))
         return p
 
     @cached_property
@@ -100,7 +106,8 @@ class Comparison:
     @cached_property
     def labels(self) -> tuple[NDArray[np.str_], NDArray[np.str_]]:
         """The pattern that each head follows in the one and in the other. Shape: [layer, head]."""
-        a, b = (scores.ranked_labels(scores.every_key, 0, self.threshold) for scores in (self.one, self.other))
+        both = zip((self.one, self.other), self.tables, strict=True)
+        a, b = (scores.ranked_labels(table, 0, self.threshold) for scores, table in both)
         return a, b
 
     @property
@@ -126,7 +133,7 @@ class Comparison:
         import pandas as pd
 
         p = self.patterns.index(pattern)
-        a, b = (scores.every_key.score[..., p].ravel() for scores in (self.one, self.other))
+        a, b = (table.score[..., p].ravel() for table in self.tables)
         return float(pd.DataFrame({"a": a, "b": b}).corr("spearman").to_numpy()[0, 1])
 
     def extremes(self, pattern: str) -> tuple[Head | None, Head | None]:
@@ -151,7 +158,7 @@ class Comparison:
         """One row for each pattern and `chosen` head: both scores, their difference, what it is worth, both labels."""
         import pandas as pd
 
-        grid = self.one.grid
+        grid, (one, other) = self.one.grid, self.tables
         labels, unknown = [label.ravel() for label in self.labels], np.full(grid.shape, np.nan)
         parts = []
         for pattern in patterns or self.patterns:
@@ -163,10 +170,9 @@ class Comparison:
             }
             columns |= grid.columns()
             columns |= {"layer_b": self.matched[..., 0].ravel(), "head_b": self.matched[..., 1].ravel()}
-            columns |= {"score_a": self.one.every_key.score[..., p].ravel()}
-            columns |= {"score_b": self.other.every_key.score[..., p].ravel()}
+            columns |= {"score_a": one.score[..., p].ravel(), "score_b": other.score[..., p].ravel()}
             columns |= {"difference": self.difference[..., p].ravel(), "se": self.se[..., p].ravel()}
-            columns |= {"n": self.one.every_key.n[..., p].ravel(), "pairs": self.one.every_key.pairs[..., p].ravel()}
+            columns |= {"n": one.n[..., p].ravel(), "pairs": one.pairs[..., p].ravel()}
             columns |= {"label_a": labels[0], "label_b": labels[1], "divergence": self.divergence.ravel()}
             columns |= {"p": self.p[..., p].ravel(), "fdr": self.rate[..., p].ravel()}
             for name, stays in zip("ab", self.stays if self.stays is not None else (unknown, unknown), strict=True):

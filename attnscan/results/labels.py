@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from attnscan.results.reading import Special
 from attnscan.results.scores import MIXED, FloatArray, Race, Scores
 from attnscan.results.shown import shaped
 from attnscan.results.terms import THRESHOLD
@@ -86,24 +87,37 @@ class Labels:
         """What each head does when it does not attend to special tokens. Shape: [layer, head]."""
         return self.scores.ranked_labels(self.scores.words_only, 0, self.threshold)
 
+    @cached_property
+    def content_runner_up(self) -> NDArray[np.str_]:
+        """The second one, with special tokens removed. Shape: [layer, head]."""
+        return self.scores.ranked_labels(self.scores.words_only, 1, self.threshold)
+
+    @staticmethod
+    def kind(special: Special, rank: int = 0) -> str:
+        """The name of the labels with special tokens in or out, or with `rank` 1 of those that come second."""
+        return f"{'content_' if special == 'out' else ''}{'runner_up' if rank else 'label'}"
+
+    def called(self, special: Special, rank: int = 0) -> NDArray[np.str_]:
+        """The labels with special tokens in or out, or with `rank` 1 those that come second. Shape: [layer, head]."""
+        labels: NDArray[np.str_] = getattr(self, self.kind(special, rank))
+        return labels
+
+    def stays(self, special: Special) -> FloatArray | None:
+        """In what share of resamples labels stay; None if that was not measured. Shape: [layer, head]."""
+        return None if self.stability is None else getattr(self.stability, self.kind(special))
+
+    def questioned(self, special: Special) -> NDArray[np.bool_]:
+        """Which labels would not stay, or rest on too little to tell. Shape: [layer, head]."""
+        return self.content_unsure if special == "out" else self.unsure
+
     @property
     def drawn(self) -> str:
         """What is drawn anew to see whether labels stay."""
         return "words" if self.agreement is None else "pairs"
 
-    @cached_property
-    def best(self) -> FloatArray:
-        """How far above chance each head's best pattern is; NaN where none competes. Shape: [layer, head]."""
-        return self._race.best
-
-    @cached_property
-    def margin(self) -> FloatArray:
-        """How much farther above chance each head's best pattern is than its next. Shape: [layer, head]."""
-        return self._race.margin
-
-    @cached_property
-    def _race(self) -> Race:
-        return Race(self.scores.scored, self.scores.every_key)
+    def race(self, special: Special) -> Race:
+        """How far above chance each head's best pattern is, and above the next, with special tokens in or out."""
+        return Race(self.scores.scored, self.scores.table(special == "out"))
 
     @cached_property
     def parking(self) -> FloatArray:
@@ -123,7 +137,13 @@ class Labels:
         return _unsure(self.content_label, None if self.stability is None else self.stability.content_label)
 
 
-_READ_OFF = {"label": (False, 0), "runner_up": (False, 1), "content_label": (True, 0)}  # among words, and which rank
+_READ_OFF = {
+    "label": (False, 0),
+    "runner_up": (False, 1),
+    "content_label": (True, 0),
+    "content_runner_up": (True, 1),
+}
+"""Of each kind of labels whether it is among words, and which rank."""
 
 
 def shares(columns: Mapping[str, tuple[Labels | None, str]]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.labels import Labels, shares
 from attnscan.results.profile import Profile
+from attnscan.results.reading import BEHAVIOUR, By, Reading, Special
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.shown import counted, lines, scored, shaped
 from attnscan.results.signature import Signature
@@ -40,13 +41,14 @@ class Ranking:
     profile: Profile | None = None
     """What every head does in full, if that was asked for."""
     labels: Labels | None = None
-    """What every head is called, and how sure that is, if that was asked for: by weight or, if the signature says
-    `norm`, by what it carries, as `scores` is."""
+    """What every head is called, and how sure that is, if that was asked for: by weight or by what it carries, as
+    `scores` is."""
     carried: Labels | None = None
-    """Beside labels by weight: what every head is called by what it carries; None where that was not measured."""
+    """What every head is called by what it carries; None where that was not measured."""
     statements: Statements | None = None
-    """What every head does beside the average head, with labels: by what is carried among words, or by weights among
-    words where that was not measured."""
+    """What every head does beside the average head, with labels: by the reading `behaviour`."""
+    behaviour: Reading = BEHAVIOUR
+    """By what is told what a head does."""
     html: Callable[[Ranking], str] | None = field(default=None, repr=False, compare=False)
     """Writes what a notebook shows of it."""
 
@@ -66,7 +68,37 @@ class Ranking:
     @property
     def label(self) -> NDArray[np.str_]:
         """The pattern that each head follows. Shape: [layer, head]. Raises: OptionError if labels are not there."""
-        return self.known_labels().label
+        return self.known_labels().called(self.reading.special)
+
+    @property
+    def runner_up(self) -> NDArray[np.str_]:
+        """The second one. Shape: [layer, head]. Raises: OptionError if labels are not there."""
+        return self.known_labels().called(self.reading.special, 1)
+
+    @property
+    def content_label(self) -> NDArray[np.str_]:
+        """What each head does when it does not attend to special tokens. Shape and Raises: as `label`."""
+        return self.known_labels().content_label
+
+    @property
+    def carried_label(self) -> NDArray[np.str_]:
+        """Each head's label by what it carries. Shape: [layer, head]. Raises: OptionError if that is not there."""
+        return self.with_reading("carried").label
+
+    @property
+    def map_label(self) -> NDArray[np.str_]:
+        """What maps of all heads show: the label by the reading `behaviour`. Shape and Raises: as `label`."""
+        return self.mapped.called(self.behaviour.special)
+
+    @property
+    def reading(self) -> Reading:
+        """By what scores, labels and tables are."""
+        return self.signature.reading
+
+    @property
+    def table(self) -> ScoreTable:
+        """The scores of the reading."""
+        return self.scores.table(self.reading.among_words)
 
     def known_labels(self) -> Labels:
         """The labels. Raises: OptionError if they are not there."""
@@ -74,10 +106,20 @@ class Ranking:
             raise OptionError("this ranking has no labels", "score all patterns of pairs: leave out pattern")
         return self.labels
 
-    def of_carried(self, carried: Labels) -> Ranking:
-        """A ranking by what heads carry, as it was counted beside their weights; without a profile of that."""
-        signature = replace(self.signature, norm=True)
-        return Ranking(carried.scores, signature, labels=carried, html=self.html)
+    def with_reading(self, by: By | None = None, special: Special | None = None) -> Ranking:
+        """Turn scores, labels and tables to another reading; what is None stays as it is.
+
+        By what heads carry, if that was counted beside their weights, there is no profile, nor a half to rank by.
+        Raises: OptionError for a reading that is not there.
+        """
+        signature = replace(self.signature, by=by or self.reading.by, special=special or self.reading.special)
+        if signature.by == self.reading.by:
+            return replace(self, signature=signature)
+        if self.carried is None or self.reading.carried:
+            raise OptionError(f"this ranking has no scores by={signature.by!r}", f"ask for them: heads(..., by={by!r})")
+        return replace(
+            self, scores=self.carried.scores, labels=self.carried, signature=signature, ranked_by=None, profile=None
+        )
 
     def known_profile(self) -> Profile:
         """The profile. Raises: OptionError if it is not there."""
@@ -87,66 +129,63 @@ class Ranking:
 
     @property
     def mapped(self) -> Labels:
-        """What a map of all heads shows: labels by what heads carry, if those were measured.
+        """Labels by what maps of all heads show: by what heads carry, if that was measured and `behaviour` is of it.
 
         Raises: OptionError if there are none.
         """
-        return self.carried or self.known_labels()
+        return self.carried if self.carried is not None and self.behaviour.carried else self.known_labels()
 
     @property
     def behaviours(self) -> Behaviours:
-        """What every head does: its label by what it carries among words, where that was measured, or its statement.
+        """What every head does by the reading `behaviour`: its label or its statement.
 
         Raises: OptionError if labels are not there.
         """
-        return Behaviours(self.mapped, self.statements)
+        return Behaviours(self.mapped, self.statements, not self.behaviour.among_words)
 
-    def order(self, pattern: str, *, without_delimiters: bool = False) -> IntArray:
+    def order(self, pattern: str) -> IntArray:
         """The numbers of the heads that have a score on `pattern`, best first. Shape: [ranked head]."""
         p = self.scores.patterns.index(pattern)
-        order = (self.ranked_by or self.scores).table(without_delimiters).ranked(p)
-        return order[~np.isnan(self.scores.table(without_delimiters).score[..., p].ravel()[order])]
+        order = (self.ranked_by or self.scores).table(self.reading.among_words).ranked(p)
+        return order[~np.isnan(self.table.score[..., p].ravel()[order])]
 
-    def leads(self, pattern: str, *, without_delimiters: bool = False) -> Leads:
+    def leads(self, pattern: str) -> Leads:
         """By how much the head of each rank is above the next, with errors of that difference's own."""
-        order = self.order(pattern, without_delimiters=without_delimiters)
-        table, p = self.scores.table(without_delimiters), self.scores.patterns.index(pattern)
+        order = self.order(pattern)
+        table, p = self.table, self.scores.patterns.index(pattern)
         return Leads.of(table, p, order[:-1], order[1:])
 
-    def close_to_best(self, pattern: str, *, without_delimiters: bool = False) -> list[Head]:
+    def close_to_best(self, pattern: str) -> list[Head]:
         """The heads that cannot be told from the best by these pairs, best first; none where leads have no error."""
-        order = self.order(pattern, without_delimiters=without_delimiters)
-        table, p = self.scores.table(without_delimiters), self.scores.patterns.index(pattern)
+        order = self.order(pattern)
+        table, p = self.table, self.scores.patterns.index(pattern)
         leads = Leads.of(table, p, order[:1].repeat(len(order[1:])), order[1:])
         return [self.scores.grid[number] for number in order[1:][~leads.sure & ~np.isnan(leads.se)]]
 
-    def pairs_to_tell(self, pattern: str, *, without_delimiters: bool = False) -> int | None:
+    def pairs_to_tell(self, pattern: str) -> int | None:
         """About how many pairs would tell the best head from the next, if both score as they do on these.
 
         None where these pairs tell them already, or it is not known: below two pairs, or where the two score alike.
         """
-        lead = self.leads(pattern, without_delimiters=without_delimiters)
+        lead = self.leads(pattern)
         if not len(lead.se) or lead.sure[0] or not lead.difference[0] > 0 or not lead.se[0] > 0:
             return None
-        table, p = self.scores.table(without_delimiters), self.scores.patterns.index(pattern)
+        table, p = self.table, self.scores.patterns.index(pattern)
         pairs, effective = table.pairs[..., p].max(), np.nanmax(table.effective_pairs[..., p])
         more = np.unique(np.concatenate([pairs + np.arange(1, 1_000), np.geomspace(pairs + 1, _MOST_PAIRS, 5_000)]))
         would = half_width(lead.se[0] * np.sqrt(pairs / more), more * effective / pairs) < lead.difference[0]
         return math.ceil(more[would][0]) if would.any() else None
 
-    def to_frame(
-        self, patterns: Sequence[str] | None = None, top: int | None = None, *, without_delimiters: bool = False
-    ) -> pd.DataFrame:
+    def to_frame(self, patterns: Sequence[str] | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each head of each pattern, best first, then the heads without a score, which have no rank.
 
         With `top`, at most so many of the ranked heads of each pattern.
         """
         import pandas as pd
 
-        table, parts = self.scores.table(without_delimiters), []
+        table, parts = self.table, []
         for pattern in patterns or self.scores.patterns:
-            order = self.order(pattern, without_delimiters=without_delimiters)
-            leads = self.leads(pattern, without_delimiters=without_delimiters)
+            order, leads = self.order(pattern), self.leads(pattern)
             p = self.scores.patterns.index(pattern)
             unranked = np.setdiff1d(np.arange(len(self.scores.grid)), order)
             shown = order[:top] if top else np.concatenate([order, unranked])
@@ -176,14 +215,16 @@ class Ranking:
         """
         import pandas as pd
 
-        own, carried = self.known_labels(), self.labels if self.signature.norm else self.carried
-        told = {"label": (own, "label"), "content_label": (own, "content_label"), "carried_label": (carried, "label")}
+        own, carried, special = self.known_labels(), self.carried, self.reading.special
+        kind = own.kind(special)
+        told = {"label": (own, kind), "content_label": (own, "content_label"), "carried_label": (carried, kind)}
         columns: dict[str, Any] = {"model": self.signature.model, **self.scores.grid.columns()}
-        columns |= {"label": own.label.ravel(), "runner_up": own.runner_up.ravel()}
+        columns |= {"label": self.label.ravel(), "runner_up": self.runner_up.ravel()}
         columns["content_label"] = own.content_label.ravel()
         unknown = np.full(self.scores.grid.shape, np.nan)
-        columns["carried_label"] = (unknown if carried is None else carried.label).ravel()
-        columns |= {"above_chance": own.best.ravel(), "margin": own.margin.ravel()}
+        columns["carried_label"] = (unknown if carried is None else self.carried_label).ravel()
+        race = own.race(special)
+        columns |= {"above_chance": race.best.ravel(), "margin": race.margin.ravel()}
         for kind, measure in (("agree", "agreement"), ("stays", "stability")):
             for name, (labels, kind_of_label) in told.items():
                 known = None if labels is None else getattr(labels, measure)
@@ -193,7 +234,7 @@ class Ranking:
         frame = pd.DataFrame(columns)
         frame.attrs = {
             "signature": asdict(self.signature),
-            "shares": shares({**told, "runner_up": (own, "runner_up")}),
+            "shares": shares({**told, "runner_up": (own, own.kind(special, 1))}),
         }
         return frame
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.grid import Grid, Head
+from attnscan.results.reading import Reading
 from attnscan.results.signature import Signature
 from attnscan.safe_text import plain
 
@@ -21,8 +22,8 @@ _MOST = 6  # things in a list
 def lines(what: Any, signature: Signature, grid: Grid | None, *more: str) -> str:
     """A result's class, of which model and how many pairs it is, and some lines more."""
     heads = [] if grid is None else [f"{grid} = {len(grid)} heads"]
-    norm = ["by what heads carry"] if signature.norm else []
-    about = [signature.model, *heads, *norm, *([signature.counts] if signature.pairs_read > 1 else [])]
+    reading = [str(signature.reading)] if signature.reading != Reading() else []
+    about = [signature.model, *heads, *reading, *([signature.counts] if signature.pairs_read > 1 else [])]
     return "\n".join([f"{type(what).__name__} of {short(', '.join(about))}", *(f"  {short(line)}" for line in more)])
 
 

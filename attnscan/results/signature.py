@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePath
 
+from attnscan.results.reading import By, Reading, Special
 from attnscan.results.terms import counted
 
 
@@ -42,8 +43,10 @@ class Signature:
     """Inputs that were cut."""
     pairs_skipped: int = 0
     """Inputs that were left out."""
-    norm: bool = False
-    """Whether this is of what heads carry, weight times the norm of the transformed value, and not of their weights."""
+    by: By = "weight"
+    """Whether scores are of attention weights, or of what heads carry: weight times the transformed value's norm."""
+    special: Special = "in"
+    """Whether special tokens are keys, or are removed and rows renormalised over words."""
     fingerprint: str | None = None
     """A hash of weights, config, modules and tokenizer; None where it was not taken, as it is for one input."""
 
@@ -58,6 +61,11 @@ class Signature:
             return "all-MiniLM-L6-v2"
         path = PurePath(self.model)
         return path.name if path.name and (path.is_absolute() or self.model[0] in ".~") else self.model
+
+    @property
+    def reading(self) -> Reading:
+        """By what heads are scored, shown and drawn."""
+        return Reading(self.by, self.special)
 
     @property
     def counts(self) -> str:

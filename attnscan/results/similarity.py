@@ -61,12 +61,12 @@ class Similarity:
     @cached_property
     def label(self) -> NDArray[np.str_]:
         """The pattern that each head follows. Shape: [head]."""
-        return self.labels.label.ravel()
+        return self.labels.called(self.signature.special).ravel()
 
     @property
     def unsure(self) -> NDArray[np.bool_]:
         """Which heads' labels would not stay. Shape: [head]."""
-        return self.labels.unsure.ravel()
+        return self.labels.questioned(self.signature.special).ravel()
 
     def nearest(self, head: int, count: int) -> list[int]:
         """The heads that are most like a head, nearest first; all by their numbers."""
@@ -114,7 +114,8 @@ class Similarity:
         return self._of(heads, frame)
 
     def _of(self, heads: Heads | None, frame: pd.DataFrame) -> pd.DataFrame:
-        frame["label_stays"] = np.nan if self.labels.stability is None else self.labels.stability.label.ravel()
+        stays = self.labels.stays(self.signature.special)
+        frame["label_stays"] = np.nan if stays is None else stays.ravel()
         return (
             frame
             if heads is None

@@ -12,7 +12,7 @@ HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""
 Side = Literal["A", "B"]
 """Which sentence of a pair."""
-By = Literal["zero", "mean"]
+Replacement = Literal["zero", "mean"]
 """What takes the place of a switched-off head's output: nothing, or its mean over the words of the measured pairs."""
 Match = Literal["place", "nearest"]
 """Which heads of two models belong together: those of one place, or those that attend most alike."""

@@ -84,8 +84,8 @@ def check_xlsxwriter() -> None:
 def entries(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
     """Each single value in something nested, and the way to it.
 
-    >>> list(entries({"signature": {"model": "m", "norm": False}, "tokens": ["[CLS]", "cat"]}))
-    [('signature.model', 'm'), ('signature.norm', False), ('tokens.0', '[CLS]'), ('tokens.1', 'cat')]
+    >>> list(entries({"signature": {"model": "m", "by": "weight"}, "tokens": ["[CLS]", "cat"]}))
+    [('signature.model', 'm'), ('signature.by', 'weight'), ('tokens.0', '[CLS]'), ('tokens.1', 'cat')]
     """
     within = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else None
     if within is None:

@@ -57,7 +57,7 @@ def _explain_pairs(request: Explain, pairs: Pairs, running: Running) -> Work[Exp
 def ablate(request: Ablate, running: Running) -> Work[Ablation]:
     """What a model loses without some heads. Raises: as the study."""
     sets, ledger = request.sets, running.ledger
-    pairs = request.pairs.ready(ledger, 1 + (not sets.names_heads) + (sets.by == "mean"), "name a file")
+    pairs = request.pairs.ready(ledger, 1 + (not sets.names_heads) + (sets.replace == "mean"), "name a file")
     scanner = yield from opened(running, request.options, request.memory)
     yield Progress("trying whether heads can be switched off")
     from attnscan.studies import ablation

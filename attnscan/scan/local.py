@@ -49,7 +49,7 @@ class ScanSums(Adding):
     """Beside `labels` by weight: of what heads carry, where that can be had."""
     carried_labels: LabelSums | None = None
     classes: BlockSums | None = None
-    """Beside `labels`: attention class by class among words, carried where that can be had, for statements."""
+    """Beside `labels`: attention class by class, for statements, by the reading of what heads do."""
 
     @property
     def any(self) -> ScoreSums | None:
@@ -69,17 +69,22 @@ class ScanSums(Adding):
         if self.profile is not None:
             parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
             profile = Profile(parts, fitted(self.profile.stacked()), signature)
-        scores, carried = self.told.finish(), None if self.carried is None else self.carried.finish()
+        scores, of_carried = self.told.finish(), None if self.carried is None else self.carried.finish()
+        labels = _labels(scores, self.labels, options, norm=options.reading.carried)
+        carried = labels if options.reading.carried else _labels(of_carried, self.carried_labels, options, norm=True)
+        behaviour = options.behaviour if carried is not None else replace(options.behaviour, by="weight")
+        special = not behaviour.among_words
         return Ranking(
             scores,
             signature,
             self.ranked.finish() if self.ranked else None,
             profile,
-            labels=_labels(scores, self.labels, options, norm=options.norm),
-            carried=_labels(carried, self.carried_labels, options, norm=True),
+            labels=labels,
+            carried=carried,
             statements=None
             if self.classes is None
-            else stated(self.classes.stacked(), special=False, seed=options.seed, of_pairs=True),
+            else stated(self.classes.stacked(), special=special, seed=options.seed, of_pairs=True),
+            behaviour=behaviour,
         )
 
 
@@ -192,15 +197,16 @@ def _told(
         consumers: list[Consumer] = []
         if options.profile and only is None:
             helps = targets.helps if options.predictive_part else ()
-            profilers.append(Profiler(targets.batch, targets.patterns, helps))
+            profilers.append(Profiler(targets.batch, targets.patterns, helps, special=not options.reading.among_words))
             consumers.append(profilers[0])
         if options.labelled and only is None:
-            classes.append(ClassScorer(targets.batch, special=False))
-        if isinstance(carrying, str) or options.norm:
+            classes.append(ClassScorer(targets.batch, special=not options.behaviour.among_words))
+        if isinstance(carrying, str) or options.reading.carried:
             consumers += classes
         else:
             carried.append(Scorer(targets))
-            of_carried: list[Consumer] = [*carried, *classes]
+            of_carried: list[Consumer] = [*carried]
+            (of_carried if options.behaviour.carried else consumers).extend(classes)
             consumers.append(lambda block: _each(of_carried, carrying.carried(block)))
 
         return partial(_each, consumers)

@@ -22,10 +22,10 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.attention_function import OnOutput, same_or, visible_keys
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Carried, Classification
+from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
-from attnscan.results.labels import MOST_HEADS, Stability
+from attnscan.results.labels import MOST_HEADS, Labels, Stability
 from attnscan.results.profile import Fit
 from attnscan.results.scores import Scores
 from attnscan.results.signature import Signature
@@ -85,8 +85,8 @@ class Reading:
         self.batch = scanner.collate([encoded])
         targets = Targets(self.batch, scanner.options.patterns, helps)
         self._projections = None if isinstance(scanner.carrying, str) else scanner.carrying
-        self._by_weight = _Scorers(targets)
-        self._carried = None if self._projections is None else _CarriedScorers(targets)
+        self._by_weight = _Scorers(targets, scanner.options)
+        self._carried = None if self._projections is None else _CarriedScorers(targets, scanner.options)
         self._keeper = AttentionKeeper(self._projections) if keep else None
         self._in_two, self._blocks = in_two, list[AttentionBlock]()
 
@@ -95,7 +95,7 @@ class Reading:
 
         `on_output` may change what heads put out. Raises: CaptureError.
         """
-        self._scanner.with_options(norm=False).run(model_inputs, self._take, on_output)
+        self._scanner.with_options(by=None).run(model_inputs, self._take, on_output)
 
     def _take(self, block: AttentionBlock) -> None:
         for scorers, own in self._read(block):
@@ -142,7 +142,8 @@ class Reading:
         signature = scanner.signature(_seen(self._pair, encoded))
         result = _classification(encoded, self._by_weight, signature, scanner.options, before)
         unmeasured = None if self._helps else scanner.why_no_measure
-        carried = None if self._carried is None else self._carried.found(encoded, scanner.options, before)
+        if self._carried is not None:
+            result = self._carried.added(result, encoded, scanner.options, before)
         (related,) = self.batch.related_pairs
         notes = (
             *(help_of_words.description for help_of_words in self._helps),
@@ -154,7 +155,6 @@ class Reading:
             not_measured=_not_measured(scanner.options, unmeasured),
             notes=notes,
             related=related,
-            carried=carried,
             attention=None if self._keeper is None else self._keeper.attention(encoded),
         )
 
@@ -185,12 +185,12 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
 
     Raises: OptionError for what needs more than weights.
     """
-    if options.norm:
-        raise OptionError("saved weights do not tell what heads carry", "leave out --norm, or name a model")
+    if options.reading.carried:
+        raise OptionError("saved weights do not tell what heads carry", "leave out --by carried, or name a model")
     encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
     batch = collate([encoded])
     grid = Grid.of(saved.attention)
-    scorers = _Scorers(Targets(batch, options.patterns))
+    scorers = _Scorers(Targets(batch, options.patterns), options)
     everything = slice(None)
     seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
     visible = torch.zeros(0)
@@ -222,10 +222,11 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
 class _Scorers:
     """Consumers of the attention of one input: its scores, and beside them each word's own and what profiles need."""
 
-    def __init__(self, targets: Targets) -> None:
+    def __init__(self, targets: Targets, options: ScanOptions) -> None:
         self.whole, self._by_query = Scorer(targets), Scorer(targets, by_query=True)
-        self.profiler = Profiler(targets.batch, targets.patterns, targets.helps)
-        self._classes = ClassScorer(targets.batch, special=False, by_query=True)
+        special = not options.reading.among_words
+        self.profiler = Profiler(targets.batch, targets.patterns, targets.helps, special=special)
+        self._classes = ClassScorer(targets.batch, special=not options.behaviour.among_words, by_query=True)
 
     def rest(self, block: AttentionBlock) -> None:
         """Take one block for all but the scores."""
@@ -244,11 +245,11 @@ class _Scorers:
         return stability(scores, self._by_query.word_sums(), options.threshold, options.seed)
 
     def stated(self, options: ScanOptions) -> Callable[[], Statements] | None:
-        """What states every head on this input, among words; None of more heads than are resampled."""
-        sums = self._classes.sums()
+        """What states every head on this input; None of more heads than are resampled."""
+        sums, special = self._classes.sums(), not options.behaviour.among_words
         if sums["on"][0, ..., 0].size > MOST_HEADS:
             return None
-        return partial(stated, sums, special=False, seed=options.seed, of_pairs=False)
+        return partial(stated, sums, special=special, seed=options.seed, of_pairs=False)
 
 
 class _CarriedScorers(_Scorers):
@@ -262,8 +263,10 @@ class _CarriedScorers(_Scorers):
             self._outputs = outputs.new_empty(*block.grid.shape, outputs.shape[-1])
         self._outputs[block.layer, block.heads] = outputs
 
-    def found(self, encoded: EncodedInput, options: ScanOptions, before: Callable[[], None] | None) -> Carried:
-        """All of it, once every block has come; what a word puts out is the mean of what its pieces do.
+    def added(
+        self, result: Classification, encoded: EncodedInput, options: ScanOptions, before: Callable[[], None] | None
+    ) -> Classification:
+        """Add what heads carry to a result, once every block has come; what a word puts out is the mean of its pieces'.
 
         `before` is called before what takes longest, which is left out without.
         """
@@ -272,11 +275,17 @@ class _CarriedScorers(_Scorers):
         together = (lengths * (of_word / np.bincount(unit)[unit])).sum(-1)
         with np.errstate(invalid="ignore"):
             output = together / together.sum(-1, keepdims=True)
-        scores = self.whole.sums().finish()
+        carried = Labels(self.whole.sums().finish(), True, options.threshold)
+        result = replace(result, carried=carried, output=output)
         if before is None:
-            return Carried(scores, output)
+            return result
         before()
-        return Carried(scores, output, self.stability(scores, options), self.fit, self.stated(options))
+        return replace(
+            result,
+            carried=replace(carried, stability=self.stability(carried.scores, options)),
+            fits={**result.fits, "carried": self.fit},
+            stated={**result.stated, "carried": self.stated(options)},
+        )
 
 
 def _classification(
@@ -291,19 +300,19 @@ def _classification(
     result = Classification(
         units=encoded.units,
         sentence=encoded.unit_sentence,
-        by_weight=by_weight,
+        by_weight=Labels(by_weight, False, options.threshold),
         signature=signature,
-        threshold=options.threshold,
         parts=scorers.profiler.parts,
+        behaviour=options.behaviour,
     )
     if before is None:
         return result
     before()
     return replace(
         result,
-        stability_by_weight=scorers.stability(by_weight, options),
-        fit_by_weight=scorers.fit,
-        stated_by_weight=scorers.stated(options),
+        by_weight=replace(result.by_weight, stability=scorers.stability(by_weight, options)),
+        fits={"weight": scorers.fit},
+        stated={"weight": scorers.stated(options)},
     )
 
 

@@ -11,7 +11,8 @@ from attnscan.errors import OptionError
 from attnscan.inputs.option import Option, check_declared, declared
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.terms import DRAWS, THRESHOLD, By
+from attnscan.results.reading import BEHAVIOUR, By, Reading, Special
+from attnscan.results.terms import DRAWS, THRESHOLD, Replacement
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
 
@@ -36,9 +37,22 @@ class ScanOptions:
         ),
     ] = None
     unit: Annotated[Unit, Option("Score tokens, or words with their pieces merged.")] = "token"
-    norm: Annotated[bool, Option("By what heads carry, weight times the value's norm, in place of weight alone.")] = (
-        False
-    )
+    by: Annotated[
+        By | None,
+        Option(
+            "By attention weights, or by what heads carry, weight times the value's norm. "
+            "[default: scores by weight, what a head does by what it carries]",
+            alias=("norm", "carried"),
+        ),
+    ] = None
+    special: Annotated[
+        Special | None,
+        Option(
+            "Special tokens as keys, or removed and rows renormalised over words. "
+            "[default: in for scores, out for what a head does]",
+            alias=("without_delimiters", "out"),
+        ),
+    ] = None
     related: Annotated[
         bool,
         Option("Count related words as identical ones.", off="Count identical words only, not related ones."),
@@ -96,6 +110,16 @@ class ScanOptions:
     """What heads are scored for."""
 
     @property
+    def reading(self) -> Reading:
+        """By what heads are scored, shown and drawn: as asked for, else attention weights with special tokens in."""
+        return Reading(self.by or "weight", self.special or "in")
+
+    @property
+    def behaviour(self) -> Reading:
+        """By what is told what a head does: as asked for, else what it carries among words, where that is measured."""
+        return Reading(self.by or BEHAVIOUR.by, self.special or BEHAVIOUR.special)
+
+    @property
     def asks_every_pair(self) -> bool:
         """Whether `predictive`, if it can be measured, is asked of every pair and not of a sample."""
         return self.profile and self.predictive_part
@@ -103,9 +127,12 @@ class ScanOptions:
     @property
     def deciding(self) -> dict[str, Any]:
         """What numbers hang on, by its name; patterns of one's own go by their names and files."""
-        aside = {name for name, field in declared(ScanOptions).items() if not field.option.decides}
+        aside = {name for name, field in declared(ScanOptions).items() if not field.option.decides} | {"by", "special"}
+        readings: dict[str, Any] = {"by": self.reading.by, "special": self.reading.special if self.profile else None}
+        readings |= {"statements": str(self.behaviour) if self.labelled else None}
         patterns = ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns)
-        return {name: value for name, value in vars(self).items() if name not in aside} | {"patterns": patterns}
+        kept = {name: value for name, value in vars(self).items() if name not in aside}
+        return kept | readings | {"patterns": patterns}
 
     def __post_init__(self) -> None:
         """Raises: OptionError for a value that there is not."""
@@ -196,7 +223,7 @@ class AblationRequest:
     top: Annotated[
         int | None, Option("Of each pattern the N heads most above chance, not those it labels.", least=1)
     ] = None
-    by: Annotated[By, Option("Heads put out nothing, or their mean over all words.")] = "zero"
+    replace: Annotated[Replacement, Option("Heads put out nothing, or their mean over all words.")] = "zero"
     draws: Annotated[int, Option("At most so many sets of other heads to compare with.", least=2)] = DRAWS
     measures: tuple[str, ...] = ()
     """None for what the checkpoint has heads for."""

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, get_type_hints
 
+from attnscan.inputs.option import words_of
 from attnscan.inputs.weights import MAX_HEADS
 from attnscan.results.grid import Grid
 from attnscan.results.signature import Signature
@@ -83,8 +84,11 @@ def signature_read(said: Any) -> Signature:
         if field.name not in said:
             _check(field.default is not MISSING, f"its signature has no {field.name}")
             continue
-        value = said[field.name]
-        right = _is_count(value) if types[field.name] is int else isinstance(value, types[field.name])
+        value, kind = said[field.name], types[field.name]
+        if words := words_of(kind):
+            right = value in words
+        else:
+            right = _is_count(value) if kind is int else isinstance(value, kind)
         _check(right and len(str(value)) <= _MAX_TEXT, f"its {field.name} is of another type")
     return Signature(**said)
 

@@ -75,7 +75,7 @@ class Scanner:
         with ExitStack() as taps:
             for tap in {self._tap, self._exact_tap}:
                 taps.enter_context(tap)
-            if self.options.norm:
+            if self.options.reading.carried:
                 _ = self.projections  # refused before a pair is read
             self._taps = taps.pop_all()
         return self
@@ -243,10 +243,10 @@ class Scanner:
     def run(self, model_inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None) -> None:
         """Run the model as far as its last layer's weights, shown to a consumer block by block.
 
-        By options with `norm`, it is shown what heads carry in their place. `on_output` may change what heads put out.
+        By a reading of what heads carry, it is shown that in their place. `on_output` may change what heads put out.
         Raises: CaptureError.
         """
-        carried = self.projections.carried if self.options.norm else None
+        carried = self.projections.carried if self.options.reading.carried else None
         self._tap.run(model_inputs, consume if carried is None else lambda block: consume(carried(block)), on_output)
 
     @cached_property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import torch
@@ -88,6 +88,6 @@ def signed(options: ScanOptions, **about: Any) -> Signature:
         attnscan=__version__,
         torch=str(torch.__version__),
         unit=options.unit,
-        norm=options.norm,
+        **asdict(options.reading),
         pattern_set=PATTERN_SET_VERSION,
     )

@@ -22,9 +22,8 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.statement import CLASSES, COLUMNS
 from attnscan.scoring.block_sums import BlockSums, most_blocks, squeezed
 from attnscan.scoring.merging import Merge
-from attnscan.scoring.readout import exact
+from attnscan.scoring.readout import LEAST_LEFT, exact
 
-_LEAST_LEFT = 1e-30  # of a word's weight on words: what is less cannot be renormalised
 _LINEAR = len(CLASSES) + 2  # the columns that are sums of weights: classes, then frequent and rare words
 
 
@@ -135,8 +134,8 @@ class ClassScorer:
         else:
             rows = weights * layout.is_word[:, None, None]
             left = rows.sum(-1)
-            eligible = eligible & (left >= _LEAST_LEFT)
-            rows *= (eligible / left.clip(_LEAST_LEFT))[..., None]
+            eligible = eligible & (left >= LEAST_LEFT)
+            rows *= (eligible / left.clip(LEAST_LEFT))[..., None]
         self._add(layout, inputs, block, rows, eligible)
 
     def _add(self, layout: _Layout, inputs: slice, block: AttentionBlock, rows: Tensor, eligible: Tensor) -> None:
@@ -198,7 +197,7 @@ class ClassScorer:
         if self._special:
             return even
         even = even * word[:, None]
-        return even / even.sum(-1, keepdim=True).clip(_LEAST_LEFT)
+        return even / even.sum(-1, keepdim=True).clip(LEAST_LEFT)
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums or, by query, each word's, once every block has come.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -20,7 +21,7 @@ from attnscan.scoring.merging import Merge
 from attnscan.scoring.parts import Parts
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.readout import exact
+from attnscan.scoring.readout import LEAST_LEFT, exact
 from attnscan.scoring.targets import Targets
 
 
@@ -37,10 +38,15 @@ def _others(patterns: Sequence[Pattern], *, predictive: bool) -> list[Pattern]:
 class Profiler:
     """A consumer of attention blocks that sums one batch for profiles."""
 
-    def __init__(self, batch: EncodedBatch, patterns: Sequence[Pattern], helps: Sequence[Help] = ()) -> None:
-        """With `helps`, those of every input, the words that help to predict are a part."""
+    def __init__(
+        self, batch: EncodedBatch, patterns: Sequence[Pattern], helps: Sequence[Help] = (), *, special: bool = True
+    ) -> None:
+        """With `helps`, those of every input, the words that help to predict are a part.
+
+        With `special`, special tokens are keys; without, each word's weights on words are renormalised.
+        """
         others = _others(patterns, predictive=bool(helps))
-        self._batch, self._targets = batch, Targets(batch, others, helps)
+        self._batch, self._targets, self._special = batch, Targets(batch, others, helps), special
         self.parts = parts_of([pattern.id for pattern in others])
         """By name."""
         self._merge = None if batch.unit is None else Merge(batch.unit)
@@ -82,6 +88,9 @@ class Profiler:
         """Sum some inputs of one length."""
         parts = self._of(block.visible, inputs, weights.shape[-1])
         sums, layer, place = self._sums, (inputs, block.layer), (inputs, block.layer, block.heads)
+        if not self._special:
+            weights = weights * parts.word[:, None, None]
+            weights = weights / weights.sum(-1, keepdim=True).clip(LEAST_LEFT)
         lengths = torch.linalg.vector_norm(weights, dim=-1) * parts.word[:, None]
         squares = lengths.to(sums["squares"]).square().sum(-1)
         on_part = parts.read(weights)
@@ -97,6 +106,9 @@ class Profiler:
         key = (inputs.start, inputs.stop, length, id(visible))
         if key not in self._laid_out:
             batch = self._batch.under(visible[: len(self._batch)])
+            if not self._special:
+                assert batch.visible is not None
+                batch = replace(batch, visible=batch.visible & batch.word[:, None])
             others = [target.matrix for target in self._targets.under(visible)]
             self._laid_out[key] = visible, Parts(batch, inputs, length, others)  # kept, so that its id stays its own
         return self._laid_out[key][1]

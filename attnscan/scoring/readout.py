@@ -21,6 +21,8 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Scored
 from attnscan.scoring.targets import Target
 
+LEAST_LEFT = 1e-30
+"""Of a word's weight on words: less is not renormalised, and its row stays zero."""
 _DENSE = 1 / 8  # of a matrix's cells: a target with more is multiplied through
 
 

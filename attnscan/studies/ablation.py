@@ -46,8 +46,8 @@ def ablate(
 ) -> Steps[Ablation]:
     """What each requested set of heads is worth to the model.
 
-    `read` begins the pairs anew for each pass: one, one more if heads are chosen by patterns, and one for `by="mean"`,
-    which averages heads over the pairs that are measured. The signature counts all pairs, those that chose as well.
+    `read` begins the pairs anew for each pass: one, one more if heads are chosen by patterns, and one to replace by the
+    mean, which averages heads over the pairs that are measured. The signature counts all pairs, also those that chose.
 
     Raises: InputError if there is no pair, none that says anything, or none for the half that chooses or that measures;
     ModelError if the model lacks a head for a measure; CaptureError if its heads cannot be switched off;
@@ -58,11 +58,11 @@ def ablate(
     check_switchable(scanner)
     asked = yield from requested_sets(scanner, read, request, on_bad)
     records: dict[int, Record] = {}
-    words, seed = scanner.with_options(unit="word"), scanner.options.seed
+    words, seed = scanner.with_options(unit="word", by=None), scanner.options.seed
     measures = measures_of(scanner.loaded, request.measures, seed, records)
     grid = scanner.grid()
     means = None
-    if request.by == "mean":
+    if request.replace == "mean":
         means = yield from _means(words, measured(read(), request, seed), on_bad)
     studies = [_Study(scanner, measure, asked.sets, grid, means) for measure in measures]
     numbered = _noting(measured(read(), request, seed), records, asked.seen.read + 1)
@@ -79,7 +79,7 @@ def ablate(
         raise InputError("there is no pair that says what heads are worth", "give a file with at least one")
     chose, both = (seen.read - seen.skipped for seen in (asked.seen, stream.seen))
     signature = scanner.signature(stream.seen)
-    return Ablation(effects, grid, request.by, request.draws, asked.chosen_by, chose, both - chose, signature)
+    return Ablation(effects, grid, request.replace, request.draws, asked.chosen_by, chose, both - chose, signature)
 
 
 def check_switchable(scanner: Scanner) -> None:

@@ -16,10 +16,13 @@ from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.related import Both, Relation
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Head
+from attnscan.results.labels import Labels
+from attnscan.results.reading import Reading
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.terms import QUERIES, Match
 from attnscan.scan.events import PairScores, Progress, Steps
 from attnscan.scan.local import ScanState, scan
+from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
 from attnscan.scan.stream import OnBad, Stream
@@ -63,11 +66,12 @@ def compare(
         stability(known, labels.units(), options.threshold, options.seed)
         for known, labels in zip(scores, (sums.labels, sums.other_labels), strict=True)
     ]
-    stays = [stable.label for stable in sure if stable is not None]
+    kind = Labels.kind(options.reading.special)
+    stays = [getattr(stable, kind) for stable in sure if stable is not None]
     return Comparison(
         one=scores[0],
         other=scores[1],
-        se=sums.one.every_key.se_of_difference(sums.other.every_key, sums.products),
+        se=sums.se_of_difference(options.reading),
         matched=matched,
         divergence=divergence,
         match=match,
@@ -95,21 +99,27 @@ class _PairedSums(Adding):
     one: ScoreSums
     other: ScoreSums
     products: RatioProducts
-    """Of the two models' weights on target with every key. Shape: [layer, head, pattern]."""
+    """Of the two models' weights on target, by the reading. Shape: [layer, head, pattern]."""
     labels: LabelSums
     """What the one model's labels are told to be sure by."""
     other_labels: LabelSums
 
     @classmethod
     def of(
-        cls, ours: PairSums, theirs: PairSums, like: ScoreSums, keys: Sequence[str], threshold: float
+        cls, ours: PairSums, theirs: PairSums, like: ScoreSums, keys: Sequence[str], options: ScanOptions
     ) -> _PairedSums:
         """Of some pairs, in the same order, given what each is found by; `like` says what the patterns are."""
+        kind = "words_only" if options.reading.among_words else "every_key"
         unknown = np.full(like.entropy.shape, np.nan)  # entropy is not among what is told of single pairs
         sums_a, sums_b = (ScoreSums.of(sums, like.scored, unknown, unknown) for sums in (ours, theirs))
-        products = RatioProducts.of(*(sums[f"every_key.{name}"] for sums in (ours, theirs) for name in ("weight", "n")))
-        a, b = (LabelSums.of(sums, like.scored, keys, threshold) for sums in (ours, theirs))
+        products = RatioProducts.of(*(sums[f"{kind}.{name}"] for sums in (ours, theirs) for name in ("weight", "n")))
+        a, b = (LabelSums.of(sums, like.scored, keys, options.threshold) for sums in (ours, theirs))
         return cls(sums_a, sums_b, products, a, b)
+
+    def se_of_difference(self, reading: Reading) -> FloatArray:
+        """Standard errors of differences of scores by the reading. Shape: [layer, head, pattern]."""
+        one, other = (sums.words_only if reading.among_words else sums.every_key for sums in (self.one, self.other))
+        return one.se_of_difference(other, self.products)
 
 
 def _scanned(
@@ -139,7 +149,7 @@ def _scanned(
             like = states[0].sums.any
             assert like is not None  # a pair was scored
             keys = [block[row].pair.key for row in common]
-            of_block = _PairedSums.of(ours, theirs, like, keys, scanner_a.options.threshold)
+            of_block = _PairedSums.of(ours, theirs, like, keys, scanner_a.options)
             total = added(total, of_block)
     return total, states
 
@@ -206,8 +216,7 @@ class _TwoModels:
     def apart(self, inputs: Sequence[EncodedInput]) -> list[tuple[FloatArray, int]]:
         """Of each input, how far apart their heads are, summed over its queries, and how many queries that is."""
         drawn = [queries_of(encoded, QUERIES, self.one.options.seed) for encoded in inputs]
-        lengths = [len(encoded.tokens) for encoded in inputs]
-        keepers = [RowKeeper(drawn, lengths), RowKeeper(drawn, lengths)]
+        keepers = [RowKeeper(drawn, inputs, self.one.options.reading) for _ in range(2)]
         for scanner, keeper in zip((self.one, self.other), keepers, strict=True):
             scanner.run(scanner.collate(inputs).model_inputs, keeper)
         return [

@@ -17,6 +17,8 @@ from attnscan.inputs.batch import EncodedInput
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.running import check_finite
 from attnscan.results.grid import Grid
+from attnscan.results.reading import Reading
+from attnscan.scoring.readout import LEAST_LEFT
 from attnscan.studies.draws import drawn
 
 _TILE, _GPU_TILE = 1 << 17, 1 << 26  # weights of two heads' mean at a time: 512 KiB of float32 on a CPU
@@ -31,8 +33,13 @@ def queries_of(encoded: EncodedInput, most: int, seed: int) -> list[int]:
 class RowKeeper:
     """A consumer that keeps the rows of some queries, of every head."""
 
-    def __init__(self, queries: Sequence[Sequence[int]], lengths: Sequence[int]) -> None:
-        self._queries, self._lengths = queries, lengths
+    def __init__(self, queries: Sequence[Sequence[int]], inputs: Sequence[EncodedInput], reading: Reading) -> None:
+        """With special tokens out, rows are of words alone, and renormalised."""
+        self._queries, self._among_words = queries, reading.among_words
+        self._keys = [
+            [key for key, sentence in enumerate(encoded.sentence) if sentence >= 0 or not reading.among_words]
+            for encoded in inputs
+        ]
         self._kept: list[Tensor] = []
         self._grid: Grid | None = None
 
@@ -41,13 +48,15 @@ class RowKeeper:
         if block.grid != self._grid:
             self._grid = block.grid
             self._kept = [
-                block.weights.new_zeros(*block.grid.shape, len(queries), length)
-                for queries, length in zip(self._queries, self._lengths, strict=True)
+                block.weights.new_zeros(*block.grid.shape, len(queries), len(keys))
+                for queries, keys in zip(self._queries, self._keys, strict=True)
             ]
         start, _, _ = block.inputs.indices(len(self._queries))
         for row, weights in enumerate(block.weights, start):
-            kept = self._kept[row]
-            kept[block.layer, block.heads] = weights[:, list(self._queries[row]), : kept.shape[-1]]
+            rows = weights[:, list(self._queries[row])][..., self._keys[row]]
+            if self._among_words:
+                rows = rows / rows.sum(-1, keepdim=True).clip(LEAST_LEFT)
+            self._kept[row][block.layer, block.heads] = rows
 
     def rows(self) -> list[Tensor]:
         """Of each input. Shape: [head, query x key]. Raises: CaptureError if the model's attention is not finite."""

@@ -86,10 +86,11 @@ def _by_patterns(
     scores = ranking.scores
     known = [pattern.id for pattern in options.patterns if pattern.target is not None or options.predictive != "off"]
     patterns = [name for name in known if not request.patterns or name in request.patterns]
-    labels = scores.ranked_labels(scores.every_key, 0, options.threshold)
+    among_words = options.reading.among_words
+    labels = scores.ranked_labels(scores.table(among_words), 0, options.threshold)
     sets = [
         with_controls(name, heads, scores.grid, request.draws, options.seed, _barred(labels, name))
-        for name, heads in heads_of_patterns(scores, labels, patterns, request.top).items()
+        for name, heads in heads_of_patterns(scores, labels, patterns, request.top, among_words).items()
     ]
     by_label, by_top = f"label, {options.threshold:g} above chance", f"the {request.top} most above chance"
     return RequestedSets(sets, by_label if request.top is None else by_top, state.seen)
@@ -122,7 +123,7 @@ def _barred(labels: NDArray[np.str_], pattern: str) -> frozenset[Head]:
 
 
 def heads_of_patterns(
-    scores: Scores, labels: NDArray[np.str_], patterns: Sequence[str], top: int | None
+    scores: Scores, labels: NDArray[np.str_], patterns: Sequence[str], top: int | None, among_words: bool = False
 ) -> dict[str, list[Head]]:
     """The heads that follow each pattern: those with its label or, with `top`, so many that are most above chance.
 
@@ -133,7 +134,7 @@ def heads_of_patterns(
         if top is None:
             numbers = np.flatnonzero(labels == pattern)
         else:
-            above = scores.every_key.above_chance[..., scores.patterns.index(pattern)].ravel()
+            above = scores.table(among_words).above_chance[..., scores.patterns.index(pattern)].ravel()
             best = np.argsort(-above, kind="stable")[:top]
             numbers = best[above[best] > 0]  # NaN is not
         followers[pattern] = [scores.grid[number] for number in numbers]

@@ -43,7 +43,7 @@ def similar(
         """The scores of some inputs; of each, how many queries were drawn and the heads' divergences over them."""
         kept: list[PairSums] = []
         drawn = [queries_of(encoded, queries, own.options.seed) for encoded in inputs]
-        keeper = RowKeeper(drawn, [len(encoded.tokens) for encoded in inputs])
+        keeper = RowKeeper(drawn, inputs, own.options.reading)
         scores = own.score(inputs, also=lambda _: keeper, on_pairs=lambda _, sums: kept.append(sums))
         keys = [encoded.known_pair.key for encoded in inputs]
         labels = LabelSums.of(kept[0], scores.scored, keys, own.options.threshold)
@@ -67,7 +67,7 @@ def similar(
     return Similarity(
         divergence=apart.ratio,
         se=apart.se,
-        labels=labels_of(scores.finish(), labels, options.threshold, options.seed, norm=options.norm),
+        labels=labels_of(scores.finish(), labels, options.threshold, options.seed, norm=options.reading.carried),
         queries=int(apart.n.item()),
         signature=scanner.signature(stream.seen),
         within=within,

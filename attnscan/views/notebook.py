@@ -14,6 +14,7 @@ from attnscan.results.behaviour import Behaviours
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Grid, Head
 from attnscan.results.ranking import Ranking
+from attnscan.results.reading import Reading
 from attnscan.results.signature import Signature
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import legend, remarks, summary, words
@@ -87,8 +88,8 @@ def _behaviours(result: Classification | Ranking) -> Iterator[Markup]:
 
 
 def _title(signature: Signature, grid: Grid, *more: str) -> Markup:
-    carried = ["by what heads carry"] if signature.norm else []
-    details = ", ".join((f"{signature.device} {signature.dtype}", *carried, *more))
+    reading = [str(signature.reading)] if signature.reading != Reading() else []
+    details = ", ".join((f"{signature.device} {signature.dtype}", *reading, *more))
     return Markup('<p style="{}"><b>{}</b> {} = {} heads <span style="{}">{}</span></p>').format(
         _LINE, plain(signature.title), grid, len(grid), _FAINT, details
     )

@@ -26,11 +26,11 @@ def token_lines(result: Classification) -> dict[str, list[tuple[str, bool]]]:
     return lines
 
 
-def why_unscored(result: Classification | Ranking, pattern: str, *, without_delimiters: bool = False) -> str:
+def why_unscored(result: Classification | Ranking, pattern: str) -> str:
     """Why heads have no score for a pattern, and so no rank: all of them, or some; empty if every head has a score."""
     of_input = isinstance(result, Classification)
     rank = result.ranking if isinstance(result, Classification) else result.order
-    ranked, heads = len(rank(pattern, without_delimiters=without_delimiters)), len(result.scores.grid)
+    ranked, heads = len(rank(pattern)), len(result.scores.grid)
     if ranked:
         return "" if ranked == heads else f"no word is eligible for {heads - ranked} of {heads} heads"
     if isinstance(result, Classification) and pattern in result.not_measured:
@@ -40,25 +40,15 @@ def why_unscored(result: Classification | Ranking, pattern: str, *, without_deli
     p, halves = result.scores.patterns.index(pattern), [result.scores]
     halves += [result.ranked_by] if isinstance(result, Ranking) and result.ranked_by is not None else []
     eligible = [bool(scores.every_key.n[..., p].any()) for scores in halves]
-    if without_delimiters and all(eligible):
+    if result.reading.among_words and all(eligible):
         return "no word is eligible with special tokens removed"
     half = "one half of " if any(eligible) else ""
     return f"no word of {half}{'this input' if of_input else 'these pairs'} is eligible"
 
 
-def map_title(labels: Labels) -> str:
-    """What a map of all heads shows."""
-    return reading_title(labels, among_words=True)
-
-
 def reading_title(labels: Labels, *, among_words: bool) -> str:
     """What heads are called by: what they carry or where they look, with special tokens or without."""
     return f"what each head {'carries' if labels.norm else 'looks at'}{' among words' if among_words else ''}"
-
-
-def unsure_note(labels: Labels) -> str:
-    """What a question mark says, if there is one on the map; begins with a space."""
-    return f" ?: {why_unsure(labels)}." if labels.content_unsure.any() else ""
 
 
 def why_unsure(labels: Labels) -> str:
@@ -93,25 +83,25 @@ def ranked_by(result: Ranking) -> str:
     return f"Heads are ranked by {counted(chosen, 'pair')}; the scores are those of the other {told:,}."
 
 
-def told_apart(result: Ranking, pattern: str, *, without_delimiters: bool = False) -> str:
+def told_apart(result: Ranking, pattern: str) -> str:
     """Which heads cannot be told from the best one, and about how many pairs would tell; empty if there are none."""
-    leads = result.leads(pattern, without_delimiters=without_delimiters)
+    leads = result.leads(pattern)
     if np.isnan(leads.se[:1]).any():
         p = result.scores.patterns.index(pattern)
-        few = result.scores.table(without_delimiters).pairs[..., p].max() < 2
+        few = result.table.pairs[..., p].max() < 2
         return (
             "One pair cannot tell heads apart: give at least two."
             if few
             else "Leads have no errors in so large a model."
         )
-    close = result.close_to_best(pattern, without_delimiters=without_delimiters)
+    close = result.close_to_best(pattern)
     if not close:
         return ""
-    order = result.order(pattern, without_delimiters=without_delimiters)
+    order = result.order(pattern)
     best = result.scores.grid[order[0]].name
     more = f" and {len(close) - _CLOSE} more" if len(close) > _CLOSE else ""
     said = f"{best} cannot be told from {', '.join(head.name for head in close[:_CLOSE])}{more}"
-    needed = result.pairs_to_tell(pattern, without_delimiters=without_delimiters)
+    needed = result.pairs_to_tell(pattern)
     said += f"; about {counted(needed, 'pair')} would tell it from the next" if needed is not None else ""
     luck = "" if result.ranked_by else " The best of close heads is in part the luckiest: --split takes luck out."
     return f"{said}.{luck}"

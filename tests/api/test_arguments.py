@@ -183,7 +183,7 @@ def test_patterns_that_there_are_not(by_name: Given) -> None:
 WRONG: list[Any] = [None, 5, -1, 1.5, float("nan"), "x", b"x", [], [5], {}, object()]
 TAKEN = {
     "unit": "classify",
-    "norm": "classify",
+    "special": "classify",
     "related": "classify",
     "on_long": "heads",
     "threshold": "classify",

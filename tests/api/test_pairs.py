@@ -35,7 +35,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "profile": lambda pairs, model, **given: attnscan.profile(pairs=pairs, model=model, **given),
     "explain": lambda pairs, model, **given: attnscan.explain([(0, 1)], pairs=pairs, model=model, **given),
     "ablate": lambda pairs, model, **given: attnscan.ablate(
-        pairs, heads=[(0, 1)], draws=2, by="mean", model=model, **given
+        pairs, heads=[(0, 1)], draws=2, replace="mean", model=model, **given
     ),
     "similar": lambda pairs, model, **given: attnscan.similar(pairs, model=model, **given),
     "compare": lambda pairs, model, **given: attnscan.compare(model, model, pairs, match="nearest", **given),

@@ -45,7 +45,7 @@ def mine(batch: EncodedBatch) -> Tensor:
         {"predictive": "off"},
         {"predictive": "distance", "predictive_pairs": 3, "predictive_words": 4},
         {"predictive": "off", "profile": True, "pattern": [*attnscan.PATTERNS, mine]},
-        {"predictive": "off", "split": True, "norm": True},
+        {"predictive": "off", "split": True, "by": "carried"},
     ],
     ids=["labels", "predictive", "profile", "split"],
 )

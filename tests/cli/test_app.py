@@ -23,7 +23,7 @@ from attnscan.cli.app import COMMANDS, app, main
 from attnscan.errors import ModelError
 from attnscan.model import sources
 
-SHARED = ("--unit", "--threshold", "--heads", "--without-delimiters", "--norm", "--pattern", "--top", "--id")
+SHARED = ("--unit", "--threshold", "--heads", "--special", "--by", "--pattern", "--top", "--id")
 SCORING = [command for command in COMMANDS if command not in ("patterns", "models")]
 
 

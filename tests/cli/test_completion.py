@@ -50,7 +50,7 @@ def test_shells_complete_commands_options_and_values(words: str, expected: list[
         ("attnscan heads --device c", {"cpu", "cuda"}),
         ("attnscan show l", {"layer:"}),
         ("attnscan plot --kind m", {"map"}),
-        ("attnscan heads --without", {"--without-delimiters"}),
+        ("attnscan heads --sp", {"--special", "--split"}),
     ],
 )
 def test_tab(line: str, expected: set[str], tmp_path: Path) -> None:

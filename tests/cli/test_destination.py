@@ -104,7 +104,7 @@ class TestSignature:
 
     def frame(self) -> pd.DataFrame:
         frame = pd.DataFrame({"head": [0], "score": [0.5]})
-        frame.attrs = {"signature": {"model": "m", "norm": False}, "units": ["a"]}
+        frame.attrs = {"signature": {"model": "m", "by": "weight"}, "units": ["a"]}
         return frame
 
     @pytest.mark.parametrize("format", FORMATS)

@@ -136,11 +136,13 @@ def test_options_declared_once_are_options_of_a_command_and_reach_it_as_their_ob
     taken: list[ScanOptions] = []
 
     @flattened
-    def command(*, scan: Annotated[ScanOptions, Without("norm")] = ScanOptions(predictive="off")) -> None:
+    def command(*, scan: Annotated[ScanOptions, Without("by")] = ScanOptions(predictive="off")) -> None:
         """Scan it."""
         taken.append(scan)
 
-    assert set(_options(command)) >= {"model", "no_related", "seed"} and not {"norm", "split"} & set(_options(command))
+    assert set(_options(command)) >= {"model", "no_related", "seed"} and not {"by", "norm", "split"} & set(
+        _options(command)
+    )
     assert _run(command).exit_code == 0 and taken == [ScanOptions(predictive="off")]
     _run(command, "-m", "m", "--unit", "word", "--no-related", "--predictive", "cpmi", "--seed", "3")
     assert taken[1] == ScanOptions(model="m", unit="word", related=False, predictive="cpmi", seed=3)

@@ -7,6 +7,7 @@ import pytest
 from small_results import PATTERNS, SIGNATURE, result_of
 
 from attnscan.results.classification import Classification
+from attnscan.results.labels import Labels
 from attnscan.results.statement import TABLE_COLUMNS
 
 
@@ -73,7 +74,7 @@ def test_a_head_that_looks_at_the_word_itself_is_not_identical(
 
 def test_the_threshold_is_the_results_own() -> None:
     result = result_of([[0.4, 0, 0, 0]])
-    strict = Classification(("a",), (0,), result.scores, SIGNATURE, threshold=0.5)
+    strict = Classification(("a",), (0,), Labels(result.scores, False, 0.5), SIGNATURE)
     assert (result.label.item(), strict.label.item()) == ("next-word", "mixed")
 
 

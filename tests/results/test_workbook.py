@@ -55,7 +55,7 @@ def typed() -> pd.DataFrame:
             "ready": [True, False],
         }
     )
-    frame.attrs = {"signature": {"model": "=m", "norm": False, "pairs_read": 2, "revision": None}, "units": ["[CLS]"]}
+    frame.attrs = {"signature": {"model": "=m", "by": "weight", "pairs_read": 2, "revision": None}, "units": ["[CLS]"]}
     return frame
 
 
@@ -84,7 +84,7 @@ def test_what_is_known_about_the_rows_is_on_a_sheet_of_its_own() -> None:
     assert rows_of(book["about"]) == [
         ("name", "value"),
         ("signature.model", "=m"),
-        ("signature.norm", False),
+        ("signature.by", "weight"),
         ("signature.pairs_read", 2),
         ("signature.revision", None),
         ("units.0", "[CLS]"),

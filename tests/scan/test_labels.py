@@ -47,7 +47,7 @@ def _assert_equal(one: Labels | None, other: Labels | None) -> None:
             assert_allclose(found, expected, atol=1e-3 + 1e-9, err_msg=f"{measure} {name}")
     for name in ("label", "runner_up", "content_label"):
         assert (getattr(one, name) == getattr(other, name)).all()
-    assert_allclose(one.margin, other.margin, atol=1e-6)
+    assert_allclose(one.race("in").margin, other.race("in").margin, atol=1e-6)
 
 
 def test_of_one_pair_they_are_those_of_classify() -> None:
@@ -69,8 +69,8 @@ def test_of_one_pair_they_are_those_of_classify() -> None:
 
 
 def test_what_heads_carry_is_what_a_scan_by_norm_finds() -> None:
-    by_weight, by_norm = _ranking(LABELLED, DIFFERENT), _ranking(replace(LABELLED, norm=True), DIFFERENT)
-    assert by_norm.carried is None and by_norm.known_labels().norm
+    by_weight, by_norm = _ranking(LABELLED, DIFFERENT), _ranking(replace(LABELLED, by="carried"), DIFFERENT)
+    assert by_norm.carried is by_norm.labels and by_norm.known_labels().norm
     _assert_equal(by_weight.carried, by_norm.labels)
     frame, normed = by_weight.to_labels(), by_norm.to_labels()
     assert (frame["carried_label"] == normed["label"]).all() and (normed["label"] == normed["carried_label"]).all()

@@ -53,7 +53,7 @@ def test_shards_add_up(options: ScanOptions, shards: int) -> None:
 
 @pytest.mark.parametrize(
     ("more", "count"),
-    [({}, 40), ({"unit": "word"}, 40), ({"norm": True, "model": "bundled", "related": False}, 8)],
+    [({}, 40), ({"unit": "word"}, 40), ({"by": "carried", "model": "bundled", "related": False}, 8)],
     ids=str,
 )
 def test_nothing_of_this_changes_a_profile(options: ScanOptions, more: dict[str, Any], count: int) -> None:

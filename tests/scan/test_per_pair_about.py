@@ -67,7 +67,7 @@ def test_any_value_of_another_type_is_refused_or_read_right(file: Path) -> None:
         layers, heads, _ = expected.shape  # of a larger grid the other heads have no row
         np.testing.assert_array_equal(ranking.scores.every_key.score[:layers, :heads], expected, err_msg=place)
         assert render(ranking.to_frame(), "json") and render(ranking.to_frame(), "csv")
-        assert shown(best_heads_view(ranking, ranking.scores.patterns, 3, 80, False), 80)
+        assert shown(best_heads_view(ranking, ranking.scores.patterns, 3, 80), 80)
     assert read > 20 and refused > 200
     for lacking in about:
         with pytest.raises(PairsError, match="lacks what it must say"):

@@ -52,7 +52,7 @@ def test_a_head_shows_where_it_follows_its_label_most_and_least(corpus: Corpus) 
     for pair in (found["pairs"][0], found["pairs"][-1]):
         alone = attnscan.classify(pair["a"], pair["b"], model="bundled", predictive="off")
         p = alone.scores.patterns.index("next-word")
-        assert alone.by_weight.words_only.score[(*head.place, p)] == pytest.approx(pair["score"], abs=1e-3)
+        assert alone.by_weight.scores.words_only.score[(*head.place, p)] == pytest.approx(pair["score"], abs=1e-3)
         line = int(pair["where"].rpartition(":")[2])
         assert pair["a"] == SENTENCES[line - 1]
 

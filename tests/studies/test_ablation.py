@@ -18,7 +18,7 @@ from attnscan.errors import CaptureError, InputError
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.ablation import Ablation
 from attnscan.results.grid import Head
-from attnscan.results.terms import By
+from attnscan.results.terms import Replacement
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import half
@@ -87,7 +87,7 @@ def test_draws_that_leave_some_controls_out_make_the_effect_less_certain(
 
 def test_a_heads_mean_says_as_little_as_nothing_does(toy: Scanner, chain: Callable[[], Iterator[Record]]) -> None:
     """The mean over all words names no single word, so the answer is lost; heads that put out nothing lose nothing."""
-    carrier, idle = ablate(toy, chain, each_of(CARRIER, Head(1, 1), by="mean")).effects
+    carrier, idle = ablate(toy, chain, each_of(CARRIER, Head(1, 1), replace="mean")).effects
     assert carrier.ablated > LOSS + 1
     assert idle.ablated == pytest.approx(LOSS, abs=1e-4)
 
@@ -102,11 +102,11 @@ def test_batches_and_shared_forwards_change_nothing(
             assert getattr(again, name) == pytest.approx(getattr(one, name), abs=1e-5)
 
 
-@pytest.mark.parametrize("by", ["zero", "mean"])
+@pytest.mark.parametrize("replace", ["zero", "mean"])
 def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(
-    toy: Scanner, chain: Callable[[], Iterator[Record]], of_little_memory: Any, by: str
+    toy: Scanner, chain: Callable[[], Iterator[Record]], of_little_memory: Any, replace: Replacement
 ) -> None:
-    asked = each_of(CARRIER, Head(0, 1), by=by)
+    asked = each_of(CARRIER, Head(0, 1), replace=replace)
     expected = ablate(toy, chain, asked)
     with of_little_memory(toy.loaded.model, 6) as sizes:
         found = ablate(toy, chain, asked)
@@ -125,21 +125,21 @@ def test_an_architecture_beside_the_tap_is_refused(tmp_path: Path) -> None:
 
 
 def test_no_pair_is_an_error(toy: Scanner) -> None:
-    for by in ("zero", "mean"):
+    for replace in ("zero", "mean"):
         with pytest.raises(InputError, match="there is no pair"):
-            ablate(toy, reader_of(), each_of(CARRIER, by=by))
+            ablate(toy, reader_of(), each_of(CARRIER, replace=replace))
 
 
-@pytest.mark.parametrize("by", ["zero", "mean"])
-def test_heads_that_a_scan_chose_are_measured_on_the_other_half(toy: Scanner, by: By) -> None:
+@pytest.mark.parametrize("replace", ["zero", "mean"])
+def test_heads_that_a_scan_chose_are_measured_on_the_other_half(toy: Scanner, replace: Replacement) -> None:
     pairs = [Pair(sentence(length)) for length in range(3, 15)]
     measured = [pair for pair in pairs if half(pair, 0) == 1]
-    chosen = ablate(toy, reader_of(*pairs), AblationRequest(("previous-word",), by=by))
+    chosen = ablate(toy, reader_of(*pairs), AblationRequest(("previous-word",), replace=replace))
     (effect,) = chosen.effects
     assert effect.set.heads == (CARRIER,)
     assert (chosen.choosing_pairs, chosen.measured_pairs) == (len(pairs) - len(measured), len(measured))
     assert effect.pairs == len(measured) and chosen.signature.pairs_read == len(pairs)
-    named = ablate(toy, reader_of(*measured), AblationRequest(heads="0-0", by=by))
+    named = ablate(toy, reader_of(*measured), AblationRequest(heads="0-0", replace=replace))
     assert (named.choosing_pairs, named.measured_pairs) == (0, len(measured))
     assert (effect.intact, effect.ablated) == pytest.approx((named.effects[0].intact, named.effects[0].ablated))
     assert effect.n == named.effects[0].n
@@ -147,7 +147,7 @@ def test_heads_that_a_scan_chose_are_measured_on_the_other_half(toy: Scanner, by
 
 def test_each_step_is_told_from_its_beginning_to_its_end(toy: Scanner) -> None:
     pairs = [Pair(sentence(length)) for length in range(3, 15)]
-    request = AblationRequest(("previous-word",), by="mean", measures=("masked-lm",))
+    request = AblationRequest(("previous-word",), replace="mean", measures=("masked-lm",))
     found, steps = heard(ablation.ablate(toy, reader_of(*pairs), request))
     told: dict[str, list[tuple[int | None, int | None]]] = {}
     for step in steps:
@@ -162,11 +162,15 @@ def test_each_step_is_told_from_its_beginning_to_its_end(toy: Scanner) -> None:
     assert told[off][-1] == (told[off][-1][1],) * 2
 
 
-@pytest.mark.parametrize("by", ["zero", "mean"])
+@pytest.mark.parametrize("replace", ["zero", "mean"])
 def test_many_workers_find_what_one_finds_to_the_last_bit(
-    toy: Scanner, chain: Callable[[], Iterator[Record]], by: By, threads: Callable[[int], None], crews: list[int]
+    toy: Scanner,
+    chain: Callable[[], Iterator[Record]],
+    replace: Replacement,
+    threads: Callable[[int], None],
+    crews: list[int],
 ) -> None:
-    asked, found = each_of(CARRIER, Head(0, 1), Head(1, 1), measures=("masked-lm", "cls"), by=by), []
+    asked, found = each_of(CARRIER, Head(0, 1), Head(1, 1), measures=("masked-lm", "cls"), replace=replace), []
     for count in (1, 3):
         threads(count)
         found.append(ablate(toy.with_options(batch_tokens=20), chain, asked))

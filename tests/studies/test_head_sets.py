@@ -166,11 +166,11 @@ def test_a_half_without_pairs_is_an_error(planted: Scanner, which: int, empty: s
 
 
 def test_an_ablation_by_asked_is_that_of_the_sets_which_it_describes(planted: Scanner) -> None:
-    request = AblationRequest(("next-word",), draws=2, by="mean", measures=("cls",))
+    request = AblationRequest(("next-word",), draws=2, replace="mean", measures=("cls",))
     found = ablate(planted, READ, request)
     asked = requested_sets(planted, READ, request)
     assert [(effect.set, effect.quantity.name) for effect in found.effects] == [(one, "cls") for one in asked.sets]
-    assert (found.chosen_by, found.by, found.draws) == (asked.chosen_by, "mean", 2)
+    assert (found.chosen_by, found.replace, found.draws) == (asked.chosen_by, "mean", 2)
     assert found.effects[0].set.heads == (Head(0, 1), Head(1, 2))
 
 

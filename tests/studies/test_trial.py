@@ -34,6 +34,7 @@ from attnscan.inputs.pairs import Pair
 from attnscan.results.change import Change
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
+from attnscan.results.reading import By
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import shuffled
@@ -144,17 +145,16 @@ def weights_of(result: Classification) -> np.ndarray:
 
 def _same(one: Classification, other: Classification) -> None:
     """To the last bit, all that is in them."""
-    for name in ("by_weight", "stability_by_weight"):
-        assert_array_equal(*(_flat(getattr(each, name)) for each in (one, other)), err_msg=name)
+    assert_array_equal(*(_flat(each.by_weight) for each in (one, other)))
     assert (one.carried is None) == (other.carried is None)
     if one.carried is not None and other.carried is not None:
-        assert_array_equal(one.carried.output, other.carried.output)
-        assert_array_equal(*(_flat(each.carried.scores) for each in (one, other)))  # type: ignore[union-attr]
-        assert_array_equal(*(_flat(each.carried.stability) for each in (one, other)))  # type: ignore[union-attr]
-    for norm in (False, True) if one.carried else (False,):
-        profiles = [each.with_norm(norm).profile for each in (one, other)]
+        assert_array_equal(one.output, other.output)
+        assert_array_equal(*(_flat(each.carried) for each in (one, other)))
+    bys: list[By] = ["weight", "carried"]
+    for by in bys if one.carried else bys[:1]:
+        profiles = [each.with_reading(by).profile for each in (one, other)]
         assert_array_equal(*(each.fit.share for each in profiles if each is not None))
-        frames = [each.with_norm(norm).to_frame() for each in (one, other)]
+        frames = [each.with_reading(by).to_frame() for each in (one, other)]
         assert frames[0].equals(frames[1]) and frames[0].attrs == frames[1].attrs
     for name in ("weights", "query", "key", "norms"):
         ours, theirs = (getattr(each.attention, name) for each in (one, other))
@@ -190,8 +190,8 @@ def _equals_classify(directory: Path | str, unit: Any) -> None:
         expected = work.classify(scanner, pair, keep=True)
         trial = Trials(scanner).run(pair)
         first = trial.result
-        assert first.stability_by_weight is None and first.profile is None
-        assert first.carried is None or (first.carried.stability is None and first.carried.fit is None)
+        assert first.by_weight.stability is None and first.profile is None
+        assert first.carried is None or (first.carried.stability is None and not first.fits)
         assert_array_equal(first.label, expected.label)
         assert first.to_frame().columns.tolist() == expected.to_frame().columns.tolist()
         assert first.to_frame()["label_stays"].isna().all() and not expected.to_frame()["label_stays"].isna().all()

@@ -11,7 +11,7 @@ from toy import _tokenizer
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.ablation import Effect, HeadSet, Quantity
 from attnscan.results.grid import Head, names
-from attnscan.results.terms import By
+from attnscan.results.terms import Replacement
 from attnscan.scan.options import AblationRequest
 
 DRAWS = 8
@@ -21,8 +21,8 @@ def reader_of(*pairs: Pair, label: str | None = None) -> Callable[[], Iterator[R
     return lambda: iter([Record(pair, "here", label) for pair in pairs])
 
 
-def each_of(*heads: Head, measures: tuple[str, ...] = (), by: By = "zero") -> AblationRequest:
-    return AblationRequest(heads=names(heads), each=True, draws=DRAWS, measures=measures, by=by)
+def each_of(*heads: Head, measures: tuple[str, ...] = (), replace: Replacement = "zero") -> AblationRequest:
+    return AblationRequest(heads=names(heads), each=True, draws=DRAWS, measures=measures, replace=replace)
 
 
 def effect_of(ablated: float, others: tuple[float, ...], name: str = "x", possible: int | None = None) -> Effect:

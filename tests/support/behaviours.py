@@ -21,7 +21,7 @@ def behaviours_of(
     statement: Sequence[str] = STATED, stability: Sequence[float] | None = None, stays: Sequence[float] = (1,) * 5
 ) -> Behaviours:
     """By attention weights, special tokens included; the average head gives 0.1, 0.2 and 0.5 to the candidates."""
-    scores = result_of(ABOVE).by_weight
+    scores = result_of(ABOVE).scores
     share = np.array([[[0.7, 0.6, 0.1], [0.3, 0.4, 0.2], [0.1, 0.1, 0.8], [0.1, 0.1, 0.5], [0.0, 0.1, 0.1]]])
     winner = np.array([[NAMES.index(name) if name in NAMES else -1 for name in statement]])
     statements = Statements(NAMES, share, share * 0, np.array([0.1, 0.2, 0.5]), winner, np.array([stays], dtype=float))

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Carried, Classification
+from attnscan.results.classification import Classification
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 
@@ -71,8 +71,8 @@ def carrying(result: Classification, norms: NDArray[np.floating] | None = None) 
     spread = np.where(shares.any(-1, keepdims=True), shares, attention.weights)  # saved weights may hold no empty row
     carried = classify_weights(replace(attention, weights=spread).saved(), "made-up", ScanOptions())
     output = np.full(attention.grid.shape, 1 / attention.grid.shape[1])
-    of_norms = Carried(carried.by_weight, output, carried.labels.stability)
-    result = replace(result, carried=of_norms, attention=attention)
+    of_norms = replace(carried.by_weight, norm=True)
+    result = replace(result, carried=of_norms, output=output, fits=result.fits | {"carried": None}, attention=attention)
     return result, attention
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnscan.results.classification import Classification
+from attnscan.results.labels import Labels
 from attnscan.results.scores import Scores, ScoreTable
 from attnscan.results.signature import Signature
 from attnscan.results.terms import Scored
@@ -47,4 +48,4 @@ def result_of(
 ) -> Classification:
     table = table_of(above, share, itself)
     scores = Scores(SCORED, table, table_of(words or above, share, itself), np.ones((1, len(above))))
-    return Classification(("a",), (0,), scores, SIGNATURE)
+    return Classification(("a",), (0,), Labels(scores, False), SIGNATURE)

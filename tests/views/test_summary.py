@@ -52,7 +52,7 @@ def _eligible(words: int, of_others: int = 0) -> Scores:
     ],
 )
 def test_why_no_head_has_a_score(ranking: Ranking, without_delimiters: bool, why: str) -> None:
-    assert why_unscored(ranking, "predictive", without_delimiters=without_delimiters) == why
+    assert why_unscored(ranking.with_reading(special="out" if without_delimiters else "in"), "predictive") == why
 
 
 def test_some_heads_without_a_score_are_counted() -> None:

@@ -101,6 +101,6 @@ def test_without_delimiters_renormalises_over_words() -> None:
     words = ~saved["special"]
     rows = weights[np.ix_(words, words)] / weights[np.ix_(words, words)].sum(-1, keepdims=True)
     following = [rows[i, i + 1] for i in range(15) if i not in (5,)]  # word 5 ends sentence A
-    table = _classified(PUBLISHED[0], "--without-delimiters").set_index(["layer", "head"])
+    table = _classified(PUBLISHED[0], "--special=out").set_index(["layer", "head"])
     assert table.loc[(2, 0), "next-word"] == pytest.approx(np.mean(following), abs=1e-5)
     assert table["delimiter"].isna().all()

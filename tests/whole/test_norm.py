@@ -1,4 +1,4 @@
-"""`--norm`: what heads carry, through every command, against plain arithmetic on what a model's modules put out."""
+"""`--by carried`, what heads carry, through every command, against plain arithmetic on what modules put out."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def by_hand() -> list[tuple[Written, NDArray[np.float64], NDArray[np.float64]]]:
 
 def test_scores_are_those_of_plain_loops_over_what_is_carried(by_hand: list) -> None:  # type: ignore[type-arg]
     pairs = [(a, b) if b else a for a, b in PAIRS]
-    ranking = attnscan.heads(pairs, model="bundled", related=False, predictive="off", norm=True)  # type: ignore[arg-type]
+    ranking = attnscan.heads(pairs, model="bundled", related=False, predictive="off", by="carried")  # type: ignore[arg-type]
     inputs = [written for written, _, _ in by_hand]
     for words_only in (False, True):
         table = ranking.scores.table(words_only)
@@ -101,17 +101,17 @@ def test_scores_are_those_of_plain_loops_over_what_is_carried(by_hand: list) -> 
 
 def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list) -> None:  # type: ignore[type-arg]
     asked = {"model": "bundled", "related": False, "predictive": "off"}
-    by_weight, by_norm = (attnscan.classify(A, B, norm=norm, **asked) for norm in (False, True))  # type: ignore[arg-type]
+    by_weight, by_norm = (attnscan.classify(A, B, by=by, **asked) for by in ("weight", "carried"))  # type: ignore[arg-type]
     _, carried, output = by_hand[0]
     assert by_weight.carried is not None and by_weight.attention is not None
-    assert_allclose(by_weight.carried.output, output, atol=1e-6)
+    assert_allclose(by_weight.output, output, atol=1e-6)
     assert_allclose(by_weight.attention.carried.weights, carried, atol=1e-6)
     assert_allclose(by_weight.attention.carried.weights.sum(-1), 1, atol=1e-5)
     assert (by_weight.carried_label == by_norm.label).all()
     assert (by_norm.carried_label == by_norm.label).all()
     assert not (by_weight.label == by_norm.label).all()
-    assert (by_norm.signature.norm, by_weight.signature.norm) == (True, False)
-    assert_allclose(by_norm.scores.every_key.score, by_weight.with_norm(True).scores.every_key.score)
+    assert (by_norm.signature.by, by_weight.signature.by) == ("carried", "weight")
+    assert_allclose(by_norm.scores.every_key.score, by_weight.with_reading("carried").scores.every_key.score)
     frame = by_weight.to_frame(statements=False)
     assert frame.columns.tolist()[-2:] == ["carried_label", "output"]
     assert_allclose(frame["output"].to_numpy().reshape(6, 12).sum(1), 1)
@@ -146,7 +146,7 @@ def test_a_head_that_rests_is_told_from_one_that_takes(resting: Path) -> None:
     found = attnscan.classify(*TEXT, model=str(resting), related=False, predictive="off")
     assert found.label[0, 0] == "delimiter"
     assert found.carried_label[0, 0] == "previous-word"
-    ranked = attnscan.heads([TEXT], model=str(resting), predictive="off", norm=True)
+    ranked = attnscan.heads([TEXT], model=str(resting), predictive="off", by="carried")
     by_pattern = dict(zip(ranked.scores.patterns, ranked.scores.every_key.score[0, 0], strict=True))
     assert by_pattern["previous-word"] > 0.99
     assert by_pattern["delimiter"] < 0.1
@@ -160,17 +160,19 @@ def test_a_head_that_carries_nothing_is_scored_on_nothing(resting: Path) -> None
     assert (found.carried.scores.every_key.n[0, 1] == 0).all()
     assert np.isnan(found.carried.scores.entropy[0, 1])
     assert found.carried_label[0, 1] == "mixed"
-    assert found.carried.output[0].tolist() == [1, 0]
+    assert found.output[0].tolist() == [1, 0]
     assert found.attention is not None
     assert (found.attention.carried.weights[0, 1] == 0).all()
-    classified = run("classify", "the cat sat .", "--model", str(resting), "--norm", "--csv").stdout
+    classified = run("classify", "the cat sat .", "--model", str(resting), "--by=carried", "--csv").stdout
     assert "nan" not in classified.lower()
-    assert "nan" not in run("show", "0-1", "the cat sat .", "--model", str(resting), "--norm").stdout.lower()
+    assert "nan" not in run("show", "0-1", "the cat sat .", "--model", str(resting), "--by=carried").stdout.lower()
 
 
 def test_words_merge_the_rows_that_carry_something(resting: Path) -> None:
     """By words, a piece that takes nothing leaves its word to the other pieces."""
-    found = attnscan.classify("straw##berries i bought .", model=str(resting), unit="word", norm=True, predictive="off")
+    found = attnscan.classify(
+        "straw##berries i bought .", model=str(resting), unit="word", by="carried", predictive="off"
+    )
     table = found.scores.every_key
     assert (table.score[0, 0][table.n[0, 0] > 0] <= 1 + 1e-6).all()
 
@@ -188,7 +190,7 @@ class TestCommands:
         return ("--pairs", str(pairs), *one[2:])
 
     def test_csv_of_one_input_is_that_of_the_carried_table(self, one: tuple[str, ...]) -> None:
-        plain, normed = (_table("classify", *one, *norm) for norm in ((), ("--norm",)))
+        plain, normed = (_table("classify", *one, *norm) for norm in ((), ("--by=carried",)))
         assert plain["carried_label"].tolist() == normed["label"].tolist() == normed["carried_label"].tolist()
         assert plain["output"].tolist() == normed["output"].tolist()
         assert normed["delimiter"][0] < plain["delimiter"][0] / 2
@@ -204,72 +206,71 @@ class TestCommands:
             ("similar", *over),
             ("compare", one[-1], one[-1], *over[:2]),
         ):
-            for norm in ("--norm",), ():
+            for norm in ("--by=carried",), ():
                 first = run(*command, *norm).stdout.splitlines()[:4]  # below what the screen is of
                 assert any("by what heads carry" in line for line in first) == bool(norm), command
-        for norm in ("--norm",), ():
+        for norm in ("--by=carried",), ():
             told = json.loads(run("classify", *one, "--format", "json", *norm).stdout)
-            assert told["signature"]["norm"] is bool(norm)
+            assert told["signature"]["by"] == ("carried" if norm else "weight")
 
     def test_what_is_shown_of_a_head_is_what_it_carries(self, one: tuple[str, ...], resting: Path) -> None:
         attention = attnscan.classify(*TEXT, model=str(resting), predictive="off").attention
         assert attention is not None
-        shown = _table("show", "0-0", *one, "--norm")["weight"].to_numpy().reshape(attention.weights.shape[2:])
+        shown = _table("show", "0-0", *one, "--by=carried")["weight"].to_numpy().reshape(attention.weights.shape[2:])
         assert_allclose(shown, attention.carried.weights[0, 0], atol=1e-6)
 
     def test_pictures_are_of_what_is_carried(self, one: tuple[str, ...], tmp_path: Path) -> None:
         pytest.importorskip("matplotlib")
         for kind in (["scores"], ["layers"], ["head", "--heads", "0-0"]):
-            for name, norm in (("a", ()), ("b", ("--norm",))):
+            for name, norm in (("a", ()), ("b", ("--by=carried",))):
                 run("plot", *one, "--kind", *kind, "-o", str(tmp_path / f"{name}.svg"), *norm)
             assert (tmp_path / "a.svg").read_bytes() != (tmp_path / "b.svg").read_bytes(), kind
 
     def test_similar_and_compare_are_of_what_is_carried(self, resting: Path) -> None:
         model: Any = str(resting)
-        for norm, least, most in ((False, 0.8, 1.0), (True, 0.0, 0.2)):
-            frame = attnscan.compare(model, model, [TEXT], norm=norm).to_frame()
+        for by, least, most in (("weight", 0.8, 1.0), ("carried", 0.0, 0.2)):
+            frame = attnscan.compare(model, model, [TEXT], by=by).to_frame()
             assert least <= frame[frame["pattern"] == "delimiter"]["score_a"].max() <= most
-        plain, normed = (attnscan.similar([TEXT], model=model, norm=norm).divergence[0, 1] for norm in (False, True))
+        plain, normed = (attnscan.similar([TEXT], model=model, by=by).divergence[0, 1] for by in ("weight", "carried"))
         assert abs(plain - normed) > 0.05
 
     def test_a_state_of_the_one_is_not_gone_on_with_by_the_other(self, over: tuple[str, ...], tmp_path: Path) -> None:
         command = ("heads", *over, "--predictive", "off", "--state", str(tmp_path / "state"))
-        run(*command, "--norm")
-        assert "its norm is True, and here it is False" in _refused(*command)
-        assert "4 pairs" not in run(*command, "--norm").stdout
+        run(*command, "--by=carried")
+        assert "its by is carried, and here it is weight" in _refused(*command)
+        assert "4 pairs" not in run(*command, "--by=carried").stdout
 
     def test_every_pairs_scores_say_which(self, over: tuple[str, ...], tmp_path: Path) -> None:
         plain, normed = (str(tmp_path / name) for name in ("plain.parquet", "normed.parquet"))
-        for path, norm in ((plain, ()), (normed, ("--norm",))):
+        for path, norm in ((plain, ()), (normed, ("--by=carried",))):
             table = _table("heads", *over, "--predictive", "off", "--per-pair", path, *norm)
             pd.testing.assert_frame_equal(table, _table("heads", "--from", path, *norm), atol=2e-6)
         assert "by what heads carry" in run("heads", "--from", normed).stdout
-        assert "is of weights, not of what heads carry" in _refused("heads", "--from", plain, "--norm")
+        assert "is by attention weight" in _refused("heads", "--from", plain, "--by=carried")
 
     def test_saved_weights_do_not_tell_it(self, one: tuple[str, ...], tmp_path: Path) -> None:
         path = str(tmp_path / "weights.npz")
         run("classify", *one, "--save-weights", path, "--csv")
         for command in (("classify",), ("show", "0-0")):
-            assert "saved weights do not tell what heads carry" in _refused(*command, "--weights", path, "--norm")
+            assert "saved weights do not tell what heads carry" in _refused(*command, "--weights", path, "--by=carried")
         weights_alone = _table("classify", "--weights", path)
         assert weights_alone["carried_label"].isna().all() and weights_alone["output"].isna().all()
-        assert "leave out --norm" in _refused("classify", *one, "--norm", "--save-weights", path)
+        assert "leave out --by carried" in _refused("classify", *one, "--by=carried", "--save-weights", path)
 
 
 def test_what_cannot_be_carried_is_refused_in_python_too() -> None:
     for call in (
-        lambda: attnscan.explain("all", A, norm=True),
-        lambda: attnscan.ablate([A], norm=True),
-        lambda: attnscan.predictive(A, norm=True),
+        lambda: attnscan.explain("all", A, by="carried"),
+        lambda: attnscan.predictive(A, by="carried"),
     ):
-        with pytest.raises(OptionError, match="takes no norm"):
+        with pytest.raises(OptionError, match="takes no by"):
             call()
 
 
 def test_an_architecture_without_the_tap_is_refused_before_a_pair_is_read(tmp_path: Path) -> None:
     directory = save(tmp_path / "mpnet", tiny_model("mpnet", UNTAPPED["mpnet"]))
     with pytest.raises(AttnscanError, match="MPNetModel carry cannot be told"):
-        attnscan.heads([], model=str(directory), norm=True)
+        attnscan.heads([], model=str(directory), by="carried")
     plain = attnscan.classify("the cat sat .", model=str(directory))
     assert plain.carried is None
     assert any("MPNetModel carry cannot be told" in note for note in plain.notes)

@@ -61,7 +61,7 @@ def test_content_labels_find_the_same_heads_but_for_the_delimiter(
     planted: tuple[Path, Plan, int, int], tmp_path: Path
 ) -> None:
     directory, plan, _, _ = planted
-    table = _table(directory, tmp_path / "heads.csv", "--without-delimiters")
+    table = _table(directory, tmp_path / "heads.csv", "--special=out")
     expected = {place: plan.get(place, "mixed").replace("delimiter", "mixed") for place in table.index}
     assert table["content_label"].to_dict() == expected
     assert table["delimiter"].isna().all()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "attnscan ablate --pattern delimiter --pattern previous-word",
-    "attnscan ablate --heads 0-2,1-8 --by mean --csv > worth.csv",
+    "attnscan ablate --heads 0-2,1-8 --replace mean --csv > worth.csv",
 )
 
 
@@ -50,7 +50,7 @@ def ablate(
         ),
     ] = None,
     files: PairFiles,
-    scan: Annotated[ScanOptions, Without("norm", "predictive_words", "predictive_pairs")],
+    scan: Annotated[ScanOptions, Without("predictive_words", "predictive_pairs")],
     where: Where,
 ) -> None:
     by_pattern = not sets.names_heads

@@ -14,7 +14,7 @@ from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, Shown
-from attnscan.cli.options import OneInput, PairFiles, Patterns, Truncate, Where, WithoutDelimiters, on_long_of
+from attnscan.cli.options import OneInput, PairFiles, Patterns, Truncate, Where, on_long_of
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.inputs.places.names import STDIN
@@ -56,7 +56,6 @@ def classify(
         int | None,
         typer.Option("--top", metavar="N", min=1, help="How many heads to list. [default: 10]"),
     ] = None,
-    without_delimiters: WithoutDelimiters = False,
     truncate: Truncate = False,
     files: Annotated[PairFiles, Without("on_long")],
     scan: Annotated[ScanOptions, Without("model", "predictive_pairs")],
@@ -76,9 +75,9 @@ def classify(
             raise typer.BadParameter(f"{chosen[0]} is for --pairs, which reads many inputs")
     if given.weights is not None and save_weights is not None:
         raise typer.BadParameter("--weights has nothing to save")
-    if scan.norm and save_weights is not None:
+    if scan.reading.carried and save_weights is not None:
         raise typer.BadParameter(
-            "--save-weights keeps weights as they are: leave out --norm, which does not change them"
+            "--save-weights keeps weights as they are: leave out --by carried, which does not change them"
         )
     if heads is not None:
         check_heads_are_named(heads)
@@ -89,12 +88,11 @@ def classify(
     names = names or [known.id for known in patterns]
 
     def listed_heads(result: Classification) -> tuple[list[Head], list[Head]]:
-        rank = partial(result.ranking, without_delimiters=without_delimiters)
-        order = next(filter(len, map(rank, names if pattern else [None])), ())
+        order = next(filter(len, map(result.ranking, names if pattern else [None])), ())
         return _listed(order, heads, result.scores.grid)
 
     def frame(result: Classification) -> pd.DataFrame:
-        every_head = result.to_frame(names, without_delimiters=without_delimiters)
+        every_head = result.to_frame(names)
         if not (listed or pattern or top):
             return every_head
         ranked, others = listed_heads(result)
@@ -107,7 +105,7 @@ def classify(
         if not (listed or pattern or top):
             return classification_view(result, width, nth)
         shown = top or (None if listed else _LISTED)
-        return all_heads_view(result, names, listed_heads(result)[0], width, without_delimiters, shown, nth)
+        return all_heads_view(result, names, listed_heads(result)[0], width, shown, nth)
 
     if several:
         pairs = LinePairs(files.skip_bad) if given.a == STDIN else files.source()

@@ -63,7 +63,7 @@ def explain(
     ] = None,
     files: PairFiles,
     scan: Annotated[
-        ScanOptions, Without("unit", "norm", "predictive_words", "predictive_pairs", "threshold")
+        ScanOptions, Without("unit", "by", "special", "predictive_words", "predictive_pairs", "threshold")
     ] = ScanOptions(predictive="off"),
     where: Where,
 ) -> None:

@@ -21,7 +21,6 @@ from attnscan.cli.options import (
     Patterns,
     Split,
     Where,
-    WithoutDelimiters,
     cluster_of,
 )
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
@@ -57,7 +56,6 @@ def heads(
         int | None, typer.Option("--top", metavar="N", min=1, help="How many heads of each pattern. [default: 10 or 5]")
     ] = None,
     best: Annotated[bool, typer.Option("--best", help="List the best heads of each pattern.")] = False,
-    without_delimiters: WithoutDelimiters = False,
     split: Split = False,
     scan: ScanOptions,
     state: Annotated[
@@ -114,8 +112,10 @@ def heads(
     if from_file is not None:
         request = RankFile(from_file, tuple(named))
     result, interrupted = answered(request, KEEPS)
-    if scan.norm and not result.signature.norm:
-        raise PairsError(f"{from_file} is of weights, not of what heads carry", "run heads --norm --per-pair again")
+    if from_file is not None:
+        if scan.by not in (None, result.reading.by):
+            raise PairsError(f"{from_file} is {result.reading}", f"run heads --by {scan.by} --per-pair again")
+        result = result.with_reading(special=scan.special)
     names = named or result.scores.patterns
     for line in _few_asked(result, names):
         say(line)
@@ -124,16 +124,14 @@ def heads(
 
     def view(width: int) -> RenderableType:
         if listed:
-            return best_heads_view(result, names, top or (10 if pattern else 5), width, without_delimiters)
+            return best_heads_view(result, names, top or (10 if pattern else 5), width)
         return ranking_view(result, width)
 
     destination.emit(
         Shown(
-            lambda: (
-                result.to_labels() if labels else result.to_frame(names, top, without_delimiters=without_delimiters)
-            ),
+            lambda: result.to_labels() if labels else result.to_frame(names, top),
             view,
-            _surround(result, files, scan.model, from_file, _best(result, names if listed else (), without_delimiters)),
+            _surround(result, files, scan.model, from_file, _best(result, names if listed else ())),
         ),
         interrupted=interrupted,
     )
@@ -141,13 +139,12 @@ def heads(
         end_interrupted(parts)
 
 
-def _best(result: Ranking, names: Sequence[str], without_delimiters: bool) -> str | None:
+def _best(result: Ranking, names: Sequence[str]) -> str | None:
     """The best head of the first of some patterns that heads have scores for; without patterns, of the first kind.
 
     None if there is no such head.
     """
-    orders = (result.order(name, without_delimiters=without_delimiters) for name in names)
-    ranked = (result.scores.grid[order[0]] for order in orders if len(order))
+    ranked = (result.scores.grid[order[0]] for order in map(result.order, names) if len(order))
     heads = ranked if names else (head for kind in result.behaviours.kinds for head in kind.heads)
     return next((head.name for head in heads), None)
 

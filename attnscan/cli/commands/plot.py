@@ -13,7 +13,7 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
-from attnscan.cli.options import OneInput, PairFiles, Truncate, WithoutDelimiters, check_one_or_many, on_long_of
+from attnscan.cli.options import OneInput, PairFiles, Truncate, check_one_or_many, on_long_of
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import check_heads_are_named
@@ -57,7 +57,6 @@ def plot(
     given: OneInput,
     truncate: Truncate = False,
     files: PairFiles,
-    without_delimiters: WithoutDelimiters = False,
     scan: Annotated[ScanOptions, Without("model")],
 ) -> None:
     of_pairs = check_one_or_many(given, files, truncate=truncate)
@@ -70,8 +69,6 @@ def plot(
         raise typer.BadParameter("--heads is for --kind head and --kind distance")
     if lines and kind != "head":
         raise typer.BadParameter("--lines is for --kind head")
-    if without_delimiters and kind not in ("scores", "layers"):
-        raise typer.BadParameter("--without-delimiters is for --kind scores and --kind layers")
     suffix = picture_format_of(output)
     check_writable(output)
     if heads is not None:
@@ -98,7 +95,7 @@ def plot(
         from attnscan.views.pictures.picture import picture
 
         look = Look(suffix, width)
-        drawn = picture(result, kind, look, heads=heads or (), lines=lines, without_delimiters=without_delimiters)
+        drawn = picture(result, kind, look, heads=heads or (), lines=lines)
     write_file(parts.get(output, output) if interrupted else output, drawn)
     if interrupted:
         end_interrupted(parts)

@@ -27,7 +27,7 @@ def predictive(
     a: Annotated[str, typer.Argument(metavar="A", help="Sentence A.")],
     b: SentenceB = None,
     truncate: Truncate = False,
-    scan: Annotated[ScanOptions, Without("norm", "related", "predictive_pairs", "seed", "threshold")],
+    scan: Annotated[ScanOptions, Without("by", "special", "related", "predictive_pairs", "seed", "threshold")],
     where: Where,
 ) -> None:
     if scan.predictive == "off":

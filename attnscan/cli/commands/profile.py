@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "attnscan profile --heads 1-9,2-11",
-    "attnscan profile --norm --csv > profiles.csv",
+    "attnscan profile --by carried --csv > profiles.csv",
 )
 
 

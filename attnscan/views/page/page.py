@@ -23,7 +23,7 @@ def corpus_page(result: Ranking, options: PageOptions, live: Mapping[str, Any] |
     """`live` is what its scripts know of a server. Raises: OptionError if the ranking has no labels."""
     readings = readings_of_pairs(result)
     names = {reading.name for reading in readings}
-    why = dict.fromkeys(("weight", "words"), "this page was made by what heads carry alone (--norm)")
+    why = dict.fromkeys(("weight", "words"), "this page was made by what heads carry alone (--by carried)")
     why |= dict.fromkeys(("carried", "carried-words"), "what heads of this architecture carry cannot be told")
     not_measured = {"predictive": "the model was not asked"} if result.signature.predictive == "off" else {}
     subject = Subject(result.signature, readings, {name: why[name] for name in why if name not in names}, not_measured)
@@ -57,8 +57,8 @@ def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str],
 def _best(subject: Subject) -> Head:
     """The head that the page opens on: of those with a label, one that follows a pattern most."""
     labels = subject.usual.labels
-    order = strongest_first(labels.scores)
-    return next((head for head in order if labels.content_label[head.place] != MIXED), order[0])
+    order, called = strongest_first(labels.scores), labels.called("out" if subject.usual.among_words else "in")
+    return next((head for head in order if called[head.place] != MIXED), order[0])
 
 
 def page_options(

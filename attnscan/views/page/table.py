@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +20,7 @@ from attnscan.results.grid import Head
 from attnscan.results.labels import Labels
 from attnscan.results.profile import OFFSETS, Profile
 from attnscan.results.ranking import Ranking
+from attnscan.results.reading import By, Special
 from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import compressed
@@ -34,6 +35,12 @@ _COARSER = (4, 3, 2)  # decimals of scores that do not fit with all of them
 _UNSURE, _RESTS = 1, 2
 _PARTS, _MOST_PARTS = 6, 10  # of a head, at most: on one input, and over many pairs
 _MOST_HEADS = 600  # which take 25 kB; of more, a page has better things to hold
+_NAMED: dict[tuple[By, Special], str] = {
+    ("weight", "in"): "weight",
+    ("weight", "out"): "words",
+    ("carried", "in"): "carried",
+    ("carried", "out"): "carried-words",
+}
 
 
 @dataclass(frozen=True)
@@ -88,38 +95,50 @@ class Table:
 
 def readings_of_input(result: Classification, *, carried: bool) -> tuple[Reading, ...]:
     """The ways to look at the heads of one input; `carried`, also at what they carry."""
-    by_weight = result if result.carried is None else result.with_norm(False)
-    turned = [("weight", "words", by_weight)]
-    turned += [("carried", "carried-words", result.with_norm(True))] if carried else []
-    return tuple(
-        Reading(name, turn.labels, among_words, _bare(turn.to_frame(without_delimiters=among_words, statements=False)))
-        for whole, words, turn in turned
-        for name, among_words in ((whole, False), (words, True))
+    turned = [result.with_reading(by, special) for by, special in _NAMED if carried or by == "weight"]
+    readings = (
+        Reading(_NAMED[turn.reading.by, turn.reading.special], turn.labels, turn.reading.among_words, _bare(turn))
+        for turn in turned
     )
+    return _usual_last(readings, result)
 
 
 def readings_of_pairs(result: Ranking) -> tuple[Reading, ...]:
     """The ways to look at heads over many pairs. Raises: OptionError if the ranking has no labels."""
-    own = result.known_labels()
-    turned = [("carried", "carried-words", result)] if own.norm else [("weight", "words", result)]
-    if result.carried is not None:
-        turned.append(("carried", "carried-words", result.of_carried(result.carried)))
+    there = [*([] if result.known_labels().norm else ["weight"]), *([] if result.carried is None else ["carried"])]
+    turned = [result.with_reading(by, special) for by, special in _NAMED if by in there]
+    readings = (
+        Reading(
+            _NAMED[turn.reading.by, turn.reading.special],
+            turn.known_labels(),
+            turn.reading.among_words,
+            _frame_of_pairs(turn),
+        )
+        for turn in turned
+    )
+    return _usual_last(readings, result)
+
+
+def _usual_last(readings: Iterable[Reading], result: Classification | Ranking) -> tuple[Reading, ...]:
+    """The readings, the one by which the result tells what heads do as the last: pages open on it."""
     return tuple(
-        Reading(name, turn.known_labels(), among_words, _frame_of_pairs(turn, among_words))
-        for whole, words, turn in turned
-        for name, among_words in ((whole, False), (words, True))
+        sorted(
+            readings,
+            key=lambda own: own.labels.norm == result.mapped.norm and own.among_words == result.behaviour.among_words,
+        )
     )
 
 
-def _bare(frame: pd.DataFrame) -> pd.DataFrame:
-    """Without what it says beside its rows, of which pandas makes a deep copy for each column that it looks at."""
+def _bare(result: Classification) -> pd.DataFrame:
+    """The table without what it says beside its rows, which pandas copies for each column that it looks at."""
+    frame = result.to_frame(statements=False)
     frame.attrs = {}
     return frame
 
 
-def _frame_of_pairs(result: Ranking, among_words: bool) -> pd.DataFrame:
+def _frame_of_pairs(result: Ranking) -> pd.DataFrame:
     """One row a head: its labels and how sure they are, and its score for each pattern with the 95 % interval."""
-    frame, table = result.to_labels(), result.scores.table(among_words)
+    frame, table = result.to_labels(), result.table
     low, high = table.interval
     for p, pattern in enumerate(result.scores.patterns):
         for name, values in ((pattern, table.score), (f"{pattern}_low", low), (f"{pattern}_high", high)):
@@ -183,8 +202,8 @@ def profiles(result: Classification, *, carried: bool) -> str:
     """
     if result.scores.entropy.size > _MOST_HEADS:
         return ""
-    by_weight = result if result.carried is None else result.with_norm(False)
-    readings = {"weight": by_weight.profile} | ({"carried": result.with_norm(True).profile} if carried else {})
+    readings = {"weight": result.with_reading("weight").profile}
+    readings |= {"carried": result.with_reading("carried").profile} if carried else {}
     return _packed({name: _heads(profile) for name, profile in readings.items() if profile is not None})
 
 
@@ -195,7 +214,7 @@ def profiles_of_pairs(profile: Profile | None) -> str:
     """
     if profile is None or profile.fit.explained.size > _MOST_HEADS:
         return ""
-    reading = "carried" if profile.signature.norm else "weight"
+    reading = "carried" if profile.signature.reading.carried else "weight"
     return _packed({reading: [_with_errors(profile, head) for head in profile.grid]})
 
 

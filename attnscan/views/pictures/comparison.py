@@ -64,7 +64,7 @@ def _panel(sheet: Sheet, box: Box, comparison: Comparison, pattern: str, *, firs
         sheet.text(box.x + box.width * value, box.y + box.height + 0.55 * LINE, f"{value:g}", align="center")
         if first:
             sheet.text(box.x - 0.04, box.y + box.height * (1 - value), f"{value:g}", align="right")
-    across, up = (scores.every_key.score[..., p].ravel() for scores in (comparison.one, comparison.other))
+    across, up = (table.score[..., p].ravel() for table in comparison.tables)
     survives = comparison.survives[..., p].ravel()
     for head in np.argsort(survives, kind="stable"):  # those that survive on top
         x, y = across[head], up[head]

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 from matplotlib.colors import to_rgba
+from numpy.typing import NDArray
 
 from attnscan.errors import SelectionError
 from attnscan.results.grid import Grid
 from attnscan.results.labels import Labels
+from attnscan.results.reading import Special
 from attnscan.results.scores import MIXED
 from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on
 from attnscan.views.pictures.lettering import POINT, SIZE, shortened, step_of, width_of, wrapped
@@ -25,15 +27,15 @@ from attnscan.views.pictures.sheet import (
     draw_key,
     height_of,
 )
-from attnscan.views.summary import map_title, unsure_note
+from attnscan.views.summary import reading_title, why_unsure
 
 LARGEST_CELL = 0.3
 _SMALLEST_LETTER = 4.0  # in points
 _GAP = 0.01  # around each cell, or a fifth of a cell where that is less
 
 
-def map_sheet(labels: Labels, width: float, command: str = "classify") -> Sheet:
-    """What each head does on words: a letter in its pattern's colour, paler the more the head rests on delimiters.
+def map_sheet(labels: Labels, special: Special, width: float, command: str = "classify") -> Sheet:
+    """What each head does: a letter in its pattern's colour; among words, paler the more the head rests on delimiters.
 
     A label that is not sure has a question mark. `command` is the one that lists the same heads.
     """
@@ -43,16 +45,18 @@ def map_sheet(labels: Labels, width: float, command: str = "classify") -> Sheet:
     check_heads_can_be_seen(side, labels.scores.grid, width, command)
     grid = Box(max(left, (width - side * heads) / 2), MARGIN + 2 * LINE, side * heads, side * layers)
     lettered = _letter_size(side) is not None
-    title = wrapped(f"Map: {map_title(labels)}.", inner)
-    notes = wrapped(unsure_note(labels).strip(), inner) if lettered and unsure_note(labels) else []
-    names, parking = _label_key(labels, inner), _parking_key(labels, lettered=lettered)
+    title = wrapped(f"Map: {reading_title(labels, among_words=special == 'out')}.", inner)
+    unsure = lettered and labels.questioned(special).any()
+    notes = wrapped(f"?: {why_unsure(labels)}.", inner) if unsure else []
+    names = _label_key(labels, labels.called(special), inner)
+    parking = _parking_key(labels, lettered=lettered) if special == "out" else []
     below = grid.y + grid.height + 0.07
     key = below + LINE * len(title) + 0.03
     between = key + height_of(names, inner) + 0.03
     noted = between + height_of(parking, inner) + 0.03
     sheet = Sheet(width, noted + LINE * len(notes) + MARGIN)
     rulers(sheet, grid, labels.scores.grid)
-    _heads(sheet, grid, labels)
+    _heads(sheet, grid, labels, special)
     _lines(sheet, title, below)
     draw_key(sheet, names, key)
     draw_key(sheet, parking, between)
@@ -102,9 +106,10 @@ def check_heads_can_be_seen(side: float, grid: Grid, width: float, command: str 
         )
 
 
-def _heads(sheet: Sheet, box: Box, labels: Labels) -> None:
+def _heads(sheet: Sheet, box: Box, labels: Labels, special: Special) -> None:
     """Every head's cell; so many that they are no more than dots become one image."""
-    grid, names, rests = labels.scores.grid, labels.content_label, labels.parking
+    grid, names, unsure = labels.scores.grid, labels.called(special), labels.questioned(special)
+    rests = labels.parking if special == "out" else np.zeros(grid.shape)
     side = box.width / grid.shape[1]
     if len(grid) > MOST_CELLS:
         colors = np.array([[to_rgba(paper_color(str(label))) for label in row] for row in names])
@@ -113,8 +118,7 @@ def _heads(sheet: Sheet, box: Box, labels: Labels) -> None:
         return
     for head in grid:
         cell = Box(box.x + head.head * side, box.y + head.layer * side, side, side)
-        unsure = bool(labels.content_unsure[head.place])
-        _head(sheet, cell, str(names[head.place]), float(rests[head.place]), unsure)
+        _head(sheet, cell, str(names[head.place]), float(rests[head.place]), bool(unsure[head.place]))
 
 
 def _head(sheet: Sheet, cell: Box, label: str, rests: float, unsure: bool) -> None:
@@ -136,9 +140,9 @@ def _letter_size(side: float) -> float | None:
     return size if size >= _SMALLEST_LETTER else None
 
 
-def _label_key(labels: Labels, width: float) -> list[KeyEntry]:
+def _label_key(labels: Labels, called: NDArray[np.str_], width: float) -> list[KeyEntry]:
     """Each label that there is, and how many heads have it."""
-    counts = {name: int((labels.content_label == name).sum()) for name in (*labels.scores.patterns, MIXED)}
+    counts = {name: int((called == name).sum()) for name in (*labels.scores.patterns, MIXED)}
     return [
         KeyEntry(f"{shortened(name, width / 2)} ({count})", paper_color(name), mark=letter(name))
         for name, count in counts.items()

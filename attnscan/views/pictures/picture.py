@@ -38,7 +38,6 @@ _OF_HEADS: tuple[Kind, ...] = ("head", "distance")
 _FOR_KINDS: dict[str, tuple[Kind, ...]] = {
     "heads": _OF_HEADS,
     "lines": ("head",),
-    "without_delimiters": ("scores", "layers"),
     "patterns": ("comparison",),
 }
 
@@ -50,7 +49,6 @@ def picture(
     *,
     heads: Heads = (),
     lines: bool = False,
-    without_delimiters: bool = False,
     patterns: Sequence[str] | None = None,
 ) -> bytes:
     """What `attnscan.plot` says, as a file's content: the same bytes for the same result.
@@ -61,7 +59,7 @@ def picture(
     if kind is None and isinstance(result, Profile) and heads != ():
         kind = "distance"
     kind = _kind_of(result, kind)
-    given = {"heads": heads != (), "lines": lines, "without_delimiters": without_delimiters}
+    given = {"heads": heads != (), "lines": lines}
     _check_options(kind, given | {"patterns": patterns is not None})
     if isinstance(result, Ranking) and kind in ("profile", "distance"):
         result = result.known_profile()
@@ -77,22 +75,19 @@ def picture(
                 sheet = distance_sheet(result, result.grid.select(heads), look.width)
             case Profile():
                 sheet = profile_sheet(result, look.width)
-            case Ranking() if kind == "map":
-                sheet = map_sheet(result.mapped, look.width, "heads --labels")
-            case Classification() if kind == "map":
-                sheet = map_sheet(result.mapped.labels, look.width)
+            case Classification() | Ranking() if kind == "map":
+                command = "classify" if isinstance(result, Classification) else "heads"
+                sheet = map_sheet(result.mapped, result.behaviour.special, look.width, command)
             case Classification() if kind == "head":
                 attention, chosen = result.shown_attention, result.scores.grid.select(heads)
-                if result.signature.unit == "word":
-                    attention = attention.in_words(result.units)
                 if lines:
                     sheet = lines_sheet(attention, chosen, look.width)
                 else:
                     sheet = heads_sheet(attention, chosen, look.width, look.vector)
             case _ if kind == "layers":
-                sheet = layers_sheet(result, look.width, result.scores.table(without_delimiters))
+                sheet = layers_sheet(result, look.width, result.table)
             case _:
-                sheet = scores_sheet(result, look.width, result.scores.table(without_delimiters), look.vector)
+                sheet = scores_sheet(result, look.width, result.table, look.vector)
         signature = result.signatures[0] if isinstance(result, Comparison) else result.signature
         content = sheet.to_bytes(look.format, signature, kind)
     if sheet.lacking:

@@ -132,7 +132,7 @@ def _key(families: Sequence[Family], shares: FloatArray, width: float) -> list[K
 
 
 def _note(profile: Profile, shares: FloatArray) -> str:
-    whole = "what a head carries" if profile.signature.norm else "a head's attention"
+    whole = "what a head carries" if profile.signature.reading.carried else "a head's attention"
     note = f"A bar shows how {whole} divides into parts, from 0 to 1. In brackets: the mean share over all heads."
     return (
         f"{note} Where shares add to more than 1, they are drawn smaller." if shares.sum(-1).max() > _BEYOND else note
@@ -284,7 +284,7 @@ def _curve(sheet: Sheet, box: Box, curve: _Curve, span: tuple[float, float]) -> 
 
 def _distance_note(profile: Profile, layout: Layout) -> str:
     carried = "what a head carries to a word comes from"
-    whole = carried if profile.signature.norm else "a word's attention goes to"
+    whole = carried if profile.signature.reading.carried else "a word's attention goes to"
     known = "" if np.isnan(profile.interval).all() else ", with 95 % intervals"
     note = f"Share: how much of {whole} the word at this distance in its own sentence{known}."
     if not layout.labels.step:

@@ -85,7 +85,7 @@ def _bar(effect: Effect, most: float) -> tuple[float, Text]:
 def _notes(ablation: Ablation) -> Iterator[str]:
     """What the columns are, and by which pairs."""
     sets = list(dict.fromkeys(effect.set for effect in ablation.effects))
-    how = "their output at zero" if ablation.by == "zero" else "their output at its mean"
+    how = "their output at zero" if ablation.replace == "zero" else "their output at its mean"
     falls = any(quantity.larger_is_better for quantity in ablation.quantities)
     sense = " Of accuracy, less is a loss." if falls else ""
     yield (

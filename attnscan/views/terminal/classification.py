@@ -37,21 +37,20 @@ def all_heads_view(
     patterns: Sequence[str],
     order: Sequence[Head],
     width: int,
-    without_delimiters: bool,
     top: int | None = None,
     nth: int | None = None,
 ) -> RenderableType:
     """Heads with their labels and scores, in the given order; and why there are no scores, where that is so."""
     scores = result.scores
-    table = scores.table(without_delimiters)
+    table = result.table
     roomy = width >= 84 + 6 * max(0, len(patterns) - 7) + 15
     labels = {"label": result.label}
     labels |= {"runner-up": result.runner_up, "on words": result.content_label} if roomy else {}
-    unsure = {"label": result.labels.unsure, "on words": result.labels.content_unsure}
+    unsure = {"label": result.labels.questioned(result.reading.special), "on words": result.labels.content_unsure}
     behaviours = result.behaviours
     numbers = {"nats": scores.entropy}
-    if result.carried is not None and (roomy or len(patterns) < _FEW):
-        numbers["out"] = result.carried.output
+    if result.output is not None and (roomy or len(patterns) < _FEW):
+        numbers["out"] = result.output
     of_others = [known.id for known in scores.scored if known.of_others and known.id in patterns]
     of_others = of_others if roomy or len(patterns) < _FEW else []
     selves = [f"{letter(pattern)} self" for pattern in of_others]
@@ -78,12 +77,10 @@ def all_heads_view(
     entries += ["? not sure"] if behaviours.labels.stability is not None else []
     legend = flowed((Text(entry, style="dim") for entry in entries), width)
     listed = [grid] if grid.row_count else []
-    why = [line for why in _why_unscored(result, patterns, without_delimiters) for line in wrapped(why, width)]
+    why = [line for why in _why_unscored(result, patterns) for line in wrapped(why, width)]
     if nth is not None:
         return Group(_title(result, nth), *_tokens(result, width), *listed, *why, "")
     explained: list[RenderableType] = ["", *legend] if listed else []
-    if without_delimiters:
-        explained.append(Text("Scores on words: weights on delimiters removed, rows renormalised.", style="dim"))
     does = [f"does: what each head does, by {reading(result)}."] if "does" in there else []
     said = (*does, *map(plain, result.notes))
     if top is not None and top < len(order):
@@ -92,11 +89,11 @@ def all_heads_view(
     return Group(_title(result), "", *listed, *why, *explained, *notes)
 
 
-def _why_unscored(result: Classification, patterns: Sequence[str], without_delimiters: bool) -> Iterator[str]:
+def _why_unscored(result: Classification, patterns: Sequence[str]) -> Iterator[str]:
     """Why heads have no score, a line for the patterns of which the same is true."""
     of_patterns: dict[str, list[str]] = {}
     for pattern in patterns:
-        of_patterns.setdefault(why_unscored(result, pattern, without_delimiters=without_delimiters), []).append(pattern)
+        of_patterns.setdefault(why_unscored(result, pattern), []).append(pattern)
     for why, unscored in of_patterns.items():
         if why:
             yield f"{', '.join(map(plain, unscored))}: {why}"

@@ -99,7 +99,7 @@ def _differences(
         p = comparison.patterns.index(pattern)
         for i, head in enumerate(comparison.chosen(pattern, heads, top)):
             place = (*head.place, p)
-            scores = (decimals(float(scores.every_key.score[place])) for scores in (comparison.one, comparison.other))
+            scores = (decimals(float(table.score[place])) for table in comparison.tables)
             value = comparison.difference[place]
             difference = Text("" if np.isnan(value) else f"{value:+.3f}", "bold" if comparison.survives[place] else "")
             error = decimals(float(comparison.se[place]))

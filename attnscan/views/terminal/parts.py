@@ -16,6 +16,7 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
+from attnscan.results.reading import Reading
 from attnscan.results.signature import Signature
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
@@ -61,8 +62,8 @@ def _lines_of(text: str) -> str:
 def model_line(signature: Signature, more: str = "") -> Text:
     """A screen's first line: the model, and what it ran on."""
     where = plain(f"  {signature.device} {signature.dtype}")
-    carried = "  by what heads carry" if signature.norm else ""
-    return Text.assemble((plain(signature.model), "bold"), more, (where, "dim"), carried)
+    reading = f"  {signature.reading}" if signature.reading != Reading() else ""
+    return Text.assemble((plain(signature.model), "bold"), more, (where, "dim"), reading)
 
 
 def flowed(entries: Iterable[Text], width: int) -> Iterator[Text]:

@@ -31,25 +31,23 @@ def ranking_view(result: Ranking, width: int) -> RenderableType:
     return Group(*_title(result, width), *behaviours_view(result, width))
 
 
-def best_heads_view(
-    result: Ranking, patterns: Sequence[str], top: int, width: int, without_delimiters: bool
-) -> RenderableType:
+def best_heads_view(result: Ranking, patterns: Sequence[str], top: int, width: int) -> RenderableType:
     """The best heads of each pattern, with what a score is worth, and which of them cannot be told apart."""
-    table = result.scores.table(without_delimiters)
+    table = result.table
     blocks: list[RenderableType] = list(_title(result, width))
     threshold = THRESHOLD if result.labels is None else result.labels.threshold
     ranked = 0
     for pattern in patterns:
         blocks += ["", named(pattern)]
-        why = why_unscored(result, pattern, without_delimiters=without_delimiters)
+        why = why_unscored(result, pattern)
         blocks += [Text(why, style="dim")] if why else []
-        if not len(order := result.order(pattern, without_delimiters=without_delimiters)):
+        if not len(order := result.order(pattern)):
             continue
         ranked = max(ranked, len(order))
         blocks += wrapped(none_does(table, result.scores.patterns.index(pattern), threshold), width)
-        blocks += [_table(result, pattern, top, width, without_delimiters)]
-        blocks += wrapped(told_apart(result, pattern, without_delimiters=without_delimiters), width)
-    blocks += ["", *_notes(without_delimiters, width)] if ranked else []
+        blocks += [_table(result, pattern, top, width)]
+        blocks += wrapped(told_apart(result, pattern), width)
+    blocks += ["", *_notes(width)] if ranked else []
     blocks += [Text(some_of(top, ranked), style="dim")] if ranked > top else []
     return Group(*blocks)
 
@@ -59,14 +57,14 @@ def _title(result: Ranking, width: int) -> Iterator[RenderableType]:
     yield from wrapped(ranked_by(result), width)
 
 
-def _table(result: Ranking, pattern: str, top: int, width: int, without_delimiters: bool) -> RenderableType:
-    table, p = result.scores.table(without_delimiters), result.scores.patterns.index(pattern)
+def _table(result: Ranking, pattern: str, top: int, width: int) -> RenderableType:
+    table, p = result.table, result.scores.patterns.index(pattern)
     of_others = result.scores.scored[p].of_others
     numbers = ("score", "95 % interval", "lead", *(["self"] if of_others else []), "chance", "above", "n", "pairs")
     grid = columns(("head",), numbers, apart=1)
     bars = []
-    leads = result.leads(pattern, without_delimiters=without_delimiters)
-    for rank, head_number in enumerate(result.order(pattern, without_delimiters=without_delimiters)[:top]):
+    leads = result.leads(pattern)
+    for rank, head_number in enumerate(result.order(pattern)[:top]):
         head = result.scores.grid[head_number]
         place = (*head.place, p)
         row = worth(table, place)
@@ -88,9 +86,7 @@ def _lead(leads: Leads, rank: int) -> str:
     return "" if np.isnan(leads.se[rank]) else f"{'' if leads.sure[rank] else '≈ '}{leads.difference[rank]:.3f}"
 
 
-def _notes(without_delimiters: bool, width: int) -> Iterator[Text]:
-    if without_delimiters:
-        yield Text("Scores on words: weights on special tokens removed.", style="dim")
+def _notes(width: int) -> Iterator[Text]:
     yield from wrapped(
         "lead: how far above the next head; ≈ where these pairs cannot tell the two apart (95 %). Bars and above: 0 at "
         "chance, 1 at perfect; no bar where the interval holds chance.",

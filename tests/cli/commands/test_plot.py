@@ -117,7 +117,6 @@ def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.Mon
         (["A b.", "-o", "x.svg", "--kind", "distance"], "--kind distance needs --heads"),
         (["A b.", "-o", "x.svg", "--heads", "0-0"], "--heads is for --kind head and --kind distance"),
         (["A b.", "-o", "x.svg", "--lines"], "--lines is for --kind head"),
-        (["A b.", "-o", "x.svg", "--without-delimiters"], "--kind scores and --kind layers"),
         (["A b.", "-o", "x.svg", "--width", "1"], "--width"),
         (["A b.", "-o", "x.svg", "--kind", "pie"], "--kind"),
     ],

@@ -75,10 +75,10 @@ def test_of_one_input_there_is_no_error() -> None:
 
 
 def test_by_norm_less_goes_to_special_tokens() -> None:
-    weights, carried = (_table(*ONE, *options) for options in ((), ("--norm",)))
+    weights, carried = (_table(*ONE, *options) for options in ((), ("--by=carried",)))
     special = [table[table["part"].isin(["start", "middle", "end"])]["share"].sum() for table in (weights, carried)]
     assert special[1] < special[0] / 2
-    assert "by what heads carry" in run(*ONE, "--norm").stdout.splitlines()[2]
+    assert "by what heads carry" in run(*ONE, "--by=carried").stdout.splitlines()[2]
 
 
 def test_what_is_asked_of_the_model_is_a_part() -> None:
@@ -139,7 +139,7 @@ def test_saved_weights_have_profiles(tmp_path: Path) -> None:
     run("classify", A, B, "--model", "bundled", "--predictive", "off", "--save-weights", str(path), "--csv")
     saved, plain = _table("profile", "--weights", str(path)), _table(*ONE, "--no-related")
     pd.testing.assert_frame_equal(saved.drop(columns="model"), plain.drop(columns="model"), atol=2e-6)
-    outcome = CliRunner().invoke(app, ["profile", "--weights", str(path), "--norm"])
+    outcome = CliRunner().invoke(app, ["profile", "--weights", str(path), "--by=carried"])
     assert outcome.exit_code == 1 and "saved weights do not tell what heads carry" in outcome.output
 
 

@@ -82,7 +82,7 @@ def outcome(plan: Plan, block: Block) -> Any:
         ({"on_long": "skip", "split": True}, [False, False, False]),
         ({"on_long": "error"}, [True, False, False]),
         ({"profile": True, "predictive": "distance", "predictive_words": 2}, [False, False, False]),
-        ({"norm": True, "skip_bad": False}, [True, True, False]),
+        ({"by": "carried", "skip_bad": False}, [True, True, False]),
         ({"on_long": "error", "skip_bad": False, "related": False}, [True, True, False]),
     ],
 )

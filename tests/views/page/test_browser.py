@@ -24,6 +24,7 @@ from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.labels import Labels
+from attnscan.results.reading import By
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
@@ -127,7 +128,7 @@ def article() -> tuple[Classification, Attention]:
 @pytest.fixture(scope="module")
 def classified_anew() -> dict[str, Classification]:
     """The same input as the command line classifies it for each reading, by itself."""
-    by_weight, by_norm = (classify(PAIR, replace(OPTIONS, norm=norm)) for norm in (False, True))
+    by_weight, by_norm = (classify(PAIR, replace(OPTIONS, by=by)) for by in ("weight", "carried"))
     return {"weight": by_weight, "words": by_weight, "carried": by_norm, "carried-words": by_norm}
 
 
@@ -175,13 +176,15 @@ READINGS = ("weight", "words", "carried", "carried-words")
 
 
 def csv_of(result: Classification, reading: str) -> bytes:
-    """What `classify --csv` writes but for statements, by weight, with `--without-delimiters`, `--norm`, or both."""
-    turned = result.with_norm(reading.startswith("carried"))
-    return render(turned.to_frame(without_delimiters=reading.endswith("words"), statements=False), "csv")
+    """What `classify --csv` writes but for statements, by a reading."""
+    by: By = "carried" if reading.startswith("carried") else "weight"
+    return render(
+        result.with_reading(by, "out" if reading.endswith("words") else "in").to_frame(statements=False), "csv"
+    )
 
 
 def labels_of(result: Classification, reading: str) -> np.ndarray:
-    labels = result.with_norm(reading.startswith("carried")).labels
+    labels = result.with_reading("carried" if reading.startswith("carried") else "weight").labels
     return labels.content_label if reading.endswith("words") else labels.label
 
 
@@ -317,7 +320,7 @@ class TestModelView:
         captions = texts(shown.locator("#thumbnails .caption > span"))
         np.testing.assert_allclose([float(text) for text in captions], scores, atol=0.005 + 1e-9)
         go(shown, "#order=delimiter&by=carried")
-        order = article[0].with_norm(True).ranking("delimiter")
+        order = article[0].with_reading("carried").ranking("delimiter")
         assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
         go(shown, "#order=delimiter&by=words")  # where no head has a score, none has a rank
         why = "No head has a rank by delimiter: no word is eligible with special tokens removed."
@@ -569,12 +572,12 @@ class TestHeadView:
         layer, head = differ[0].tolist()
         told, sure = {}, {}
         for reading in READINGS:
-            labels = result.with_norm(reading.startswith("carried")).labels
+            labels = result.with_reading("carried" if reading.startswith("carried") else "weight").labels
             among_words = reading.endswith("words")
             unsure = (labels.content_unsure if among_words else labels.unsure)[layer, head]
             told[reading] = labels_of(result, reading)[layer, head] + ("?" if unsure else "")
             sure[reading] = (labels.stability.content_label if among_words else labels.stability.label)[layer, head]
-        output = f"output {result.carried.output[layer, head]:.3f} of its layer's, an equal part is 0.083"
+        output = f"output {result.output[layer, head]:.3f} of its layer's, an equal part is 0.083"
         shown = opened(article_page, f"#view=head&heads={layer}-{head}&by=weight")
         expect(shown.locator("#facts h3 span")).to_have_text(told["weight"])
         for reading, said in (("words", "looks at among words"), ("carried-words", "carries among words")):
@@ -607,7 +610,7 @@ class TestHeadView:
         shown = opened(article_page, "#view=head&heads=1-4")
         for reading in ("weight", "carried"):
             shown.click(f"#by button[value='{reading}']")
-            profile = article[0].with_norm(reading == "carried").profile
+            profile = article[0].with_reading(reading).profile
             parts = profile.strongest(Head(1, 4))[:6]
             expect(shown.locator("#facts .profile th")).to_have_text([name for name, _ in parts])
             expect(shown.locator("#facts .profile td:nth-child(2)")).to_have_text(
@@ -846,7 +849,7 @@ class TestManyPairs:
 
     def test_the_table_is_sorted_and_saved(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
         shown = opened(pairs_page, "#view=table&by=weight&sort=-margin")
-        order = np.argsort(-ranking.known_labels().margin.ravel(), kind="stable")
+        order = np.argsort(-ranking.known_labels().race("in").margin.ravel(), kind="stable")
         assert texts(shown.locator("#scores tbody th"))[:9] == [f"{flat // 12}-{flat % 12}" for flat in order[:9]]
         with shown.expect_download() as download:
             shown.click("#save")
@@ -880,8 +883,8 @@ class TestTable:
 
     def check_table(self, shown: Page, result: Classification, reading: str) -> None:
         unsure = shown.locator("#scores tbody tr:nth-child(9) td b").count()
-        labels = result.with_norm(reading.startswith("carried")).labels
-        carried = result.with_norm(True).labels
+        labels = result.with_reading("carried" if reading.startswith("carried") else "weight").labels
+        carried = result.with_reading("carried").labels
         assert unsure == sum(map(int, (labels.unsure[0, 8], labels.content_unsure[0, 8], carried.unsure[0, 8]))) > 0
         shown.evaluate("document.querySelectorAll('#scores td b').forEach((mark) => mark.remove())")
         rows = shown.locator("#scores tbody tr").evaluate_all(
@@ -896,10 +899,10 @@ class TestTable:
         assert headings[-4:] == ["label stays", "on words stays", "carries stays", "output"]
 
     def test_it_is_searched_sorted_and_filtered(self, opened: Open, article_page: Path, article: tuple) -> None:
-        result = article[0].with_norm(True)
+        result = article[0].with_reading("carried")
         shown = opened(article_page, "#view=table&by=carried&label=previous-word&sort=-output")
         heads = [tuple(place) for place in np.argwhere(result.label == "previous-word").tolist()]
-        heads.sort(key=lambda place: -result.carried.output[place])
+        heads.sort(key=lambda place: -result.output[place])
         assert texts(shown.locator("#scores tbody th")) == [f"{layer}-{head}" for layer, head in heads]
         shown.click("#scores thead button[value='carried_label']")
         expect(shown.locator("#scores thead th[aria-sort='ascending']")).to_have_text("carries")
@@ -925,9 +928,7 @@ class TestTable:
             go(shown, f"#view=table&by={reading}")
             with shown.expect_download() as download:
                 shown.click("#save")
-            among_words = reading.endswith("words")
-            frame = classified_anew[reading].to_frame(without_delimiters=among_words, statements=False)
-            assert Path(download.value.path()).read_bytes() == render(frame, "csv")
+            assert Path(download.value.path()).read_bytes() == csv_of(classified_anew[reading], reading)
         assert download.value.suggested_filename == "heads.csv"
         go(shown, "#view=table&find=layer:2&sort=-entropy&by=weight")
         with shown.expect_download() as download:
@@ -1007,7 +1008,7 @@ class TestEveryView:
         self, opened: Open, saved: Callable[..., Path], article: tuple, norm: bool
     ) -> None:
         result, attention = article
-        shown = opened(saved(f"norm-{norm}", result.with_norm(norm), attention))
+        shown = opened(saved(f"norm-{norm}", result.with_reading("carried" if norm else "weight"), attention))
         expect(shown.locator("#by button[value='carried-words']")).to_have_attribute("aria-checked", "true")
         expect(shown.locator(".facts")).to_contain_text("opens on what each head carries among words")
         expect(shown.locator("#thumbnails button[value='1-9'] .caption > span")).to_have_text("P")

@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pandas as pd
@@ -22,6 +23,7 @@ from attnscan.errors import OptionError
 from attnscan.inputs.pairs import Pair
 from attnscan.results.grid import Head
 from attnscan.results.profile import OFFSETS
+from attnscan.results.reading import By, Special
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page import page as page_module
@@ -108,23 +110,21 @@ def test_related_words_are_told_by_their_tokens(unit: str) -> None:
     assert facts["tokens"].count("##berries") == 2
 
 
-@pytest.mark.parametrize("norm", [False, True])
-def test_a_result_that_is_turned_has_the_table_of_one_that_was_asked_for(norm: bool) -> None:
+@pytest.mark.parametrize(("by", "other_by"), [("weight", "carried"), ("carried", "weight")])
+def test_a_result_that_is_turned_has_the_table_of_one_that_was_asked_for(by: By, other_by: By) -> None:
     """The page rests on it: it is made from one run and saves the tables of both."""
     pair = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
-    asked, other = (
-        classify(pair, ScanOptions(model="bundled", predictive="off", norm=each)) for each in (norm, not norm)
-    )
-    for left_out in (False, True):
-        expected, turned = (each.to_frame(without_delimiters=left_out) for each in (asked, other.with_norm(norm)))
-        assert_frame_equal(turned, expected)
-        again = asked.with_norm(not norm).with_norm(norm).to_frame(without_delimiters=left_out)
+    asked, other = (classify(pair, ScanOptions(model="bundled", predictive="off", by=each)) for each in (by, other_by))
+    for special in get_args(Special):
+        expected = asked.with_reading(special=special).to_frame(statements=False)
+        assert_frame_equal(other.with_reading(by, special).to_frame(statements=False), expected)
+        again = asked.with_reading(other_by).with_reading(by, special).to_frame(statements=False)
         assert_frame_equal(again, expected)
 
 
 def _turned(ranking: Ranking, name: str) -> Ranking:
-    assert ranking.carried is not None
-    return ranking.of_carried(ranking.carried) if name.startswith("carried") else ranking
+    by: By = "carried" if name.startswith("carried") else "weight"
+    return ranking.with_reading(by, "out" if name.endswith("words") else "in")
 
 
 def test_every_reading_has_its_labels_and_its_scores_with_intervals(ranking: Ranking) -> None:
@@ -170,8 +170,7 @@ def test_profiles_have_their_errors_and_distances(ranking: Ranking) -> None:
 
 
 def test_by_what_heads_carry_alone_it_says_why_weights_are_not_there(ranking: Ranking) -> None:
-    assert ranking.carried is not None
-    elements = Elements(page(ranking.of_carried(ranking.carried)).html)
+    elements = Elements(page(ranking.with_reading("carried")).html)
     assert elements.facts["readings"] == ["carried", "carried-words"] and "profile-bytes" not in elements.text
     disabled = [of["value"] for tag, of in elements.tags if tag == "button" and "disabled" in of]
     assert disabled == ["weight", "words"]

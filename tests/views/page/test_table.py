@@ -32,7 +32,7 @@ def test_every_head_has_its_parts_in_both_readings(article: Classification) -> N
     held = _held(article)
     assert list(held) == ["weight", "carried"]
     for name, norm in (("weight", False), ("carried", True)):
-        profile = article.with_norm(norm).profile
+        profile = article.with_reading("carried" if norm else "weight").profile
         assert profile is not None and len(held[name]) == 72
         for head, (explained, even, parts) in zip(profile.grid, held[name], strict=True):
             assert explained == pytest.approx(profile.fit.explained[head.place], abs=6e-5)
@@ -44,10 +44,10 @@ def test_every_head_has_its_parts_in_both_readings(article: Classification) -> N
 
 
 def test_a_page_of_norm_holds_the_same(article: Classification) -> None:
-    assert _held(article.with_norm(True)) == _held(article)
+    assert _held(article.with_reading("carried")) == _held(article)
 
 
 def test_without_profiles_there_is_nothing_of_them(article: Classification) -> None:
-    bare = replace(article, carried=None, fit_by_weight=None)
+    bare = replace(article, carried=None, fits={})
     html = page(bare).html
     assert "profile-bytes" not in Elements(html).text and "<b>Profile.</b>" not in html

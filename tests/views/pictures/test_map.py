@@ -32,7 +32,7 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_map_has_the_letter_and_the_colour_of_every_label(article: Classification) -> None:
     """Of what heads carry among words."""
-    svg, mapped = picture(article), article.with_norm(True)
+    svg, mapped = picture(article), article.with_reading("carried")
     labels = mapped.content_label
     expected = Counter(_marks(mapped))
     assert any(text.endswith("?") for text in expected)
@@ -61,7 +61,7 @@ def test_the_legend_says_what_the_map_is_of_and_what_a_question_mark_is(article:
     for result, said in ((article, "carries"), (replace(article, carried=None), "looks at")):
         shown = " ".join(texts(picture(result)))
         assert f"Map: what each head {said} among words." in shown and asked in shown
-    sure = replace(article, carried=None, stability_by_weight=None)
+    sure = replace(article, carried=None, by_weight=replace(article.by_weight, stability=None))
     assert "?" not in " ".join(texts(picture(sure)))
 
 
@@ -76,7 +76,7 @@ def test_a_cell_too_narrow_for_a_letter_and_a_question_mark_has_the_latter_alone
 
 def test_the_map_is_paler_where_a_head_rests_on_delimiters(article: Classification) -> None:
     """By what comes from delimiters of all that a head carries or, where that cannot be had, by weight."""
-    for result in (article.with_norm(True), replace(article, carried=None)):
+    for result in (article.with_reading("carried"), replace(article, carried=None)):
         svg = picture(result).decode()
         assert ("carried from delimiters" in svg) is (result.carried is not None)
         for place in ((0, 2), (1, 11), (2, 9)):

@@ -88,7 +88,6 @@ def test_heads_may_be_named_by_text(article: Classification) -> None:
         ({"kind": "head"}, "the picture 'head' needs heads; name them"),
         ({"heads": "0-2"}, "the picture 'map' has no heads; heads is for head"),
         ({"kind": "scores", "lines": True}, "the picture 'scores' has no lines"),
-        ({"without_delimiters": True}, "has no without_delimiters; without_delimiters is for scores and layers"),
         ({"kind": "layers", "patterns": ["next-word"]}, "has no patterns; patterns is for comparison"),
     ],
 )

@@ -113,7 +113,7 @@ def test_the_key_names_the_families_that_occur_with_their_means() -> None:
 
 def test_a_picture_of_what_heads_carry_says_so() -> None:
     profile = _profile()
-    carried = replace(profile, signature=replace(profile.signature, norm=True))
+    carried = replace(profile, signature=replace(profile.signature, by="carried"))
     for kind, heads in (("profile", ()), ("distance", "0-1")):
         words, other = (" ".join(texts(picture(each, kind, heads=heads))) for each in (carried, profile))  # type: ignore[arg-type]
         assert "what a head carries" in words and "carries" not in other

@@ -21,7 +21,7 @@ def test_scores_say_what_was_not_measured_and_what_had_no_word() -> None:
         assert found.count("no eligible word") == 2 and found.count("not measured") == 1
         assert [text for text in found if text[2:] in COLORS] == [f"{letter(p)} {p}" for p in COLORS]
     assert "no score" in texts(picture(result, "scores"))
-    assert texts(picture(result, "scores", without_delimiters=True)).count("left out") == 1
+    assert texts(picture(result.with_reading(special="out"), "scores")).count("left out") == 1
 
 
 def test_every_score_is_drawn_on_one_scale(article: Classification) -> None:

@@ -23,7 +23,7 @@ PLAN = {(0, 0): "next-word", (0, 2): "previous-word", (11, 11): "cross-sentence"
 KINDS: list[tuple[str, Any, dict[str, Any]]] = [
     ("classification", "map", {}),
     ("classification", "scores", {}),
-    ("classification", "scores", {"without_delimiters": True}),
+    ("classification among words", "scores", {}),
     ("classification", "layers", {}),
     ("classification", "head", {"heads": "0-2,1-8"}),
     ("classification", "head", {"heads": "0-2,1-8", "lines": True}),
@@ -45,6 +45,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawable]:
     assert classification.profile is not None
     return {
         "classification": classification,
+        "classification among words": classification.with_reading(special="out"),
         "profile": classification.profile,
         "long names": _with_a_long_name(classification.profile),
         "ablation": attnscan.ablate(PAIRS, model=model, predictive="off", draws=2),

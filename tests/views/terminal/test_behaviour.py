@@ -28,7 +28,8 @@ def _screen(ranking: Ranking, width: int = 80) -> str:
 def _small(norm: bool = False) -> Ranking:
     behaviours = behaviours_of(stability=[1, 1, 1, 1, 0.5], stays=[1, 0.5, 1, np.nan, 1])
     labels = replace(behaviours.labels, norm=norm, agreement=Agreement(np.ones((1, 5)), np.ones((1, 5))))
-    return Ranking(labels.scores, replace(SIGNATURE, norm=norm), labels=labels, statements=behaviours.statements)
+    signature = replace(SIGNATURE, by="carried" if norm else "weight")
+    return Ranking(labels.scores, signature, labels=labels, statements=behaviours.statements)
 
 
 def test_the_screen_to_the_letter() -> None:
@@ -66,7 +67,7 @@ def _large(layers: int, heads: int, kinds: int) -> Ranking:
     seven, count = ("next-word", "previous-word", "identical", "bag-of-words"), layers * heads
     number = np.arange(count) % kinds
     above = np.where(number[:, None] == np.arange(len(seven)), 0.9, 0.0)
-    scores = result_of([[0.0] * 4] * count).by_weight
+    scores = result_of([[0.0] * 4] * count).scores
     table = replace(
         scores.every_key,
         **{
@@ -96,7 +97,7 @@ def _large(layers: int, heads: int, kinds: int) -> Ranking:
         winner.reshape(layers, heads),
         np.full((layers, heads), 0.5),
     )
-    return Ranking(labels.scores, replace(SIGNATURE, norm=True), labels=labels, statements=statements)
+    return Ranking(labels.scores, replace(SIGNATURE, by="carried"), labels=labels, statements=statements)
 
 
 @pytest.mark.parametrize(("layers", "heads", "most"), [(6, 12, 40), (12, 12, 45)])

@@ -49,7 +49,7 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
     patterns = result.scores.patterns
     for view in (
         classification_view(result, width),
-        *([all_heads_view(result, patterns, list(result.scores.grid)[:2], width, False)] if width >= 80 else []),
+        *([all_heads_view(result, patterns, list(result.scores.grid)[:2], width)] if width >= 80 else []),
     ):
         text = render(view, width)
         assert max(map(len, text.splitlines())) <= width
@@ -58,9 +58,7 @@ def test_no_line_is_wider_than_the_screen(width: int, layers: int, heads: int) -
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_names_of_columns_are_not_broken(article: Classification, width: int) -> None:
     patterns = article.scores.patterns
-    lines = render(
-        all_heads_view(article, patterns, [Head(0, 0), Head(0, 1), Head(0, 2)], width, False), width
-    ).splitlines()
+    lines = render(all_heads_view(article, patterns, [Head(0, 0), Head(0, 1), Head(0, 2)], width), width).splitlines()
     assert all(any(f" {pattern}" in line for line in lines) for pattern in patterns)
     assert any("W predictive" in line for line in lines)
 
@@ -88,7 +86,7 @@ def test_no_eligible_word_is_told_apart_from_not_measured() -> None:
 
 def test_a_list_has_what_heads_do_as_tables_name_it(article: Classification) -> None:
     heads, behaviours = list(article.scores.grid)[:12], article.behaviours
-    lines = render(all_heads_view(article, ["next-word"], heads, 80, False, top=9), 80).splitlines()
+    lines = render(all_heads_view(article, ["next-word"], heads, 80, top=9), 80).splitlines()
     rows = [line.split() for line in lines if re.match(r"0-\d", line)]
     assert [row[0] for row in rows] == [head.name for head in heads[:9]]
     for head, row in zip(heads, rows, strict=False):
@@ -100,7 +98,7 @@ def test_a_list_has_what_heads_do_as_tables_name_it(article: Classification) -> 
 
 def test_all_heads_in_the_order_given(article: Classification) -> None:
     order = [article.scores.grid[number] for number in article.ranking("next-word")]
-    text = render(all_heads_view(article, article.scores.patterns, order, 80, False), 80)
+    text = render(all_heads_view(article, article.scores.patterns, order, 80), 80)
     rows = re.findall(r"^(\d+)-(\d+) ", text, re.MULTILINE)
     assert len(rows) == 72
     column = article.scores.every_key.score[..., 0]
@@ -113,14 +111,14 @@ def test_where_no_head_has_a_score_none_is_listed_and_why_is_said() -> None:
     result = result_of([[0.5, nan, nan, 0.1], [0.2, nan, nan, nan]])
     grid, patterns = result.scores.grid, result.scores.patterns
     lists = ((pattern, [grid[number] for number in result.ranking(pattern)]) for pattern in patterns)
-    screens = {pattern: render(all_heads_view(result, [pattern], order, 80, False), 80) for pattern, order in lists}
+    screens = {pattern: render(all_heads_view(result, [pattern], order, 80), 80) for pattern, order in lists}
     assert "0-0" in screens["next-word"] and "eligible" not in screens["next-word"]
     assert "head" not in screens["identical"].splitlines()[1] and "0-0" not in screens["identical"]
     assert "identical: no word of this input is eligible" in screens["identical"]
     assert (
         "0-1" not in screens["delimiter"] and "delimiter: no word is eligible for 1 of 2 heads" in screens["delimiter"]
     )
-    both = render(all_heads_view(result, ["identical", "cross-sentence"], [], 80, False), 80)
+    both = render(all_heads_view(result, ["identical", "cross-sentence"], [], 80), 80)
     assert "identical, cross-sentence: no word of this input is eligible" in both
 
 

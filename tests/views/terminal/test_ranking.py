@@ -33,7 +33,7 @@ def _ranking(
 
 
 def _screen(ranking: Ranking, width: int = 80, top: int = 10) -> str:
-    return render(best_heads_view(ranking, ranking.scores.patterns, top, width, False), width)
+    return render(best_heads_view(ranking, ranking.scores.patterns, top, width), width)
 
 
 def test_a_row_says_what_a_score_is_worth() -> None:
