@@ -141,6 +141,7 @@ def test_the_same_table_gives_the_same_bytes(monkeypatch: pytest.MonkeyPatch) ->
     assert workbook(typed()) == first
     with ZipFile(io.BytesIO(first)) as archive:
         assert {entry.date_time[0] for entry in archive.infolist()} == {1980} and archive.testzip() is None
+        assert b">1980-01-01T00:00:00Z</dcterms:created>" in archive.read("docProps/core.xml")
 
 
 def test_more_rows_than_a_sheet_has_are_an_error_at_once() -> None:
