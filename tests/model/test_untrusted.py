@@ -58,24 +58,6 @@ class TestDamage:
         with pytest.raises(ValueError, match="asks for"), guarded("org/model", "another"):
             BertModel(BertConfig(**SMALL))
 
-    def test_a_truncated_file_is_refused(self, bert: Path) -> None:
-        file = bert / "model.safetensors"
-        content = file.read_bytes()
-        for length in [0, 4, 8, 100, len(content) // 2, len(content) - 1]:
-            file.write_bytes(content[:length])
-            assert "cannot load the model tiny" in refusal(lambda: loaded(bert))
-
-    @pytest.mark.parametrize("content", [b"nonsense", b"\xff" * 100, b"\x80\x02}q\x00.", b"<!DOCTYPE html>\n" * 9])
-    def test_another_kind_of_file_is_refused(self, bert: Path, content: bytes) -> None:
-        (bert / "model.safetensors").write_bytes(content)
-        assert "cannot load the model tiny" in refusal(lambda: loaded(bert))
-
-    def test_an_index_without_its_parts_is_refused(self, bert: Path) -> None:
-        (bert / "model.safetensors").unlink()
-        index = {"metadata": {}, "weight_map": {"embeddings.word_embeddings.weight": "../../part.safetensors"}}
-        (bert / "model.safetensors.index.json").write_text(json.dumps(index))
-        assert "cannot load the model tiny" in refusal(lambda: loaded(bert))
-
     @pytest.mark.parametrize("value", [float("nan"), float("inf")])
     def test_weights_that_are_not_finite_are_said(self, bert: Path, value: float) -> None:
         weights = load_file(bert / "model.safetensors")
@@ -88,7 +70,7 @@ class TestDamage:
 
 
 class TestRemoteCode:
-    """A checkpoint that brings code of its own: it is refused or loaded without it, and never run."""
+    """A checkpoint of a known type that brings code of its own: it is never run; of unknown types, see TRAPS."""
 
     @pytest.fixture
     def marker(self, bert: Path, tmp_path: Path) -> Path:
@@ -97,13 +79,6 @@ class TestRemoteCode:
         for name in ("evil.py", "__init__.py"):
             (bert / name).write_text(code + "class Evil: pass\n")
         return marker
-
-    @pytest.mark.parametrize("name", ["AutoConfig", "AutoModel", "AutoTokenizer"])
-    def test_an_unknown_model_type_is_refused(self, bert: Path, marker: Path, name: str) -> None:
-        own = ["evil.Evil", "evil.Evil"] if name == "AutoTokenizer" else "evil.Evil"
-        configured(bert, model_type="evil", auto_map={"AutoConfig": "evil.Evil", name: own}, architectures=["Evil"])
-        assert "cannot load the model tiny" in refusal(lambda: loaded(bert))
-        assert not marker.exists()
 
     def test_a_known_model_type_is_loaded_without_it(self, bert: Path, marker: Path) -> None:
         configured(bert, auto_map={"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"})

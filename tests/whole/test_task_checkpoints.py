@@ -108,14 +108,19 @@ def test_heads_poolers_and_decoders_do_no_work(tmp_path: Path, kind: str, family
     assert not [name for name in ran if name.split(".")[0] in ("cls", "classifier", "lm_head", "decoder", "")]
 
 
-@pytest.mark.parametrize("kind", ["BertForMaskedLM", "BertForPreTraining"])
-def test_a_trained_masked_lm_head_is_found(tmp_path: Path, kind: str) -> None:
-    assert _loaded(_save(tmp_path, _make(kind, "bert"))).masked_lm is not None
-
-
-@pytest.mark.parametrize("kind", ["BertForSequenceClassification", "BertModel"])
-def test_an_untrained_one_is_not_made_up(tmp_path: Path, kind: str) -> None:
-    assert _loaded(_save(tmp_path, _make(kind, "bert"))).masked_lm is None
+@pytest.mark.parametrize(
+    ("kind", "trained"),
+    [
+        ("BertForMaskedLM", True),
+        ("BertForPreTraining", True),
+        ("BertForSequenceClassification", False),
+        ("BertModel", False),
+    ],
+)
+def test_a_trained_masked_lm_head_is_found_and_an_untrained_one_not_made_up(
+    tmp_path: Path, kind: str, trained: bool
+) -> None:
+    assert (_loaded(_save(tmp_path, _make(kind, "bert"))).masked_lm is not None) is trained
 
 
 @pytest.mark.parametrize("layout", ["0_Transformer", ""])

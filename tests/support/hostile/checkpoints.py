@@ -68,8 +68,32 @@ def _of_nan(weights: dict[str, torch.Tensor]) -> None:
 
 
 def _remote_code(directory: Path) -> None:
-    (directory / "evil.py").write_text(f"import os\nos.mkdir({str(directory / 'sprung')!r})\nclass Evil: pass\n")
-    configured(model_type="evil", auto_map={"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil"})(directory)
+    for name in ("evil.py", "__init__.py"):
+        (directory / name).write_text(f"import os\nos.mkdir({str(directory / 'sprung')!r})\nclass Evil: pass\n")
+    own = {"AutoConfig": "evil.Evil", "AutoModel": "evil.Evil", "AutoTokenizer": ["evil.Evil", "evil.Evil"]}
+    configured(model_type="evil", auto_map=own, architectures=["Evil"])(directory)
+
+
+def _written(content: bytes) -> Change:
+    """Weights that are these bytes."""
+    return lambda directory: (directory / "model.safetensors").write_bytes(content)
+
+
+def _cut(share: float) -> Change:
+    """Weights whose file ends early."""
+
+    def change(directory: Path) -> None:
+        path = directory / "model.safetensors"
+        content = path.read_bytes()
+        path.write_bytes(content[: int(share * len(content))])
+
+    return change
+
+
+def _index_of_nothing(directory: Path) -> None:
+    (directory / "model.safetensors").unlink()
+    index = {"metadata": {}, "weight_map": {"embeddings.word_embeddings.weight": "../../part.safetensors"}}
+    (directory / "model.safetensors.index.json").write_text(json.dumps(index))
 
 
 def ruled(**parts: Any) -> Change:
@@ -165,6 +189,14 @@ TRAPS: dict[str, Change] = {
     "an index of pickles": _weights_as("weights.bin", sound=True, index=True),
     "an index of traps": _weights_as("weights.bin", sound=False, index=True),
     "code of its own": _remote_code,
+    "weights that are empty": _written(b""),
+    "weights that are a header's length": _written(b"\x08" + bytes(7)),
+    "weights that are a pickle": _written(b"\x80\x02}q\x00."),
+    "weights that are a page of the web": _written(b"<!DOCTYPE html>\n" * 9),
+    "weights that are cut in their header": _cut(0.01),
+    "weights that are cut in their midst": _cut(0.5),
+    "weights that lack their last byte": _cut(0.999999),
+    "an index without its parts": _index_of_nothing,
     "weights of NaN": _changed_weights(_of_nan),
     "a weight that is missing": _changed_weights(lambda weights: weights.pop(next(n for n in weights if "key" in n))),
     "more layers than weights": configured(num_hidden_layers=3),
