@@ -155,17 +155,7 @@ def _load_weights_for(
     A head that the checkpoint lacks is filled with random numbers; so is a pooler, which is never run here.
     """
     kind, config = _kind_of(source)
-    model, info = kind.from_pretrained(
-        source.location,
-        revision=source.asked_for,
-        config=config,
-        dtype=dtype,
-        use_safetensors=True,
-        trust_remote_code=False,
-        attn_implementation=attention,
-        ignore_mismatched_sizes=True,  # transformers itself names them in its log only
-        output_loading_info=True,
-    )
+    model, info = from_checkpoint(kind, source, config=config, dtype=dtype, attn_implementation=attention)
     if getattr(model, "_hf_peft_config_loaded", False):
         raise ValueError("it holds an adapter, which changes another model's weights")
     for name, saved, expected in sorted(info["mismatched_keys"]):
@@ -173,6 +163,20 @@ def _load_weights_for(
             raise ValueError(f"{name} has shape {list(saved)}, and its config asks for {list(expected)}")
     missing = sorted(name for name in info["missing_keys"] if "pooler" not in name)
     return model, missing, sorted(info["unexpected_keys"])
+
+
+def from_checkpoint(kind: Any, source: Source, **options: Any) -> tuple[Any, dict[str, Any]]:
+    """A model of a class, and what transformers tells of its weights: safetensors alone, and no code of the model's."""
+    model, info = kind.from_pretrained(
+        source.location,
+        revision=source.asked_for,
+        use_safetensors=True,
+        trust_remote_code=False,
+        ignore_mismatched_sizes=True,  # transformers itself names them in its log only
+        output_loading_info=True,
+        **options,
+    )
+    return model, info
 
 
 def _kind_of(source: Source) -> tuple[Any, Any]:

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 from attnscan.model.in_memory import with_head
 from attnscan.model.loaded import LoadedModel
+from attnscan.model.loading import from_checkpoint
 from attnscan.model.running import quiet_transformers
 
-TaskHead = Literal["next-sentence", "classifier"]
+TaskHead = Literal["masked-lm", "next-sentence", "classifier"]
 
 
 def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
@@ -19,6 +20,10 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
     """
     import transformers
 
+    if kind == "masked-lm" and loaded.masked_lm is None:
+        return "the checkpoint has no trained masked-LM head"
+    if kind == "masked-lm":
+        return loaded.masked_lm if loaded.tokenizer.mask_token_id is not None else "it has no mask token"
     mapping, auto = {
         "next-sentence": (
             transformers.MODEL_FOR_NEXT_SENTENCE_PREDICTION_MAPPING,
@@ -38,16 +43,8 @@ def task_head(loaded: LoadedModel, kind: TaskHead) -> Any | str:
     if loaded.given is not None:
         return with_head(loaded, mapping[type(config)]) or f"the model has no {kind} head"
     with quiet_transformers():
-        whole, info = auto.from_pretrained(
-            loaded.source.location,
-            revision=loaded.source.asked_for,
-            config=deepcopy(config),  # the one that was found sound
-            dtype=loaded.dtype,
-            use_safetensors=True,
-            trust_remote_code=False,
-            ignore_mismatched_sizes=True,
-            output_loading_info=True,
-        )
+        sound = deepcopy(config)
+        whole, info = from_checkpoint(auto, loaded.source, config=sound, dtype=loaded.dtype)
     if info["missing_keys"] or info["mismatched_keys"]:
         return f"the checkpoint has no trained {kind} head"  # it was filled with random numbers
     whole = whole.to(loaded.device).eval()

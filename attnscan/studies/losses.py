@@ -27,7 +27,7 @@ from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Record
 from attnscan.model.loaded import LoadedModel, replicated
 from attnscan.model.running import head_sees_only
-from attnscan.model.task_heads import task_head
+from attnscan.model.task_heads import TaskHead, task_head
 from attnscan.results.ablation import Quantity
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import MEASURES
@@ -254,14 +254,13 @@ def _measure(loaded: LoadedModel, name: str, seed: int, records: Mapping[int, Re
     """A measure, or why it cannot be had."""
     if name == "cls":
         return ClsVector(loaded)
-    if name == "masked-lm" and loaded.masked_lm is None:
-        return "the checkpoint has no trained masked-LM head"
-    if name == "masked-lm":
-        return MaskedWords(loaded, seed) if loaded.tokenizer.mask_token_id is not None else "it has no mask token"
-    whole = task_head(loaded, "classifier" if name == "classifier" else "next-sentence")
+    kind: TaskHead = "classifier" if name == "classifier" else "masked-lm" if name == "masked-lm" else "next-sentence"
+    whole = task_head(loaded, kind)
     if isinstance(whole, str):
         return whole
-    return Classifier(whole, records) if name == "classifier" else NextSentence(loaded, whole, seed)
+    if kind == "masked-lm":
+        return MaskedWords(loaded, seed)
+    return Classifier(whole, records) if kind == "classifier" else NextSentence(loaded, whole, seed)
 
 
 def with_second_of(encoded: EncodedInput, other: EncodedInput, limit: int) -> EncodedInput:

@@ -15,7 +15,7 @@ from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.encode import token_texts
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.running import head_sees_only
-from attnscan.model.task_heads import task_head
+from attnscan.model.task_heads import TaskHead, task_head
 from attnscan.results.change import TOP, Change, Guesses, HiddenToken, Prediction
 
 Run = Callable[[], Any]
@@ -130,14 +130,13 @@ class Vectors:
 
 def ways_of(loaded: LoadedModel) -> Sequence[Says]:
     """The ways in which a model says something: by all of its trained task heads or, if it has none, by its vectors."""
-    ways: list[Says] = []
-    if loaded.masked_lm is not None and loaded.tokenizer.mask_token_id is not None:
-        ways.append(Words(loaded))
-    if not isinstance(whole := task_head(loaded, "next-sentence"), str):
-        ways.append(SentenceOrder(whole))
-    if not isinstance(whole := task_head(loaded, "classifier"), str):
-        ways.append(Classes(whole))
-    return ways or [Vectors(loaded)]
+    makers: dict[TaskHead, Callable[[Any], Says]] = {
+        "masked-lm": lambda _: Words(loaded),
+        "next-sentence": SentenceOrder,
+        "classifier": Classes,
+    }
+    heads = {kind: task_head(loaded, kind) for kind in makers}
+    return [makers[kind](whole) for kind, whole in heads.items() if not isinstance(whole, str)] or [Vectors(loaded)]
 
 
 def _probabilities(logits: Tensor) -> Tensor:
