@@ -13,6 +13,7 @@ from typer.models import ArgumentInfo, OptionInfo
 
 from attnscan.cli import completion
 from attnscan.cli.overwrite import FileRole, check_options, option_named, role_of
+from attnscan.errors import OptionError
 from attnscan.inputs.option import LARGEST, Option, words_of
 
 _OFF = "no_"
@@ -77,7 +78,7 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
         for name in (name for name in on if name not in given):
             given[name] = not given.pop(f"{_OFF}{name}")
         built = {
-            parameter: replace(default, **{name: given.pop(name) for name in names})
+            parameter: _built(default, {name: given.pop(name) for name in names})
             for parameter, (default, names) in bundles.items()
         }
         with option_named(roles, files):
@@ -85,6 +86,15 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
     run.__signature__ = Signature(options)  # type: ignore[attr-defined]
     return run
+
+
+def _built(default: Any, values: Mapping[str, Any]) -> Any:
+    """A bundle of these values. Raises: typer.BadParameter in place of OptionError, since the command line is wrong."""
+    try:
+        return replace(default, **values)
+    except OptionError as error:
+        named = next((name for name in values if str(error).startswith(f"{name} ")), None)
+        raise typer.BadParameter(str(error) if named is None else _flag(named) + str(error)[len(named) :]) from None
 
 
 def _hidden(alias: str) -> Parameter:

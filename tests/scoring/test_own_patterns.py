@@ -150,5 +150,5 @@ def test_a_state_of_other_code_is_not_gone_on_with(file: Path) -> None:
     file.write_text(CODE.replace("== -DISTANCE", "== -1"))
     again = CliRunner().invoke(app, line)
     assert again.exit_code == 1 and again.stdout == ""
-    assert "state.json belongs to another run: its patterns is ['two-back (" in again.stderr
+    assert "state.json belongs to another run: its patterns is two-back " in again.stderr
     assert again.stderr.endswith("; give the same options, or another --state file\n")

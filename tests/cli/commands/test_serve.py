@@ -121,7 +121,7 @@ def test_a_port_may_be_named_and_is_refused_if_it_is_taken() -> None:
     assert (match := URL.match(done.stdout)) and match[1] == str(port)
 
 
-@pytest.mark.parametrize("package", ["pydantic", "starlette", "uvicorn"])
+@pytest.mark.parametrize("package", ["starlette", "uvicorn"])
 def test_without_the_extra_it_says_what_to_install(package: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, package, None)
     done = _ran(*BUNDLED)
