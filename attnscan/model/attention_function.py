@@ -111,27 +111,33 @@ class Mask:
     """Of each input: whether nothing is added to it, but to its padding."""
 
     @classmethod
-    def of(cls, mask: Tensor | None, shape: Sequence[int], device: torch.device, lengths: list[int]) -> Mask:
-        """Shape: `mask` is additive or bool, [batch or 1, head or 1, query or 1, key]; `shape` is the queries'."""
-        batch, _, length, _ = shape
+    def of(
+        cls, mask: Tensor | None, shape: tuple[int, int, int], device: torch.device, lengths: Sequence[tuple[int, int]]
+    ) -> Mask:
+        """Read a mask of `shape` [batch, query, key], given how many queries and keys of each input are no padding.
+
+        Shape: `mask` is additive or bool, [batch or 1, head or 1, query or 1, key].
+        Raises: Untappable if it is of another number of queries or keys.
+        """
+        _, queries, keys = shape
         if mask is None:
-            visible = torch.ones(1, 1, 1, dtype=torch.bool, device=device).expand(batch, length, length)
+            visible = torch.ones(1, 1, 1, dtype=torch.bool, device=device).expand(shape)
             return cls(None, None, visible, [True] * len(lengths))
-        if mask.shape[-1] != length or mask.shape[-2] not in (1, length):
-            raise Untappable  # keys from elsewhere than the input
+        if mask.shape[-1] != keys or mask.shape[-2] not in (1, queries):
+            raise Untappable
         bias = mask
         if mask.dtype == torch.bool:
             bias = torch.zeros(mask.shape, device=device).masked_fill_(~mask, torch.finfo(torch.float32).min)
-        visible = (bias > _HIDDEN).any(1).expand(batch, length, length)
-        bias = bias.float().clip(torch.finfo(torch.float32).min).expand(batch, -1, length, -1)
-        empty = [not bool(bias[i, :, :own, :own].any()) for i, own in enumerate(lengths)]
+        visible = (bias > _HIDDEN).any(1).expand(shape)
+        bias = bias.float().clip(torch.finfo(torch.float32).min).expand(shape[0], -1, queries, -1)
+        empty = [not bool(bias[i, :, :rows, :columns].any()) for i, (rows, columns) in enumerate(lengths)]
         return cls(mask, bias, visible, empty)
 
-    def add_to(self, logits: Tensor, inputs: slice, heads: slice) -> None:
-        """Add the mask to a block's logits, in place."""
+    def add_to(self, logits: Tensor, inputs: slice, heads: slice, queries: slice) -> None:
+        """Add the mask to the logits of a range of queries, in place."""
         if self.bias is not None and not all(self.empty[inputs]):
-            own = slice(logits.shape[-1])
-            logits += self.bias[inputs, heads if self.bias.shape[1] > 1 else slice(None), own, own]
+            some_heads = heads if self.bias.shape[1] > 1 else slice(None)
+            logits += self.bias[inputs, some_heads, queries, : logits.shape[-1]]
 
 
 def visible_keys(weights: Tensor, present: Tensor | None) -> Tensor:

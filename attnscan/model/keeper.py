@@ -24,23 +24,24 @@ class AttentionKeeper:
         """Take one block."""
         if block.grid != self._grid or (block.query is None) != (self._neurons is None):
             self._grid, (layers, heads) = block.grid, block.grid.shape
-            self.weights = np.empty((layers, heads, *block.weights.shape[2:]), dtype=np.float32)
+            length = block.weights.shape[-1]
+            self.weights = np.empty((layers, heads, length, length), dtype=np.float32)
             """Shape: [layer, head, query, key]."""
-            self._visible = np.empty((layers, *block.weights.shape[2:]), dtype=np.bool_)
+            self._visible = np.empty((layers, length, length), dtype=np.bool_)
             self._scaling = [0.0] * layers
-            self._norms = np.empty((layers, heads, block.weights.shape[-1]), dtype=np.float32)
+            self._norms = np.empty((layers, heads, length), dtype=np.float32)
             self._neurons = None
-            if block.query is not None:
-                self._neurons = np.empty((2, layers, heads, *block.query.shape[2:]), dtype=np.float32)
+            if block.key is not None:
+                self._neurons = np.empty((2, layers, heads, *block.key.shape[2:]), dtype=np.float32)
         place, length = (block.layer, block.heads), block.weights.shape[-1]
-        self.weights[place] = block.weights[0].cpu().numpy()
+        self.weights[*place, block.rows] = block.weights[0].cpu().numpy()
         self._visible[block.layer] = block.visible[0, :length, :length].cpu().numpy()
         if self._projections is not None and block.value is not None:
             self._norms[place] = self._projections.norms(block.layer, block.heads, block.value)[0].cpu().numpy()
         if block.query is not None and block.key is not None and block.scaling is not None:
             assert self._neurons is not None
-            for kept, neurons in zip(self._neurons, (block.query, block.key), strict=True):
-                kept[place] = neurons[0].float().cpu().numpy()
+            self._neurons[0][*place, block.rows] = block.query[0].float().cpu().numpy()
+            self._neurons[1][place] = block.key[0].float().cpu().numpy()
             self._scaling[block.layer] = block.scaling
 
     def attention(self, encoded: EncodedInput) -> Attention:

@@ -111,6 +111,8 @@ class Tap(AttentionFunction):
         assert run is not None  # the model is under the tap's implementation during a run alone
         if run.layer == self.layers or not is_answerable(module, run.layer, rest):
             raise Untappable  # the first: a caller has added layers, of which the config knows nothing
+        if key.shape[2] != query.shape[2]:
+            raise Untappable  # keys from elsewhere than the input
         groups = query.shape[1] // key.shape[1]
         key, value = (states.repeat_interleave(groups, dim=1) if groups > 1 else states for states in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
@@ -131,7 +133,7 @@ class Tap(AttentionFunction):
             logits = torch.matmul(left * scaling if scaled_first else left, right.transpose(2, 3)).float()
             if not scaled_first:
                 logits *= scaling
-            mask.add_to(logits, inputs, heads)
+            mask.add_to(logits, inputs, heads, slice(length))
             weights = torch.softmax(logits, dim=-1)
             shown = (query[part], key[part], scaling, logits, value[part])
             run.show(AttentionBlock(grid, run.layer, inputs, heads, weights, mask.visible, *shown))
@@ -186,7 +188,9 @@ class _Run:
     def mask_of(self, mask: Tensor | None, query: Tensor) -> Mask:
         """What is to be known of a mask, worked out once for all layers that share it."""
         if id(mask) not in self.masks:
-            self.masks[id(mask)] = Mask.of(mask, query.shape, query.device, self.lengths)
+            shape = (query.shape[0], query.shape[2], query.shape[2])
+            lengths = [(length, length) for length in self.lengths]
+            self.masks[id(mask)] = Mask.of(mask, shape, query.device, lengths)
         return self.masks[id(mask)]
 
 

@@ -107,7 +107,7 @@ class Reading:
         if self._keeper is not None:
             self._keeper(block)
         if self._in_two:
-            if block.layer == block.heads.start == 0:
+            if block.layer == block.heads.start == 0 and block.is_first:
                 self._blocks.clear()  # all blocks come once more
             self._blocks.append(replace(block, weights=block.weights.new_empty(0), query=None, key=None))
 
@@ -129,7 +129,7 @@ class Reading:
 
     def _with_weights(self, block: AttentionBlock) -> AttentionBlock:
         assert self._keeper is not None
-        weights = torch.from_numpy(self._keeper.weights[block.layer, block.heads])[None]
+        weights = torch.from_numpy(self._keeper.weights[block.layer, block.heads, block.queries])[None]
         return replace(block, weights=weights.to(block.visible.device))
 
     def result(self, between: Callable[[], None] = lambda: None) -> Classification:
@@ -260,8 +260,8 @@ class _CarriedScorers(_Scorers):
     def take_outputs(self, block: AttentionBlock, outputs: Tensor) -> None:
         """Take how long one block's outputs are. Shape: `outputs` [head, query]."""
         if self._outputs.shape[:2] != block.grid.shape:
-            self._outputs = outputs.new_empty(*block.grid.shape, outputs.shape[-1])
-        self._outputs[block.layer, block.heads] = outputs
+            self._outputs = outputs.new_empty(*block.grid.shape, block.weights.shape[-1])
+        self._outputs[block.layer, block.heads, block.rows] = outputs
 
     def added(
         self, result: Classification, encoded: EncodedInput, options: ScanOptions, before: Callable[[], None] | None

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.nn.functional import one_hot
 
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock, Ranges
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.statement import CLASSES, COLUMNS
@@ -98,11 +98,18 @@ class ClassScorer:
         assert not by_query or len(batch) == 1
         self._batch, self._special, self._by_query = batch, special, by_query
         self._merge = None if batch.unit is None else Merge(batch.unit)
+        self._ranges = Ranges()
         self._layouts: dict[tuple[int, int, int, int], _Layout] = {}
         self._grid: Grid | None = None
 
     def __call__(self, block: AttentionBlock) -> None:
-        """Take one block; a block that comes again replaces what it said before."""
+        """Take one block; a block that comes again replaces what it said before.
+
+        Of several ranges of queries, the last brings the sums: `same-keys` needs the mean of all rows.
+        """
+        if (joined := self._ranges.joined(block)) is None:
+            return
+        block = joined
         if block.grid != self._grid:
             self._start(block.grid)
         start, stop, _ = block.inputs.indices(len(self._batch))
@@ -192,7 +199,7 @@ class ClassScorer:
         even = visible[inputs, :tokens, :tokens].float()
         even = even / even.sum(-1, keepdim=True).clip(1)
         if self._merge is not None:
-            even = self._merge(inputs.start, even[:, None])[0][:, 0]
+            even = self._merge(inputs.start, even[:, None])[:, 0]
         even = even * word[..., None]
         if self._special:
             return even

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock, Ranges
 from attnscan.model.running import not_finite
 from attnscan.results.dependencies import Help
 from attnscan.results.grid import Grid
@@ -50,6 +50,7 @@ class Profiler:
         self.parts = parts_of([pattern.id for pattern in others])
         """By name."""
         self._merge = None if batch.unit is None else Merge(batch.unit)
+        self._ranges = Ranges()
         self._laid_out: dict[tuple[int, int, int, int], tuple[Tensor, Parts]] = {}
         self._grid: Grid | None = None
 
@@ -73,7 +74,13 @@ class Profiler:
         }
 
     def __call__(self, block: AttentionBlock) -> None:
-        """Take one block; a block that comes again replaces what it said before."""
+        """Take one block; a block that comes again replaces what it said before.
+
+        Of several ranges of queries, the last brings the sums: the part `same-keys` needs the mean of all rows.
+        """
+        if (joined := self._ranges.joined(block)) is None:
+            return
+        block = joined
         if block.grid != self._grid:
             self._start(block.grid)
         start, stop, _ = block.inputs.indices(len(self._batch))

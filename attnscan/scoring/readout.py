@@ -61,12 +61,20 @@ class Columns:
 
 
 class Readout:
-    """Targets of some inputs of one length, ready to measure their weights: over every key, and over words alone."""
+    """Targets of a range of queries of some inputs, ready to measure weights: over every key, and over words alone."""
 
-    def __init__(self, targets: Sequence[Target], inputs: slice, length: int, words: Tensor) -> None:
-        self._columns, self._length = Columns.of(targets), length
-        self._words = words[inputs, None, None, :length]
-        self._matrices = matrices = [target.matrix[inputs, :length, :length] for target in targets]
+    def __init__(
+        self, targets: Sequence[Target], cells: tuple[slice, slice, slice], words: Tensor, itself: int | None
+    ) -> None:
+        """`cells` are the inputs, queries and keys to measure; `itself` is the key that the first of the queries is.
+
+        It is None where keys are of another text. Shape: `words` [batch, key], 0 or 1.
+        """
+        self._columns = Columns.of(targets)
+        self._words = words[cells[0], None, None, cells[2]]
+        self._matrices = matrices = [target.matrix[cells] for target in targets]
+        self._rows, self._keys = matrices[0].shape[1:]
+        self._first = itself
         self._even = {p: matrix.float() for p, matrix in enumerate(matrices) if targets[p].even}
         self._even_on_words = {p: matrix * self._words[:, 0] for p, matrix in self._even.items()}
         self._dense: dict[int, Tensor] = {}
@@ -75,12 +83,19 @@ class Readout:
         self.eligible, self.eligible_on_words = self._with_a_target()
         """Shape: [batch, query, pattern], 0 or 1."""
         self._add_parts()
-        self._on_itself = torch.stack([matrix.diagonal(dim1=1, dim2=2) for matrix in matrices], -1).to(self._values)
+        self._on_itself = torch.stack([self._diagonal(matrix) for matrix in matrices], -1).to(self._values)
         """What each query is among its own targets, in [0, 1]. Shape: [batch, query, pattern]."""
+
+    def _diagonal(self, cells: Tensor) -> Tensor:
+        """What each query has on itself; 0 where keys are of another text. Shape: [..., query, key] -> [..., query]."""
+        if self._first is None:
+            return torch.zeros_like(cells[..., 0])
+        return cells.diagonal(self._first, dim1=-2, dim2=-1)
 
     def _pick_cells(self, matrices: dict[int, Tensor]) -> None:
         """Find the cells of all sparse targets together, and what each is in each; note the targets that are not."""
-        shape, most = (len(self._words), self._length, self._length), _DENSE * self._length**2
+        shape = (len(self._words), self._rows, self._keys)
+        most = _DENSE * self._rows * self._keys
         used = {p: matrix if matrix.dtype == torch.bool else matrix != 0 for p, matrix in matrices.items()}
         sparse = {p: torch.ones(shape[0], dtype=torch.bool, device=self._words.device) for p in used}
         padded = _places(used.values(), shape, self._words.device)
@@ -90,11 +105,11 @@ class Readout:
             for p in (p for p in used if not bool(sparse[p].all())):
                 self._dense[p] = matrices[p] * ~sparse[p][:, None, None]
         self._cells = padded.clip(0)  # padding points to the first cell, and weighs nothing
-        self._queries = self._cells // self._length
-        self._on_words = self._words[:, 0, 0].gather(1, self._cells % self._length)[:, None]
+        self._queries = self._cells // self._keys
+        self._on_words = self._words[:, 0, 0].gather(1, self._cells % self._keys)[:, None]
         """Whether each cell's key is a word. Shape: [batch, 1, cell], 0 or 1."""
-        shape, kind = (*padded.shape, self._columns.targets), exact(padded.device)
-        self._values = torch.zeros(shape, dtype=kind, device=padded.device)
+        kind = exact(padded.device)
+        self._values = torch.zeros(*padded.shape, self._columns.targets, dtype=kind, device=padded.device)
         """Shape: [batch, cell, column]."""
         for p, matrix in matrices.items():
             counts = (padded >= 0) & sparse[p][:, None]
@@ -124,7 +139,7 @@ class Readout:
 
     def _by_query(self, cells: Tensor) -> Tensor:
         """The sums of cells in each query's row. Shape: [batch, cell, column] -> [batch, query, column]."""
-        sums = cells.new_zeros(len(cells), self._length, cells.shape[-1])
+        sums = cells.new_zeros(len(cells), self._rows, cells.shape[-1])
         return sums.scatter_add_(1, self._queries[..., None].expand_as(cells), cells)
 
     def left(self, weights: Tensor) -> Tensor:
@@ -163,8 +178,9 @@ class Readout:
 
         Shape: each [batch, head, query, pattern].
         """
-        own = weights.diagonal(dim1=-2, dim2=-1).to(self._on_itself.dtype)[..., None]
-        for on_itself in (own, own * (share * self._words[:, :, 0])[..., None]):
+        own = self._diagonal(weights).to(self._on_itself.dtype)[..., None]
+        is_word = self._diagonal(self._words.expand(-1, -1, self._rows, -1))
+        for on_itself in (own, own * (share * is_word)[..., None]):
             measured = on_itself * self._on_itself[:, None]
             for p in self._even:
                 measured[..., p] = torch.minimum(on_itself[..., 0], self._on_itself[:, None, :, p])
@@ -203,7 +219,7 @@ class Readout:
         picked = weights.flatten(1).gather(1, self._cells)[..., None]
         measured = self._by_query(picked * self._values[..., : self._columns.targets])
         for p in (p for p in self._dense if p < self._columns.targets):
-            measured[..., p] += (weights * self._dense[p]).sum(-1, dtype=measured.dtype)
+            measured[..., p] += (weights * self._dense[p].to(measured.dtype)).sum(-1)
         for p, target in self._even.items():
             measured[..., p] = torch.minimum(weights, target).sum(-1, dtype=measured.dtype)
         return measured

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.attention_block import AttentionBlock, add_range
 from attnscan.model.running import not_finite
-from attnscan.results.grid import Grid
+from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.merging import Merge
 from attnscan.scoring.readout import Columns, Readout, exact
@@ -28,7 +28,7 @@ class _Part:
     visible: Tensor
     """Kept alive, so that its id stays its own."""
     is_word: Tensor
-    """Shape: [batch, 1, unit], bool."""
+    """Which queries are words. Shape: [batch, 1, query], bool."""
     readout: Readout
     every_key: Tensor
     """Which queries are eligible, their weight on target by chance, and of parts that on the wider target.
@@ -47,9 +47,9 @@ class Scorer:
         assert not by_query or len(batch) == 1
         self._targets, self._by_query = targets, by_query
         self._columns = Columns.of(targets.scored)
-        self._words = batch.word.float()
+        self._words, self._keys = (is_word.float() for is_word in targets.is_word)
         self._merge = None if batch.unit is None else Merge(batch.unit)
-        self._parts: dict[tuple[int, int, int, int], _Part] = {}
+        self._parts: dict[tuple[int, ...], _Part] = {}
         self._grid: Grid | None = None
 
     def fresh(self) -> Scorer:
@@ -77,54 +77,53 @@ class Scorer:
             self._start(block.grid)
         start, stop, _ = block.inputs.indices(len(self._words))
         if self._merge is None:
-            self._take(block, slice(start, stop), block.weights, block.logits, block.idle)
+            self._take(block, replace(block, inputs=slice(start, stop)))
             return
         for row, number in enumerate(range(start, stop)):  # words are of any number, whatever that of tokens
-            merged = self._merge.block(block, row, number)
-            self._take(block, merged.inputs, merged.weights, merged.logits, merged.idle)
+            self._take(block, self._merge.block(block, row, number))
 
-    def _take(
-        self, block: AttentionBlock, inputs: slice, weights: Tensor, logits: Tensor | None, idle: Tensor | None
-    ) -> None:
-        """Score some inputs of one length: over every key, and over words alone, each row renormalised.
+    def _take(self, of_tokens: AttentionBlock, block: AttentionBlock) -> None:
+        """Score some inputs of one length, given by units: over every key, and over words alone, rows renormalised.
 
         A row that is `idle` counts for nothing.
         """
-        part, place = self._part(inputs, weights.shape[-1], block), (inputs, block.layer, block.heads)
+        weights, idle, queries = block.weights, block.idle, block.rows
+        part, place = self._part(of_tokens, block), (block.inputs, block.layer, block.heads)
         left = part.readout.left(weights)
         counts = left >= _LEAST_LEFT
         share = counts / left.clip(_LEAST_LEFT)
         if self._by_query:
-            queries = (slice(weights.shape[-1]), block.layer, block.heads)
-            self._weight[:, *queries] = part.readout.rows(weights, share)
+            own = (queries, block.layer, block.heads)
+            self._weight[:, *own] = part.readout.rows(weights, share)
             every_key = part.every_key[0, :, None]
-            self._counted[0, *queries] = every_key if idle is None else ~idle[0].T[..., None] * every_key
-            self._counted[1, *queries] = counts[0].T[..., None] * part.on_words[0, :, None]
+            self._counted[0, *own] = every_key if idle is None else ~idle[0].T[..., None] * every_key
+            self._counted[1, *own] = counts[0].T[..., None] * part.on_words[0, :, None]
             return
-        entropy = _row_entropy(weights, logits).where(part.is_word, 0.0)
+        entropy = _row_entropy(weights, block.logits).where(part.is_word, 0.0)
         if idle is not None:
             entropy = entropy.where(~idle, 0.0)
-            self._rows[place] = (part.is_word & ~idle).sum(-1).to(self._rows)
-        self._entropy[place] = entropy.sum(-1, dtype=self._entropy.dtype)
-        self._weight[:, *place] = part.readout(weights, share)
-        self._counted[0, *place] = (
-            part.every_key.sum(1, keepdim=True) if idle is None else (~idle).to(part.every_key) @ part.every_key
-        )
-        self._counted[1, *place] = counts.to(part.on_words) @ part.on_words
+            if block.is_first:
+                self._rows[place] = self._words[block.inputs].sum(1, dtype=self._rows.dtype)[:, None]
+            self._rows[place] -= (part.is_word & idle).sum(-1)
+        add_range(self._entropy, place, entropy.sum(-1, dtype=self._entropy.dtype), block)
+        add_range(self._weight, (slice(None), *place), part.readout(weights, share), block)
+        counted = part.every_key.sum(1, keepdim=True) if idle is None else (~idle).to(part.every_key) @ part.every_key
+        add_range(self._counted[0], place, counted, block)
+        add_range(self._counted[1], place, counts.to(part.on_words) @ part.on_words, block)
 
-    def _part(self, inputs: slice, length: int, block: AttentionBlock) -> _Part:
-        """The targets of some inputs, laid out once for all layers that have a mask."""
-        visible = block.visible
-        key = (inputs.start, inputs.stop, length, id(visible))
+    def _part(self, of_tokens: AttentionBlock, block: AttentionBlock) -> _Part:
+        """The targets of a range of some inputs' queries, laid out once for all layers that have a mask."""
+        visible, inputs, queries, keys = block.visible, block.inputs, block.rows, block.weights.shape[-1]
+        key = (inputs.start, inputs.stop, queries.start, queries.stop, keys, id(visible))
         if key not in self._parts:
-            readout = Readout(self._targets.under(visible), inputs, length, self._words)
-            is_word = self._words[inputs, None, :length] > 0
-            tokens = block.weights.shape[-1]
-            even = visible[inputs, :tokens, :tokens].float()
+            itself = None if block.kind is AttentionKind.CROSS else queries.start
+            readout = Readout(self._targets.under(visible), (inputs, queries, slice(keys)), self._keys, itself)
+            is_word = self._words[inputs, None, queries] > 0
+            even = visible[inputs, of_tokens.rows, : of_tokens.weights.shape[-1]].float()
             even = even / even.sum(-1, keepdim=True).clip(1)
             if self._merge is not None:
-                even = self._merge(inputs.start, even[:, None])[0][:, 0]
-            on_words = even * is_word
+                even = self._merge(inputs.start, even[:, None], of_tokens.queries)[:, 0]
+            on_words = even * self._keys[inputs, None, :keys]
             on_words = on_words / on_words.sum(-1, keepdim=True).clip(_LEAST_LEFT)
             self._parts[key] = _Part(
                 visible,

@@ -43,6 +43,11 @@ class Targets:
     """By the id of what is visible: that itself, so that its id stays its own, and the targets."""
 
     @property
+    def is_word(self) -> tuple[Tensor, Tensor]:
+        """Which queries are words, and which keys. Shape: [batch, query] and [batch, key], bool."""
+        return self.batch.word, self.batch.word
+
+    @property
     def scored(self) -> tuple[Scored, ...]:
         """The patterns, as results call them."""
         return tuple(pattern.scored for pattern in self.patterns)

@@ -45,6 +45,7 @@ class RowKeeper:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
+        assert block.is_whole
         if block.grid != self._grid:
             self._grid = block.grid
             self._kept = [

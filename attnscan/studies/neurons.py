@@ -110,6 +110,7 @@ class NeuronScorer:
         if block.query is None or block.key is None or block.scaling is None:
             self._kept.clear()  # all blocks come once more, and these have none
             return
+        assert block.is_whole
         first, last, _ = block.heads.indices(block.grid.shape[1])
         heads = [h for h in range(first, last) if self._only is None or Head(block.layer, h) in self._only]
         if not heads:
