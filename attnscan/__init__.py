@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from attnscan.api.many_pairs import heads, profile
     from attnscan.api.one_input import classify, predictive, show
     from attnscan.api.shards import finish, load, shard
-    from attnscan.api.studies import ablate, compare, explain, similar
+    from attnscan.api.studies import ablate, compare, explain, head, similar
     from attnscan.api.views import plot, report
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from attnscan.model.loaded import LoadedModel
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
+    from attnscan.results.card import Card, Cards, Example, Link, Look, Measure
     from attnscan.results.checkpoint import Checkpoint
     from attnscan.results.classification import Classification
     from attnscan.results.comparison import Comparison
@@ -56,6 +57,8 @@ __all__ = [
     "Attention",
     "AttentionKind",
     "AttnscanError",
+    "Card",
+    "Cards",
     "Catalog",
     "Checkpoint",
     "Classification",
@@ -63,6 +66,7 @@ __all__ = [
     "Dependencies",
     "EncodedBatch",
     "EncodedInput",
+    "Example",
     "Explanations",
     "Fit",
     "Grid",
@@ -71,7 +75,10 @@ __all__ = [
     "HeadWeights",
     "Labels",
     "Leads",
+    "Link",
     "LoadedModel",
+    "Look",
+    "Measure",
     "Page",
     "Pattern",
     "Profile",
@@ -92,6 +99,7 @@ __all__ = [
     "compare",
     "explain",
     "finish",
+    "head",
     "heads",
     "load",
     "models",
@@ -111,7 +119,7 @@ _HOMES = {
     "api.many_pairs": ("heads", "profile"),
     "api.one_input": ("classify", "predictive", "show"),
     "api.shards": ("finish", "load", "shard"),
-    "api.studies": ("ablate", "compare", "explain", "similar"),
+    "api.studies": ("ablate", "compare", "explain", "head", "similar"),
     "api.views": ("plot", "report"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch", "EncodedInput"),
@@ -120,6 +128,7 @@ _HOMES = {
     "results.ablation": ("Ablation",),
     "results.attention": ("Attention",),
     "model.catalog": ("Catalog",),
+    "results.card": ("Card", "Cards", "Example", "Link", "Look", "Measure"),
     "results.checkpoint": ("Checkpoint",),
     "results.head_weights": ("HeadWeights",),
     "results.classification": ("Classification",),

@@ -2,7 +2,7 @@
 
 one_input.py   classify, show, predictive
 many_pairs.py  heads, profile
-studies.py     explain, ablate, similar, compare
+studies.py     explain, head, ablate, similar, compare
 views.py       report, plot
 lists.py       patterns, models
 shards.py      load, shard, finish

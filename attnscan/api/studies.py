@@ -11,19 +11,22 @@ from attnscan.api.pairs import Callbacks, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
 from attnscan.inputs.columns import Reading
 from attnscan.inputs.option import Option, check_known, check_within
+from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Text
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.ablation import Ablation
+from attnscan.results.card import Cards
 from attnscan.results.comparison import Comparison
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.similarity import Similarity
 from attnscan.results.terms import MEASURES, QUERIES, WITHIN, Match
-from attnscan.run.reading import FilePairs
-from attnscan.run.requests import Ablate, Compare, Explain, Similar
+from attnscan.run.reading import FilePairs, OnePair
+from attnscan.run.requests import Ablate, Compare, Explain, LookAt, Similar
 from attnscan.scan.options import AblationRequest, OnLong, ScanOptions, asked_for_labels
 from attnscan.scan.stream import OnBad
 from attnscan.scoring.patterns import PatternLike
+from attnscan.views.notebook import cards_html
 
 _OF_PREDICTIVE = ("predictive_words", "predictive_pairs")
 
@@ -71,6 +74,38 @@ def explain(
     )
     result: Explanations = Callbacks(on_bad, on_progress).answer(request)
     return result
+
+
+@library(ScanOptions(predictive="off"), Reading(), FilePairs(), without=("norm", "patterns"))
+def head(
+    heads: Heads,
+    a: Text | None = None,
+    b: Text | None = None,
+    *,
+    pairs: Pairs = None,
+    ablate: bool = False,
+    on_long: OnLong = "truncate",
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    **options: Any,
+) -> Cards:
+    """Everything about a head, or several, by one input or many pairs. `to_frame()` has a row a head.
+
+    `["3-4"]` of the result is one's card. With `ablate`, each head is also switched off, and what the model loses is
+    measured over the pairs. Without a sentence, `pairs` and the arguments below them are those of `heads`.
+
+    Raises: as `heads`; SelectionError for heads that are not there.
+    """
+    given = input_of(a, b, pairs, options, on_bad=on_bad)
+    if a is not None and ablate:
+        raise OptionError("ablate needs more than one input", "give pairs")
+    asked = scan_options(model, options, on_long=on_long if a is None else "error", labelled=True)
+    of = OnePair(given) if isinstance(given, Pair) else given
+    request = LookAt(of, asked, memory_of(model, tokenizer, asked), heads_written(heads), bool(ablate))
+    result: Cards = Callbacks(on_bad, on_progress).answer(request)
+    return replace(result, html=cards_html)
 
 
 @library(ScanOptions(), Reading(), FilePairs(), AblationRequest(), without=("heads", *_OF_PREDICTIVE))

@@ -27,6 +27,8 @@ from attnscan.inputs.patience import leave
 COMMANDS = {
     "classify": "Say what every head does on one input. An input is one sentence, or a pair. --pairs takes several.",
     "heads": "Rank heads for patterns over many pairs. Without --pairs, over the 102 that ship with attnscan.",
+    "head": "Show everything about a head, or several, on one screen each. Give one input or --pairs; without either it"
+    " reads the 102 pairs that ship with attnscan.",
     "profile": "Say what every head does in full, as a sum of simple parts. Give one input or --pairs; without"
     " either it reads the 102 pairs that ship with attnscan.",
     "show": "Show the weights of one head, or of several, on one input.",

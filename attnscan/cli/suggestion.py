@@ -1,4 +1,4 @@
-"""Suggest a command line that takes the words that were typed: `heads 3-4` becomes `show 3-4 "A sentence."`.
+"""Suggest a command line that takes the words that were typed: `heads 3-4` becomes `head 3-4`.
 
 A word is sorted by its looks: heads, a pattern, a file, a model, a sentence. The user's command is tried first.
 """
@@ -32,7 +32,7 @@ ARGUMENTS = {"heads": "heads", "a": "sentence", "b": "sentence", "name": "patter
     ("checkpoint", "model_a", "model_b"), "model"
 )
 """What the arguments of all commands take."""
-_PLAIN = ("show", "heads", "classify")
+_PLAIN = ("head", "show", "heads", "classify")
 _NEEDS_SENTENCE = ("show", "classify", "predictive")
 _NEEDS_FILE = {"plot": ("-o", "heads.svg"), "report": ("-o", "page.html")}
 

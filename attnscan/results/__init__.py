@@ -7,6 +7,7 @@ reading.py         by what heads are scored: weights or what they carry, special
 labels.py          what heads are called, and how sure that is
 statement.py       what each head does beside the average head
 behaviour.py       what each head does in a word: its label, else its statement
+card.py            everything about a head
 shown.py           what repr and print say of results
 signature.py       where a result comes from
 classification.py  one input: every head's scores and labels

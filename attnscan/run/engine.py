@@ -88,6 +88,8 @@ def _work(request: requests.Request, running: Running) -> Work[object]:
             return studies.explain(request, running)
         case requests.Ablate():
             return studies.ablate(request, running)
+        case requests.LookAt():
+            return studies.look_at(request, running)
         case requests.Similar():
             return studies.similar(request, running)
         case requests.Compare():

@@ -134,6 +134,18 @@ class Ablate:
 
 
 @dataclass(frozen=True)
+class LookAt:
+    """Everything about some heads over many pairs: `Cards`."""
+
+    pairs: Pairs
+    options: ScanOptions
+    memory: InMemory | None = None
+    heads: str = "all"
+    ablate: bool = False
+    """Whether each head is switched off, too."""
+
+
+@dataclass(frozen=True)
 class Similar:
     """Which heads attend alike: a `Similarity`."""
 
@@ -200,6 +212,7 @@ Request = (
     | RankFile
     | Explain
     | Ablate
+    | LookAt
     | Similar
     | Compare
     | Examine

@@ -8,17 +8,22 @@ from typing import TYPE_CHECKING
 
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.tokens import token_named
-from attnscan.run import notes
+from attnscan.run import notes, one_input
 from attnscan.run.events import Loading, Progress, Work
 from attnscan.run.opening import Running, opened, opened_all
-from attnscan.run.reading import Pairs, on_bad_of
-from attnscan.run.requests import Ablate, Compare, Examine, Explain, Similar
+from attnscan.run.ranking import rank
+from attnscan.run.reading import OnePair, Pairs, on_bad_of
+from attnscan.run.requests import Ablate, Classify, Compare, Examine, Explain, LookAt, Rank, Similar
+from attnscan.scan.options import AblationRequest
 
 if TYPE_CHECKING:
     from attnscan.results.ablation import Ablation
+    from attnscan.results.card import Cards
     from attnscan.results.checkpoint import Checkpoint
     from attnscan.results.comparison import Comparison
     from attnscan.results.explanation import Explanations
+    from attnscan.results.grid import Head
+    from attnscan.results.ranking import Ranking
     from attnscan.results.similarity import Similarity
     from attnscan.scan.scanner import Scanner
 
@@ -66,6 +71,38 @@ def ablate(request: Ablate, running: Running) -> Work[Ablation]:
     result = yield from ablation.ablate(scanner, read, sets, on_bad_of(pairs, ledger))
     yield from notes.of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
     return result
+
+
+def look_at(request: LookAt, running: Running) -> Work[Cards]:
+    """Everything about some heads. Raises: SelectionError for heads that are not there; as a scan and an ablation."""
+    ledger = running.ledger
+    pairs = request.pairs.ready(ledger, 2 + request.ablate, "name a file")
+    scanner = yield from opened(running, request.options, request.memory)
+    heads = scanner.grid().select(request.heads)
+    open_already = Running(scanner, running.stack, ledger)
+    ranking = yield from _of_all_heads(pairs, request, open_already)
+    from attnscan.results.card import Card, Cards, measure_of
+    from attnscan.studies.card import looks
+
+    measures = {head: measure_of(ranking, head) for head in heads}
+    of_heads = yield from looks(scanner, pairs.read(ledger), measures, on_bad_of(pairs, ledger))
+    lost: dict[Head, Ablation] = {}
+    for head in heads if request.ablate else ():
+        sets = AblationRequest(heads=head.name)
+        lost[head] = yield from ablate(Ablate(pairs, request.options, None, sets), open_already)
+    return Cards(tuple(Card(head, ranking, of_heads[head], lost.get(head)) for head in heads))
+
+
+def _of_all_heads(pairs: Pairs, request: LookAt, running: Running) -> Work[Ranking]:
+    """Every head's scores, labels and statements; of one input by its words, as `classify` has them."""
+    if not isinstance(pairs, OnePair):
+        return (yield from rank(Rank(pairs, request.options), running))
+    result = yield from one_input.classify(Classify(pairs.pair, request.options), running)
+    weight = result.with_norm(False)
+    carried = None if result.carried is None else result.with_norm(True).labels
+    from attnscan.results.ranking import Ranking
+
+    return Ranking(weight.scores, weight.signature, labels=weight.labels, carried=carried, statements=result.statements)
 
 
 def similar(request: Similar, running: Running) -> Work[Similarity]:

@@ -9,6 +9,7 @@ ablation.py       sets of heads switched off: what they are worth beside their c
 switched_off.py   questions put to a model with heads switched off
 head_sets.py      which heads, chosen by names or by one half of the pairs, and their controls
 losses.py         what a model loses: masked words, next sentences, classes
+card.py           a closer look at some heads, word by word
 similarity.py     every head beside every other
 comparison.py     two models on the same pairs
 divergence.py     Jensen-Shannon divergence between heads

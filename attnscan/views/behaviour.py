@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from attnscan.results.behaviour import Behaviours, Kind
+from attnscan.results.card import Card
 from attnscan.results.classification import Classification
 from attnscan.results.labels import RESAMPLINGS, STAYS
 from attnscan.results.ranking import Ranking
@@ -74,3 +75,28 @@ def legend(behaviours: Behaviours) -> str:
         f"Map: layers down, heads across; {letter(MIXED)} {nothing}. Numbers: scores of patterns, or shares of "
         "attention on what is named; average: over all heads."
     )
+
+
+def does(card: Card) -> str:
+    """What a head does with its numbers, as its card begins."""
+    measure, stated = card.look.measure, card.stated
+    what = plain(measure.name) if measure.labelled else _WORDS[measure.name]
+    rank = _ordinal(int(stated["rank"]))
+    chance = f", even attention {stated['chance']:.2f}" if stated["chance"] else ""
+    told = f"{what} {stated['share']:.2f}, average head {stated['average']:.2f}"
+    numbers = f"{told}{chance}, {rank} of {len(card.ranking.scores.grid)}"
+    asked = "?" if card.ranking.behaviours.unsure[card.head.place] and measure.own else ""
+    by = f"by {reading(card.ranking)}"
+    if measure.own:
+        return f"{card.head.name}{asked}  {numbers}, {by}."
+    return f"{card.head.name}  is like the average head, {by}; most beyond it: {numbers}."
+
+
+def _ordinal(number: int) -> str:
+    """A rank in words.
+
+    >>> [_ordinal(number) for number in (1, 2, 3, 11, 22, 113)]
+    ['1st', '2nd', '3rd', '11th', '22nd', '113th']
+    """
+    ending = "th" if number % 100 in (11, 12, 13) else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"

@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup
 
 from attnscan.results.behaviour import Behaviours
+from attnscan.results.card import Cards
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Grid, Head
 from attnscan.results.ranking import Ranking
@@ -20,6 +21,8 @@ from attnscan.safe_text import plain
 from attnscan.views.behaviour import legend, remarks, summary, words
 from attnscan.views.palette import letter, paper_color, readable_on
 from attnscan.views.summary import token_lines, told_apart, why_unscored, worth
+from attnscan.views.terminal.card import cards_view
+from attnscan.views.terminal.parts import render
 
 _STRONGEST = 5
 _TABLE = "font:inherit;color:inherit;margin:0.5em 0;border-spacing:1px"
@@ -85,6 +88,11 @@ def _behaviours(result: Classification | Ranking) -> Iterator[Markup]:
     for line in (*remarks(result), legend(behaviours)):
         yield Markup('<p style="{};{}">{}</p>').format(_LINE, _FAINT, line)
     yield _map(behaviours)
+
+
+def cards_html(cards: Cards) -> str:
+    """The cards as a terminal of 120 columns shows them."""
+    return str(Markup('<pre style="line-height:1.2">{}</pre>').format(render(cards_view(cards, 120), 120)))
 
 
 def _title(signature: Signature, grid: Grid, *more: str) -> Markup:

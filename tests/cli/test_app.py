@@ -33,7 +33,7 @@ def test_version() -> None:
 
 def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
     commands = re.findall(r"^  (\w+)  ", run("--help").stdout.split("Commands:")[1], re.MULTILINE)
-    assert commands == list(COMMANDS) and len(commands) == 14
+    assert commands == list(COMMANDS) and len(commands) == 15
     lines = run("classify", "--help").stdout.splitlines()
     assert max(map(len, lines)) <= 80
 
@@ -116,8 +116,8 @@ def no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("typed", "meant"),
     [
-        ("heads 3-4", 'show 3-4 "A sentence."'),
-        ('heads 3-4 "The cat sat."', 'show 3-4 "The cat sat."'),
+        ("heads 3-4", "head 3-4"),
+        ('heads 3-4 "The cat sat."', 'head 3-4 "The cat sat."'),
         ('heads "The cat sat." "A cat ran."', 'classify "The cat sat." "A cat ran."'),
         ("heads next-word", "heads --pattern next-word"),
         ("heads pairs.csv", "heads --pairs pairs.csv"),
@@ -135,15 +135,15 @@ def no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ("classify layer:3", 'classify "A sentence." --heads layer:3'),
         ("classify the cat sat on the mat", 'classify "the cat sat on the mat"'),
         ("classify pairs.csv", "classify --pairs pairs.csv"),
-        ("predictive 3-4", 'show 3-4 "A sentence."'),
+        ("predictive 3-4", "head 3-4"),
         ("report 3-4 -o a.html", 'report "A sentence." --heads 3-4 -o page.html'),
         ("plot 3-4 -o a.svg", 'plot "A sentence." --kind head --heads 3-4 -o heads.svg'),
         ("ablate next-word", "ablate --pattern next-word"),
         ("similar 3-4", "similar --heads 3-4"),
         ('compare "The cat sat." "A cat."', 'classify "The cat sat." "A cat."'),
-        ("models 3-4", 'show 3-4 "A sentence."'),
-        ("serve 3-4", 'show 3-4 "A sentence."'),
-        ("3-4", 'show 3-4 "A sentence."'),
+        ("models 3-4", "head 3-4"),
+        ("serve 3-4", "head 3-4"),
+        ("3-4", "head 3-4"),
         ('"The cat sat."', 'classify "The cat sat."'),
         ("pairs.csv --csv", "heads --pairs pairs.csv"),
     ],

@@ -29,6 +29,7 @@ WRITERS = {
     "report": ONE,
     "plot": ONE,
     "explain": ["0-0", *MANY],
+    "head": ["0-0", *MANY],
     "heads": MANY,
     "ablate": MANY,
     "similar": MANY,

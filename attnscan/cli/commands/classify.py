@@ -122,7 +122,7 @@ def classify(
     best = tuple(head.name for head in listed_heads(result)[0][:1])
     listing = listed or pattern or top
     above = about_input(given.a, given.b, given.weights) if listing else ()  # else its tokens are shown
-    command = ("show", *best) if best else ()
+    command = ("show" if given.weights is not None else "head", *best) if best else ()
     surround = ScreenFrame(above, command, given.sentences, options_of(given.model, weights=given.weights))
     destination.emit(Shown(lambda: frame(result), partial(view, None, result), surround))
 

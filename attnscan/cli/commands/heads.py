@@ -152,9 +152,9 @@ def _best(result: Ranking, names: Sequence[str]) -> str | None:
 def _surround(
     result: Ranking, files: PairFiles, model: str | None, from_file: Path | None, best: str | None
 ) -> ScreenFrame:
-    """The best head explained by the same pairs."""
+    """The card of the best head, by the same pairs."""
     above = about_pairs(files.paths, result.signature.pairs_read) if from_file is None else (f"pairs  {from_file}",)
-    return ScreenFrame(above, () if best is None else ("explain", best), options=options_of(model, files.typed()))
+    return ScreenFrame(above, () if best is None else ("head", best), options=options_of(model, files.typed()))
 
 
 def _few_asked(result: Ranking, names: Sequence[str]) -> Iterator[str]:

@@ -1,0 +1,76 @@
+"""The command `attnscan head`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Annotated
+
+import typer
+
+from attnscan.cli import completion
+from attnscan.cli.bars import answered
+from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.destination import Shown
+from attnscan.cli.options import PairFiles, SentenceA, SentenceB, Where
+from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
+from attnscan.results.card import Card
+from attnscan.results.grid import check_heads_are_named
+from attnscan.run.reading import OnePair, Pairs
+from attnscan.run.requests import LookAt
+from attnscan.scan.options import ScanOptions
+
+EXAMPLES = (
+    "attnscan head 3-4",
+    'attnscan head 0-2,1-8 "I went to the store." "At the store, I bought fresh strawberries."',
+)
+
+
+@flattened
+def head(
+    *,
+    heads: Annotated[
+        str, typer.Argument(metavar="HEADS", autocompletion=completion.heads, help="2-0, or 2-0,6-11, or layer:2.")
+    ],
+    a: SentenceA = None,
+    b: SentenceB = None,
+    ablate: Annotated[
+        bool, typer.Option("--ablate", help="Also switch each head off, and measure what the model loses.")
+    ] = False,
+    files: PairFiles,
+    scan: Annotated[ScanOptions, Without("norm")] = ScanOptions(predictive="off"),
+    where: Where,
+) -> None:
+    check_heads_are_named(heads)
+    if a is not None and files.pairs:
+        raise typer.BadParameter("give a sentence, or two, or --pairs, but not both")
+    if a is not None and (chosen := files.chosen()):
+        raise typer.BadParameter(f"{chosen[0]} is for --pairs")
+    if a is not None and ablate:
+        raise typer.BadParameter("--ablate needs more than one input: name --pairs, or leave out the sentences")
+    destination = where.destination()
+    options = replace(scan, on_long="error" if a is not None else files.on_long, labelled=True)
+    result = answered(LookAt(_pairs(a, b, files), options, None, heads, ablate)).value
+    from attnscan.views.terminal.card import cards_view
+
+    first = result.cards[0]
+    above, sentences = about_input(a, b), tuple(text for text in (a, b) if text is not None)
+    if a is None:
+        above, sentences = about_pairs(files.paths, result.ranking.signature.pairs_read), _shortest(first)
+    command = ("show", first.head.name) if sentences else ()
+    surround = ScreenFrame(above, command, sentences, options_of(scan.model))
+    destination.emit(Shown(result.to_frame, partial(cards_view, result), surround, document=result.document))
+
+
+def _pairs(a: str | None, b: str | None, files: PairFiles) -> Pairs:
+    if a is None:
+        return files.source()
+    from attnscan.inputs.pairs import Pair
+
+    return OnePair(Pair(a, b))
+
+
+def _shortest(card: Card) -> tuple[str, ...]:
+    """The shortest of the inputs in which a head does most what it does; none if there is none."""
+    examples = (example.sentences for example in card.look.examples)
+    return min(examples, key=lambda texts: len("".join(texts)), default=())

@@ -1,0 +1,280 @@
+"""Cards: everything about a head over many pairs, from one scan and a closer look at the first of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from attnscan.results.ablation import Ablation
+from attnscan.results.grid import Head, HeadLike
+from attnscan.results.head_explanation import CAUSES, HeadExplanation
+from attnscan.results.profile import FARTHEST, Profile
+from attnscan.results.ranking import Ranking
+from attnscan.results.scores import MIXED, FloatArray
+from attnscan.results.shown import lines, shaped
+from attnscan.results.statement import AVERAGE
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DISTANCES = tuple(range(-FARTHEST, FARTHEST + 1))
+"""Distances in words of the own sentence at which a card tells the share of attention; 0 is the word itself."""
+
+
+_LABELS = {
+    "weight": "label",
+    "weight among words": "content_label",
+    "carried": "carried_label",
+    "carried among words": "map_label",
+}
+"""The columns of labels, by reading."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a card tells a head by: the score of a pattern among words, or the share of a statement's candidate."""
+
+    name: str
+    """A pattern or a candidate."""
+    labelled: bool
+    """Whether it is a pattern."""
+    own: bool
+    """Whether the head does it; else it is like the average head, and this is the candidate that sets it apart most."""
+
+
+@dataclass(frozen=True)
+class Link:
+    """Two words that a head links, by their texts."""
+
+    query: str
+    """The word that attends."""
+    key: str
+    """The word that it attends to."""
+    share: float
+    """The head's mean share of attention, in [0, 1]."""
+    average: float
+    """The average head's."""
+    count: int
+    """How often the two words stand in one input."""
+
+
+@dataclass(frozen=True)
+class Example:
+    """An input in which a head does what its card says, and the words that it links most there."""
+
+    units: tuple[str, ...]
+    """The words or tokens of the input, without special tokens."""
+    second: int
+    """Which of them is the first of sentence B; their number if there is no B."""
+    query: int
+    """The place of the word that attends."""
+    key: int
+    """The place of the word that it attends to."""
+    share: float
+    """The head's score or share over this input."""
+    sentences: tuple[str, ...]
+    """The one or two sentences as they were read."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """A closer look at a head: its attention, word by word, over the first pairs."""
+
+    measure: Measure
+    """What the head is told by."""
+    distance: FloatArray
+    """Mean share of attention at each of `DISTANCES`, over words that have a word there. Shape: [distance]."""
+    average_distance: FloatArray
+    """That of the average head."""
+    links: tuple[Link, ...]
+    """The pairs of words that it links most beyond the average head, the strongest first."""
+    examples: tuple[Example, ...]
+    """Inputs in which the head does it most, the strongest first."""
+    alike: tuple[tuple[Head, float], ...]
+    """The heads that attend most alike, with the Jensen-Shannon divergence in nats; nearest first."""
+    why: HeadExplanation
+    """What the measure falls to when positions are shuffled or segment ids changed, over fewer pairs."""
+    not_available: Mapping[str, str]
+    """What could not be changed, and why."""
+    profile: Profile
+    """What every head does in full, as a sum of simple parts, without errors."""
+    pairs: int
+    """How many pairs were looked at."""
+
+    @property
+    def reason(self) -> str:
+        """What the head goes by, in one sentence: position, segments or content, as far as these could be changed."""
+        why = self.why
+        effects = {cause: effect for cause in CAUSES if (effect := why.effect(cause))}
+        missing = "".join(f" {what} cannot be changed in this model." for what in self.not_available)
+        if not effects:
+            return f"Why: not known.{missing.capitalize()}"
+        strong = [cause for cause, effect in effects.items() if effect == "falls"]
+        falling = strong or [cause for cause, effect in effects.items() if effect == "falls in part"]
+        by = " and ".join(dict.fromkeys(cause.split("_")[0].removesuffix("s") for cause in falling))
+        if not falling:
+            by = "not sure" if "uncertain" in effects.values() else "by content"
+        else:
+            by = f"by {by}" if strong else f"in part by {by}"
+        told = ", ".join(f"{why.causes[cause]:.2f} {CAUSES[cause]}" for cause in effects)
+        return f"Why: {by}. {why.score:.2f} becomes {told}.{missing}"
+
+
+@dataclass(frozen=True)
+class Card:
+    """Everything about one head over many pairs."""
+
+    __repr__ = shaped
+
+    head: Head
+    """Which one."""
+    ranking: Ranking
+    """Every head's scores, labels and statements, by all pairs."""
+    look: Look
+    """Its attention by what it carries among words, or its attention weights where that is not known."""
+    ablation: Ablation | None = None
+    """What the model loses without it, if that was asked for."""
+
+    @property
+    def stated(self) -> dict[str, float]:
+        """The numbers of what the head does: share, chance, average and rank; NaN for what is not known."""
+        measure, place = self.look.measure, self.head.place
+        behaviours = self.ranking.behaviours
+        if measure.labelled:
+            table, p = behaviours.table, behaviours.labels.scores.patterns.index(measure.name)
+            share, chance = table.score[..., p], float(table.chance[(*place, p)])
+            average = float(np.nanmean(share))
+        else:
+            statements = behaviours.statements
+            assert statements is not None
+            p = statements.names.index(measure.name)
+            share, chance = statements.share[..., p], float(statements.chance[(*place, p)])
+            average = float(statements.average[p])
+        rank = 1 + int((share > share[place]).sum())
+        return {"share": float(share[place]), "chance": chance, "average": average, "rank": rank}
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The head's label by each reading that is known, in words; a question mark where it is not sure."""
+        place, told = self.head.place, dict[str, str]()
+        for known in filter(None, (self.ranking.labels, self.ranking.carried)):
+            names = ("carried", "carried among words") if known.norm else ("weight", "weight among words")
+            told[names[0]] = f"{known.label[place]}{'?' if known.unsure[place] else ''}"
+            told[names[1]] = f"{known.content_label[place]}{'?' if known.content_unsure[place] else ''}"
+        return told
+
+    def row(self) -> dict[str, Any]:
+        """As the columns of a table with a row a head."""
+        measure = self.look.measure
+        explained = {"as_it_is": self.look.why.score, **self.look.why.causes}
+        return {
+            "layer": self.head.layer,
+            "head": self.head.head,
+            "does": measure.name if measure.own else AVERAGE,
+            "measured_by": measure.name,
+            **self.stated,
+            **{_LABELS[reading]: label.removesuffix("?") for reading, label in self.labels.items()},
+            **{f"alike_{rank}": head.name for rank, (head, _) in enumerate(self.look.alike, 1)},
+            **{f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(self.look.alike, 1)},
+            **explained,
+        }
+
+    def document(self) -> dict[str, Any]:
+        """All of it, as JSON holds it."""
+        scores, place, look = self.ranking.scores, self.head.place, self.look
+        table, profile = scores.every_key, look.profile
+        low, high = table.interval
+        patterns = {
+            name: {
+                "score": float(table.score[(*place, p)]),
+                "chance": float(table.chance[(*place, p)]),
+                "low": float(low[(*place, p)]),
+                "high": float(high[(*place, p)]),
+                "rank": self.rank(name),
+            }
+            for p, name in enumerate(scores.patterns)
+        }
+        return {
+            **self.row(),
+            "patterns": patterns,
+            "profile": dict(zip(profile.parts, profile.fit.share[place].tolist(), strict=True)),
+            "explained": float(profile.fit.explained[place]),
+            "distance": dict(zip(DISTANCES, look.distance.tolist(), strict=True)),
+            "average_distance": dict(zip(DISTANCES, look.average_distance.tolist(), strict=True)),
+            "links": [asdict(link) for link in look.links],
+            "examples": [asdict(example) for example in look.examples],
+            "ablation": [] if self.ablation is None else self.ablation.to_frame().to_dict(orient="records"),
+        }
+
+    def rank(self, pattern: str) -> int | None:
+        """The head's rank among all by its score on a pattern, from 1; None without a score."""
+        order = self.ranking.order(pattern).tolist()
+        number = self.ranking.scores.grid.index(self.head)
+        return order.index(number) + 1 if number in order else None
+
+
+@dataclass(frozen=True)
+class Cards:
+    """The cards of some heads."""
+
+    cards: tuple[Card, ...]
+    """In the order in which heads were named."""
+    html: Callable[[Cards], str] | None = field(default=None, repr=False, compare=False)
+    """Writes what a notebook shows of it."""
+
+    @property
+    def ranking(self) -> Ranking:
+        """Every head, by the same pairs."""
+        return self.cards[0].ranking
+
+    def __getitem__(self, named: HeadLike) -> Card:
+        """One head's. Raises: SelectionError if the model has no such head; KeyError if it has no card."""
+        head = self.ranking.scores.grid.head(named)
+        return {card.head: card for card in self.cards}[head]
+
+    def __iter__(self) -> Iterator[Card]:
+        return iter(self.cards)
+
+    def __len__(self) -> int:
+        return len(self.cards)
+
+    def __repr__(self) -> str:
+        told = (f"{card.head.name}: {card.look.measure.name} {card.stated['share']:.2f}" for card in self.cards)
+        return lines(self, self.ranking.signature, self.ranking.scores.grid, *told)
+
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows; without `html`, that is the plain text."""
+        return self.html(self) if self.html else None
+
+    def to_frame(self) -> pd.DataFrame:
+        """One row a head: what it does with its numbers, its labels, the heads most alike, what changes do to it."""
+        import pandas as pd
+
+        frame = pd.DataFrame([{"model": self.ranking.signature.model, **card.row()} for card in self.cards])
+        frame.attrs = {"signature": asdict(self.ranking.signature)}
+        return frame
+
+    def document(self) -> dict[str, Any]:
+        """All cards, as JSON holds them."""
+        return {"signature": asdict(self.ranking.signature), "heads": [card.document() for card in self.cards]}
+
+
+def measure_of(ranking: Ranking, head: Head) -> Measure:
+    """What a head's card tells it by: its label, else its statement, else what sets it apart most.
+
+    Raises: OptionError if the ranking has no labels.
+    """
+    behaviours = ranking.behaviours
+    kind, statements = str(behaviours.kind[head.place]), behaviours.statements
+    if statements is None or bool(behaviours.labelled[head.place]):
+        if kind == MIXED:
+            above = np.nan_to_num(behaviours.table.above_chance[head.place], nan=-np.inf)
+            return Measure(behaviours.labels.scores.patterns[int(above.argmax())], labelled=True, own=False)
+        return Measure(kind, labelled=True, own=True)
+    if kind != AVERAGE:
+        return Measure(kind, labelled=False, own=True)
+    beyond = np.nan_to_num(statements.share[head.place] - statements.average, nan=-np.inf)
+    return Measure(statements.names[int(beyond.argmax())], labelled=False, own=False)

@@ -1,0 +1,169 @@
+"""The card of a head: what it does, and everything that says so, on one screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attnscan.results.card import DISTANCES, Card, Cards, Example
+from attnscan.results.scores import FloatArray
+from attnscan.safe_text import plain
+from attnscan.views.behaviour import does
+from attnscan.views.terminal.parts import columns, decimals, fitted, model_line, named, number, wrapped
+
+_BARS = " ▁▂▃▄▅▆▇█"
+_LINKS = 5
+_PARTS = 6
+_LEAST_PART = 0.03
+_BESIDE = 110  # columns from which links stand beside the scores
+_AROUND = 8  # words that are shown before and after those marked, in a sentence that is cut
+
+
+def cards_view(cards: Cards, width: int) -> RenderableType:
+    """Some heads, one after the other."""
+    blocks: list[RenderableType] = [model_line(cards.ranking.signature, f"  {cards.ranking.signature.counts}")]
+    for card in cards:
+        blocks += ["", *_card(card, width)]
+    return Group(*blocks)
+
+
+def _card(card: Card, width: int) -> Iterator[RenderableType]:
+    yield from wrapped(does(card), width, style="bold")
+    yield from wrapped(_labels(card), width)
+    yield ""
+    scores, links = _scores(card), _links(card)
+    if width >= _BESIDE:
+        both = Table.grid(padding=(0, 4, 0, 0))
+        both.add_row(scores, links)
+        yield both
+    else:
+        yield fitted(scores, width, "95 % interval", "chance")
+        yield ""
+        yield fitted(links, width, "times", "average")
+    yield ""
+    yield from _distances(card, width)
+    yield from wrapped(_profile(card), width, style="")
+    alike = ", ".join(f"{head.name} {divergence:.2f}" for head, divergence in card.look.alike)
+    yield from wrapped(f"Most alike, by divergence in nats: {alike}.", width, style="") if alike else ()
+    yield from wrapped(card.look.reason, width, style="")
+    yield from (line for text in _lost(card) for line in wrapped(text, width, style=""))
+    if card.look.examples:
+        yield ""
+        yield Text("Strongest in these inputs; ‹from› «to» are the words that it links most there", style="dim")
+        yield from (_example(example, width) for example in card.look.examples)
+
+
+def _labels(card: Card) -> str:
+    """The head's label by each reading; one that it has by all of them is named once."""
+    by = {label: [name for name, own in card.labels.items() if own == label] for label in card.labels.values()}
+    if len(by) == 1:
+        return f"Label: {plain(next(iter(by)))}, by weight or carried, with special tokens or among words."
+    return f"Label: {'; '.join(f'{plain(label)} by {_and(names)}' for label, names in by.items())}."
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names)
+
+
+def _scores(card: Card) -> Table:
+    """The score of each pattern by attention weight, or as the scan was asked for, with its rank."""
+    table, ranking = card.ranking.scores.every_key, card.ranking
+    by = "what it carries" if ranking.signature.norm else "attention weight"
+    grid = columns((f"by {by}",), ("score", "95 % interval", "chance", "rank"))
+    for p, pattern in enumerate(ranking.scores.patterns):
+        place, rank = (*card.head.place, p), card.rank(pattern)
+        low, high = (bound[place] for bound in table.interval)
+        interval = "" if np.isnan(low) else f"{low:.3f}–{high:.3f}"
+        interval = "not measured" if pattern == "predictive" and ranking.signature.predictive == "off" else interval
+        told = (decimals(table.score[place]), interval, decimals(table.chance[place]))
+        grid.add_row(named(pattern), *told, "" if rank is None else f"{rank} of {len(ranking.scores.grid)}")
+    return grid
+
+
+def _links(card: Card) -> Table:
+    grid = columns(("links most, from → to",), ("share", "average", "times"))
+    for link in card.look.links[:_LINKS]:
+        words = Text(f"{plain(link.query)} → {plain(link.key)}")
+        words.truncate(30, overflow="ellipsis")
+        grid.add_row(words, number(link.share), number(link.average), f"{link.count:,}")
+    return grid
+
+
+def _distances(card: Card, width: int) -> Iterator[Text]:
+    """The share of attention at each distance, beside the average head's."""
+    cell = 4 if width >= 10 + 4 * len(DISTANCES) else 2
+    every = 1 if cell == 4 else 4
+    ruler = "".join((f"{d:+}" if d else "0").rjust(cell) if d % every == 0 else " " * cell for d in DISTANCES)
+    yield Text(f"{'distance':<10}{ruler}".rstrip(), style="dim")
+    look = card.look
+    most = float(np.nanmax([np.nan_to_num(look.distance), np.nan_to_num(look.average_distance)]))
+    if cell == 4:
+        yield Text(f"{'share':<10}" + "".join(f"{_short(value):>4}" for value in look.distance))
+    for name, shares in (("", look.distance), ("average", look.average_distance)):
+        yield Text(f"{name:<10}{_curve(shares, most, cell)}".rstrip(), style="" if not name else "dim")
+
+
+def _short(share: float) -> str:
+    """A share in three columns."""
+    return "1.0" if share >= 0.995 else number(share).removeprefix("0")
+
+
+def _curve(shares: FloatArray, most: float, cell: int) -> str:
+    heights = np.nan_to_num(shares) / (most or 1)
+    return "".join((_BARS[round(float(height) * (len(_BARS) - 1))] * (cell - 1)).rjust(cell) for height in heights)
+
+
+def _profile(card: Card) -> str:
+    parts = card.look.profile.strongest(card.head)
+    shown = [part for part in parts if part[1] >= _LEAST_PART][:_PARTS] or parts[:1]
+    told = ", ".join(f"{plain(name)} {share:.2f}" for name, share in shown)
+    explained = card.look.profile.fit.explained[card.head.place]
+    return f"Profile, special tokens included: {told or 'no attention'}; explained {number(explained) or 'n/a'}."
+
+
+def _lost(card: Card) -> Iterator[str]:
+    """What the model loses without the head, by each quantity."""
+    for effect in () if card.ablation is None else card.ablation.effects:
+        if np.isnan(effect.ablated):
+            continue
+        others = f", {effect.control:.4f} without another head of its layer" if effect.controls else ""
+        intact = "" if np.isnan(effect.intact) else f"{effect.intact:.4f} → "
+        worse = f"; {int(effect.rank)} of {effect.controls + 1} by loss" if effect.controls else ""
+        unit = plain(f"{effect.quantity.name} ({effect.quantity.unit})")
+        yield f"Without it: {unit} {intact}{effect.ablated:.4f}{others}{worse}."
+
+
+def _example(example: Example, width: int) -> Text:
+    """An input with its share, cut to two lines around the words that are marked."""
+    texts = [plain(unit) or "␣" for unit in example.units]
+    spans: list[Text] = []
+    for place, text in enumerate(texts):
+        marks = ("‹" * (place == example.query), "›" * (place == example.query))
+        wider = ("«" * (place == example.key), "»" * (place == example.key))
+        style = "bold" if any((*marks, *wider)) else ""
+        spans.append(Text(f"{wider[0]}{marks[0]}{text}{marks[1]}{wider[1]}", style=style))
+    first, last = sorted((example.query, example.key))
+    room = 2 * (width - 6)
+    line = _joined(spans, example.second)
+    if line.cell_len > room:
+        start, stop = max(0, first - _AROUND), last + _AROUND
+        parts = [(start, stop)] if last - first < 2 * _AROUND else [(start, first + _AROUND), (last - _AROUND, stop)]
+        shown = [_joined(spans[begin:end], example.second - begin) for begin, end in parts]
+        line = Text.assemble("… " * (start > 0), Text(" … ").join(shown), " …" * (stop < len(spans)))
+    line.truncate(room, overflow="ellipsis")
+    return Text.assemble(f"{example.share:.2f}  ", line)
+
+
+def _joined(spans: Sequence[Text], second: int) -> Text:
+    """Words with spaces between, pieces of words with none, and a bar before sentence B."""
+    line = Text()
+    for place, span in enumerate(spans):
+        piece = span.plain.lstrip("«‹").startswith("##")
+        if place:
+            line.append(" | " if place == second else "" if piece and not span.style else " ")
+        line.append_text(Text(span.plain[2:]) if piece and not span.style else span)
+    return line

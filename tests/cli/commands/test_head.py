@@ -1,0 +1,77 @@
+"""`attnscan head`: cards over pairs and of one input, in every form, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command_line import misuse, run
+from toy import save_toy_bert
+from typer.testing import CliRunner
+
+from attnscan.cli.app import app
+
+
+@pytest.fixture(scope="module")
+def carrying(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A toy whose heads carry what they look at."""
+    plan = {(0, 0): "next-word", (1, 1): "previous-word"}
+    return str(save_toy_bert(tmp_path_factory.mktemp("toys") / "toy", 2, 3, plan, carries=True))
+
+
+@pytest.fixture
+def over(carrying: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, ...]:
+    monkeypatch.chdir(tmp_path)
+    rows = [
+        f"the cat {verb} on the mat,a dog {verb} to the store" for verb in ("sat", "ran", "went", "bought", "to", "on")
+    ]
+    Path("toy").symlink_to(carrying)
+    monkeypatch.setenv("COLUMNS", "100")
+    Path("p.csv").write_text("\n".join(["sentence_a,sentence_b", *rows]) + "\n")
+    return "--model", "./toy", "--pairs", "p.csv"
+
+
+def test_several_heads_one_after_the_other_and_what_to_try_next_can_be_run(over: tuple[str, ...]) -> None:
+    screen = run("head", "0-0,1-1", *over).stdout
+    assert screen.startswith("pairs  p.csv\n") and screen.index("\n0-0  ") < screen.index("\n1-1  ")
+    words = shlex.split(screen.splitlines()[-1].removeprefix("Next: attnscan "))
+    assert words[:2] == ["show", "0-0"] and CliRunner().invoke(app, words).exit_code == 0
+
+
+def test_a_row_a_head_and_all_of_it_as_json(over: tuple[str, ...], tmp_path: Path) -> None:
+    run("head", "0-0,1-1", *over, "-o", "cards.csv")
+    assert pd.read_csv(tmp_path / "cards.csv")["measured_by"].tolist()[0] == "next-word"
+    document = json.loads(run("head", "0-0", *over, "--format", "json").stdout)
+    assert document["heads"][0]["patterns"]["next-word"]["score"] == pytest.approx(1, abs=1e-3)
+    assert document["signature"]["pairs_read"] == 6
+
+
+def test_one_input_is_told_by_its_words(carrying: str) -> None:
+    screen = run("head", "0-0", "the cat sat on the mat .", "a cat ran", "--model", carrying).stdout
+    assert "next-word 1.00" in screen and "1 pair" in screen
+
+
+def test_what_the_model_loses(over: tuple[str, ...]) -> None:
+    screen = " ".join(run("head", "0-0", *over, "--ablate").stdout.split())
+    assert "Without it: " in screen and "without another head of its layer" in screen
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("0-0", "a cat", "--pairs", "p.csv"), "but not both"),
+        (("0-0", "a cat", "--skip-bad"), "--skip-bad is for --pairs"),
+        (("0-0", "a cat", "--ablate"), "--ablate needs more than one input"),
+        ((), "Missing argument 'HEADS'"),
+    ],
+)
+def test_wrong_uses_are_one_line(arguments: tuple[str, ...], says: str) -> None:
+    assert says in misuse("head", *arguments)
+
+
+def test_a_head_that_is_not_there_is_told_with_the_range(toy: str) -> None:
+    refused = CliRunner().invoke(app, ["head", "9-0", "--model", toy])
+    assert refused.exit_code == 1 and "9-0: this model has layers 0 to 1" in refused.stderr

@@ -1,0 +1,80 @@
+"""The card on a screen: at most 45 lines at 80 columns, and nothing wider than the screen."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from toy import save_toy_bert
+
+import attnscan
+from attnscan.results.card import DISTANCES, Cards
+from attnscan.views.terminal.card import cards_view
+from attnscan.views.terminal.parts import render
+
+SENTENCES = [
+    ("the cat sat on the mat .", "a cat ran to the store ."),
+    ("i went to the store , i bought strawberries .", "the dog ran to a mat ."),
+    ("the dog sat on a mat . the cat went to the store , the dog ran", "a cat bought the mat"),
+    "i ran to the store . the store ran on",
+    ("a dog bought a store", "the store ran to a dog ."),
+    "the mat sat on a dog , on the cat .",
+]
+
+
+@pytest.fixture(scope="module")
+def cards(tmp_path_factory: pytest.TempPathFactory) -> Cards:
+    plan = {(0, 0): "next-word", (0, 1): "identical", (1, 2): "previous-word"}
+    directory: Path = save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, plan, carries=True)
+    return attnscan.head("0-0,1-2", pairs=SENTENCES, model=str(directory))
+
+
+def _screen(cards: Cards, width: int) -> list[str]:
+    return render(cards_view(cards, width), width).splitlines()
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_wider_than_the_screen(cards: Cards, width: int) -> None:
+    assert max(map(len, _screen(cards, width))) <= width
+
+
+def test_a_card_has_few_lines_and_says_first_what_the_head_does(cards: Cards) -> None:
+    lines = _screen(replace(cards, cards=cards.cards[:1]), 80)
+    assert len(lines) + 5 <= 45  # with what stands above and below
+    text = " ".join(lines)
+    assert re.search(r"0-0  next-word 1\.00, average head 0\.\d\d, even attention 0\.\d\d, 1st of 6, by what", text)
+    assert "N next-word" in text and "1 of 6" in text and "not measured" in text
+    (shares,) = (line for line in lines if line.startswith("share"))
+    assert shares[10 + 4 * DISTANCES.index(1) :][:4] == " 1.0" and shares.count(" 1.0") == 1
+    assert "Why: by position. 1.00 becomes 0." in text and "Profile, special tokens included: next 0." in text
+    assert "‹" in text and "»" in text
+
+
+def test_a_wide_screen_has_links_beside_the_scores(cards: Cards) -> None:
+    assert len(_screen(cards, 120)) <= len(_screen(cards, 80)) - 8
+    assert any(line.startswith("by attention weight") and "from → to" in line for line in _screen(cards, 120))
+
+
+def test_a_long_example_is_cut_around_the_words_that_are_marked(cards: Cards) -> None:
+    (example, *_) = cards["0-0"].look.examples
+    long = replace(example, units=("word",) * 400, query=20, key=380, second=400)
+    card = cards["0-0"]
+    shown = replace(cards, cards=(replace(card, look=replace(card.look, examples=(long,))),))
+    text = " ".join(_screen(shown, 80))
+    assert "‹word›" in text and "«word»" in text and text.count(" word") < 60
+
+
+def test_json_and_tables_hold_the_card(cards: Cards) -> None:
+    frame, document = cards.to_frame(), cards.document()
+    assert frame["does"].tolist() == ["next-word", "previous-word"] and frame["map_label"].tolist()[0] == "next-word"
+    first = document["heads"][0]
+    assert first["patterns"]["next-word"]["rank"] == 1 and first["distance"][1] == pytest.approx(1, abs=1e-3)
+    assert first["links"][0]["share"] > first["links"][0]["average"] and first["alike_1"] != "0-0"
+
+
+def test_a_notebook_shows_the_cards(cards: Cards) -> None:
+    html = cards._repr_html_()
+    assert html is not None and html.startswith("<pre") and "0-0  next-word 1.00" in html
+    assert repr(cards).startswith("Cards of ") and cards["1-2"].head.name == "1-2" and len(cards) == 2
