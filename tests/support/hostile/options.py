@@ -88,6 +88,7 @@ def lines() -> dict[str, list[str]]:
         "plot": [*one, *off, "-o", "map.svg"],
         "explain": ["0-0", *one, *off],
         "heads": [*many, *off],
+        "head": ["0-0", *many],
         "ablate": [*many, "--heads", "0-0", "--draws", "2"],
         "similar": many,
         "profile": many,

@@ -51,6 +51,7 @@ def writers(scene: Scene) -> Iterator[Writer]:
         ("predictive", *ONE, "--model", str(scene.model)): TABLES,
         ("explain", "0-1", *one): TABLES,
         ("heads", *many, "--predictive", "off"): TABLES,
+        ("head", "0-1", *many): TABLES,
         ("ablate", *many, "--heads", "0-1", "--draws", "2"): (*TABLES, *PICTURES),
         ("similar", *many): (*TABLES, *PICTURES),
         ("profile", *many): (*TABLES, *PICTURES),
