@@ -76,7 +76,7 @@ def explain(
     return result
 
 
-@library(ScanOptions(predictive="off"), Reading(), FilePairs(), without=("norm", "patterns"))
+@library(ScanOptions(predictive="off"), Reading(), FilePairs())
 def head(
     heads: Heads,
     a: Text | None = None,

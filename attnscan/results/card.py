@@ -185,7 +185,7 @@ class Card:
     def document(self) -> dict[str, Any]:
         """All of it, as JSON holds it."""
         scores, place, look = self.ranking.scores, self.head.place, self.look
-        table, profile = scores.every_key, look.profile
+        table, profile = self.ranking.table, look.profile
         low, high = table.interval
         patterns = {
             name: {

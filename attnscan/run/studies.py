@@ -98,11 +98,16 @@ def _of_all_heads(pairs: Pairs, request: LookAt, running: Running) -> Work[Ranki
     if not isinstance(pairs, OnePair):
         return (yield from rank(Rank(pairs, request.options), running))
     result = yield from one_input.classify(Classify(pairs.pair, request.options), running)
-    weight = result.with_norm(False)
-    carried = None if result.carried is None else result.with_norm(True).labels
     from attnscan.results.ranking import Ranking
 
-    return Ranking(weight.scores, weight.signature, labels=weight.labels, carried=carried, statements=result.statements)
+    return Ranking(
+        result.scores,
+        result.signature,
+        labels=result.labels,
+        carried=result.carried,
+        statements=result.statements,
+        behaviour=result.behaviour,
+    )
 
 
 def similar(request: Similar, running: Running) -> Work[Similarity]:

@@ -1,6 +1,7 @@
 """A closer look at some heads, word by word: distances, linked words, examples, heads alike, and why.
 
-The first pairs are read once more, one by one, by what heads carry among words, or by weights where that is not known.
+The first pairs are read once more, one by one, by the reading that tells what heads do: what they carry among words, if
+nothing else is asked for, or weights where that is not known.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.card import DISTANCES, Example, Link, Look, Measure
 from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
-from attnscan.results.profile import Profile, parts_of
+from attnscan.results.profile import Profile
+from attnscan.results.reading import By
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import QUERIES
 from attnscan.scan.events import Progress, Steps
@@ -59,7 +61,10 @@ def looks(
 
     Raises: InputError if there is no pair that can be read.
     """
-    scanner = scanner.exact().with_options(norm=not isinstance(scanner.carrying, str))
+    behaviour = scanner.options.behaviour
+    carried = behaviour.carried and not isinstance(scanner.carrying, str)
+    by: By = "carried" if carried else "weight"
+    scanner = scanner.exact().with_options(by=by, special=behaviour.special)
     seen = _Seen(scanner, measures)
     for record in islice(records, LOOKED_AT):
         try:
@@ -101,13 +106,15 @@ class _Seen:
         self._at_distance = np.zeros(len(DISTANCES))
         self._apart: FloatArray | None = None
         self._profile: dict[str, FloatArray] | None = None
+        self._parts: tuple[str, ...] = ()
         self._queries = 0
 
     def take(self, pair: Pair, encoded: EncodedInput) -> Steps[None]:
         """Look at one pair."""
         keeper = AttentionKeeper()
         measurer = yield from _Measurer.of(self.scanner, [encoded], self.measures)
-        profiler = Profiler(measurer.batch, ())
+        among_words = self.scanner.options.reading.among_words
+        profiler = Profiler(measurer.batch, (), special=not among_words)
 
         def consume(block: AttentionBlock) -> None:
             for take in (measurer, profiler, keeper):
@@ -115,51 +122,54 @@ class _Seen:
 
         self.scanner.run(measurer.batch.model_inputs, consume)
         profile = {name: sums.sum(0, keepdims=True) for name, sums in profiler.sums().items()}
-        self._profile = added(self._profile, profile)
+        self._profile, self._parts = added(self._profile, profile), profiler.parts
         self.pairs.append(pair)
         self.inputs.append(encoded)
         attention = keeper.attention(encoded).in_words(encoded.units)
-        words = np.flatnonzero(np.array(attention.sentence) >= 0)
-        rows = attention.weights[:, :, words][..., words].astype(np.float64)
+        sentence = np.array(attention.sentence)
+        words, keys = np.flatnonzero(sentence >= 0), np.flatnonzero(sentence >= (0 if among_words else -1))
+        rows = attention.weights[:, :, words][..., keys].astype(np.float64)
         left = rows.sum(-1, keepdims=True)
         rows /= np.where(left > 0, left, 1)
-        units = tuple(attention.tokens[word].strip() for word in words)
-        sentence = np.array(attention.sentence)[words]
+        units = tuple(attention.tokens[key].strip() for key in keys)
+        queries = np.searchsorted(keys, words)  # their places among the keys
         shares = np.stack([rows.mean((0, 1)), *(rows[head.place] for head in self.measures)])
-        self._count_links(units, shares)
-        self._count_distances(sentence, shares)
+        self._count_links(units, queries, shares)
+        self._count_distances(sentence[keys], queries, shares)
         self._compare(rows)
-        second = int((sentence == 0).sum())
+        second = int(np.searchsorted(keys, np.flatnonzero(sentence == 1)[:1]).sum()) or len(keys)
         for number, (head, (total, n)) in enumerate(measurer.sums().items(), 1):
             if n[0] >= _FEWEST:
                 beyond = shares[number] - shares[0]
-                query, key = (int(place) for place in np.unravel_index(beyond.argmax(), beyond.shape))
+                row, key = (int(place) for place in np.unravel_index(beyond.argmax(), beyond.shape))
+                query = int(queries[row])
                 share = float(total[0] / n[0])
                 self.examples[head].append(Example(units, second, query, key, share, pair.texts))
                 self.examples[head].sort(key=lambda example: -example.share)
                 del self.examples[head][_EXAMPLES:]
 
-    def _count_links(self, units: Sequence[str], shares: FloatArray) -> None:
+    def _count_links(self, units: Sequence[str], queries: NDArray[np.int64], shares: FloatArray) -> None:
         if (self._cells + shares[0].size) > _CELLS and self._codes:
             return
         self._cells += shares[0].size
         ids = np.array([self._numbers.setdefault(unit, len(self._numbers)) for unit in units], dtype=np.int64)
-        self._codes.append((ids[:, None] << 32 | ids).ravel())
-        self._inputs.append(np.full(ids.size**2, len(self._inputs)))
+        self._codes.append((ids[queries, None] << 32 | ids).ravel())
+        self._inputs.append(np.full(shares[0].size, len(self._inputs)))
         self._shares.append(shares.reshape(len(shares), -1))
 
-    def _count_distances(self, sentence: NDArray[np.int64], shares: FloatArray) -> None:
+    def _count_distances(self, sentence: NDArray[np.int64], queries: NDArray[np.int64], shares: FloatArray) -> None:
         place = np.arange(len(sentence))
-        offset = np.where(sentence[:, None] == sentence, place - place[:, None], DISTANCES[-1] + 1)
+        own = sentence[queries, None] == sentence
+        offset = np.where(own, place - place[queries, None], DISTANCES[-1] + 1)
         for number, distance in enumerate(DISTANCES):
             there = offset == distance
             self._distance[:, number] += (shares * there).sum((1, 2))
             self._at_distance[number] += there.sum()
 
     def _compare(self, rows: FloatArray) -> None:
-        heads, length = rows.shape[0] * rows.shape[1], rows.shape[-1]
+        heads, length, keys = rows.shape[0] * rows.shape[1], *rows.shape[2:]
         queries = np.unique(np.linspace(0, length - 1, min(length, QUERIES)).astype(int))
-        drawn = torch.from_numpy(np.ascontiguousarray(rows.reshape(heads, length, length)[:, queries])).float()
+        drawn = torch.from_numpy(np.ascontiguousarray(rows.reshape(heads, length, keys)[:, queries])).float()
         apart = divergences(drawn.flatten(1)).numpy()
         self._apart = apart if self._apart is None else self._apart + apart
         self._queries += len(queries)
@@ -167,7 +177,7 @@ class _Seen:
     def profile(self) -> Profile:
         """What every head does in full, over all pairs."""
         assert self._profile is not None
-        return Profile(parts_of(), fitted(self._profile), self.scanner.signature(Seen()))
+        return Profile(self._parts, fitted(self._profile), self.scanner.signature(Seen()))
 
     def look(self, head: Head, why: HeadExplanation, not_available: Mapping[str, str], profile: Profile) -> Look:
         """What all pairs together say of a head."""
@@ -223,9 +233,9 @@ class _Seen:
 class _Measurer:
     """A consumer that measures heads on a batch, as often as it is run."""
 
-    def __init__(self, targets: Targets, measures: Mapping[Head, Measure]) -> None:
-        self.batch, self._measures, self._targets = targets.batch, measures, targets
-        self._classes = ClassScorer(targets.batch, special=False)
+    def __init__(self, targets: Targets, measures: Mapping[Head, Measure], special: bool) -> None:
+        self.batch, self._measures, self._targets, self._special = targets.batch, measures, targets, special
+        self._classes = ClassScorer(targets.batch, special=special)
         self._scorer = Scorer(targets)
         self._stated = any(not measure.labelled for measure in measures.values())
         self._labelled = any(measure.labelled for measure in measures.values())
@@ -238,7 +248,7 @@ class _Measurer:
         helps = (yield from scanner.asking(inputs)) if asks else ()
         names = {measure.name for measure in measures.values() if measure.labelled}
         patterns = [known for known in scanner.options.patterns if known.id in names]
-        return cls(Targets(scanner.collate(inputs), patterns, helps), measures)
+        return cls(Targets(scanner.collate(inputs), patterns, helps), measures, scanner.options.reading.special == "in")
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
@@ -260,11 +270,11 @@ class _Measurer:
     def _of(self, head: Head, measure: Measure) -> tuple[FloatArray, FloatArray, FloatArray]:
         at = (slice(None), *head.place)
         if measure.labelled:
-            sums = self._scorer.pair_sums()
+            sums, table = self._scorer.pair_sums(), "every_key" if self._special else "words_only"
             p = [known.id for known in self._targets.scored].index(measure.name)
-            weight, n, chance = (sums[f"words_only.{name}"][at][:, p] for name in ("weight", "n", "chance"))
+            weight, n, chance = (sums[f"{table}.{name}"][at][:, p] for name in ("weight", "n", "chance"))
             return weight, n, chance
-        names, members = candidates(special=False)
+        names, members = candidates(special=self._special)
         column = members[:, names.index(measure.name)]
         classes = self._classes.sums()
         return classes["on"][at] @ column, classes["n"][at][:, 0], classes["even"][at] @ column

@@ -43,7 +43,7 @@ def reading(result: Classification | Ranking) -> str:
     among = "" if behaviours.special else " among words"
     if behaviours.labels.norm:
         return f"what they carry{among}"
-    unknown = " (what they carry is not known here)" if result.carried is None else ""
+    unknown = " (what they carry is not known here)" if result.behaviour.carried else ""
     return f"their attention weights{among}{unknown}"
 
 

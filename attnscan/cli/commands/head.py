@@ -10,7 +10,7 @@ import typer
 
 from attnscan.cli import completion
 from attnscan.cli.bars import answered
-from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.bundles import flattened
 from attnscan.cli.destination import Shown
 from attnscan.cli.options import PairFiles, SentenceA, SentenceB, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
@@ -20,6 +20,7 @@ from attnscan.run.reading import OnePair, Pairs
 from attnscan.run.requests import LookAt
 from attnscan.scan.options import ScanOptions
 
+_SHORT = 140  # characters of sentences that are typed again
 EXAMPLES = (
     "attnscan head 3-4",
     'attnscan head 0-2,1-8 "I went to the store." "At the store, I bought fresh strawberries."',
@@ -38,7 +39,7 @@ def head(
         bool, typer.Option("--ablate", help="Also switch each head off, and measure what the model loses.")
     ] = False,
     files: PairFiles,
-    scan: Annotated[ScanOptions, Without("norm")] = ScanOptions(predictive="off"),
+    scan: ScanOptions = ScanOptions(predictive="off"),
     where: Where,
 ) -> None:
     check_heads_are_named(heads)
@@ -57,8 +58,11 @@ def head(
     above, sentences = about_input(a, b), tuple(text for text in (a, b) if text is not None)
     if a is None:
         above, sentences = about_pairs(files.paths, result.ranking.signature.pairs_read), _shortest(first)
-    command = ("show", first.head.name) if sentences else ()
-    surround = ScreenFrame(above, command, sentences, options_of(scan.model))
+    command, options_then = ("show", first.head.name), options_of(scan.model)
+    if not sentences or sum(map(len, sentences)) > _SHORT:
+        command, sentences = ("explain", first.head.name), ()
+        options_then = options_of(scan.model, files.typed())
+    surround = ScreenFrame(above, command, sentences, options_then)
     destination.emit(Shown(result.to_frame, partial(cards_view, result), surround, document=result.document))
 
 

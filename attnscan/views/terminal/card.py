@@ -70,10 +70,9 @@ def _and(names: Sequence[str]) -> str:
 
 
 def _scores(card: Card) -> Table:
-    """The score of each pattern by attention weight, or as the scan was asked for, with its rank."""
-    table, ranking = card.ranking.scores.every_key, card.ranking
-    by = "what it carries" if ranking.signature.norm else "attention weight"
-    grid = columns((f"by {by}",), ("score", "95 % interval", "chance", "rank"))
+    """The score of each pattern, by the scan's reading, with its rank."""
+    table, ranking = card.ranking.table, card.ranking
+    grid = columns((str(ranking.reading),), ("score", "95 % interval", "chance", "rank"))
     for p, pattern in enumerate(ranking.scores.patterns):
         place, rank = (*card.head.place, p), card.rank(pattern)
         low, high = (bound[place] for bound in table.interval)
@@ -122,7 +121,8 @@ def _profile(card: Card) -> str:
     shown = [part for part in parts if part[1] >= _LEAST_PART][:_PARTS] or parts[:1]
     told = ", ".join(f"{plain(name)} {share:.2f}" for name, share in shown)
     explained = card.look.profile.fit.explained[card.head.place]
-    return f"Profile, special tokens included: {told or 'no attention'}; explained {number(explained) or 'n/a'}."
+    among = "" if card.ranking.behaviours.special else " among words"
+    return f"Profile{among}: {told or 'no attention'}; explained {number(explained) or 'n/a'}."
 
 
 def _lost(card: Card) -> Iterator[str]:

@@ -54,6 +54,20 @@ def test_one_input_is_told_by_its_words(carrying: str) -> None:
     assert "next-word 1.00" in screen and "1 pair" in screen
 
 
+@pytest.mark.parametrize(
+    ("switches", "by"),
+    [
+        (("--by", "weight"), "by their attention weights among words."),
+        (("--special", "in"), "by what they carry."),
+        (("--by", "weight", "--special", "in"), "by their attention weights."),
+    ],
+)
+def test_either_switch_moves_the_whole_card(over: tuple[str, ...], switches: tuple[str, ...], by: str) -> None:
+    screen = " ".join(run("head", "0-0", *over, *switches).stdout.split())
+    assert "0-0 next-word 1.00" in screen and f", {by}" in screen
+    assert ("Profile among words" in screen) == ("among words." in by)
+
+
 def test_what_the_model_loses(over: tuple[str, ...]) -> None:
     screen = " ".join(run("head", "0-0", *over, "--ablate").stdout.split())
     assert "Without it: " in screen and "without another head of its layer" in screen
