@@ -9,16 +9,16 @@ batch, as attnscan itself runs them, which is the best that a user could do. The
 pair at a time, `output_attentions=True`, numpy. Bare matrix products are as many operations as the scan's model takes,
 and nothing else, a core to each: 1 divided by that ratio is the share of the machine's speed that the scan reaches. A
 scan in bfloat16 is held against the forward in float32, where the processor multiplies in it. A scan of what heads
-carry is held against one of weights, one that sums for profiles against one that does not, and one that labels heads,
-by weight and by what they carry, likewise. Rivals run in turn in one process; the ratios are medians over neighbouring
-runs.
+carry is held against one of weights, one that sums for profiles against one that does not, one that sums for statements
+likewise, and one that labels heads, by weight and by what they carry. Rivals run in turn in one process; the ratios are
+medians over neighbouring runs.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from functools import partial
@@ -39,6 +39,7 @@ from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.scan.local import summed
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.scoring.classes import ClassScorer, class_sums
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.targets import Targets
 
@@ -47,6 +48,7 @@ BOUNDS = {"32 tokens": 0.95, "128 tokens": 0.95, "512 tokens": 1.05}
 BFLOAT16_BOUNDS = {"32 tokens": 0.55, "128 tokens": 0.55, "512 tokens": 0.62}
 NORM_BOUND = 1.15
 PROFILE_BOUND = 1.25
+STATEMENT_BOUNDS = {"32 tokens": 1.15, "128 tokens": 1.15, "512 tokens": 1.3}
 
 
 def inputs_of(length: int, count: int) -> list[EncodedInput]:
@@ -92,13 +94,25 @@ def random_model(layers: int, heads: int = 12) -> Iterator[Scanner]:
         yield scanner
 
 
-def scan(scanner: Scanner, inputs: list[EncodedInput]) -> None:
+def with_statements(scanner: Scanner, inputs: Sequence[EncodedInput]) -> None:
+    """What a scan does with a batch, and beside it the sums that statements are made of."""
+    classes: list[ClassScorer] = []
+
+    def beside(targets: Targets) -> ClassScorer:
+        classes.append(ClassScorer(targets.batch, special=False))
+        return classes[0]
+
+    scanner.score(inputs, also=beside, products=True)
+    class_sums(classes[0].sums(), [encoded.known_pair.key for encoded in inputs])
+
+
+def scan(scanner: Scanner, inputs: list[EncodedInput], work: Callable[..., object] = summed) -> None:
     """What attnscan does, tokenizing apart."""
     pieces = list(batches(inputs, scanner.loaded.room(None)))
     longest = max(len(one.tokens) for one in inputs)
     if scanner.options.reading.carried or scanner.options.labelled:
         _ = scanner.projections  # made once for all batches
-    with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, summed)) as scored:
+    with scanner.crew(len(pieces), longest) as crew, closing(side_by_side(crew, pieces, work)) as scored:
         for _ in scored:
             pass
 
@@ -186,6 +200,7 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
                     "loop": partial(cost, partial(loop, eager, inputs)),
                     "norm": partial(cost, partial(scan, scanner.with_options(by="carried"), inputs)),
                     "profile": partial(cost, partial(scan, scanner.with_options(profile=True), inputs)),
+                    "statements": partial(cost, partial(scan, scanner, inputs, with_statements)),
                     "labels": partial(cost, partial(scan, scanner.with_options(labelled=True), inputs)),
                 },
                 runs,
@@ -202,6 +217,8 @@ def rows(runs: int, layers: int, works: dict[str, list[EncodedInput]]) -> list[R
                 found.append(row(f"{what}, --dtype bfloat16", rival, costs["bfloat16"], costs["plain"], bound))
             found.append(row(f"{what}, --norm", "one by weight", costs["norm"], costs["scan"], NORM_BOUND))
             found.append(row(f"{what}, with profiles", "one without", costs["profile"], costs["scan"], PROFILE_BOUND))
+            bound = STATEMENT_BOUNDS.get(name)
+            found.append(row(f"{what}, with statements", "one without", costs["statements"], costs["scan"], bound))
             found.append(row(f"{what}, with labels", "one without", costs["labels"], costs["scan"], None))
             found.append(row(what, "a plain loop", costs["scan"], costs["loop"], 0.5 if name == "pairs" else None))
     return found

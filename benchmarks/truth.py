@@ -4,9 +4,10 @@
 
 attnscan runs as a command, with each model, on a few of the pairs that it ships; nothing of it is imported.
 `by_loops.py` works the same numbers out in plain loops from transformers' own attention, and each is compared with what
-the command wrote; `truth_of_studies.py` and `truth_of_explain.py` do so for the other commands. Where attnscan draws at
-random, its draw is made again, or a draw of one's own is compared within its error. `coverage_of_intervals.py` draws
-pairs anew, vectorised. A number that differs by more than its bound makes the exit status 1.
+the command wrote; `truth_of_studies.py`, `truth_of_explain.py` and `truth_of_statements.py` do so for the rest. Where
+attnscan draws at random, its draw is made again, or a draw of one's own is compared within its error.
+`coverage_of_intervals.py` draws pairs anew, vectorised. A number that differs by more than its bound makes the exit
+status 1.
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
 from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging
 from truth_of_explain import explain
+from truth_of_statements import statements
 from written import ROOT, Pairs, Row, Tally, bundled, command, head_of, number, over, over_file, shipped, written
 
 PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat on its mat.")
@@ -337,6 +339,7 @@ TABLES = {
     "show": show,
     "predictive": predictive,
     "heads": heads,
+    "statements": statements,
     "causal": causal,
     "similar": studies.similar,
     "compare": studies.compare,
