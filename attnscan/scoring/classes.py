@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import one_hot
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.model.attention_block import AttentionBlock, Ranges
@@ -24,13 +23,15 @@ from attnscan.scoring.block_sums import BlockSums, most_blocks, squeezed
 from attnscan.scoring.merging import Merge
 from attnscan.scoring.readout import LEAST_LEFT, exact
 
+_SPECIAL = 3  # the first classes are those of special tokens
 _LINEAR = len(CLASSES) + 2  # the columns that are sums of weights: classes, then frequent and rare words
+_OF_KEYS = [*range(_SPECIAL), len(CLASSES), len(CLASSES) + 1]  # of these, the ones that a key is in whatever the query
 
 
 def class_of_cells(batch: EncodedBatch) -> Tensor:
     """The class of every word-query and key, by its place in `CLASSES`; -1 for a query or a key that is in none.
 
-    Shape: [batch, query, key], int64.
+    Shape: [batch, query, key], int8.
     """
     word, special, offset = batch.word, batch.special, batch.offset
     place = torch.arange(word.shape[1], device=word.device).expand_as(word)
@@ -65,7 +66,7 @@ def class_of_cells(batch: EncodedBatch) -> Tensor:
         "earlier": own & (offset < 0),
         "elsewhere": words & ~own,
     }
-    classes = torch.full(words.shape, -1, device=word.device)
+    classes = torch.full(words.shape, -1, dtype=torch.int8, device=word.device)
     for number, name in reversed(list(enumerate(CLASSES))):
         classes = classes.masked_fill(cells[name], number)
     return classes
@@ -79,8 +80,10 @@ class _Layout:
     """Kept alive, so that its id stays its own."""
     is_word: Tensor
     """Shape: [batch, unit], bool."""
-    columns: Tensor
-    """0 or 1: the classes, then frequent and rare words. Shape: [batch, query, key, column], float32."""
+    cells: Tensor
+    """0 or 1: the classes of words that depend on the query. Shape: [batch, query, key, column], float32."""
+    keys: Tensor
+    """0 or 1: the columns `_OF_KEYS`. Shape: [batch, key, column], float32."""
     even: Tensor
     """Even attention of every word. Shape: [batch, query, key], float32."""
     on_even: Tensor
@@ -100,6 +103,8 @@ class ClassScorer:
         self._merge = None if batch.unit is None else Merge(batch.unit)
         self._ranges = Ranges()
         self._layouts: dict[tuple[int, int, int, int], _Layout] = {}
+        self._classes: tuple[Tensor | None, Tensor] = None, batch.word
+        """The classes under the mask that came last, and that mask."""
         self._grid: Grid | None = None
 
     def __call__(self, block: AttentionBlock) -> None:
@@ -147,23 +152,28 @@ class ClassScorer:
 
     def _add(self, layout: _Layout, inputs: slice, block: AttentionBlock, rows: Tensor, eligible: Tensor) -> None:
         """Sum rows [batch, head, query, key] of the queries that count, [batch, head, query]."""
-        others = (eligible.sum(-1)[..., None, None] - 1).clip(1)
-        mean = (rows.sum(2, keepdim=True) - rows).div_(others)
-        like_others = torch.minimum(rows, mean, out=mean).sum(-1)
-        like_even = torch.minimum(rows, layout.even[:, None]).sum(-1)
-        common = torch.stack([like_even, like_others], -1).to(self._on)
+        column, words = rows.sum(2), eligible.sum(-1).to(self._on)[..., None]
+        common = torch.minimum(rows, layout.even[:, None])
+        like_even = common.sum(-1)
+        # With C the sum of n words' rows, min(a, (C - a) / (n - 1)) is (n min(a, C / n) - a) / (n - 1)
+        mean = (column / words.to(column).clip(1))[:, :, None]
+        like_mean = torch.minimum(rows, mean, out=common).sum(-1).to(self._on) * words
+        like_others = (like_mean - rows.sum(-1)) / (words - 1).clip(1)
+        common = torch.stack([like_even.to(self._on), like_others], -1)
         counted = eligible.to(self._on)
         if self._by_query:
-            linear = rows[0].transpose(0, 1) @ layout.columns[0]
+            own = rows[0].transpose(0, 1)
+            linear = self._linear(own @ layout.cells[0], own @ layout.keys[0])
             place = (slice(rows.shape[-1]), block.layer, block.heads)
-            self._on[place] = torch.cat([linear.to(self._on), common[0].transpose(0, 1)], -1)
+            self._on[place] = torch.cat([linear, common[0].transpose(0, 1)], -1)
             self._even[place][..., :_LINEAR] = counted[0].T[..., None] * layout.on_even[0][:, None]
             self._n[place] = counted[0].T[..., None]
             return
         place = (inputs, block.layer, block.heads)
         # input by input, since the rounding of a product of several depends on how many there are
-        linear = torch.stack([own.flatten(1) @ by.flatten(0, 1) for own, by in zip(rows, layout.columns, strict=True)])
-        self._on[place] = torch.cat([linear.to(self._on), common.sum(2)], -1)
+        cells = torch.stack([own.flatten(1) @ by.flatten(0, 1) for own, by in zip(rows, layout.cells, strict=True)])
+        linear = self._linear(cells, torch.stack([own @ by for own, by in zip(column, layout.keys, strict=True)]))
+        self._on[place] = torch.cat([linear, common.sum(2)], -1)
         self._even[place][..., :_LINEAR] = counted @ layout.on_even
         self._n[place] = counted.sum(-1, keepdim=True)
 
@@ -172,16 +182,34 @@ class ClassScorer:
         visible = block.visible
         key = (inputs.start, inputs.stop, length, id(visible))
         if key not in self._layouts:
-            batch = self._batch.under(visible[: len(self._batch)])
             own = (inputs, slice(length))
-            word = batch.word[own]
-            classes = class_of_cells(batch)[(*own, slice(length))]
-            of_kind = self._frequent_and_rare()[own][:, None] & word[:, :, None, None]
-            columns = torch.cat([one_hot(classes + 1, len(CLASSES) + 1)[..., 1:].float(), of_kind.float()], -1)
+            word, classes = self._batch.word[own], self._classes_under(visible)[(*own, slice(length))]
+            cells = (classes[..., None] == torch.arange(_SPECIAL, len(CLASSES)).to(classes)).float()
+            special = classes[..., None] == torch.arange(_SPECIAL).to(classes)
+            keys = torch.cat([special.any(1), self._frequent_and_rare()[own]], -1).float()
             even = self._even_rows(block, inputs, visible, word)
-            on_even = (even.to(exact(word.device))[..., None, :] @ columns.to(exact(word.device)))[..., 0, :]
-            self._layouts[key] = _Layout(visible, word, columns, even, on_even)
+            precise = even.to(exact(word.device))
+            if self._merge is None:  # of even rows the keys need but be counted, which floats do exactly
+                in_cells = ((even > 0).float()[:, :, None] @ cells)[:, :, 0] * precise.amax(-1, keepdim=True)
+            else:
+                in_cells = (precise[:, :, None] @ cells.to(precise))[:, :, 0]
+            on_even = self._linear(in_cells, precise @ keys.to(precise))
+            self._layouts[key] = _Layout(visible, word, cells, keys, even, on_even)
         return self._layouts[key]
+
+    def _classes_under(self, visible: Tensor) -> Tensor:
+        """The classes of all inputs' cells, worked out once for all blocks and layers that have a mask."""
+        mask, classes = self._classes
+        if mask is not visible:
+            classes = class_of_cells(self._batch.under(visible[: len(self._batch)]))
+            self._classes = visible, classes
+        return classes
+
+    def _linear(self, cells: Tensor, keys: Tensor) -> Tensor:
+        """The columns that are sums of weights, in their order. Shape: [..., column] each."""
+        linear = keys.new_zeros(*keys.shape[:-1], _LINEAR, dtype=self._on.dtype)
+        linear[..., _SPECIAL : len(CLASSES)], linear[..., _OF_KEYS] = cells.to(linear), keys.to(linear)
+        return linear
 
     def _frequent_and_rare(self) -> Tensor:
         """Which words are frequent, and which are neither that nor punctuation; none where that is not known.
