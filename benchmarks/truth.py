@@ -106,7 +106,11 @@ def _compare_deciding(table: str, told: Mapping[str, list[Row]], every_key: OfPa
             scores = {pattern: Score([own[head][pattern] for own in of_pairs]) for pattern in PATTERNS}
             if decided_by_share(scores, labels(scores)[rank]):
                 expected[column, head] = scores["cross-sentence"]
-    rows = {(row["column"], head_of(row)): row for row in told["shares"] if row["column"] != "carried_label"}
+    rows = {
+        (row["column"], head_of(row)): row
+        for row in told["shares"]
+        if row["column"] not in ("carried_label", "map_label")
+    }
     tally.same("heads", sorted(rows), sorted(expected))
     for place in rows.keys() & expected.keys():
         tally.compare(f"{place} share", str(rows[place]["share"]), expected[place].share)
@@ -215,15 +219,15 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     every_key, words_only = scanned(checkpoint, pairs, asked)
     every = (*asked_of(checkpoint), "--predictive-pairs", str(ASKED))
     tally = Tally("heads")
-    _compare_ranking(tally, over(pairs, "heads", *every), every_key)
+    _compare_ranking(tally, over(pairs, "heads", "--best", *every), every_key)
     yield tally
     tally = Tally("heads --without-delimiters")
-    _compare_ranking(tally, over(pairs, "heads", *every, "--special=out"), words_only)
+    _compare_ranking(tally, over(pairs, "heads", "--best", *every, "--special=out"), words_only)
     yield tally
-    yield from _compare_labels(over(pairs, "heads", *every, "--labels"), every_key, words_only)
+    yield from _compare_labels(over(pairs, "heads", *every), every_key, words_only)
     yield _compare_deciding(
         "heads --labels, shares that decide",
-        json.loads(over_file(pairs, "heads", *every, "--labels", "--format", "json")),
+        json.loads(over_file(pairs, "heads", *every, "--format", "json")),
         every_key,
         words_only,
     )
@@ -231,12 +235,12 @@ def heads(checkpoint: Checkpoint) -> Iterator[Tally]:
     asked = ("--model", checkpoint.name, "--unit", "word", "--predictive", "off")
     for what, of_pairs in zip(("", "--special=out"), merged, strict=True):
         tally = Tally(f"heads --unit word {what}".rstrip())
-        _compare_ranking(tally, over(pairs, "heads", *asked, *what.split()), of_pairs)
+        _compare_ranking(tally, over(pairs, "heads", "--best", *asked, *what.split()), of_pairs)
         yield tally
     tally = Tally("heads --split", 1e-4, "of two pairs, an interval is 25 errors wide or more")
     half = [int(_hash(pair)[-1], 16) & 1 for pair in pairs]
     of_half = [[own for own, which in zip(every_key, half, strict=True) if which == number] for number in (0, 1)]
-    _compare_ranking(tally, over(pairs, "heads", *every, "--split"), *of_half[::-1])
+    _compare_ranking(tally, over(pairs, "heads", "--best", *every, "--split"), *of_half[::-1])
     yield tally
 
 

@@ -7,5 +7,5 @@ pairs=${2:-$(dirname "$0")/pairs.csv}
 
 attnscan models "$model"                                             # can it be read, and what can be scored?
 attnscan heads --model "$model" --pairs "$pairs" --pattern delimiter --top 5
-attnscan heads --model "$model" --pairs "$pairs" --predictive off --labels              # what every head does, and the map
-attnscan heads --model "$model" --pairs "$pairs" --predictive off --labels --csv > heads.csv
+attnscan heads --model "$model" --pairs "$pairs" --predictive off                       # what every head does, and the map
+attnscan heads --model "$model" --pairs "$pairs" --predictive off --csv > heads.csv

@@ -51,10 +51,11 @@ def heads(
     tokenizer: Tokenizer = None,
     **options: Any,
 ) -> Ranking:
-    """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` ranks the heads.
+    """Every head's scores over many sentences or pairs of them, read one by one. `to_frame()` has a row a head.
 
-    `label` says what each head does over all of them and `to_labels()` how sure that is; not so where some patterns are
-    chosen, which takes about a fifth less time. With `profile`, `.profile` says what it does in full.
+    `label` says what each head does over all of them. Where some patterns are chosen, there are no labels, which takes
+    about a fifth less time, and `to_frame()` ranks the heads for each pattern, as `to_frame([pattern])` does. With
+    `profile`, `.profile` says what every head does in full.
 
     `pairs` are a file or several, as `attnscan heads --pairs` reads them; or texts, (text, text), rows with columns, a
     data frame, a data set or a loader; without them, the pairs that attnscan ships. `columns` names the one or two

@@ -214,10 +214,12 @@ class Classification:
         kind = self.labels.kind(self.reading.special)
         labels: dict[str, tuple[Labels | None, str]] = {"label": (self.labels, kind)}
         labels |= {"content_label": (self.labels, "content_label"), "carried_label": (self.carried, kind)}
+        labels["map_label"] = self.mapped, self.labels.kind(self.behaviour.special)
         for name, (own, of) in labels.items():
             stability = None if own is None else own.stability
             columns[f"{name}_stays"] = (unknown if stability is None else getattr(stability, of)).ravel()
         columns["carried_label"] = (unknown if self.carried is None else self.carried_label).ravel()
+        columns["map_label"] = self.map_label.ravel()
         columns["output"] = (unknown if self.output is None else self.output).ravel()
         if statements:
             of_statements = table_columns(self.statements, self.scores.grid)

@@ -177,12 +177,16 @@ class Ranking:
         return math.ceil(more[would][0]) if would.any() else None
 
     def to_frame(self, patterns: Sequence[str] | None = None, top: int | None = None) -> pd.DataFrame:
-        """One row for each head of each pattern, best first, then the heads without a score, which have no rank.
+        """One row a head: labels and how sure they are, every score and its chance, what the head does.
 
-        With `top`, at most so many of the ranked heads of each pattern.
+        With some `patterns` or `top`, or where there are no labels or heads are ranked by other pairs, one row for each
+        head of each pattern, best first, then the heads without a score, which have no rank; with `top`, at most so
+        many of the ranked heads of each pattern.
         """
         import pandas as pd
 
+        if not patterns and top is None and self.labels is not None and self.ranked_by is None:
+            return self._by_head()
         table, parts = self.table, []
         for pattern in patterns or self.scores.patterns:
             order, leads = self.order(pattern), self.leads(pattern)
@@ -207,6 +211,15 @@ class Ranking:
         frame.attrs = {"signature": asdict(self.signature), "split": self.ranked_by is not None}
         return frame
 
+    def _by_head(self) -> pd.DataFrame:
+        """The labels, and behind them every score and what it would be by chance."""
+        frame, after = self.to_labels(), "map_label"
+        for kind, values in (("", self.table.score), ("_chance", self.table.chance)):
+            for p, pattern in enumerate(self.scores.patterns):
+                own = np.broadcast_to(values, self.table.score.shape)[..., p].ravel()
+                frame.insert(list(frame.columns).index(after) + 1, after := f"{pattern}{kind}", own)
+        return frame
+
     def to_labels(self) -> pd.DataFrame:
         """One row a head: its labels, how far the first is above chance and above the next, how sure each is.
 
@@ -217,12 +230,14 @@ class Ranking:
 
         own, carried, special = self.known_labels(), self.carried, self.reading.special
         kind = own.kind(special)
-        told = {"label": (own, kind), "content_label": (own, "content_label"), "carried_label": (carried, kind)}
+        told: dict[str, tuple[Labels | None, str]] = {"label": (own, kind), "content_label": (own, "content_label")}
+        told |= {"carried_label": (carried, kind), "map_label": (self.mapped, own.kind(self.behaviour.special))}
         columns: dict[str, Any] = {"model": self.signature.model, **self.scores.grid.columns()}
         columns |= {"label": self.label.ravel(), "runner_up": self.runner_up.ravel()}
         columns["content_label"] = own.content_label.ravel()
         unknown = np.full(self.scores.grid.shape, np.nan)
         columns["carried_label"] = (unknown if carried is None else self.carried_label).ravel()
+        columns["map_label"] = self.map_label.ravel()
         race = own.race(special)
         columns |= {"above_chance": race.best.ravel(), "margin": race.margin.ravel()}
         for kind, measure in (("agree", "agreement"), ("stays", "stability")):

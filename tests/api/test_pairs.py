@@ -184,7 +184,7 @@ class TestScoresOfPairs:
         whole = scores.groupby(["layer", "head", "pattern"], observed=True)[["score", "n"]].apply(
             lambda rows: (rows["score"] * rows["n"]).sum() / rows["n"].sum()
         )
-        for row in ranking.to_frame().itertuples():
+        for row in ranking.to_frame(ranking.scores.patterns).itertuples():
             assert whole[row.layer, row.head, row.pattern] == pytest.approx(row.score)  # type: ignore[index]
         asked = scores[scores["pattern"] == "predictive"]["pair"].nunique()
         assert asked == 2  # of a sample of pairs alone

@@ -35,7 +35,7 @@ def test_labels(above: list[float], label: str, runner_up: str) -> None:
 @pytest.mark.parametrize(
     ("above", "share", "columns"),
     [
-        ([0.1, 0.6, 0.5, 0.1], 0.5, ["label", "content_label"]),
+        ([0.1, 0.6, 0.5, 0.1], 0.5, ["label", "content_label", "map_label"]),
         ([0.9, 0.6, 0.5, 0.1], 0.9, ["runner_up"]),
         ([0.1, 0.5, 0.6, 0.1], 0.9, []),  # the part wins by itself
         ([0.9, 0.1, 0.0, 0.8], 0.9, []),  # neither has a label
@@ -88,8 +88,8 @@ def test_a_frame_has_the_columns_of_the_contract_in_order() -> None:
     assert frame.columns.tolist() == [
         *("model", "layer", "head", "label", "runner_up", "content_label"),
         *PATTERNS,
-        *("entropy", "identical_self", "label_stays", "content_label_stays", "carried_label_stays"),
-        *("carried_label", "output", *TABLE_COLUMNS),
+        *("entropy", "identical_self", "label_stays", "content_label_stays", "carried_label_stays", "map_label_stays"),
+        *("carried_label", "map_label", "output", *TABLE_COLUMNS),
     ]
     assert frame[["layer", "head"]].to_numpy().tolist() == [[0, 0], [0, 1]]
 
@@ -105,8 +105,8 @@ def test_a_frame_of_chosen_patterns_keeps_the_labels() -> None:
         "content_label",
         "next-word",
         "entropy",
-        *("label_stays", "content_label_stays", "carried_label_stays"),
-        *("carried_label", "output", *TABLE_COLUMNS),
+        *("label_stays", "content_label_stays", "carried_label_stays", "map_label_stays"),
+        *("carried_label", "map_label", "output", *TABLE_COLUMNS),
     ]
     assert frame["label"].item() == "delimiter"
 

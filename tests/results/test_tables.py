@@ -29,8 +29,8 @@ OPTIONS_PAGE = Path(__file__).parents[2] / "docs" / "commands" / "options.md"
 DELIMITED = [("csv", ","), ("tsv", "\t")]
 SCORES = ["next-word", "previous-word", "identical", "cross-sentence", "predictive", "delimiter", "bag-of-words"]
 CLASSIFY = ["model", "layer", "head", "label", "runner_up", "content_label", *SCORES, "entropy"]
-NOT_TOLD = ["label_stays", "content_label_stays", "carried_label_stays", "carried_label", "output"]
-CLASSIFY += ["identical_self", *NOT_TOLD, *TABLE_COLUMNS]
+NOT_TOLD = [*(f"{name}_stays" for name in ("label", "content_label", "carried_label", "map_label"))]
+CLASSIFY += ["identical_self", *NOT_TOLD, "carried_label", "map_label", "output", *TABLE_COLUMNS]
 NAN = math.nan
 
 texts = st.text(st.characters(codec="utf-8"))
@@ -58,10 +58,10 @@ class TestDelimited:
         assert render(two_heads(), "csv").decode() == (
             "model,layer,head,label,runner_up,content_label,next-word,previous-word,identical,cross-sentence,"
             "predictive,delimiter,bag-of-words,entropy,identical_self,label_stays,content_label_stays,"
-            "carried_label_stays,carried_label,output,"
+            "carried_label_stays,map_label_stays,carried_label,map_label,output,"
             "statement,statement_share,statement_chance,statement_average,statement_rank,statement_stays\n"
-            "saved.npz,0,0,next-word,mixed,next-word,1.000000,0.000000,,,,0.500000,0.250000,0.000000,,,,,,,average,,,,,\n"
-            "saved.npz,0,1,mixed,mixed,mixed,0.250000,0.250000,,,,0.500000,0.500000,1.386294,,,,,,,average,,,,,\n"
+            "saved.npz,0,0,next-word,mixed,next-word,1.000000,0.000000,,,,0.500000,0.250000,0.000000,,,,,,,next-word,,average,,,,,\n"
+            "saved.npz,0,1,mixed,mixed,mixed,0.250000,0.250000,,,,0.500000,0.500000,1.386294,,,,,,,mixed,,average,,,,,\n"
         )
 
     def test_tsv_is_csv_with_tabs(self) -> None:
@@ -208,7 +208,8 @@ class TestJson:
             "content_label": "mixed",
             **dict(zip(SCORES, [0.25, 0.25, None, None, None, 0.5, 0.5], strict=True)),
             "entropy": 1.386294,
-            **dict.fromkeys(["identical_self", *NOT_TOLD, *TABLE_COLUMNS]),
+            **dict.fromkeys(["identical_self", *NOT_TOLD, "carried_label", "output", *TABLE_COLUMNS]),
+            "map_label": "mixed",
             "statement": "average",
         }
 

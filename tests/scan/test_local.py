@@ -136,7 +136,7 @@ def test_profiles_are_refused_with_what_they_cannot_be_of() -> None:
 def test_planted_heads_lead_the_ranking(options: ScanOptions) -> None:
     with Scanner(options) as scanner:
         ranking = states_of(scanner, records_of(PAIRS))[-1].finish(scanner)
-    table = ranking.to_frame().groupby("pattern").first()
+    table = ranking.to_frame(ranking.scores.patterns).groupby("pattern").first()
     for pattern, place in (("next-word", (0, 0)), ("previous-word", (1, 1)), ("cross-sentence", (1, 2))):
         assert tuple(table.loc[pattern, ["layer", "head"]]) == place
         assert table.loc[pattern, "score"] == pytest.approx(1, abs=1e-5)

@@ -243,7 +243,7 @@ class TestCommands:
     def test_every_pairs_scores_say_which(self, over: tuple[str, ...], tmp_path: Path) -> None:
         plain, normed = (str(tmp_path / name) for name in ("plain.parquet", "normed.parquet"))
         for path, norm in ((plain, ()), (normed, ("--by=carried",))):
-            table = _table("heads", *over, "--predictive", "off", "--per-pair", path, *norm)
+            table = _table("heads", *over, "--best", "--predictive", "off", "--per-pair", path, *norm)
             pd.testing.assert_frame_equal(table, _table("heads", "--from", path, *norm), atol=2e-6)
         assert "by what heads carry" in run("heads", "--from", normed).stdout
         assert "is by attention weight" in _refused("heads", "--from", plain, "--by=carried")

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from attnscan.results.ranking import Ranking
 
 EXAMPLES = (
-    "attnscan heads --labels --csv > labels.csv",
-    "attnscan heads --pattern next-word --csv > heads.csv",
+    "attnscan heads --csv > heads.csv",
+    "attnscan heads --pattern next-word --csv > next-word.csv",
 )
 
 
@@ -50,7 +50,7 @@ def heads(
     pattern: Patterns = None,
     files: PairFilesWithIds,
     labels: Annotated[
-        bool, typer.Option("--labels", help="One row a head: what it is called over all pairs, and how sure that is.")
+        bool, typer.Option("--labels", hidden=True, help="One row a head, as the table is without it.")
     ] = False,
     top: Annotated[
         int | None, typer.Option("--top", metavar="N", min=1, help="How many heads of each pattern. [default: 10 or 5]")
@@ -129,7 +129,7 @@ def heads(
 
     destination.emit(
         Shown(
-            lambda: result.to_labels() if labels else result.to_frame(names, top),
+            lambda: result.to_frame(names if listed else None, top),
             view,
             _surround(result, files, scan.model, from_file, _best(result, names if listed else ())),
         ),

@@ -23,10 +23,10 @@ def test_csv_is_the_contracts_to_the_letter() -> None:
     assert len(lines) == 1 + 72
     first = lines[1].split(",")
     assert first[:3] == ["bundled", "0", "0"]
-    carried_label, output, statement, *numbers = first[-8:]
-    assert all(re.fullmatch(r"\d+\.\d{6}", cell) for cell in (*first[6:-8], output, *numbers) if cell)
+    carried_label, map_label, output, statement, *numbers = first[-9:]
+    assert all(re.fullmatch(r"\d+\.\d{6}", cell) for cell in (*first[6:-9], output, *numbers) if cell)
     assert statement in (AVERAGE, *(candidate.id for candidate in CANDIDATES))
-    assert carried_label in ("mixed", *(pattern.id for pattern in PATTERNS))
+    assert {carried_label, map_label} <= {"mixed", *(pattern.id for pattern in PATTERNS)}
     without = classify("--csv", "--predictive", "off").stdout.splitlines()
     assert without[1].split(",")[10] == ""  # not measured
 
@@ -63,7 +63,7 @@ def test_json_carries_the_signature_and_the_tokens() -> None:
 
 def test_chosen_patterns_rank_the_rows_and_top_cuts_them() -> None:
     table = pd.read_csv(StringIO(classify("--csv", "--pattern", "delimiter", "-p", "next-word", "--top", "5").stdout))
-    assert table.columns[6:].tolist() == ["delimiter", "next-word", "entropy", *COLUMNS.split(",")[-11:]]
+    assert table.columns[6:].tolist() == ["delimiter", "next-word", "entropy", *COLUMNS.split(",")[-13:]]
     assert len(table) == 5 and table["delimiter"].is_monotonic_decreasing
     whole = pd.read_csv(StringIO(classify("--csv").stdout))
     assert table["delimiter"].max() == whole["delimiter"].max()
@@ -91,7 +91,8 @@ def test_saved_weights_come_back_as_the_same_table(tmp_path: Path) -> None:
     assert set(after["model"]) == {"weights.npz"}
     of_values = ["carried_label_stays", "carried_label", "output"]  # which a file of weights does not hold
     assert after[of_values].isna().all(axis=None)
-    told_by_values = ["model", *of_values, *TABLE_COLUMNS]  # statements are of what is carried where there are values
+    # the map and statements are of what is carried where there are values
+    told_by_values = ["model", *of_values, "map_label", "map_label_stays", *TABLE_COLUMNS]
     assert after["statement"].notna().all()
     pd.testing.assert_frame_equal(*(table.drop(columns=told_by_values) for table in (before, after)), atol=2e-6)
 

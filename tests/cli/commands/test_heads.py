@@ -13,6 +13,7 @@ from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 import pytest
 from command_line import run
@@ -29,6 +30,7 @@ from attnscan.results.statement import TABLE_COLUMNS
 from attnscan.scan import stream
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
+from attnscan.scoring.patterns import PATTERNS
 
 
 def test_heads_ranks_the_pairs_that_come_along() -> None:
@@ -55,16 +57,23 @@ def test_what_heads_do_is_a_screen_and_a_row_a_head_with_labels() -> None:
     text = run(*quick).stdout
     assert re.search(r"^P previous-word +\d+ +0\.\d\d  0-2 1\.00 ", text, re.MULTILINE)
     assert "By what they carry among words, " in text and "95 % interval" not in text
-    assert run(*quick, "--labels").stdout == text
     lists = run(*quick, "--best").stdout
     assert "95 % interval" in lists and "5 of 72 heads; --top 72 for all." in lists and "Map: " not in lists
-    table = pd.read_csv(StringIO(run(*quick, "--labels", "--csv").stdout))
-    of_three = [f"{name}_{kind}" for kind in ("agree", "stays") for name in ("label", "content_label", "carried_label")]
-    first = ["model", "layer", "head", "label", "runner_up", "content_label", "carried_label", "above_chance", "margin"]
-    assert list(table.columns) == [*first, *of_three, *TABLE_COLUMNS] and len(table) == 72
-    assert table[of_three].min().min() >= 0 and table[of_three].max().max() == 1
-    assert table.loc[2, ["label", "carried_label", "label_stays"]].tolist() == ["previous-word", "previous-word", 1]
-    strict = pd.read_csv(StringIO(run(*quick, "--labels", "--csv", "--threshold", "0.9").stdout))
+    written = run(*quick, "--csv").stdout
+    assert run(*quick, "--labels", "--csv").stdout == written  # a flag of earlier versions
+    table, names = pd.read_csv(StringIO(written)), ("label", "content_label", "carried_label", "map_label")
+    of_four = [f"{name}_{kind}" for kind in ("agree", "stays") for name in names]
+    ids = [pattern.id for pattern in PATTERNS]
+    first = ["model", "layer", "head", "label", "runner_up", *names[1:], *ids, *(f"{name}_chance" for name in ids)]
+    assert list(table.columns) == [*first, "above_chance", "margin", *of_four, *TABLE_COLUMNS] and len(table) == 72
+    assert table[of_four].min().min() >= 0 and table[of_four].max().max() == 1
+    assert table.loc[2, ["label", "map_label", "label_stays"]].tolist() == ["previous-word", "previous-word", 1]
+    long = pd.read_csv(StringIO(run(*quick, "--best", "--csv").stdout))
+    long = long.pivot(index=["layer", "head"], columns="pattern")
+    for kind in ("score", "chance"):
+        wide = table[[name if kind == "score" else f"{name}_chance" for name in ids]]
+        np.testing.assert_array_equal(wide.to_numpy(), long[kind][ids].to_numpy())
+    strict = pd.read_csv(StringIO(run(*quick, "--csv", "--threshold", "0.9").stdout))
     assert (strict["label"] != "mixed").sum() == (table["above_chance"] >= 0.9).sum()
 
 
@@ -101,7 +110,7 @@ def test_without_a_score_there_is_no_rank(over_single_sentences: tuple[str, ...]
 
 def test_what_to_try_next_is_of_a_head_with_a_rank(over_single_sentences: tuple[str, ...]) -> None:
     """The first pattern has no scores, and 0-0 is not the best by the second."""
-    assert "Next: attnscan explain 0-1" in run(*over_single_sentences, "-p", "cross-sentence", "-p", "P").stdout
+    assert "Next: attnscan head 0-1" in run(*over_single_sentences, "-p", "cross-sentence", "-p", "P").stdout
 
 
 @pytest.mark.long

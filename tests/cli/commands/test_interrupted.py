@@ -82,7 +82,7 @@ class TestHeads:
         assert done.exit_code == 2 and "of.partial.json is named twice" in " ".join(done.stderr.split())
 
     def test_both_parts_count_the_same_pairs(self, place: Path) -> None:
-        _heads("-o", "heads.csv", "--per-pair", "every.parquet")
+        _heads("--best", "-o", "heads.csv", "--per-pair", "every.parquet")
         ranking = rank_file(place / "every.partial.parquet")
         most = int(ranking.scores.every_key.pairs.max())
         assert 0 < most == ranking.signature.pairs_read < len(SENTENCES)
@@ -96,7 +96,7 @@ class TestHeads:
 
     def test_standard_output_takes_a_part_as_it_is(self, place: Path) -> None:
         done = _heads("--csv")
-        assert done.exit_code == 130 and done.stdout.startswith("model,pattern")
+        assert done.exit_code == 130 and done.stdout.startswith("model,layer,head,label,")
         assert len(done.stderr.splitlines()) == 1 and "interrupted after" in done.stderr
         assert [path.name for path in place.iterdir()] == ["pairs.txt"]
 

@@ -128,7 +128,7 @@ def article() -> tuple[Classification, Attention]:
 @pytest.fixture(scope="module")
 def classified_anew() -> dict[str, Classification]:
     """The same input as the command line classifies it for each reading, by itself."""
-    by_weight, by_norm = (classify(PAIR, replace(OPTIONS, by=by)) for by in ("weight", "carried"))
+    by_weight, by_norm = (classify(PAIR, replace(OPTIONS, by=by)) for by in (None, "carried"))
     return {"weight": by_weight, "words": by_weight, "carried": by_norm, "carried-words": by_norm}
 
 
@@ -883,20 +883,20 @@ class TestTable:
 
     def check_table(self, shown: Page, result: Classification, reading: str) -> None:
         unsure = shown.locator("#scores tbody tr:nth-child(9) td b").count()
-        labels = result.with_reading("carried" if reading.startswith("carried") else "weight").labels
-        carried = result.with_reading("carried").labels
-        assert unsure == sum(map(int, (labels.unsure[0, 8], labels.content_unsure[0, 8], carried.unsure[0, 8]))) > 0
+        labels = result.carried if reading.startswith("carried") else result.by_weight
+        own = [of.questioned("out" if reading.endswith("words") else "in")[0, 8] for of in (labels, result.carried)]
+        assert unsure == sum(map(int, (*own, labels.content_unsure[0, 8], result.carried.content_unsure[0, 8]))) > 0
         shown.evaluate("document.querySelectorAll('#scores td b').forEach((mark) => mark.remove())")
         rows = shown.locator("#scores tbody tr").evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
         )
         columns, *cells = csv.reader(io.StringIO(csv_of(result, reading).decode()))
-        place = columns.index("carried_label")  # the labels stand together
-        order = [3, 4, 5, place, *(i for i in range(6, len(columns)) if i != place)]
+        places = [columns.index("carried_label"), columns.index("map_label")]  # the labels stand together
+        order = [3, 4, 5, *places, *(i for i in range(6, len(columns)) if i not in places)]
         assert rows == [[f"{row[1]}-{row[2]}", *(row[i] for i in order)] for row in cells]
         headings = texts(shown.locator("#scores thead button"))
-        assert headings[:5] == ["head", "label", "runner-up", "on words", "carries"]
-        assert headings[-4:] == ["label stays", "on words stays", "carries stays", "output"]
+        assert headings[:6] == ["head", "label", "runner-up", "on words", "carries", "map"]
+        assert headings[-5:] == ["label stays", "on words stays", "carries stays", "map stays", "output"]
 
     def test_it_is_searched_sorted_and_filtered(self, opened: Open, article_page: Path, article: tuple) -> None:
         result = article[0].with_reading("carried")

@@ -283,7 +283,7 @@ class TestThousandsOfHeads:
         with mock.patch("attnscan.scan.one_input.stability", lambda *_: None):
             yield made_up(50, 60, 4)[0]
 
-    @pytest.mark.parametrize(("size", "decimals"), [(SIZE, 6), (294_500, 4), (251_000, 2)])
+    @pytest.mark.parametrize(("size", "decimals"), [(SIZE, 6), (294_500, 4), (254_000, 2)])
     def test_scores_have_as_many_decimals_as_fit(self, many: Classification, size: int, decimals: int) -> None:
         made = page(many, PageOptions(size=size))
         assert len(made.html.encode()) <= size
@@ -291,7 +291,7 @@ class TestThousandsOfHeads:
         frame = many.to_frame(statements=False).iloc[:, facts["columns"].index("content_label") + 1 :]
         for row, expected in zip(facts["rows"]["weight"], frame.to_numpy(), strict=True):
             for cell, value in zip(row[-len(expected) :], expected, strict=True):
-                assert cell == ("" if np.isnan(value) else f"{value:.{decimals}f}")
+                assert cell == (value if isinstance(value, str) else "" if np.isnan(value) else f"{value:.{decimals}f}")
         said = f"the scores of all heads have {decimals} decimals, as many as fit in {size / 1e6:g} MB"
         assert (said in made.notes) is (decimals < 6)
         assert (f"rounded to {decimals} decimals" in made.html) is (decimals < 6)

@@ -1,6 +1,6 @@
 // The table: every head with its labels and scores, to sort, to search, and to save as CSV.
 
-const TEXTS = ["label", "runner_up", "content_label", "carried_label"];
+const TEXTS = ["label", "runner_up", "content_label", "carried_label", "map_label"];
 const OF_CARRIED = ["carried_label", "carried_label_agree", "carried_label_stays", "output"];
 /** Of 95 % intervals, which stand in the CSV and beside a head's scores. */
 const BOUNDS = scored.flatMap((id) => [`${id}_low`, `${id}_high`]);
@@ -15,10 +15,13 @@ const headings = {
   label_agree: "pairs agree",
   content_label_agree: "on words agree",
   carried_label_agree: "carries agree",
+  map_label_agree: "map agrees",
   label_stays: "label stays",
   content_label_stays: "on words stays",
   carried_label: "carries",
   carried_label_stays: "carries stays",
+  map_label: "map",
+  map_label_stays: "map stays",
 };
 
 /** Whether any head has something in a column, or may have it with another answer. */
@@ -140,9 +143,9 @@ const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')
 
 /** The reading in which a head has the label that stands in a column. */
 function readingOf(name) {
-  if (name === "carried_label") return "carried";
-  const whole = ofCarried(state.by) ? "carried" : "weight";
-  return { label: whole, content_label: { weight: "words", carried: "carried-words" }[whole] }[name];
+  const words = ofCarried(state.by) ? "carried-words" : "words";
+  const carried = amongWords(state.by) ? "carried-words" : "carried";
+  return { label: state.by, content_label: words, carried_label: carried, map_label: facts.usual }[name];
 }
 
 function labelCell(head, name) {
