@@ -29,35 +29,22 @@ READINGS = {"weight": (False, False), "words": (False, True), "carried": (True, 
 
 class TestCargo:
     @pytest.mark.parametrize("steps", WEIGHT_STEPS)
-    def test_weights_are_as_near_as_the_page_says(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("attnscan.views.page.cargo.WEIGHT_STEPS", (steps,))
-        result, attention = made_up(2, 3, 30, sharp=2)
-        made = page(result)
-        elements = Elements(made.html)
-        for head in elements.carried("weights"):
-            error = np.abs(elements.numbers("weight", head) - attention.weights[head]).max()
-            assert 0 < error <= 0.5 / steps + 1e-5
-        assert f"rounded to within {at_most(0.5 / steps + 0.5 / 65535)}" in elements.text["rounding"]
-
-    @pytest.mark.parametrize("steps", WEIGHT_STEPS)
-    def test_what_is_carried_is_as_near_as_the_page_says(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_numbers_are_as_near_as_the_page_says(self, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("attnscan.views.page.cargo.WEIGHT_STEPS", (steps,))
         result, attention = carrying(made_up(2, 3, 30, sharp=2)[0])
         elements = Elements(page(result).html)
         order = [head.place for head in strongest_first(result.mapped.scores)]
         assert elements.carried("carried") == elements.carried("weights") == order
-        for head in elements.carried("carried"):
+        words = np.array(attention.sentence) >= 0
+        for head in order:
             weights, norms = attention.weights[head], attention.norms[head]
-            true = np.array([_by_hand(row, norms) for row in weights])
-            assert np.abs(elements.numbers("carried", head) - true).max() <= 0.5 / steps + 1e-5
-            words = np.array(attention.sentence) >= 0
-            among = np.array([_by_hand(row, norms * words) for row in weights])
-            assert np.abs(elements.numbers("carried-words", head) - among).max() <= 0.5 / steps + 1e-6
-
-        assert (
-            f"shares of what heads carry are rounded to within {at_most(0.5 / steps + 0.5 / 65535)}"
-            in elements.text["rounding"]
-        )
+            assert 0 < np.abs(elements.numbers("weight", head) - weights).max() <= 0.5 / steps + 1e-5
+            for name, of_keys in (("carried", norms), ("carried-words", norms * words)):
+                true = np.array([_by_hand(row, of_keys) for row in weights])
+                assert np.abs(elements.numbers(name, head) - true).max() <= 0.5 / steps + 1e-5
+        near = at_most(0.5 / steps + 0.5 / 65535)
+        assert f"shares of what heads carry are rounded to within {near}" in elements.text["rounding"]
+        assert f"rounded to within {near}" in Elements(page(made_up(2, 3, 30, sharp=2)[0]).html).text["rounding"]
 
     def test_weights_among_words_are_exact_where_a_head_leaves_next_to_nothing_to_words(self) -> None:
         result, attention = made_up(1, 2, 12)
@@ -175,23 +162,16 @@ class TestCargo:
         assert_array_equal(elements.bytes_of("mask-0").reshape(10, 10), band)
         assert Elements(page(result).html).facts["maskOfLayer"] == []
 
-    def test_thumbnails_hold_the_largest_weight_of_each_cell(self) -> None:
-        _, attention = made_up(1, 2, 64)
-        cargo = of_every_head(attention)
-        small = (
-            Elements('<script id="t">' + cargo.thumbnails["weight"] + "</script>").bytes_of("t").reshape(1, 2, 32, 32)
-        )
-        pooled = attention.weights.reshape(1, 2, 32, 2, 32, 2).max((3, 5))
-        assert_array_equal(small, np.rint(255 * np.sqrt(pooled)))
-
-    def test_thumbnails_of_what_is_carried_hold_its_largest_share(self) -> None:
+    def test_thumbnails_hold_the_largest_number_of_each_cell(self) -> None:
         result, attention = carrying(made_up(1, 2, 64)[0])
-        small = Elements(page(result).html).bytes_of("thumbnails-of-carried").reshape(1, 2, 32, 32)
-        assert attention.norms is not None
-        for head in (0, 1):
-            true = np.stack([_by_hand(row, attention.norms[0, head]) for row in attention.weights[0, head]])
-            pooled = true.reshape(32, 2, 32, 2).max((1, 3))
-            assert np.abs(small[0, head] - 255 * np.sqrt(pooled)).max() <= 0.51
+        elements = Elements(page(result).html)
+        norms = attention.norms
+        assert norms is not None
+        carried = [[_by_hand(row, norms[0, head]) for row in attention.weights[0, head]] for head in (0, 1)]
+        for name, true in (("weight", attention.weights[0]), ("carried", np.array(carried))):
+            small = elements.bytes_of(f"thumbnails-of-{name}").reshape(2, 32, 32)
+            pooled = true.reshape(2, 32, 2, 32, 2).max((2, 4))
+            assert np.abs(small - 255 * np.sqrt(pooled)).max() <= 0.51
 
     def test_thumbnails_among_words_are_of_words_alone(self) -> None:
         result, attention = made_up(1, 2, 34)
