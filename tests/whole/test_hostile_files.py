@@ -55,6 +55,13 @@ def test_whole_files_are_read_right(tmp_path: Path) -> None:
         assert kind.read(tmp_path / kind.name) == ([Pair(pair.a) for pair in PAIRS] if single else PAIRS)
 
 
+def test_how_a_file_is_read_may_be_told_before_what_is_wrong_with_it(tmp_path: Path, tiny: Path) -> None:
+    path = tmp_path / "quoted.tsv"
+    path.write_text('sentence_a\tsentence_b\n"the ""cat"""\ta mat\n\ta cat\n')
+    refused = run("heads", "--pairs", path, "--model", tiny, "--predictive", "off", "--csv")
+    assert not check(refused) and len(refused.stderr.splitlines()) == 2
+
+
 def test_no_small_file_takes_much_memory(tmp_path: Path) -> None:
     for path in bombs(tmp_path):
         tracemalloc.start()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +20,8 @@ from attnscan.model import loading as models
 from attnscan.safe_text import plain
 
 LAYERS, HEADS, POSITIONS = 2, 2, 96
+_TOLD_BEFORE = re.compile(r"attnscan: (skipped: .+|.+ \(--[a-z-]+ .+\))")
+"""Lines before that of an error: a bad record that was skipped, how a file is read and the option that changes it."""
 
 
 def save_tiny_model(directory: Path) -> Path:
@@ -82,8 +85,8 @@ def check(result: Result) -> bool:
     assert readable(result.stdout) and readable(result.stderr), "what a terminal obeys"
     lines = result.stderr.splitlines()
     if result.exit_code == 1:
-        *skipped, last = lines
-        assert all(line.startswith("attnscan: skipped: ") for line in skipped), result.stderr
+        *told, last = lines
+        assert all(_TOLD_BEFORE.fullmatch(line) for line in told), result.stderr
         assert last.startswith("attnscan: "), result.stderr
         # What was found is told all the same where only a file beside it cannot be written
         assert result.stdout == "" or last.startswith("attnscan: cannot write "), result.stdout
