@@ -205,7 +205,7 @@ class ClusterOptions:
         if match is None or not 1 <= int(match[1]) <= int(match[2] or match[1]):
             raise OptionError(
                 f"workers is {self.workers!r:.60}",
-                "give a number such as 8, or the least and the most such as '8-64'",
+                "give a number such as 8, or the least and the most such as 8-64",
             )
         return int(match[1]), None if match[2] is None else int(match[2])
 
