@@ -18,6 +18,7 @@ from attnscan.results.profile import Fit
 from attnscan.results.scores import FloatArray
 
 _NEGLIGIBLE = 1e-12  # of a Gram matrix's largest eigenvalue: parts that cannot be told apart leave less
+_TIE = 1e-8  # of a part's squares, the cost of using it: parts with equal rows share the weights, whatever the rounding
 
 
 def sums_shapes(layers: int, heads: int, parts: int) -> dict[str, tuple[int, ...]]:
@@ -121,6 +122,7 @@ class _Total:
         grams = np.empty((*self.products.shape, parts))
         grams[..., :-1, :-1] = self.gram[:, None]
         grams[..., -1, :] = grams[..., -1] = self.products
+        grams *= 1 + _TIE * np.eye(parts)
         return grams
 
 
