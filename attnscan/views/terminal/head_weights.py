@@ -52,13 +52,14 @@ def _title(shown: HeadWeights, heads: Sequence[Head], width: int) -> Iterator[Te
         yield line
         return
     head = heads[0]
-    labels = shown.result.labels
-    label = named(str(labels.label[head.place]), unsure=bool(labels.unsure[head.place]))
+    labels, among_words = shown.result.labels, shown.result.reading.among_words
     content = named(str(labels.content_label[head.place]), unsure=bool(labels.content_unsure[head.place]))
-    yield Text.assemble((f"{head.name}  ", "bold"), label, ("   on words: ", "dim"), content)
+    label = named(str(labels.label[head.place]), unsure=bool(labels.unsure[head.place]))
+    of_all = () if among_words else (label, ("   on words: ", "dim"))
+    yield Text.assemble((f"{head.name}  ", "bold"), *of_all, content)
     entries = []
     for p, pattern in enumerate(scores.patterns):
-        score = scores.every_key.score[(*head.place, p)]
+        score = shown.result.table.score[(*head.place, p)]
         if not np.isnan(score):
             entries.append(named(pattern).append(f" {score:.2f}"))
     entropy = number(scores.entropy[head.place])

@@ -1,0 +1,149 @@
+"""`--by` and `--special` through every command: what is scored, shown and drawn is of the rows that were asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from command_line import run
+from numpy.testing import assert_allclose
+from tiny_checkpoints import SMALL, save
+from transformers import BertConfig, BertForMaskedLM
+from typer.testing import CliRunner
+
+import attnscan
+from attnscan.cli.app import app
+from attnscan.results.reading import Reading
+from attnscan.scan.options import ScanOptions
+
+A, B = "the cat sat on the mat .", "the cat sat ."
+PAIRS = [(A, B), (B, A), (A, A), (B, "the mat sat on the cat .")]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    torch.manual_seed(0)
+    settings = SMALL | {"num_hidden_layers": 2, "hidden_size": 32, "initializer_range": 0.5}
+    return str(save(tmp_path_factory.mktemp("readings") / "bert", BertForMaskedLM(BertConfig(**settings))))
+
+
+@pytest.fixture(scope="module")
+def among_words(model: str) -> dict[str, Any]:
+    """Weights with special tokens removed and rows renormalised, by plain arithmetic, as saved weights hold them."""
+    attention = attnscan.classify(A, B, model=model, predictive="off", related=False).kept_attention()
+    is_word = np.array(attention.sentence) >= 0
+    weights = attention.weights * is_word
+    weights = weights / weights.sum(-1, keepdims=True)
+    return {"attention": weights, "tokens": attention.tokens, "segments": attention.segments, "special": ~is_word}
+
+
+def test_either_switch_moves_scores_and_what_a_head_does() -> None:
+    for asked, reading, behaviour in (
+        ({}, Reading("weight", "in"), Reading("carried", "out")),
+        ({"by": "weight"}, Reading("weight", "in"), Reading("weight", "out")),
+        ({"by": "carried"}, Reading("carried", "in"), Reading("carried", "out")),
+        ({"special": "in"}, Reading("weight", "in"), Reading("carried", "in")),
+        ({"special": "out"}, Reading("weight", "out"), Reading("carried", "out")),
+    ):
+        options = ScanOptions(**asked)  # type: ignore[arg-type]
+        assert (options.reading, options.behaviour) == (reading, behaviour)
+
+
+def test_shown_weights_are_renormalised_over_words(model: str, among_words: dict[str, Any]) -> None:
+    shown = attnscan.show("1-0", A, B, model=model, special="out").to_frame()
+    length = len(among_words["tokens"])
+    assert_allclose(shown["weight"].to_numpy().reshape(length, length), among_words["attention"][1, 0], atol=1e-6)
+
+
+def test_a_profile_is_that_of_the_renormalised_rows(model: str, among_words: dict[str, Any]) -> None:
+    profile = attnscan.profile(A, B, model=model, special="out", related=False)
+    expected = attnscan.profile(weights=among_words)
+    assert profile.parts == expected.parts
+    assert_allclose(np.nan_to_num(profile.fit.share), np.nan_to_num(expected.fit.share), atol=1e-4)
+    assert_allclose(profile.fit.explained, expected.fit.explained, atol=1e-4)
+    whole = attnscan.profile(A, B, model=model, related=False).fit.share
+    special = [profile.parts.index(part) for part in ("start", "middle", "end")]
+    assert np.isnan(profile.fit.share[..., special]).all() and whole[..., special].max() > 0.1
+
+
+def test_divergences_are_of_the_renormalised_rows(model: str, among_words: dict[str, Any]) -> None:
+    found = attnscan.similar([(A, B)], model=model, special="out", queries=100)
+    is_word = ~np.asarray(among_words["special"])
+    rows = among_words["attention"][..., is_word, :][..., is_word].reshape(-1, is_word.sum(), is_word.sum())
+
+    def entropy(p: np.ndarray) -> np.ndarray:
+        return -(p * np.log(p)).sum(-1)
+
+    for i, one in enumerate(rows):
+        for j, other in enumerate(rows):
+            expected = (entropy((one + other) / 2) - (entropy(one) + entropy(other)) / 2).mean()
+            assert found.divergence[i, j] == pytest.approx(expected, abs=1e-5)
+
+
+def test_a_comparison_and_a_ranking_have_the_scores_among_words(model: str) -> None:
+    ranking = attnscan.heads(PAIRS, model=model, predictive="off", related=False)
+    words = ranking.scores.words_only.score
+    asked = attnscan.heads(PAIRS, model=model, predictive="off", related=False, special="out")
+    assert_allclose(asked.table.score, words, atol=1e-6)
+    assert (asked.label == ranking.content_label).all()
+    compared = attnscan.compare(model, model, PAIRS, related=False, special="out")
+    for table in compared.tables:
+        assert_allclose(table.score, words[..., [ranking.scores.patterns.index(name) for name in compared.patterns]])
+    assert (compared.labels[0] == attnscan.similar(PAIRS, model=model, related=False).labels.content_label).all()
+
+
+@pytest.mark.parametrize(
+    ("asked", "behaviour"),
+    [
+        ({}, Reading("carried", "out")),
+        ({"by": "weight"}, Reading("weight", "out")),
+        ({"special": "in"}, Reading("carried", "in")),
+        ({"by": "weight", "special": "in"}, Reading("weight", "in")),
+    ],
+)
+def test_statements_and_map_labels_are_of_the_reading(model: str, asked: dict[str, Any], behaviour: Reading) -> None:
+    options: dict[str, Any] = {"model": model, "predictive": "off", "related": False, **asked}
+    one, many = attnscan.classify(A, B, **options), attnscan.heads(PAIRS, **options)
+    for result in (one, many):
+        assert result.behaviour == behaviour and result.statements is not None
+        assert ("delimiter" in result.statements.names) is (behaviour.special == "in")
+        assert result.mapped is (result.carried if behaviour.carried else result.labels)
+        expected = result.mapped.content_label if behaviour.among_words else result.mapped.label
+        assert (result.map_label == expected).all()
+        assert (result.to_frame()["map_label"] == expected.ravel()).all()
+    parts = [attnscan.shard(PAIRS[i : i + 2], **options) for i in (0, 2)]
+    whole = attnscan.finish(parts[0] + parts[1]).statements
+    assert whole is not None and many.statements is not None
+    assert_allclose(whole.share, many.statements.share, atol=1e-9)
+
+
+def test_statements_by_weight_are_those_of_saved_weights(model: str, tmp_path: Path) -> None:
+    file, options = tmp_path / "weights.npz", {"model": model, "predictive": "off", "related": False}
+    found = attnscan.classify(A, B, by="weight", save_weights=file, **options)  # type: ignore[arg-type]
+    again = attnscan.classify(weights=file)
+    assert again.behaviour.by == "carried" and again.mapped is again.by_weight  # a file tells nothing else
+    assert found.statements is not None and again.statements is not None
+    frequent = [found.statements.names.index(name) for name in ("frequent-words", "rare-words")]  # a file has no model
+    known = np.delete(np.arange(len(found.statements.names)), frequent)
+    assert_allclose(again.statements.share[..., known], found.statements.share[..., known], atol=1e-6)
+
+
+def test_flags_of_earlier_versions_are_accepted_and_not_in_help(model: str) -> None:
+    options = ("classify", A, "--model", model, "--predictive", "off", "--csv")
+    assert run(*options, "--norm").stdout == run(*options, "--by", "carried").stdout
+    assert run(*options, "--without-delimiters").stdout == run(*options, "--special", "out").stdout
+    assert "--norm" not in run("classify", "--help").stdout
+    refused = CliRunner().invoke(app, [*options, "--norm", "--by", "weight"])
+    assert refused.exit_code == 2 and "--norm is --by carried: leave one of the two out" in refused.stderr
+
+
+def test_a_state_of_another_reading_is_refused(model: str, tmp_path: Path) -> None:
+    pairs, state = tmp_path / "pairs.txt", str(tmp_path / "state")
+    pairs.write_text(f"{A}\n{B}\n")
+    options = ["heads", "--model", model, "--pairs", str(pairs), "--predictive", "off", "--state", state]
+    run(*options)
+    refused = CliRunner().invoke(app, [*options, "--special", "in"])
+    assert refused.exit_code == 1 and "its statements is by what heads carry, among words" in refused.stderr
