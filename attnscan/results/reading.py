@@ -16,7 +16,9 @@ class Reading:
     """Which rows of a head are read: its attention weights or what it carries, with special tokens in or out."""
 
     by: By = "weight"
+    """By attention weights, or by what heads carry."""
     special: Special = "in"
+    """Whether special tokens are keys, or removed."""
 
     @property
     def carried(self) -> bool:
