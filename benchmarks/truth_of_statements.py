@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from by_loops import NAN, Checkpoint, Head, Input, whole_words
 from scipy.stats import t as student
-from written import Pairs, Row, Tally, command, head_of, over, shipped
+from written import Row, Tally, command, head_of, over, shipped
 
 PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat on its mat.")
 MARGIN, DRAWN = 0.10, 1_000
@@ -41,10 +41,21 @@ CANDIDATES = {
     "other-sentence": ("cross", "elsewhere"),
     "frequent-words": ("frequent",),
     "rare-words": ("rare",),
+    "start": ("start",),
+    "middle": ("middle",),
+    "end": ("end",),
+    "delimiter": ("start", "middle", "end"),
     "even": ("even",),
     "same-keys": ("same keys",),
 }
-NAMES = tuple(CANDIDATES)
+SPECIAL = ("start", "middle", "end", "delimiter")
+READINGS = (("carried", "out"), ("carried", "in"), ("weight", "out"), ("weight", "in"))
+"""What of heads is read, and whether special tokens are keys; the first is the one that attnscan states heads by."""
+
+
+def names_of(special: str) -> tuple[str, ...]:
+    """The candidates of a reading, those of special tokens only where these are keys."""
+    return tuple(name for name in CANDIDATES if special == "in" or name not in SPECIAL)
 
 
 @dataclass(frozen=True)
@@ -57,23 +68,25 @@ class Unit:
 
 
 def statements(checkpoint: Checkpoint) -> Iterator[Tally]:
-    """The statement of every head on one input, and over all pairs that attnscan ships."""
-    asked = ("--model", checkpoint.name, "--no-related", "--predictive", "off")
-    one = checkpoint.read(PAIR)
-    frequent = frequent_ids(checkpoint)
-    words = [_sum([unit]) for unit in _by_word(one, carried(checkpoint, one), frequent)]
-    yield from _compared("classify, statements", command("classify", *PAIR, *asked), words, of_pairs=False)
-    rows = over(shipped(), "heads", *asked, "--labels")
-    yield from _compared("heads --labels, statements", rows, _of_pairs(checkpoint, shipped(), frequent), of_pairs=True)
+    """The statement of every head on one input, and over all pairs that attnscan ships, by every reading."""
+    one, frequent = checkpoint.read(PAIR), frequent_ids(checkpoint)
+    for by, special in READINGS:
+        asked = ("--model", checkpoint.name, "--no-related", "--predictive", "off", "--by", by, "--special", special)
+        words = [_sum([unit]) for unit in _by_word(one, _read(checkpoint, one, by), frequent, special)]
+        rows, what = command("classify", *PAIR, *asked), f"statements by {by}, special {special}"
+        yield from _compared(f"classify, {what}", rows, words, names_of(special), of_pairs=False)
+        rows, pairs = over(shipped(), "heads", *asked, "--labels"), sorted(shipped(), key=_hash)
+        units = [_of_pair(checkpoint, pair, by, frequent, special) for pair in pairs]  # as attnscan draws them
+        yield from _compared(f"heads --labels, {what}", rows, units, names_of(special), of_pairs=True)
 
 
-def _of_pairs(checkpoint: Checkpoint, pairs: Pairs, frequent: frozenset[int]) -> list[Unit]:
-    """Pairs in the order in which attnscan draws them, that of their hashes."""
-    units = []
-    for pair in sorted(pairs, key=_hash):
-        one = checkpoint.read(pair)
-        units.append(_sum(list(_by_word(one, carried(checkpoint, one), frequent))))
-    return units
+def _of_pair(checkpoint: Checkpoint, pair: Sequence[str], by: str, frequent: frozenset[int], special: str) -> Unit:
+    one = checkpoint.read(pair)
+    return _sum(list(_by_word(one, _read(checkpoint, one, by), frequent, special)))
+
+
+def _read(checkpoint: Checkpoint, one: Input, by: str) -> list[list[list[list[float]]]]:
+    return carried(checkpoint, one) if by == "carried" else checkpoint.weights(one)
 
 
 def _hash(pair: Sequence[str]) -> str:
@@ -107,7 +120,9 @@ def carried(checkpoint: Checkpoint, one: Input) -> list[list[list[list[float]]]]
 
 
 def _class(one: Input, i: int, j: int) -> str:
-    """The first class that fits, of a word and a key that is a word."""
+    """The first class that fits, of a word and a key."""
+    if one.sentence[j] < 0:
+        return "start" if j < one.words[0] else "end" if j > one.words[-1] else "middle"
     same, distance, side = one.sentence[i] == one.sentence[j], abs(i - j), "next" if j > i else "previous"
     if i == j:
         return "itself"
@@ -123,50 +138,42 @@ def _class(one: Input, i: int, j: int) -> str:
 
 
 def _by_word(
-    one: Input, matrices: Sequence[Sequence[Sequence[Sequence[float]]]], frequent: frozenset[int]
+    one: Input, matrices: Sequence[Sequence[Sequence[Sequence[float]]]], frequent: frozenset[int], special: str
 ) -> Iterator[Unit]:
-    """Each word by itself, among words: rows over words alone, each adding up to 1."""
-    words = one.words
-    ids = one.inputs["input_ids"]
+    """Each word by itself: its row over words alone, or over all keys, adding up to 1."""
+    words, ids = one.words, one.inputs["input_ids"]
+    keys = words if special == "out" else list(range(len(one.sentence)))
     kinds = {j: "frequent" if ids[j] in frequent else "rare" if one.content[j] else "" for j in words}
+    heads = {(layer, head): matrix for layer, own in enumerate(matrices) for head, matrix in enumerate(own)}
     rows = {
-        (layer, head, i): {j: matrix[i][j] / sum(matrix[i][k] for k in words) for j in words}
-        for layer, heads in enumerate(matrices)
-        for head, matrix in enumerate(heads)
+        (head, i): {j: matrix[i][j] / sum(matrix[i][k] for k in keys) for j in keys}
+        for head, matrix in heads.items()
         for i in words
     }
-    columns = {
-        (layer, head, j): sum(rows[layer, head, i][j] for i in words)
-        for layer, heads in enumerate(matrices)
-        for head in range(len(heads))
-        for j in words
-    }
+    columns = {(head, j): sum(rows[head, i][j] for i in words) for head in heads for j in keys}
     for i in words:
-        classes = {j: _class(one, i, j) for j in words}
-        even, on = _added(classes, kinds, dict.fromkeys(words, 1 / len(words))), {}
-        for layer, heads in enumerate(matrices):
-            for head in range(len(heads)):
-                row = rows[layer, head, i]
-                sums = _added(classes, kinds, row)
-                sums["even"] = sum(min(value, 1 / len(words)) for value in row.values())
-                others = max(1, len(words) - 1)
-                sums["same keys"] = sum(
-                    min(value, (columns[layer, head, j] - value) / others) for j, value in row.items()
-                )
-                on[layer, head] = _of_candidates(sums)
-        yield Unit(1, on, _of_candidates(even))
+        classes = {j: _class(one, i, j) for j in keys}
+        even, on = _added(classes, kinds, dict.fromkeys(keys, 1 / len(keys))), {}
+        for head in heads:
+            row, others = rows[head, i], max(1, len(words) - 1)
+            sums = _added(classes, kinds, row)
+            sums["even"] = sum(min(value, 1 / len(keys)) for value in row.values())
+            sums["same keys"] = sum(min(value, (columns[head, j] - value) / others) for j, value in row.items())
+            on[head] = _of_candidates(sums, special)
+        yield Unit(1, on, _of_candidates(even, special))
 
 
 def _added(classes: Mapping[int, str], kinds: Mapping[int, str], row: Mapping[int, float]) -> dict[str, float]:
     sums: dict[str, float] = {}
     for j, value in row.items():
         sums[classes[j]] = sums.get(classes[j], 0.0) + value
-        sums[kinds[j]] = sums.get(kinds[j], 0.0) + value
+        if j in kinds:
+            sums[kinds[j]] = sums.get(kinds[j], 0.0) + value
     return sums
 
 
-def _of_candidates(sums: Mapping[str, float]) -> list[float]:
-    return [sum(sums.get(part, 0.0) for part in parts) for parts in CANDIDATES.values()]
+def _of_candidates(sums: Mapping[str, float], special: str) -> list[float]:
+    return [sum(sums.get(part, 0.0) for part in CANDIDATES[name]) for name in names_of(special)]
 
 
 def _sum(units: Sequence[Unit]) -> Unit:
@@ -178,6 +185,7 @@ def _sum(units: Sequence[Unit]) -> Unit:
 class Means:
     """M of every head, E and A, candidate by candidate."""
 
+    names: Sequence[str]
     share: Mapping[Head, Sequence[float]]
     chance: Sequence[float]
     average: Sequence[float]
@@ -187,10 +195,10 @@ class Means:
         m = self.share[head]
         return [
             c
-            for c, name in enumerate(NAMES)
+            for c, name in enumerate(self.names)
             if m[c] - self.average[c] > MARGIN
             and m[c] - self.chance[c] > MARGIN
-            and (name != "same-keys" or m[c] - m[NAMES.index("even")] > MARGIN)
+            and (name != "same-keys" or m[c] - m[self.names.index("even")] > MARGIN)
         ]
 
     def best(self, head: Head, qualified: Sequence[int]) -> int | None:
@@ -202,16 +210,16 @@ def _gain(m: float, a: float) -> float:
     return sum(p * math.log(p / q) for p, q in ((m, a), (1 - m, 1 - a)) if p > 0)
 
 
-def _means(n: float, on: Mapping[Head, Sequence[float]], even: Sequence[float]) -> Means:
+def _means(names: Sequence[str], n: float, on: Mapping[Head, Sequence[float]], even: Sequence[float]) -> Means:
     share = {head: [value / n for value in values] for head, values in on.items()}
     average = [sum(values) / len(share) for values in zip(*share.values(), strict=True)]
-    return Means(share, [value / n for value in even], average)
+    return Means(names, share, [value / n for value in even], average)
 
 
 def _sure(units: Sequence[Unit], means: Means, head: Head, c: int) -> bool:
     """The test over pairs, at a level that counts all heads and candidates."""
     heads, k, n = list(units[0].on), len(units), sum(u.n for u in units)
-    q = float(student.ppf(1 - 0.025 / (len(heads) * len(NAMES)), k - 1))
+    q = float(student.ppf(1 - 0.025 / (len(heads) * len(means.names)), k - 1))
     own = [(u.on[head][c] - means.share[head][c] * u.n) / n for u in units]
     average = [sum((u.on[h][c] - means.share[h][c] * u.n) / n for h in heads) / len(heads) for u in units]
     even = [(u.even[c] - means.chance[c] * u.n) / n for u in units]
@@ -219,8 +227,8 @@ def _sure(units: Sequence[Unit], means: Means, head: Head, c: int) -> bool:
         (means.share[head][c] - means.average[c], average),
         (means.share[head][c] - means.chance[c], even),
     ]
-    if NAMES[c] == "same-keys":
-        e = NAMES.index("even")
+    if means.names[c] == "same-keys":
+        e = means.names.index("even")
         spread = [(u.on[head][e] - means.share[head][e] * u.n) / n for u in units]
         pairs.append((means.share[head][c] - means.share[head][e], spread))
     return all(
@@ -229,16 +237,18 @@ def _sure(units: Sequence[Unit], means: Means, head: Head, c: int) -> bool:
     )
 
 
-def _compared(table: str, rows: Sequence[Row], units: Sequence[Unit], *, of_pairs: bool) -> Iterator[Tally]:
+def _compared(
+    table: str, rows: Sequence[Row], units: Sequence[Unit], names: Sequence[str], *, of_pairs: bool
+) -> Iterator[Tally]:
     """Every column of statements beside the same of these units."""
     whole = _sum(units)
-    means = _means(whole.n, whole.on, whole.even)
+    means = _means(names, whole.n, whole.on, whole.even)
     winner = {}
     for head in whole.on:
         qualified = [c for c in means.above(head) if not of_pairs or _sure(units, means, head, c)]
         winner[head] = means.best(head, qualified)
     holds, again = dict.fromkeys(whole.on, 0), dict.fromkeys(whole.on, 0)
-    for drawn in _drawings(units):
+    for drawn in _drawings(names, units):
         for head, best in winner.items():
             above = drawn.above(head)
             holds[head] += best in above
@@ -248,7 +258,7 @@ def _compared(table: str, rows: Sequence[Row], units: Sequence[Unit], *, of_pair
     for row in rows:
         head = head_of(row)
         best = winner[head] if holds[head] >= 0.95 * DRAWN else None
-        tally.same(f"{head} statement", row["statement"], "average" if best is None else NAMES[best])
+        tally.same(f"{head} statement", row["statement"], "average" if best is None else names[best])
         expected = dict.fromkeys(("share", "chance", "average", "rank"), NAN)
         if best is not None:
             m = means.share[head][best]
@@ -260,7 +270,7 @@ def _compared(table: str, rows: Sequence[Row], units: Sequence[Unit], *, of_pair
     yield stay
 
 
-def _drawings(units: Sequence[Unit]) -> Iterator[Means]:
+def _drawings(names: Sequence[str], units: Sequence[Unit]) -> Iterator[Means]:
     """M, E and A of as many units as there are, drawn with replacement, again and again."""
     count, heads = len(units), list(units[0].on)
     on = np.array([[u.on[head] for head in heads] for u in units])
@@ -269,4 +279,4 @@ def _drawings(units: Sequence[Unit]) -> Iterator[Means]:
     for _ in range(DRAWN):
         times = rng.multinomial(count, np.full(count, 1 / count)).astype(float)
         summed = np.tensordot(times, on, 1).tolist()
-        yield _means(times @ n, dict(zip(heads, summed, strict=True)), (times @ even).tolist())
+        yield _means(names, times @ n, dict(zip(heads, summed, strict=True)), (times @ even).tolist())
