@@ -260,7 +260,7 @@ class TestModelView:
         labels = [
             button.split(", ")[1].split(" ")[0] for button in buttons.evaluate_all("all => all.map(b => b.ariaLabel)")
         ]
-        mapped = article[0].mapped.labels
+        mapped = article[0].mapped
         assert labels == mapped.content_label.ravel().tolist()
         count = (mapped.content_label == "previous-word").sum()
         expect(shown.locator("#legend")).to_contain_text(f"previous-word{count}")
