@@ -19,6 +19,8 @@ SCREENS = {
     "every head for one pattern": ["classify", *INPUT, "--all", "-p", "I"],
     "heads": ["heads", "--pairs"],
     "heads of one pattern": ["heads", "-p", "I", "--pairs"],
+    "a card": ["head", "11-11", "--pairs"],
+    "a card of one input": ["head", "0-0,0-2", *INPUT],
     "show": ["show", "0-2", *INPUT],
     "one row": ["show", "11-11", *INPUT, "--token", "cat"],
     "explain one": ["explain", "0-2", *INPUT, "--token", "sat"],

@@ -74,15 +74,16 @@ OFF = ["--predictive", "off"]
 @pytest.mark.parametrize(
     ("command", "above", "then"),
     [
-        (["classify", *ONE, *OFF], [], ["show"]),
-        (["classify", *ONE, *OFF, "--all"], ["A  I went home."], ["show"]),
+        (["classify", *ONE, *OFF], [], ["head"]),
+        (["classify", *ONE, *OFF, "--all"], ["A  I went home."], ["head"]),
         (["show", "0-2", *ONE], ["A  I went home."], ["explain", "0-2"]),
         (["explain", "0-2", *ONE], ["A  I went home."], ["explain", "0-2"]),
         (["explain", "0-2", *FILE], ["pairs  pairs.tsv"], ["ablate", "--heads", "0-2"]),
         (["profile", *ONE], ["A  I went home."], ["profile", "--heads"]),
         (["profile", *FILE, "--heads", "0-2"], ["pairs  pairs.tsv"], ["similar", "--heads", "0-2"]),
         (["predictive", *ONE], ["A  I went home."], ["classify", "--pattern", "predictive"]),
-        (["heads", *FILE, "-p", "next-word"], ["pairs  pairs.tsv"], ["explain"]),
+        (["heads", *FILE, "-p", "next-word"], ["pairs  pairs.tsv"], ["head"]),
+        (["head", "0-2", *ONE], ["A  I went home."], ["show", "0-2"]),
         (["ablate", *FILE, "--heads", "0-2", "--draws", "2"], ["pairs  pairs.tsv"], ["explain", "0-2"]),
         (["similar", *FILE, "--heads", "0-2"], ["pairs  pairs.tsv"], ["profile", "--heads"]),
         (["compare", "./toy", "./toy", *FILE], ["pairs  pairs.tsv"], ["profile", "--heads"]),
@@ -105,7 +106,7 @@ def test_every_screen_says_what_it_is_of_and_where_to_go_on(
     assert words[: len(then)] == then and lines[-1].startswith("Next: attnscan ")
     runner.invoke(app, [*command, "-o", "screen.txt"])
     assert Path("screen.txt").read_text().splitlines() == lines[:-2]
-    if command[0] in ("show", "explain", "profile", "patterns"):
+    if command[0] in ("classify", "head", "heads", "show", "explain", "profile", "patterns"):
         rows = runner.invoke(app, [*command, "--csv"]).stdout
         assert "Next:" not in rows and not any(line in rows for line in above)
         assert runner.invoke(app, words).exit_code == 0
@@ -120,7 +121,7 @@ def test_the_next_command_reads_pairs_as_this_one_did(
     runner = CliRunner(env={"COLUMNS": "140", "ATTNSCAN_MODEL": toy})
     last = runner.invoke(app, ["heads", "-p", "next-word", *given]).stdout.splitlines()[-1]
     words = shlex.split(last.removeprefix("Next: attnscan "))
-    assert words[:1] == ["explain"] and words[2:4] == given[:2] and set(words[4:]) == set(given[2:])
+    assert words[:1] == ["head"] and words[2:4] == given[:2] and set(words[4:]) == set(given[2:])
     assert runner.invoke(app, words).exit_code == 0
 
 
