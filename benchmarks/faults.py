@@ -4,7 +4,7 @@
     [--models 300] [--mixings 10] [--every 1] [--strings 2] [--options 1] [--writers 2] [--part NAME ...]
 
 --every, --strings, --options and --writers take every so many of what they list; 1 is all of it. At these counts, the
-defaults, all parts take less than an hour on two quiet cores; the time of a part grows with its count.
+defaults, all parts should take less than an hour on two quiet cores; the time of a part grows with its count.
 The generators and checks are those of the tests, `tests/support/hostile/`. Each part is a process of its own, whose
 peak memory is the operating system's; the libraries alone take about 450 MiB of it. Prints a table in Markdown, which
 stands in RESULTS.md and from there in docs/faults.md, and each failure as it comes; exits with 1 if there was one.
