@@ -1,4 +1,4 @@
-"""From the CSV of `attnscan heads` to a workbook: a row a head, a column a pattern, coloured by score.
+"""From the CSV of `attnscan heads --best` to a workbook: a row a head, a column a pattern, coloured by score.
 
 python examples/spreadsheet.py heads.csv scores.xlsx        (needs xlsxwriter)
 """

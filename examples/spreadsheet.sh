@@ -3,5 +3,5 @@
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 
-attnscan heads --pairs "$here/pairs.csv" --predictive off --csv > heads.csv
+attnscan heads --pairs "$here/pairs.csv" --best --predictive off --csv > heads.csv
 python "$here/spreadsheet.py" heads.csv scores.xlsx
