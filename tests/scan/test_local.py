@@ -74,11 +74,11 @@ def test_planted_heads_are_told_by_their_profiles_beside_the_scores_of_a_scan_wi
     assert_allclose(ranking.scores.every_key.score, plain.scores.every_key.score, rtol=1e-12)
     assert plain.profile is None and ranking.profile is not None
     leading = {place: ranking.profile.strongest(Head(*place))[0] for place in ((0, 0), (1, 1))}
-    assert [part for part, _ in leading.values()] == ["next", "previous"]
+    assert [part for part, _ in leading.values()] == ["offset+1", "offset-1"]
     existing = dict(zip(ranking.profile.parts, ranking.profile.fit.existing[0], strict=True))
     assert leading[0, 0][1] == pytest.approx(existing["offset+1"], abs=0.02)
     frame = ranking.profile.to_frame([(0, 0)])
-    assert frame.columns.tolist() == ["model", "layer", "head", "part", "share", "se", "explained"]
+    assert frame.columns.tolist() == ["model", "layer", "head", "part", "share", "se", "explained", "explained_by_even"]
     assert frame["part"].tolist() == [part for part in ranking.profile.parts if existing[part] > 0]
     assert len(ranking.profile.to_frame()) == 6 * len(frame)
 
