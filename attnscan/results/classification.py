@@ -224,7 +224,7 @@ class Classification:
         if statements:
             of_statements = table_columns(self.statements, self.scores.grid)
             columns |= {name: values.ravel() for name, values in of_statements.items()}
-        frame = pd.DataFrame(columns)
+        frame = pd.DataFrame(columns).astype({"statement_rank": "Int64"} if statements else {})
         frame.attrs = {
             "signature": asdict(self.signature),
             "units": list(self.units),

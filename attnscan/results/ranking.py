@@ -246,7 +246,7 @@ class Ranking:
                 columns[f"{name}_{kind}"] = (unknown if known is None else getattr(known, kind_of_label)).ravel()
         of_statements = table_columns(self.statements, self.scores.grid)
         columns |= {name: values.ravel() for name, values in of_statements.items()}
-        frame = pd.DataFrame(columns)
+        frame = pd.DataFrame(columns).astype({"statement_rank": "Int64"})
         frame.attrs = {
             "signature": asdict(self.signature),
             "shares": shares({**told, "runner_up": (own, own.kind(special, 1))}),
