@@ -210,7 +210,7 @@ def test_heads_are_switched_off_by_name_and_by_pattern() -> None:
         attnscan.ablate(PAIRS, measure=["masked-ml"], model="bundled")
     with pytest.raises(SelectionError):
         attnscan.ablate(PAIRS, heads="9-9", model="bundled")
-    with pytest.raises(OptionError, match="there is no by 'meen'; did you mean 'mean'"):
+    with pytest.raises(OptionError, match="there is no replace 'meen'; did you mean 'mean'"):
         attnscan.ablate(PAIRS, replace="meen", model="bundled")  # type: ignore[arg-type]
     with pytest.raises(OptionError, match="there is no match 'nearst'; did you mean 'nearest'"):
         attnscan.compare("bundled", "bundled", PAIRS, match="nearst")  # type: ignore[arg-type]

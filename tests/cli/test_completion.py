@@ -39,7 +39,7 @@ def test_shells_complete_commands_options_and_values(words: str, expected: list[
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("attnscan hea", {"heads"}),
+        ("attnscan hea", {"head", "heads"}),
         ("attnscan heads --pattern n", {"next-word"}),
         ("attnscan classify --pattern b", {"bag-of-words"}),
         ("attnscan explain -p de", {"delimiter"}),

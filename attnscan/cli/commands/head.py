@@ -23,7 +23,7 @@ from attnscan.scan.options import ScanOptions
 _SHORT = 140  # characters of sentences that are typed again
 EXAMPLES = (
     "attnscan head 3-4",
-    'attnscan head 0-2,1-8 "I went to the store." "At the store, I bought fresh strawberries."',
+    'attnscan head 0-2,1-8 "I went to the store." "The store was shut."',
 )
 
 
