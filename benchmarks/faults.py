@@ -1,7 +1,7 @@
 """What a user can do by accident or malice, in full: inputs tried, faults injected, and how often attnscan failed.
 
     python benchmarks/faults.py [--texts 1000] [--checkpoints 300] [--kills 25] [--pairs 100000]
-    [--models 300] [--mixings 10] [--every 1] [--strings 2] [--options 1] [--writers 2] [--part NAME ...]
+    [--models 300] [--mixings 10] [--every 8] [--strings 2] [--options 1] [--writers 2] [--part NAME ...]
 
 --every, --strings, --options and --writers take every so many of what they list; 1 is all of it. At these counts, the
 defaults, all parts should take less than an hour on two quiet cores; the time of a part grows with its count.
@@ -271,7 +271,7 @@ def main() -> None:
         ("writers", 2),
         ("strings", 2),
         ("options", 1),
-        ("every", 1),
+        ("every", 8),
         ("pairs", 100_000),
     ):
         parser.add_argument(f"--{option}", type=int, default=default)
