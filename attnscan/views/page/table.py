@@ -191,9 +191,9 @@ def _fractions(column: pd.Series, decimals: int) -> list[str]:
 
 def _texts(column: pd.Series) -> list[str]:
     """Of a column that holds no fractions, in which most cells are alike; empty where nothing is known."""
-    cells = column.tolist()
+    cells = column.astype(object).where(column.notna(), None).tolist()
     known = {cell: safe_cell(cell) if isinstance(cell, str) else str(cell) for cell in set(cells)}
-    return ["" if cell is None or cell != cell else known[cell] for cell in cells]
+    return ["" if cell is None else known[cell] for cell in cells]
 
 
 def profiles(result: Classification, *, carried: bool) -> str:

@@ -625,7 +625,7 @@ class TestHeadView:
         norms = np.ones((1, 2, 6))
         norms[0, 1] = 0
         result, attention = carrying(made_up(1, 2, 6)[0], norms)
-        no_output = replace(result, carried=replace(result.carried, output=np.full((1, 2), np.nan)))
+        no_output = replace(result, output=np.full((1, 2), np.nan))
         shown = opened(saved("nothing", no_output, attention), "#view=head&heads=0-1&token=q2&by=carried")
         assert texts(shown.locator("#keys .value")) == ["0.000"] * 6
         assert str(shown.locator("#lines").get_attribute("aria-label")).startswith("0 lines of share")
