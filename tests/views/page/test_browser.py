@@ -826,7 +826,7 @@ class TestManyPairs:
         profile = ranking.known_profile()
         place = profile.parts.index("offset-1")
         share, half = profile.fit.share[1, 9, place], profile.interval[1, 9, place]
-        previous = shown.locator("#cards table.profile tr").filter(has_text="previous")
+        previous = shown.locator("#cards table.profile tr").filter(has_text="offset-1")
         expect(previous.locator("td")).to_have_text([f"{share:.3f}", f"± {half:.3f}", ""])
         expect(shown.locator(".distances li").nth(7)).to_have_attribute("title", f"-1: {share:.3f} ± {half:.3f}")
         shown.click("#picker button[value='0-2']", modifiers=["Shift"])

@@ -86,7 +86,7 @@ function faceOf(head, id) {
   const interval = bounds.every(Boolean) ? bounds.map((bound) => Number(bound).toFixed(2)).join("–") : "";
   const [[, found] = []] = Object.entries(profiles);
   const letter = [make("b", {}, markOf(head)), make("small", {}, interval)];
-  return found ? [...letter, distancesOf(found[head.index][2])] : letter;
+  return found ? [...letter, distancesOf(found[head.index][3])] : letter;
 }
 
 const COLUMN = 4; // pixels of a small picture
