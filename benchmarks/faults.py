@@ -40,7 +40,7 @@ from tokenizers_of_kinds import byte_level
 from transformers import BertConfig, BertModel
 
 from attnscan.errors import AttnscanError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.pairs import read_pairs, shipped_pairs
 from attnscan.inputs.weights import read_weights
 from attnscan.scan.options import ScanOptions
@@ -97,7 +97,7 @@ def of_bombs(directory: Path) -> Iterator[Trial]:
 
     def read(path: Path) -> bool:
         try:
-            _ = read_weights(path) if path.suffix == ".npz" else list(read_pairs([str(path)], Reading(("1",))))
+            _ = read_weights(path) if path.suffix == ".npz" else list(read_pairs([str(path)], FileReading(("1",))))
         except AttnscanError:
             return False
         return True

@@ -23,7 +23,7 @@ import numpy as np
 import psutil
 from ray_proof import tiny
 
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.pairs import read_pairs, shipped_pairs
 from attnscan.scan.cluster.blocks import Block, BlockFiles
 from attnscan.scan.cluster.progress import ClusterState, about_scan, load_progress, save_progress
@@ -50,7 +50,7 @@ def main() -> None:
         paths = [Path(directory, f"{number:06}.tsv") for number in range(-(-asked.blocks // _OF_FILE))]
         for path in paths:
             path.touch()
-        files = BlockFiles(tuple(map(str, paths)), Reading())
+        files = BlockFiles(tuple(map(str, paths)), FileReading())
         about = about_scan(options, files)
         records = tuple(read_pairs([asked.pairs]) if asked.pairs else shipped_pairs())
         found = ScoringActor(Plan(options, model, files, 1)).score(Block(0, 0, records), [])

@@ -29,7 +29,7 @@ import torch
 from ray.cluster_utils import Cluster
 from transformers import AutoTokenizer, BertConfig, BertModel
 
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.pairs import read_pairs
 from attnscan.model.sources import bundled_directory
 from attnscan.results.ranking import Ranking
@@ -71,7 +71,7 @@ def main() -> None:
         for name, harms in (("Ray", {}), ("Ray", {1: kill_worker}), ("Ray", {1: remove_machine, 2: add_machine})):
             with machines() as cluster, harmed(harms, cluster, asked.count) as killed:
                 started = time.perf_counter()
-                blocks = BlockFiles((str(file),), Reading(), False, asked.block_pairs)
+                blocks = BlockFiles((str(file),), FileReading(), False, asked.block_pairs)
                 result, _ = outcome(scan_on_ray(options, blocks, ClusterOptions(workers=3)))
                 took = time.perf_counter() - started
             what = ", ".join(killed) or "nothing"

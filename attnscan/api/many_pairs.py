@@ -12,7 +12,7 @@ from attnscan.api.arguments import Patterns, file_of, library, memory_of, patter
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.pairs import Callbacks, OnFrame, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.option import check_known
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Text
@@ -30,7 +30,7 @@ from attnscan.views.notebook import ranking_html
 File = str | os.PathLike[str]
 
 
-@library(ScanOptions(), Reading(), FilePairs(), ClusterOptions())
+@library(ScanOptions(), FileReading(), FilePairs(), ClusterOptions())
 def heads(
     pairs: Pairs = None,
     *,
@@ -122,7 +122,11 @@ def _cluster(engine: Engine, options: Mapping[str, Any], told: Callbacks) -> Clu
 
 
 @library(
-    ScanOptions(predictive="off"), Reading(), FilePairs(), ClusterOptions(), without=("predictive_pairs", "threshold")
+    ScanOptions(predictive="off"),
+    FileReading(),
+    FilePairs(),
+    ClusterOptions(),
+    without=("predictive_pairs", "threshold"),
 )
 def profile(
     a: Text | None = None,

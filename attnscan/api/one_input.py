@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from attnscan.api.arguments import Patterns, file_of, library, memory_of, patterns_of, scan_options, text_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
 from attnscan.errors import OptionError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.objects import pair_of
 from attnscan.inputs.sentence import Text
 from attnscan.inputs.tokens import token_named
@@ -43,7 +43,7 @@ def classify(
 ) -> Classification: ...
 @overload
 def classify(*, pairs: Pairs, **options: Any) -> Iterator[Classification]: ...
-@library(ScanOptions(), Reading(), FilePairs(), without=("predictive_pairs",))
+@library(ScanOptions(), FileReading(), FilePairs(), without=("predictive_pairs",))
 def classify(
     a: Text | None = None,
     b: Text | None = None,

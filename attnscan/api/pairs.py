@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from attnscan.api.arguments import columns_of, listed
 from attnscan.errors import OptionError, PairsError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.objects import objects_in, pair_of
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.places.names import scheme_of, suffix_in
@@ -61,7 +61,7 @@ def pairs_of(
     keys = columns_of("id", id)
     if keys is not None and len(keys) != 1:
         raise OptionError(f"id names {len(keys)} columns", "name one")
-    reading = Reading(
+    reading = FileReading(
         columns_of("columns", options["columns"]),
         options["header"],
         options["quoting"],

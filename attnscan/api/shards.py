@@ -10,7 +10,7 @@ from attnscan.api.arguments import Patterns, check_kind, is_name, library, memor
 from attnscan.api.many_pairs import ranked_options
 from attnscan.api.pairs import Callbacks, Pairs, pairs_of
 from attnscan.errors import OptionError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.sources import Device, Dtype
@@ -38,7 +38,7 @@ def load(
     return loaded
 
 
-@library(ScanOptions(), Reading(), FilePairs())
+@library(ScanOptions(), FileReading(), FilePairs())
 def shard(
     pairs: Pairs,
     *,

@@ -9,7 +9,7 @@ from typing import Any, get_args
 from attnscan.api.arguments import Patterns, library, listed, memory_of, patterns_of, picked, scan_options, text_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.option import Option, check_known, check_within
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Text
@@ -33,7 +33,7 @@ _OF_PREDICTIVE = ("predictive_words", "predictive_pairs")
 
 @library(
     ScanOptions(predictive="off"),
-    Reading(),
+    FileReading(),
     FilePairs(),
     without=("unit", "by", "special", "threshold", *_OF_PREDICTIVE),
 )
@@ -76,7 +76,7 @@ def explain(
     return result
 
 
-@library(ScanOptions(predictive="off"), Reading(), FilePairs())
+@library(ScanOptions(predictive="off"), FileReading(), FilePairs())
 def head(
     heads: Heads,
     a: Text | None = None,
@@ -108,7 +108,7 @@ def head(
     return replace(result, html=cards_html)
 
 
-@library(ScanOptions(), Reading(), FilePairs(), AblationRequest(), without=("heads", *_OF_PREDICTIVE))
+@library(ScanOptions(), FileReading(), FilePairs(), AblationRequest(), without=("heads", *_OF_PREDICTIVE))
 def ablate(
     pairs: Pairs = None,
     *,
@@ -155,7 +155,7 @@ def ablate(
     return result
 
 
-@library(ScanOptions(), Reading(), FilePairs(), without=("unit", "predictive", *_OF_PREDICTIVE))
+@library(ScanOptions(), FileReading(), FilePairs(), without=("unit", "predictive", *_OF_PREDICTIVE))
 def similar(
     pairs: Pairs = None,
     *,
@@ -183,7 +183,7 @@ def similar(
     return result
 
 
-@library(ScanOptions(), Reading(), FilePairs(), without=("predictive", *_OF_PREDICTIVE))
+@library(ScanOptions(), FileReading(), FilePairs(), without=("predictive", *_OF_PREDICTIVE))
 def compare(
     model_a: Model,
     model_b: Model,

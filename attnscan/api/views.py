@@ -11,7 +11,7 @@ from attnscan.api.arguments import check_kind, file_of, library, listed, memory_
 from attnscan.api.one_input import Weights, weights_input
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
 from attnscan.errors import OptionError, needs
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.objects import pair_of
 from attnscan.inputs.option import Option, check_known, check_within
 from attnscan.inputs.sentence import Sentence, Text
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _MOST_MEGABYTES = 10_000
 
 
-@library(ScanOptions(), Reading(), FilePairs())
+@library(ScanOptions(), FileReading(), FilePairs())
 def report(
     a: Text | Classification | Ranking | None = None,
     b: Text | None = None,
@@ -78,7 +78,7 @@ def report(
     return page
 
 
-@library(ScanOptions(), Reading(), FilePairs())
+@library(ScanOptions(), FileReading(), FilePairs())
 def plot(
     a: Text | Drawable | None = None,
     b: Text | None = None,

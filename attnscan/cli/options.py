@@ -22,7 +22,7 @@ from attnscan.cli.destination import (
 )
 from attnscan.cli.overwrite import FileRole
 from attnscan.errors import nearest
-from attnscan.inputs.columns import Quoting, Reading
+from attnscan.inputs.columns import FileReading, Quoting
 from attnscan.inputs.option import declared
 from attnscan.inputs.places.names import STDIN, shown
 from attnscan.model.sources import Device
@@ -54,7 +54,7 @@ def pattern_name(name: str) -> str:
     return pattern.id
 
 
-_SCAN, _CLUSTER, _READING = declared(ScanOptions), declared(ClusterOptions), declared(Reading)
+_SCAN, _CLUSTER, _READING = declared(ScanOptions), declared(ClusterOptions), declared(FileReading)
 Model = Annotated[str | None, _SCAN["model"].option]
 DeviceOption = Annotated[Device, _SCAN["device"].option]
 Split = Annotated[bool, _SCAN["split"].option]
@@ -145,7 +145,7 @@ class PairFiles:
         """The pairs of the files; `labelled`, with what a column `label` says. Raises: as `reading`."""
         return FilePairs(tuple(self.paths), replace(self.reading(), labelled=labelled), self.skip_bad)
 
-    def reading(self) -> Reading:
+    def reading(self) -> FileReading:
         """How the files are to be read. Raises: PairsError; typer.BadParameter."""
         if self.header and self.no_header:
             raise typer.BadParameter("--header and --no-header contradict each other")
@@ -154,7 +154,7 @@ class PairFiles:
         except csv.Error:
             raise typer.BadParameter("--columns has a line end in it: name one column, or two with a comma") from None
         header = True if self.header else False if self.no_header else None
-        return Reading(None if columns is None else tuple(columns), header, self.quoting)
+        return FileReading(None if columns is None else tuple(columns), header, self.quoting)
 
     def typed(self) -> tuple[str, ...]:
         """The options as another command takes them; standard input is gone, and an address may hold what is secret."""
@@ -178,7 +178,7 @@ class PairFilesWithIds(PairFiles):
 
     id: Annotated[str | None, replace(_READING["id"].option, general=True)] = None
 
-    def reading(self) -> Reading:
+    def reading(self) -> FileReading:
         """How the files are to be read. Raises: PairsError."""
         return replace(super().reading(), id=self.id)
 

@@ -37,7 +37,7 @@ _REMEDY = "name one or two of them with --columns, or say which, counted from 1"
 
 
 @dataclass(frozen=True)
-class Reading:
+class FileReading:
     """How files of pairs are read.
 
     Raises: PairsError if `columns` are not one or two.
@@ -110,7 +110,7 @@ class Picked:
         return tuple(dict.fromkeys(column.index for column in self.all))
 
 
-def picked(reading: Reading, names: Sequence[str], fixed: bool) -> Picked:
+def picked(reading: FileReading, names: Sequence[str], fixed: bool) -> Picked:
     """Choose the columns to read by their names; `fixed` says that every row has the same columns.
 
     Raises: PairsError that lists the columns if there are none.

@@ -16,7 +16,7 @@ from numbers import Real
 from typing import Any
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.columns import Picked, Reading, picked
+from attnscan.inputs.columns import FileReading, Picked, picked
 from attnscan.inputs.formats.row import Row, row_of
 from attnscan.inputs.frames import Frame, frame_of, frame_of_columns, is_column, is_lazy, plain, together
 from attnscan.inputs.pairs import Pair, Place, Record
@@ -45,7 +45,7 @@ class Objects:
     """Pairs that a program holds, of a kind that can be read, and how they are read."""
 
     items: Iterable[object]
-    reading: Reading
+    reading: FileReading
     total: int | None = None
     """How many pairs there are, if that is known without reading them."""
     batches: bool = False
@@ -69,7 +69,7 @@ class Objects:
         return replace(self, items=list(self.items)) if isinstance(self.items, Iterator) else self
 
 
-def objects_in(pairs: Any, reading: Reading = Reading()) -> Objects:
+def objects_in(pairs: Any, reading: FileReading = FileReading()) -> Objects:
     """Check that an object may hold pairs.
 
     Raises: InputError if not; PairsError if it is a data frame without such columns.
@@ -102,7 +102,7 @@ def _why_not(pairs: Any) -> str:
     return "" if can_be and getattr(pairs, "ndim", 1) in (1, 2) else _TEXTS
 
 
-def _data_set(data: Any, reading: Reading) -> Objects:
+def _data_set(data: Any, reading: FileReading) -> Objects:
     """A data set of Hugging Face without the columns that are not read, so that no image is decoded.
 
     Raises: PairsError if it has not the columns.
@@ -128,7 +128,7 @@ def _batches(loader: Iterable[Any]) -> Iterator[object]:
 class _Reader:
     """Reads items one by one; the first rows decide which columns are read of all."""
 
-    def __init__(self, reading: Reading, batches: bool) -> None:
+    def __init__(self, reading: FileReading, batches: bool) -> None:
         self._reading, self._batches = reading, batches
         self._asked = reading.columns is not None or reading.id is not None
         self._number = 0

@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING
 
 from attnscan.errors import InputError, PairsError
 from attnscan.hashing import hashed
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.formats.delimited import csv_rows, first_line, text_rows, tsv_rows
 from attnscan.inputs.formats.json_records import are_lines, document_rows, line_rows
 from attnscan.inputs.formats.lines import Lines, whole
@@ -118,7 +118,7 @@ class Record:
 
 def read_pairs(
     paths: Sequence[str],
-    reading: Reading = Reading(),
+    reading: FileReading = FileReading(),
     on_bad: OnBad | None = None,
     on_note: OnNote = lambda _: None,
 ) -> Iterator[Record]:
@@ -171,7 +171,7 @@ def _line_pair(line: str, where: str) -> Pair:
         raise PairsError(f"{where}: {error.what}", error.remedy) from None
 
 
-def about_how_many(paths: Sequence[str], reading: Reading = Reading()) -> int | None:
+def about_how_many(paths: Sequence[str], reading: FileReading = FileReading()) -> int | None:
     """About how many pairs the files hold, for the time left: their rows by lines, and so too many where cells have
     line breaks. None where that is not known without reading the files; without paths, the pairs that attnscan ships.
     """
@@ -183,7 +183,7 @@ def about_how_many(paths: Sequence[str], reading: Reading = Reading()) -> int | 
     return sum(_about_rows(Path(name), reading) for name in files)
 
 
-def _about_rows(path: Path, reading: Reading) -> int:
+def _about_rows(path: Path, reading: FileReading) -> int:
     """The lines of a text file less those before its first row, which may name the columns."""
     with path.open("rb") as file:
         ends, last = 0, b"\n"
@@ -202,7 +202,7 @@ def _about_rows(path: Path, reading: Reading) -> int:
 def pairs_in(
     file: IO[bytes],
     name: str,
-    reading: Reading = Reading(),
+    reading: FileReading = FileReading(),
     on_bad: OnBad | None = None,
     on_note: OnNote = lambda _: None,
     groups: RowGroups | None = None,
@@ -217,7 +217,7 @@ def pairs_in(
 
 
 def _of_files(
-    files: Sequence[tuple[str, str]], reading: Reading, on_bad: OnBad | None, on_note: OnNote
+    files: Sequence[tuple[str, str]], reading: FileReading, on_bad: OnBad | None, on_note: OnNote
 ) -> Iterator[Record]:
     for file, suffix in files:
         with opened(file) as stream:
@@ -238,7 +238,7 @@ def _records(rows: Rows, name: str, on_bad: OnBad | None) -> Iterator[Record]:
 
 
 def _rows(
-    file: IO[bytes], name: str, suffix: str, reading: Reading, note: OnNote, groups: RowGroups | None = None
+    file: IO[bytes], name: str, suffix: str, reading: FileReading, note: OnNote, groups: RowGroups | None = None
 ) -> Rows:
     with unpacked(file, name, suffix) as stream:
         if suffix in (*PARQUET, *ARROW, *SHEETS):
@@ -248,7 +248,7 @@ def _rows(
 
 
 def _binary_rows(
-    stream: IO[bytes], name: str, suffix: str, reading: Reading, note: OnNote, groups: RowGroups | None
+    stream: IO[bytes], name: str, suffix: str, reading: FileReading, note: OnNote, groups: RowGroups | None
 ) -> Rows:
     if suffix in SHEETS:
         from attnscan.inputs.formats.workbook import xlsx_rows
@@ -259,7 +259,7 @@ def _binary_rows(
     return parquet_rows(stream, name, reading, groups) if suffix in PARQUET else arrow_rows(stream, name, reading)
 
 
-def _text_rows(lines: Lines, suffix: str, reading: Reading, note: OnNote) -> Rows:
+def _text_rows(lines: Lines, suffix: str, reading: FileReading, note: OnNote) -> Rows:
     """The rows of a text by its format; without a suffix, the first line tells that."""
     match suffix or _sniffed(lines):
         case ".csv":

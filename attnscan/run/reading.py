@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Protocol
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.option import Option
 from attnscan.inputs.places.names import STDIN
 from attnscan.run.events import Note, Skipped
@@ -91,7 +91,7 @@ class FilePairs:
     """Files of pairs by their names; without any, the pairs that attnscan ships."""
 
     paths: tuple[str, ...] = ()
-    reading: Reading = Reading()
+    reading: FileReading = FileReading()
     skip_bad: Annotated[bool, Option("Count and report bad records, do not stop.")] = False
 
     @property

@@ -57,12 +57,12 @@ def classify(
     Raises: InputError, ModelError if the model cannot read the input.
     """
     encoded = encoded or scanner.encode(pair)
-    reading = Reading(scanner, pair, encoded, (yield from scanner.asking([encoded])), keep=keep)
+    reading = InputReading(scanner, pair, encoded, (yield from scanner.asking([encoded])), keep=keep)
     reading.run(reading.batch.model_inputs)
     return reading.result()
 
 
-class Reading:
+class InputReading:
     """One input as a scanner's model reads it: takes the attention while the model runs, then says what heads do.
 
     With `in_two`, what takes longest is put off until `finish`: how sure labels are, and profiles. Until then what

@@ -21,7 +21,7 @@ from attnscan.model.output_tap import OutputTap
 from attnscan.model.running import check_finite, forward
 from attnscan.results.change import Change, Prediction
 from attnscan.results.classification import Classification
-from attnscan.scan.one_input import Reading
+from attnscan.scan.one_input import InputReading
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments
 from attnscan.studies.predictions import Says, ways_of
@@ -127,7 +127,7 @@ class Trial:
         if scanner.measure is not None and change.of_model:
             self._notes += ("which words help to predict which is asked of the model as it is",)
         helps = scanner.helps([encoded])
-        self._reading: Reading | None = Reading(scanner, pair, encoded, helps, keep=True, in_two=True)
+        self._reading: InputReading | None = InputReading(scanner, pair, encoded, helps, keep=True, in_two=True)
         self._inputs = self._reading.batch.model_inputs
         with trials.changed(scanner.loaded.scored, self._inputs, change, self._order) as inputs:
             self._reading.run(inputs, _switch_off(change))

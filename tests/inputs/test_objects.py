@@ -17,7 +17,7 @@ from tiny_checkpoints import refusal
 from torch.utils.data import DataLoader
 
 from attnscan.errors import AttnscanError, InputError, PairsError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.objects import objects_in
 from attnscan.inputs.pairs import Record
 
@@ -62,7 +62,7 @@ class HuggingFace:
 
 
 def records(pairs: Any, *columns: str, **reading: Any) -> list[Record]:
-    return list(objects_in(pairs, Reading(columns or None, **reading)).records())
+    return list(objects_in(pairs, FileReading(columns or None, **reading)).records())
 
 
 def texts(pairs: Any, *columns: str) -> list[tuple[str, ...]]:
@@ -400,7 +400,7 @@ COLUMNS = st.none() | st.lists(st.sampled_from(["text", "sentence1", "1", "2", "
 def test_whatever_comes_is_read_or_refused_in_a_line(pairs: Any, columns: list[str] | None, skip: bool) -> None:
     bad: list[InputError] = []
     try:
-        reading = Reading(None if columns is None else tuple(columns), id="x" if skip else None)
+        reading = FileReading(None if columns is None else tuple(columns), id="x" if skip else None)
         for record in objects_in(pairs, reading).records(bad.append if skip else None):
             assert isinstance(record, Record) and all(isinstance(each, str) for each in record.pair.texts)
     except AttnscanError as error:

@@ -18,7 +18,7 @@ import pytest
 from pair_files import AB, CD, EF, HEADER, LINES, Make, Stdin, gzipped, pairs_in, parquet, refusal, skipping
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.columns import COLUMNS, Reading
+from attnscan.inputs.columns import COLUMNS, FileReading
 from attnscan.inputs.formats import lines
 from attnscan.inputs.formats.row import MAX_BYTES
 from attnscan.inputs.pairs import Pair, about_how_many, read_pairs, shipped_pairs
@@ -500,20 +500,20 @@ def test_about_how_many_pairs_there_are_is_known_where_it_is_cheap(tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "content", "reading", "rows"),
     [
-        ("p.csv", "sentence_a,sentence_b\na,b\nc,d", Reading(), 2),
-        ("p.csv", "sep=;\nsentence_a;sentence_b\na;b\n", Reading(), 1),
-        ("p.csv", "the cat sat on the mat.,b\nc,d\n", Reading(), 2),
-        ("p.csv", "a,b\nc,d\n", Reading(header=False), 2),
-        ("p.csv", "sentence_a,sentence_b\na\nb,c\n", Reading(), 2),  # one is bad
-        ("p.tsv", "sentence1\tsentence2\r\na\tb\r\n", Reading(), 1),
-        ("p.txt", "one sentence\nanother one\n", Reading(), 2),
-        ("p.jsonl", '{"text": "a"}\n{"text": "b"}\n', Reading(), 2),
-        ("p.csv", "", Reading(), 0),
-        ("p.csv", "nonsense,and,more\n1,2,3\n", Reading(), 2),  # refused when it is read
+        ("p.csv", "sentence_a,sentence_b\na,b\nc,d", FileReading(), 2),
+        ("p.csv", "sep=;\nsentence_a;sentence_b\na;b\n", FileReading(), 1),
+        ("p.csv", "the cat sat on the mat.,b\nc,d\n", FileReading(), 2),
+        ("p.csv", "a,b\nc,d\n", FileReading(header=False), 2),
+        ("p.csv", "sentence_a,sentence_b\na\nb,c\n", FileReading(), 2),  # one is bad
+        ("p.tsv", "sentence1\tsentence2\r\na\tb\r\n", FileReading(), 1),
+        ("p.txt", "one sentence\nanother one\n", FileReading(), 2),
+        ("p.jsonl", '{"text": "a"}\n{"text": "b"}\n', FileReading(), 2),
+        ("p.csv", "", FileReading(), 0),
+        ("p.csv", "nonsense,and,more\n1,2,3\n", FileReading(), 2),  # refused when it is read
     ],
 )
 def test_the_line_that_names_the_columns_is_no_pair(
-    tmp_path: Path, name: str, content: str, reading: Reading, rows: int
+    tmp_path: Path, name: str, content: str, reading: FileReading, rows: int
 ) -> None:
     (tmp_path / name).write_text(content, newline="")
     assert about_how_many([str(tmp_path / name)], reading) == rows
@@ -536,7 +536,7 @@ class TestLabels:
     def test_are_read_beside_the_sentences(self, tmp_path: Path, name: str, content: str) -> None:
         path = tmp_path / name
         path.write_text(content)
-        records = list(read_pairs([str(path)], Reading(labelled=True)))
+        records = list(read_pairs([str(path)], FileReading(labelled=True)))
         assert [(record.pair, record.label) for record in records] == [(Pair("a", "b"), "yes"), (Pair("c", "d"), "")]
         assert [record.label for record in read_pairs([str(path)])] == [None, None]
 
@@ -545,18 +545,18 @@ class TestLabels:
 
         path = tmp_path / "a.parquet"
         pd.DataFrame({"text": ["a", "b"], "label": [1, -1]}).to_parquet(path)
-        records = list(read_pairs([str(path)], Reading(labelled=True)))
+        records = list(read_pairs([str(path)], FileReading(labelled=True)))
         assert [(record.pair, record.label) for record in records] == [(Pair("a"), "1"), (Pair("b"), "-1")]
 
     def test_are_none_where_there_is_no_such_column_or_it_holds_the_sentences(self, tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text("text,other\na,b\n")
         (tmp_path / "b.csv").write_text("text,label\na,b\n")
         for name, columns in (("a.csv", None), ("b.csv", ["label"])):
-            (record,) = read_pairs([str(tmp_path / name)], Reading(columns, labelled=True))
+            (record,) = read_pairs([str(tmp_path / name)], FileReading(columns, labelled=True))
             assert record.label is None
 
     def test_a_file_without_follows_one_with(self, tmp_path: Path) -> None:
         (tmp_path / "a.csv").write_text("text,label\na,x\n")
         (tmp_path / "b.csv").write_text("text\nb\n")
         paths = [str(tmp_path / name) for name in ("a.csv", "b.csv")]
-        assert [record.label for record in read_pairs(paths, Reading(labelled=True))] == ["x", None]
+        assert [record.label for record in read_pairs(paths, FileReading(labelled=True))] == ["x", None]

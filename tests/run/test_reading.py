@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.objects import objects_in
 from attnscan.inputs.pairs import Pair, shipped_pairs
 from attnscan.run.events import Note, Skipped
@@ -23,7 +23,7 @@ def bad(tmp_path: Path) -> str:
 
 
 def test_bad_records_are_told_and_counted_once(bad: str) -> None:
-    ledger, pairs = Ledger(), FilePairs((bad,), Reading(labelled=True), skip_bad=True)
+    ledger, pairs = Ledger(), FilePairs((bad,), FileReading(labelled=True), skip_bad=True)
     assert [record.pair.a for record in pairs.read(ledger)] == ["a cat", "a dog"]
     told = list(ledger.take())
     assert ledger.bad == len(told) == 5 and all(isinstance(event, Skipped) for event in told)
@@ -52,7 +52,7 @@ def test_without_files_the_pairs_are_those_that_attnscan_ships() -> None:
 def test_how_a_file_is_read_is_told_once(tmp_path: Path) -> None:
     path = tmp_path / "p.tsv"
     path.write_text('gj04\t1\t"Is it ""so""?"\ngj04\t0\tIt is.\n')
-    ledger, pairs = Ledger(), FilePairs((str(path),), Reading(columns=("3",)))
+    ledger, pairs = Ledger(), FilePairs((str(path),), FileReading(columns=("3",)))
     for _ in pairs.ready(ledger).read(ledger):
         pass
     told = list(ledger.take())
@@ -69,7 +69,7 @@ def test_what_can_be_read_once_is_not_read_twice(path: str, name: str) -> None:
 
 def test_what_is_wrong_with_the_first_record_is_said_at_once(bad: str) -> None:
     with pytest.raises(PairsError, match="there is no column 'x'"):
-        FilePairs((bad,), Reading(columns=("x",))).ready(Ledger())
+        FilePairs((bad,), FileReading(columns=("x",))).ready(Ledger())
 
 
 def test_an_iterator_is_held_for_several_passes() -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from openpyxl import Workbook
 
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.pairs import Pair
 
 _PARSE = "( ( The cat ) ( sat . ) )"
@@ -25,7 +25,7 @@ class DataSet:
     name: str
     content: bytes
     pairs: tuple[Pair, ...]
-    reading: Reading = Reading()
+    reading: FileReading = FileReading()
     notes: tuple[str, ...] = ()
     """What is told of it, in part."""
     bad: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ def cola(columns: str) -> DataSet:
         "CoLA/train.tsv",
         _lines(*(_tabs("gj04", n % 2, "*" if n == 2 else "", text) for n, text in enumerate(texts))),
         tuple(map(Pair, texts)),
-        Reading((columns,)),
+        FileReading((columns,)),
         notes=("train.tsv: its first line is read as data",),
     )
 
@@ -145,7 +145,7 @@ def sts() -> DataSet:
             _tabs(*start, "0003", "0.000", *pairs[2].texts, "http://a.example/1"),
         ),
         pairs,
-        Reading(("6", "7"), quoting="none"),
+        FileReading(("6", "7"), quoting="none"),
         notes=("separated by tabs", "its first line is read as data"),
     )
 
@@ -220,7 +220,7 @@ def translations() -> DataSet:
         "wmt/test-00000-of-00001.parquet",
         _parquet(pa.table({"translation": rows})),
         _TRANSLATIONS,
-        Reading(("translation.en", "translation.de")),
+        FileReading(("translation.en", "translation.de")),
     )
 
 
@@ -230,7 +230,7 @@ def sets() -> DataSet:
         "pairs/train-00000-of-00001.parquet",
         _parquet(pa.table({"set": pa.array([list(pair.texts) for pair in _TRANSLATIONS], pa.list_(pa.string()))})),
         _TRANSLATIONS,
-        Reading(("set.1", "set.2")),
+        FileReading(("set.1", "set.2")),
     )
 
 
@@ -326,7 +326,7 @@ def columns_in_json() -> DataSet:
 def within_json() -> DataSet:
     """Rows in the only list of an object."""
     content = {"version": "1.0", "data": [{"x": {"q": "a b", "p": ["c", "d"]}}]}
-    return DataSet("rows.json", json.dumps(content).encode(), (Pair("a b", "d"),), Reading(("x.q", "x.p.2")))
+    return DataSet("rows.json", json.dumps(content).encode(), (Pair("a b", "d"),), FileReading(("x.q", "x.p.2")))
 
 
 DATA_SETS: dict[str, Callable[[], DataSet]] = {

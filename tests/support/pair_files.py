@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from attnscan.errors import PairsError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.pairs import Pair, Record, read_pairs
 
 HEADER = "sentence_a,sentence_b\n"
@@ -27,8 +27,8 @@ def gzipped(data: bytes) -> bytes:
     return gzip.compress(data, 1, mtime=0)
 
 
-def reading(columns: Sequence[str] | None) -> Reading:
-    return Reading(None if columns is None else tuple(columns))
+def reading(columns: Sequence[str] | None) -> FileReading:
+    return FileReading(None if columns is None else tuple(columns))
 
 
 def pairs_in(*paths: str, columns: Sequence[str] | None = None) -> list[Pair]:

@@ -12,7 +12,7 @@ from hostile.files import PAIRS, Kind, bombs, broken, pair_kinds, scan_kinds, su
 from hostile.runs import check, loaded_once, run, save_tiny_model
 
 from attnscan.errors import AttnscanError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.pairs import Pair, read_pairs
 from attnscan.inputs.weights import read_weights
 from attnscan.scan.options import ScanOptions
@@ -69,7 +69,7 @@ def test_no_small_file_takes_much_memory(tmp_path: Path) -> None:
             if path.suffix == ".npz":
                 read_weights(path)
             else:
-                list(read_pairs([str(path)], Reading(("1",))))
+                list(read_pairs([str(path)], FileReading(("1",))))
         except AttnscanError as error:
             assert str(error).isprintable()
         finally:

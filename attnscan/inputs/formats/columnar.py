@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
 from attnscan.errors import PairsError, needs
-from attnscan.inputs.columns import Column, Picked, Reading, picked
+from attnscan.inputs.columns import Column, FileReading, Picked, picked
 from attnscan.inputs.formats.row import Rows, bad_record, row_of
 
 _ROWS = 16  # at a time: a Parquet file of a kilobyte can repeat a long cell a million times
@@ -22,7 +22,7 @@ class RowGroups(NamedTuple):
     """Of all groups before `start`."""
 
 
-def parquet_rows(file: IO[bytes], name: str, reading: Reading, groups: RowGroups | None = None) -> Rows:
+def parquet_rows(file: IO[bytes], name: str, reading: FileReading, groups: RowGroups | None = None) -> Rows:
     """The rows of a Parquet file, or of some of its row groups. Raises: PairsError."""
     table = _parquet(file, name)
     from pyarrow import types
@@ -73,7 +73,7 @@ def _parquet(file: IO[bytes], name: str) -> Any:
         return pyarrow.parquet.ParquetFile(file, pre_buffer=False, buffer_size=1 << 16, page_checksum_verification=True)
 
 
-def arrow_rows(file: IO[bytes], name: str, reading: Reading) -> Rows:
+def arrow_rows(file: IO[bytes], name: str, reading: FileReading) -> Rows:
     """The rows of an Arrow file, or of an Arrow stream, as `datasets` keeps them. Raises: PairsError."""
     with needs(f"reading {name} needs pyarrow", "parquet", PairsError):
         import pyarrow as pa
@@ -120,7 +120,7 @@ def _rows(batch: Any, names: Sequence[str], columns: Picked, file: str, before: 
             yield row_of(where, before + row + 1, columns, cells)
 
 
-def _text_columns(schema: Any, reading: Reading) -> Picked:
+def _text_columns(schema: Any, reading: FileReading) -> Picked:
     """Raises: PairsError if there are none by these names, or those of the sentences hold no text."""
     columns = picked(reading, schema.names, True)
     for column in columns.all:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from attnscan.errors import PairsError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.formats.dialect import SAMPLE, begun, is_quoted, separator, shows_quoting
 from attnscan.inputs.formats.lines import Lines, TooLong, whole
 from attnscan.inputs.formats.row import MAX_BYTES, OnNote, Rows, bad_record, picked_in, row_of
@@ -27,7 +27,7 @@ def first_line(lines: Lines) -> str:
         lines.back(keep=0)
 
 
-def csv_rows(lines: Lines, reading: Reading, note: OnNote) -> Rows:
+def csv_rows(lines: Lines, reading: FileReading, note: OnNote) -> Rows:
     """The rows of a CSV file, whose cells may be separated by semicolons or tabs as well."""
     first = first_line(lines)
     if said := _SAID.fullmatch(first):
@@ -40,7 +40,7 @@ def csv_rows(lines: Lines, reading: Reading, note: OnNote) -> Rows:
     return _table(lines, cells, reading, note)
 
 
-def tsv_rows(lines: Lines, reading: Reading, note: OnNote) -> Rows:
+def tsv_rows(lines: Lines, reading: FileReading, note: OnNote) -> Rows:
     """The rows of a TSV file."""
     match reading.quoting:
         case "csv":
@@ -52,14 +52,14 @@ def tsv_rows(lines: Lines, reading: Reading, note: OnNote) -> Rows:
     return _table(lines, cells, reading, note)
 
 
-def text_rows(lines: Lines, reading: Reading, note: OnNote) -> Rows:
+def text_rows(lines: Lines, reading: FileReading, note: OnNote) -> Rows:
     """The rows of a text file: its lines, or those of a table where the first line has a tab inside."""
     if "\t" in first_line(lines).strip() or reading.header:
         return tsv_rows(lines, reading, note)
     return _sentences(lines, reading)
 
 
-def _sentences(lines: Lines, reading: Reading) -> Rows:
+def _sentences(lines: Lines, reading: FileReading) -> Rows:
     columns = picked_in(lines.name, reading, ["sentence"])  # so --columns that name others are refused
     for line in whole(lines, lines):
         if isinstance(line, PairsError):
@@ -68,7 +68,7 @@ def _sentences(lines: Lines, reading: Reading) -> Rows:
             yield row_of(lines.where, lines.number, columns, [_without_end(line)])
 
 
-def _table(lines: Lines, table: Cells, reading: Reading, note: OnNote) -> Rows:
+def _table(lines: Lines, table: Cells, reading: FileReading, note: OnNote) -> Rows:
     header = next(table, None)
     if header is None:
         raise PairsError(f"{lines.name} is empty", "its first line must name the columns")

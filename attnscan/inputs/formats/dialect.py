@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from attnscan.errors import PairsError
-from attnscan.inputs.columns import Picked, Reading, known_among, number_of, picked
+from attnscan.inputs.columns import FileReading, Picked, known_among, number_of, picked
 from attnscan.inputs.formats.row import OnNote
 
 SAMPLE = 1000, 1 << 18
@@ -20,7 +20,7 @@ _WORDS = 5  # of a cell that is a sentence, and no name
 _LONGEST_NAME = 60
 
 
-def begun(name: str, cells: Sequence[str], reading: Reading, note: OnNote) -> tuple[Picked, bool]:
+def begun(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) -> tuple[Picked, bool]:
     """Choose the columns to read by the cells of the first row; return also whether that row names the columns.
 
     Raises: PairsError if the columns are not there.
@@ -43,7 +43,7 @@ def begun(name: str, cells: Sequence[str], reading: Reading, note: OnNote) -> tu
         raise PairsError(f"{name}: {error.what}", remedy) from None
 
 
-def _numbered(count: int, reading: Reading) -> Picked:
+def _numbered(count: int, reading: FileReading) -> Picked:
     """Choose the columns of a table without names. Raises: PairsError."""
     if reading.columns is None:
         if count > 2:
@@ -54,7 +54,7 @@ def _numbered(count: int, reading: Reading) -> Picked:
     return picked(reading, [str(number) for number in range(1, count + 1)], True)
 
 
-def separator(first: str, reading: Reading) -> str:
+def separator(first: str, reading: FileReading) -> str:
     """The separator of a CSV file: the one by which the first line has the columns, else several cells."""
     rows = {mark: _split(first, mark) for mark in (",", ";", "\t")}
     for mark, cells in rows.items():
@@ -108,7 +108,7 @@ def _within_quotes(cell: str) -> bool:
     return len(cell) > 1 and cell[0] == cell[-1] == '"'
 
 
-def _is_data(cells: Sequence[str], reading: Reading) -> bool:
+def _is_data(cells: Sequence[str], reading: FileReading) -> bool:
     """Whether a first row looks like data, as far as that is open: no column is known or asked for by name."""
     if not (chosen := _open_to_doubt(cells, reading)):
         return False
@@ -116,7 +116,7 @@ def _is_data(cells: Sequence[str], reading: Reading) -> bool:
     return any(map(_is_sentence, chosen)) or (any(numbers) and not all(numbers))
 
 
-def _open_to_doubt(cells: Sequence[str], reading: Reading) -> Sequence[str]:
+def _open_to_doubt(cells: Sequence[str], reading: FileReading) -> Sequence[str]:
     """The cells of a first row that may be sentences or names of the columns that hold them; none if they are names."""
     if reading.columns is None:
         return [] if len(cells) > 2 or known_among(cells) else cells

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from attnscan.errors import PairsError
-from attnscan.inputs.columns import Picked, Reading, picked
+from attnscan.inputs.columns import FileReading, Picked, picked
 from attnscan.inputs.formats.lines import Lines, whole
 from attnscan.inputs.formats.row import Row, Rows, bad_record, row_of
 
@@ -22,7 +22,7 @@ _KINDS: dict[type, str] = {list: "list", str: "text"}
 class Records:
     """Turns records into rows; the first record that has the columns decides their names for all."""
 
-    def __init__(self, name: str, reading: Reading) -> None:
+    def __init__(self, name: str, reading: FileReading) -> None:
         self._name, self._reading = name, reading
         self._columns: Picked | None = None
         self._names: dict[int, str] = {}
@@ -60,7 +60,7 @@ class Records:
             raise PairsError(f"{self._name}: {self._unfit.what}", self._unfit.remedy)
 
 
-def line_rows(lines: Lines, reading: Reading) -> Rows:
+def line_rows(lines: Lines, reading: FileReading) -> Rows:
     """The rows of JSON lines. Raises: PairsError if no record has the columns."""
     records, number = Records(lines.name, reading), 0
     for line in whole(lines, lines):
@@ -80,7 +80,7 @@ def are_lines(lines: Lines) -> bool:
         return False
 
 
-def document_rows(lines: Lines, reading: Reading) -> Rows:
+def document_rows(lines: Lines, reading: FileReading) -> Rows:
     """The rows of a JSON document, which is held in memory as a whole. Raises: PairsError."""
     name = lines.name
     if len(content := lines.content(MAX_DOCUMENT + 1)) > MAX_DOCUMENT:

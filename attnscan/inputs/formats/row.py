@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from attnscan.errors import PairsError
-from attnscan.inputs.columns import Picked, Reading, picked
+from attnscan.inputs.columns import FileReading, Picked, picked
 
 MAX_BYTES = 16 << 20
 """The largest row that is read, and so the most that is held of a text."""
@@ -47,7 +47,7 @@ def bad_record(where: str, why: str) -> PairsError:
     return PairsError(f"{where}: {why}", "correct it, or pass --skip-bad to go on without it")
 
 
-def picked_in(name: str, reading: Reading, names: Sequence[str]) -> Picked:
+def picked_in(name: str, reading: FileReading, names: Sequence[str]) -> Picked:
     """Choose the columns of a file whose rows have the same columns. Raises: PairsError that names the file."""
     try:
         return picked(reading, names, True)

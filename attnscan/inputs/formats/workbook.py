@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from attnscan.errors import PairsError, out_of_memory
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.formats.dialect import begun
 from attnscan.inputs.formats.row import OnNote, Rows, row_of
 
@@ -40,7 +40,7 @@ class _SheetEntry(NamedTuple):
     hidden: bool
 
 
-def xlsx_rows(file: IO[bytes], name: str, reading: Reading, note: OnNote) -> Rows:
+def xlsx_rows(file: IO[bytes], name: str, reading: FileReading, note: OnNote) -> Rows:
     """The rows of the first visible sheet with cells, without blank ones; `note` is told which, if there are several.
 
     Raises: PairsError.
@@ -72,7 +72,7 @@ def _chosen(sheets: list[_SheetEntry], name: str, note: OnNote) -> _SheetEntry:
     return chosen
 
 
-def _table(rows: Iterator[tuple[int, dict[int, object]]], name: str, reading: Reading, note: OnNote) -> Rows:
+def _table(rows: Iterator[tuple[int, dict[int, object]]], name: str, reading: FileReading, note: OnNote) -> Rows:
     first, header = next(rows, (0, {}))
     if not header:
         raise PairsError(f"{name} is empty", "its first row must name the columns")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from attnscan.errors import AttnscanError, InputError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.formats.columnar import RowGroups, row_groups
 from attnscan.inputs.pairs import Record, pairs_in
 from attnscan.inputs.places.files import opened, size_of
@@ -83,7 +83,7 @@ class BlockFiles:
     """Files, and how they are cut into blocks."""
 
     paths: tuple[str, ...]
-    reading: Reading = Reading()
+    reading: FileReading = FileReading()
     skip_bad: bool = False
     block_pairs: int = 1024
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from pair_files import AB, CD, Make
 
 from attnscan.errors import PairsError
-from attnscan.inputs.columns import Quoting, Reading
+from attnscan.inputs.columns import FileReading, Quoting
 from attnscan.inputs.formats.dialect import SAMPLE
 from attnscan.inputs.pairs import Pair, read_pairs
 
@@ -23,7 +23,7 @@ READ_SO = "p.tsv: its cells are quoted, and are read so (--quoting none if the q
 rounds = settings(deadline=None, max_examples=draws(100))
 
 
-def read(path: str, reading: Reading = Reading()) -> tuple[list[Pair], list[str]]:
+def read(path: str, reading: FileReading = FileReading()) -> tuple[list[Pair], list[str]]:
     """The pairs of a file, and what is told of it, without its directory."""
     notes: list[str] = []
     pairs = [record.pair for record in read_pairs([path], reading, on_note=notes.append)]
@@ -55,7 +55,7 @@ class TestHeader:
         line = "\t".join("z" for _ in first.split("\t"))
         for suffix, between in (("tsv", "\t"), ("csv", ",")):
             path = make(f"p.{suffix}", f"{first}\n{line}\n".replace("\t", between))
-            pairs, notes = read(path, Reading(columns))
+            pairs, notes = read(path, FileReading(columns))
             assert len(pairs) == 2 - names
             told = notes[0] if notes else ""
             if not names:
@@ -64,23 +64,23 @@ class TestHeader:
 
     def test_an_option_says_otherwise_and_nothing_is_told(self, make: Make) -> None:
         path = make("p.tsv", "Is it?\tNo.\nc\td\n")
-        assert read(path, Reading(("1", "2"), header=True)) == ([CD], [])
-        assert read(make("q.tsv", "a\tb\nc\td\n"), Reading(header=False)) == ([AB, CD], [])
-        assert read(make("q.csv", "a\nc\n"), Reading(header=False)) == ([Pair("a"), Pair("c")], [])
-        assert read(make("q.txt", "text\nc\n"), Reading(header=True)) == ([Pair("c")], [])
+        assert read(path, FileReading(("1", "2"), header=True)) == ([CD], [])
+        assert read(make("q.tsv", "a\tb\nc\td\n"), FileReading(header=False)) == ([AB, CD], [])
+        assert read(make("q.csv", "a\nc\n"), FileReading(header=False)) == ([Pair("a"), Pair("c")], [])
+        assert read(make("q.txt", "text\nc\n"), FileReading(header=True)) == ([Pair("c")], [])
 
     def test_without_names_columns_are_numbers(self, make: Make) -> None:
         path = make("p.csv", "1,a,b\n2,c,d,e\n")
-        assert read(path, Reading(("2", "3"), header=False)) == ([AB, CD], [])
+        assert read(path, FileReading(("2", "3"), header=False)) == ([AB, CD], [])
         for reading, why in (
-            (Reading(header=False), "it has 3 columns without names"),
-            (Reading(("x",), header=False), "there is no column 'x'; the columns are '1', '2', '3'"),
+            (FileReading(header=False), "it has 3 columns without names"),
+            (FileReading(("x",), header=False), "there is no column 'x'; the columns are '1', '2', '3'"),
         ):
             with pytest.raises(PairsError, match=why) as caught:
                 read(path, reading)
             assert "--columns" in caught.value.remedy and caught.value.what.startswith(path)
         with pytest.raises(PairsError, match="its number of fields is 1, and 3 are needed"):
-            read(make("q.csv", "1,a,b\n2\n"), Reading(("2", "3"), header=False))
+            read(make("q.csv", "1,a,b\n2\n"), FileReading(("2", "3"), header=False))
 
     def test_a_first_line_of_data_is_hinted_at(self, make: Make) -> None:
         for first in ("gj04\t1\t\tOur friends won't buy this.", "a\tb"):
@@ -157,14 +157,14 @@ class TestQuoting:
         content = 'text1\ttext2\n"a"\t"b ""c"""\n'
         expected = Pair("a", 'b "c"') if quoting == "csv" else Pair('"a"', '"b ""c"""')
         for name, written in (("p.tsv", content), ("p.csv", content.replace("\t", ","))):
-            assert read(make(name, written), Reading(quoting=quoting)) == ([expected], [])
+            assert read(make(name, written), FileReading(quoting=quoting)) == ([expected], [])
 
     def test_csv_that_is_not_says_so(self, make: Make) -> None:
         path = make("p.csv", 'text1,text2\n"a" b,c\n')
         with pytest.raises(PairsError) as caught:
             read(path)
         assert "--quoting none" in caught.value.remedy
-        assert read(path, Reading(quoting="none")) == ([Pair('"a" b', "c")], [])
+        assert read(path, FileReading(quoting="none")) == ([Pair('"a" b', "c")], [])
 
     CELLS = st.text(st.sampled_from(list('ab "\t\n,')), min_size=1, max_size=6).filter(str.strip)
 
@@ -187,7 +187,7 @@ class TestQuoting:
         path.write_text(content)
         notes: list[str] = []
         bad: list[PairsError] = []
-        found = [record.pair.texts for record in read_pairs([str(path)], Reading(), bad.append, notes.append)]
+        found = [record.pair.texts for record in read_pairs([str(path)], FileReading(), bad.append, notes.append)]
         assert found == rows[1:] or notes or bad
         if quoted:
             assert found == rows[1:] or bad or not notes[0].endswith(READ_SO.partition(": ")[2])

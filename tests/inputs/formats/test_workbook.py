@@ -11,7 +11,7 @@ import pytest
 from hostile.workbooks import SOFFICE, Book, books, by_libreoffice, holds
 from pair_files import AB, CD, Make, refusal
 
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.formats import workbook
 from attnscan.inputs.pairs import Pair, read_pairs
 
@@ -31,7 +31,7 @@ def book(*rows: list[object], gap: int = 0) -> bytes:
 class TestSheets:
     def test_a_table(self, make: Make) -> None:
         path = make("p.xlsx", book(["id", "query", "passage"], [7, "a", "b"], [8, "c", "d", "e"]))
-        records = list(read_pairs([path], Reading(id="id")))
+        records = list(read_pairs([path], FileReading(id="id")))
         assert [(r.pair, r.where, r.place.row, r.place.id) for r in records] == [
             (AB, f"{path}: row 2", 1, "7"),
             (CD, f"{path}: row 3", 2, "8"),

@@ -15,7 +15,7 @@ from pyarrow import fs
 from toy import save_toy_bert
 
 from attnscan.errors import PairsError, StateError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.formats.columnar import RowGroups
 from attnscan.inputs.places import stores
 from attnscan.results.stored_file import StoredFile
@@ -52,7 +52,7 @@ def files(tmp_path: Path) -> list[str]:
 
 def plan_of(toy: str, files: list[str], **options: Any) -> Plan:
     chosen = ScanOptions(model=toy, on_long="truncate", predictive="distance", predictive_pairs=3, **options)
-    return Plan(chosen, toy, BlockFiles(tuple(files), Reading(), True, 4), 1)
+    return Plan(chosen, toy, BlockFiles(tuple(files), FileReading(), True, 4), 1)
 
 
 def begun(plan: Plan) -> Totals:
@@ -135,7 +135,7 @@ def test_a_scan_that_is_not_proven_is_not_whole(toy: str, files: list[str], tmp_
         ({"options": {"on_long": "error"}}, "its on_long is truncate, and here it is error"),
         ({"files": {"block_pairs": 5}}, "its block_pairs is 4, and here it is 5"),
         ({"files": {"skip_bad": False}}, "its skip_bad is True"),
-        ({"files": {"reading": Reading(id="key")}}, "its columns is"),
+        ({"files": {"reading": FileReading(id="key")}}, "its columns is"),
     ],
 )
 def test_a_state_of_other_options_is_refused(

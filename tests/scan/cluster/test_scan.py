@@ -30,7 +30,7 @@ from typer.testing import CliRunner
 from attnscan.cli.app import app
 from attnscan.errors import AttnscanError, DeviceError, EngineError, OutputError, PairsError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.pairs import read_pairs
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster import blocks as blocks_module
@@ -156,7 +156,10 @@ def assert_same_rows(directory: Path, file: Path, files: list[str]) -> None:
 def plan_of(toy: str, files: list[str], skip_bad: bool = False, block_pairs: int = 8, **other: Any) -> Plan:
     """What workers are told."""
     plan = Plan(
-        ScanOptions(model=toy, on_long="truncate"), toy, BlockFiles(tuple(files), Reading(), skip_bad, block_pairs), 1
+        ScanOptions(model=toy, on_long="truncate"),
+        toy,
+        BlockFiles(tuple(files), FileReading(), skip_bad, block_pairs),
+        1,
     )
     return replace(plan, **other)
 
@@ -439,7 +442,7 @@ def until(done: Callable[[], bool]) -> None:
 
 def block_files(files: list[str], block_pairs: int) -> BlockFiles:
     """Files that are cut into blocks."""
-    return BlockFiles(tuple(files), Reading(), False, block_pairs)
+    return BlockFiles(tuple(files), FileReading(), False, block_pairs)
 
 
 @on_cluster
@@ -641,7 +644,7 @@ def test_every_pairs_rows_of_a_glob_have_their_file_row_and_id(toy: str, tmp_pat
     for name in names:
         Path(name).write_text("key\tsentence_a\tsentence_b\n7\tthe cat\tsat\nbroken\n8\ta dog ran\tthe cat ran\n")
     options = ScanOptions(model=toy, on_long="truncate", predictive="distance", predictive_pairs=1)
-    files = BlockFiles((str(tmp_path / "*.tsv"),), Reading(id="key"), True, 1)
+    files = BlockFiles((str(tmp_path / "*.tsv"),), FileReading(id="key"), True, 1)
     rank_on_ray(options, files, ClusterOptions(workers=1), per_pair=tmp_path / "every")
     rows = pd.read_parquet(tmp_path / "every").astype({"file": str})
     places = set(rows[["file", "pair", "id"]].itertuples(index=False, name=None))

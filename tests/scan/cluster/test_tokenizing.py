@@ -16,7 +16,7 @@ import torch
 from toy import ARTICLES, NOUNS, VERBS
 
 from attnscan.errors import AttnscanError, ModelError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.model.loaded import LoadedModel
 from attnscan.scan import events, stream
 from attnscan.scan.cluster.blocks import Block, BlockFiles, row
@@ -51,7 +51,7 @@ def _threads() -> Iterator[None]:
 
 def plan_of(toy: str, file: str, *, skip_bad: bool = True, **options: Any) -> Plan:
     chosen = ScanOptions(model=toy, **{"on_long": "truncate", "predictive_pairs": 3, **options})
-    return Plan(chosen, toy, BlockFiles((file,), Reading(), skip_bad, 25), 1, per_pair=True)
+    return Plan(chosen, toy, BlockFiles((file,), FileReading(), skip_bad, 25), 1, per_pair=True)
 
 
 def blocks_of(plan: Plan) -> Iterator[Block]:

@@ -19,7 +19,7 @@ import pandas as pd
 import xlsxwriter
 
 from attnscan.errors import PairsError
-from attnscan.inputs.columns import Reading
+from attnscan.inputs.columns import FileReading
 from attnscan.inputs.pairs import Pair, read_pairs
 
 SOFFICE = shutil.which("soffice")
@@ -260,7 +260,7 @@ def holds(book: Book, path: Path) -> bool:
     expected = book.expected
     notes, bad = list[str](), list[PairsError]()
     try:
-        records = list(read_pairs([str(path)], Reading(id=book.ids and "id"), bad.append, notes.append))
+        records = list(read_pairs([str(path)], FileReading(id=book.ids and "id"), bad.append, notes.append))
     except PairsError as error:
         bad, records = [error], []
     if isinstance(expected, str):
