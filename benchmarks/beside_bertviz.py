@@ -175,7 +175,7 @@ FEATURES = (
         "head",
         "attention within or between sentences",
         "Attention, above all views",
-        "#view=head&by=weight",
+        "#view=head&by=weight&special=in",
         after(chosen("#pairs", "ab"), count("#queries button", 8)),
         after(chosen("#filter", "3"), js("document.querySelectorAll('#left text').length === 8")),
     ),
@@ -251,7 +251,7 @@ FEATURES = (
         "model",
         "attention within or between sentences",
         "Attention, above all views",
-        "#by=weight",
+        "#by=weight&special=in",
         after(
             chosen("#pairs", "ab"),
             js("(({width, height}) => width === 11 && height === 8)(document.querySelector('#thumbnails canvas'))"),
@@ -447,8 +447,8 @@ def tried(browser: Browser, name: str, fragment: str, scripts: Path, attempt: Tr
 def take_pictures(browser: Browser, scripts: Path, directory: Path) -> None:
     """Both side by side, view by view, as a user finds them with a token pointed at."""
     acts: dict[str, tuple[str, Callable[[Page], object], Callable[[Page], object]]] = {
-        "head": (LAYER + "&by=weight", hovered("#queries button", 4), hovered("#left text", 4)),
-        "model": ("#by=weight", lambda _: None, lambda _: None),
+        "head": (LAYER + "&by=weight&special=in", hovered("#queries button", 4), hovered("#left text", 4)),
+        "model": ("#by=weight&special=in", lambda _: None, lambda _: None),
         "neuron": (
             "#view=neuron&heads=1-8",
             hovered("#asked button", 4),

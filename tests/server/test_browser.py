@@ -158,7 +158,7 @@ class TestTyping:
         expect(page.locator("#facts table.profile tr").first).to_be_visible()
 
     def test_a_head_is_as_the_model_has_it(self, page: Page, address: str) -> None:
-        opened(page, address + "#view=head&heads=2-0&by=weight&a=the+cat+sat&b=")
+        opened(page, address + "#view=head&heads=2-0&by=weight&special=in&a=the+cat+sat&b=")
         true = attnscan.classify("the cat sat", model="bundled", predictive="off").attention
         assert true is not None
         page.locator("#queries button").nth(1).hover()
@@ -250,7 +250,7 @@ class TestChanges:
         expect(page.locator("#predictions caption")).to_contain_text("Vectors turned")
 
     def test_positions_and_segments(self, page: Page, address: str) -> None:
-        opened(page, address + "#view=head&heads=1-8&by=words")
+        opened(page, address + "#view=head&heads=1-8&by=weight&special=out")
         score = page.locator("#facts tr", has_text="next-word").locator("td").first
         before = float(score.inner_text())
         page.select_option("#positions", "shuffled")

@@ -19,6 +19,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from attnscan.results.grid import Head
+from attnscan.results.reading import By
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import Signature
 from attnscan.results.tables import DECIMALS
@@ -39,12 +40,14 @@ Kind = Literal["input", "pairs"]
 _VIEWS = {"input": ("lines", "matrix", "head", "neuron"), "pairs": ("corpus",)}
 _LIVE = {"input": ("server", "live", "beside"), "pairs": ("server", "examples")}
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
-_CHOICES = {
-    "weight": ("weight", "Attention weights as they are"),
-    "words": ("weight among words", "Attention weights with special tokens left out"),
-    "carried": ("carried", "What heads carry: weight times the norm of the value"),
-    "carried-words": ("carried among words", "What heads carry, with special tokens left out"),
-}
+_BY: tuple[tuple[By, str, str], ...] = (
+    ("weight", "looks", "Attention weights"),
+    ("carried", "carries", "What heads carry: attention weight times the norm of the value"),
+)
+_SPECIAL = (
+    ("in", "in", "Special tokens are keys, as in the model"),
+    ("out", "out", "Special tokens are removed, and each row is renormalised over words"),
+)
 
 
 @dataclass(frozen=True)
@@ -80,8 +83,8 @@ class Subject:
     signature: Signature
     readings: tuple[Reading, ...]
     """The last one is what the page opens on."""
-    why_not: Mapping[str, str]
-    """Of readings that are not there: why."""
+    why_not: Mapping[By, str]
+    """Why there is no reading by weight, or by what heads carry; none for both."""
     not_measured: Mapping[str, str]
     """Of patterns that were not looked for: why."""
 
@@ -109,14 +112,17 @@ class Subject:
     def frame(self, table: Table, left_out: Sequence[str]) -> dict[str, Any]:
         """What the template takes for pages of every kind."""
         labels = self.usual.labels
-        there = [reading.name for reading in self.readings]
         return {
             "title": plain(self.signature.title),
             "signature": {name: plain(str(value)) for name, value in asdict(self.signature).items()},
             "grid": labels.scores.grid.shape,
             "usual": self.usual.title,
             "why_unsure": why_unsure(labels),
-            "choices": [(name, *_CHOICES[name], "" if name in there else self.why_not[name]) for name in _CHOICES],
+            "switches": [
+                ("by", "Head", [(*choice, self.why_not.get(choice[0], "")) for choice in _BY]),
+                ("special", "Special tokens", [(*choice, "") for choice in _SPECIAL]),
+            ],
+            "why_not_carried": self.why_not.get("carried", ""),
             "patterns": self.patterns,
             "threshold": f"{labels.threshold:g}",
             "left_out": left_out,

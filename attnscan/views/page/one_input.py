@@ -38,8 +38,8 @@ class InputPage:
             attention = replace(attention, norms=None)
         order = strongest_first(result.mapped.scores) if options.heads is None else list(options.heads)
         readings = readings_of_input(result, carried=attention.norms is not None)
-        why_not = dict.fromkeys(("carried", "carried-words"), _why_not_carried(result, attention))
-        subject = Subject(result.signature, readings, why_not, result.not_measured)
+        why_not = _why_not_carried(result, attention)
+        subject = Subject(result.signature, readings, {"carried": why_not} if why_not else {}, result.not_measured)
         return cls(result, attention, options, order, subject)
 
     def made(self) -> Page:
@@ -58,7 +58,6 @@ class InputPage:
         """Its text with so much of the attention; `live` is what its scripts know of a server."""
         frame = self.subject.frame(table, notes) | {
             "subtitle": f"{len(self.attention.tokens)} tokens",
-            "why_not_carried": _why_not_carried(self.result, self.attention),
             "direction": "rtl" if _reads_right_to_left(self.attention.tokens) else "ltr",
             "sentences": _sentences(self.attention),
             "notes": self.notes,

@@ -9,6 +9,7 @@ from attnscan.errors import OptionError
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head, Heads
 from attnscan.results.ranking import Ranking
+from attnscan.results.reading import By
 from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import remarks, summary
@@ -22,11 +23,13 @@ from attnscan.views.summary import ranked_by
 def corpus_page(result: Ranking, options: PageOptions, live: Mapping[str, Any] | None = None) -> Page:
     """`live` is what its scripts know of a server. Raises: OptionError if the ranking has no labels."""
     readings = readings_of_pairs(result)
-    names = {reading.name for reading in readings}
-    why = dict.fromkeys(("weight", "words"), "this page was made by what heads carry alone (--by carried)")
-    why |= dict.fromkeys(("carried", "carried-words"), "what heads of this architecture carry cannot be told")
+    why: dict[By, str] = {
+        "weight": "this page was made by what heads carry alone (--by carried)",
+        "carried": "what heads of this architecture carry cannot be told",
+    }
+    why_not = {by: why[by] for by in why if all(reading.labels.norm != (by == "carried") for reading in readings)}
     not_measured = {"predictive": "the model was not asked"} if result.signature.predictive == "off" else {}
-    subject = Subject(result.signature, readings, {name: why[name] for name in why if name not in names}, not_measured)
+    subject = Subject(result.signature, readings, why_not, not_measured)
     room = float("inf")
     for table in tables(readings):
         html = _html(result, subject, table, (), live)
@@ -44,7 +47,6 @@ def _html(result: Ranking, subject: Subject, table: Table, notes: Sequence[str],
         "subtitle": result.signature.counts,
         "notes": [plain(line) for line in lines if line],
         "texts": texts_of(table, profiles_of_pairs(result.profile)),
-        "why_not_carried": subject.why_not.get("carried", ""),
     }
     facts = {
         "tokens": [],

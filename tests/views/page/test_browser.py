@@ -172,7 +172,24 @@ def test_a_notebook_shows_the_same_views_cuts_nothing_off_and_saves_the_table(
     assert Path(download.value.path()).read_bytes().count(b"\n") == 73
 
 
-READINGS = ("weight", "words", "carried", "carried-words")
+READINGS = {
+    "weight": ("weight", "in"),
+    "words": ("weight", "out"),
+    "carried": ("carried", "in"),
+    "carried-words": ("carried", "out"),
+}
+"""What the two switches say for each reading."""
+
+
+def address_of(reading: str) -> str:
+    """How an address says a reading."""
+    return "by={}&special={}".format(*READINGS[reading])
+
+
+def turn(shown: Page, reading: str) -> None:
+    """Turn both switches to a reading."""
+    for switch, value in zip(("by", "special"), READINGS[reading], strict=True):
+        shown.click(f"#{switch} button[value='{value}']")
 
 
 def csv_of(result: Classification, reading: str) -> bytes:
@@ -245,6 +262,13 @@ def drawn(canvas: Locator) -> int:
     return count
 
 
+def told_by(switch: Locator) -> tuple[str, str]:
+    """Which of a switch's choices is on, and which takes part in the tab order."""
+    settle(switch.page)
+    on, reached = (switch.locator(f"[role=radio][{state}]") for state in ("aria-checked='true'", "tabindex='0'"))
+    return on.inner_text(), reached.inner_text()
+
+
 def texts(locator: Locator) -> list[str]:
     settle(locator.page)
     return [text.strip() for text in locator.all_text_contents()]
@@ -282,7 +306,7 @@ class TestModelView:
         words = np.flatnonzero(np.array(attention.sentence) >= 0)
         assert not (labels["weight"] == labels["carried"]).all()
         for reading in ("carried", "words", "weight", "carried-words", "carried"):
-            shown.click(f"#by button[value='{reading}']")
+            turn(shown, reading)
             settle(shown)
             said = shown.locator("#thumbnails button").evaluate_all("all => all.map(b => b.ariaLabel)")
             assert [text.split(", ")[1].split(" ")[0] for text in said] == labels[reading].ravel().tolist()
@@ -303,7 +327,7 @@ class TestModelView:
     def test_squares_between_the_sentences_that_are_chosen(
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
-        shown = opened(article_page, "#by=weight")
+        shown = opened(article_page, "#by=weight&special=in")
         shown.select_option("#pairs", "ab")
         settle(shown)
         depths = shown.locator("#thumbnails button[value='1-8'] canvas").evaluate(PIXELS)[3::4]
@@ -312,17 +336,17 @@ class TestModelView:
         assert np.abs(np.sqrt(block.ravel()) * 255 - depths).max() < 1 and "pairs=ab" in shown.url
 
     def test_order_by_a_pattern_is_the_ranking(self, opened: Open, article_page: Path, article: tuple) -> None:
-        shown = opened(article_page, "#by=weight")
+        shown = opened(article_page, "#by=weight&special=in")
         shown.select_option("#order", "next-word")
         order = article[0].ranking("next-word")
         assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
         scores = np.sort(article[0].scores.every_key.score[..., 0].ravel())[::-1]
         captions = texts(shown.locator("#thumbnails .caption > span"))
         np.testing.assert_allclose([float(text) for text in captions], scores, atol=0.005 + 1e-9)
-        go(shown, "#order=delimiter&by=carried")
+        go(shown, "#order=delimiter&by=carried&special=in")
         order = article[0].with_reading("carried").ranking("delimiter")
         assert texts(shown.locator("#thumbnails b")) == [article[0].scores.grid[number].name for number in order]
-        go(shown, "#order=delimiter&by=words")  # where no head has a score, none has a rank
+        go(shown, "#order=delimiter&by=weight&special=out")  # where no head has a score, none has a rank
         why = "No head has a rank by delimiter: no word is eligible with special tokens removed."
         expect(shown.locator("#model-hint")).to_contain_text(why)
         assert set(texts(shown.locator("#thumbnails .caption > span"))) == {"–"}
@@ -352,7 +376,7 @@ class TestModelView:
 class TestHeadView:
     def test_numbers_beside_tokens_are_the_weights(self, opened: Open, article_page: Path, article: tuple) -> None:
         attention = article[1]
-        shown = opened(article_page, "#view=head&heads=1-8&by=weight")
+        shown = opened(article_page, "#view=head&heads=1-8&by=weight&special=in")
         tokens = texts(shown.locator("#queries bdi"))
         assert tokens == list(attention.tokens)
         shown.click("#queries button[value='5']")
@@ -377,14 +401,14 @@ class TestHeadView:
     def test_a_token_says_which_words_are_related_to_it(self, opened: Open, saved: Callable[..., Path]) -> None:
         options = ScanOptions(model="bundled", predictive="off")
         result, attention = classify_and_keep(Pair("The king saw a queen."), options)
-        shown = opened(saved("related", result, attention), "#view=head&heads=0-0&by=weight")
+        shown = opened(saved("related", result, attention), "#view=head&heads=0-0&by=weight&special=in")
         shown.click("#queries button[value='2']")
         expect(shown.locator("#reading")).to_have_text(told_of(attention, 0, 0, 2) + " Related: queen (5).")
         shown.click("#keys button[value='3']")
         expect(shown.locator("#reading")).to_contain_text("saw is looked at most by ")
 
     def test_pointing_at_a_line_tells_its_weight(self, opened: Open, article_page: Path, article: tuple) -> None:
-        shown = opened(article_page, "#view=head&heads=0-2&from=0.5&by=weight")
+        shown = opened(article_page, "#view=head&heads=0-2&from=0.5&by=weight&special=in")
         box = shown.locator("#lines").bounding_box()
         assert box is not None
         shown.mouse.move(box["x"] + 5, box["y"] + 12 + 24 * 9 - 0.35)  # where the line of the tenth token starts
@@ -394,7 +418,7 @@ class TestHeadView:
     def test_several_heads_show_a_box_each_in_a_colour_of_their_own(
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
-        shown = opened(article_page, "#view=head&heads=1-8&by=weight")
+        shown = opened(article_page, "#view=head&heads=1-8&by=weight&special=in")
         one = drawn(shown.locator("#lines"))
         shown.click("#picker button[value='0-2']", modifiers=["Shift"])
         expect(shown.locator("#facts h3")).to_have_count(2)
@@ -421,7 +445,7 @@ class TestHeadView:
     ) -> None:
         shown = opened(article_page, viewport={"width": 1440, "height": 900})
         for reading in READINGS:
-            go(shown, f"#view=head&heads=1-8&by={reading}")
+            go(shown, f"#view=head&heads=1-8&{address_of(reading)}")
             self.check_matrix(shown, article[1], reading)
 
     def check_matrix(self, shown: Page, attention: Attention, reading: str) -> None:
@@ -445,7 +469,7 @@ class TestHeadView:
     def test_heads_are_switched_off_and_on_by_a_click_and_left_alone_by_two(
         self, opened: Open, article_page: Path
     ) -> None:
-        shown = opened(article_page, "#view=head&by=weight&token=q5&heads=1-8")
+        shown = opened(article_page, "#view=head&by=weight&special=in&token=q5&heads=1-8")
         expect(shown.locator("#switches")).to_be_hidden()
         shown.click("#several")
         shown.click("#picker button[value='0-2']")
@@ -475,7 +499,7 @@ class TestHeadView:
     def test_long_lists_are_as_high_as_their_rows_and_lines_out_of_sight_follow(
         self, opened: Open, saved: Callable[..., Path]
     ) -> None:
-        page = opened(saved("longer", *made_up(1, 2, 300, neurons=4)), "#view=head&heads=0-0&by=weight")
+        page = opened(saved("longer", *made_up(1, 2, 300, neurons=4)), "#view=head&heads=0-0&by=weight&special=in")
         assert page.locator("#queries").evaluate("list => list.offsetHeight") == 300 * 16
         assert page.locator("#lines").evaluate("canvas => canvas.offsetHeight") == 300 * 16
         end = COPY.replace("getImageData(0, 0,", "getImageData(0, canvas.height - 16,") + "return data.some(v => v); }"
@@ -487,7 +511,7 @@ class TestHeadView:
 
     def test_everything_of_the_head_view_by_touch(self, opened: Open, article_page: Path, article: tuple) -> None:
         settings = {"viewport": {"width": 360, "height": 780}, "has_touch": True, "is_mobile": True}
-        shown = opened(article_page, "#view=head&heads=1-8&by=weight", **settings)
+        shown = opened(article_page, "#view=head&heads=1-8&by=weight&special=in", **settings)
         assert shown.evaluate("document.documentElement.scrollWidth") <= 360
         places = "all => all.map(each => JSON.stringify(each.getBoundingClientRect()))"
         names = shown.locator("#stage bdi")
@@ -513,13 +537,13 @@ class TestHeadView:
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
         tokens, segments = article[1].tokens, article[1].segments
-        shown = opened(article_page, "#view=head&by=weight")
+        shown = opened(article_page, "#view=head&by=weight&special=in")
         for pairs in ("aa", "ab", "ba", "bb"):
             shown.select_option("#pairs", pairs)
             for name, sentence in zip(("queries", "keys"), pairs, strict=True):
                 expected = [token for token, of in zip(tokens, segments, strict=True) if "ab"[of] == sentence]
                 assert texts(shown.locator(f"#{name} button:visible bdi")) == expected
-        go(shown, "#view=head&heads=1-8&by=weight")
+        go(shown, "#view=head&heads=1-8&by=weight&special=in")
         for limit in ("0.3", "0.9"):
             shown.fill("#threshold", limit)
             settle(shown)
@@ -530,21 +554,19 @@ class TestHeadView:
     def test_delimiters_can_be_left_out(self, opened: Open, article_page: Path) -> None:
         shown = opened(article_page, "#view=head")
         expect(shown.locator("#queries button:visible")).to_have_count(16)
-        for reading, count in (("weight", 19), ("words", 16), ("carried", 19), ("carried-words", 16)):
-            shown.click(f"#by button[value='{reading}']")
+        for reading in READINGS:
+            turn(shown, reading)
+            count = 16 if reading.endswith("words") else 19
             expect(shown.locator("#queries button:visible")).to_have_count(count)
-        shown = opened(article_page, "#view=head&delimiters=left-out")  # as older pages say it
-        expect(shown.locator("#queries button:visible")).to_have_count(16)
-        expect(shown.locator("#by button[value='words']")).to_have_attribute("aria-checked", "true")
 
     def test_numbers_and_lines_are_what_the_head_carries(
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
         attention = article[1]
-        shown = opened(article_page, "#view=head&heads=1-9&token=q5&from=0.3&by=weight")
+        shown = opened(article_page, "#view=head&heads=1-9&token=q5&from=0.3&by=weight&special=in")
         before = drawn(shown.locator("#lines"))
         shown.click("#by button[value='carried']")
-        assert "by=carried" in shown.url
+        assert "by=" not in shown.url and "special=in" in shown.url  # what the page opens on is not in its address
         true = np.array([carried_by_hand(attention, 1, 9, query) for query in range(19)])
         values = [float(text) for text in texts(shown.locator("#keys .value"))]
         np.testing.assert_allclose(values, true[5], atol=0.0005 + 0.00005)
@@ -578,14 +600,14 @@ class TestHeadView:
             told[reading] = labels_of(result, reading)[layer, head] + ("?" if unsure else "")
             sure[reading] = (labels.stability.content_label if among_words else labels.stability.label)[layer, head]
         output = f"output {result.output[layer, head]:.3f} of its layer's, an equal part is 0.083"
-        shown = opened(article_page, f"#view=head&heads={layer}-{head}&by=weight")
+        shown = opened(article_page, f"#view=head&heads={layer}-{head}&by=weight&special=in")
         expect(shown.locator("#facts h3 span")).to_have_text(told["weight"])
         for reading, said in (("words", "looks at among words"), ("carried-words", "carries among words")):
             expect(shown.locator("#facts")).to_contain_text(f"{said} {told[reading]};")
         expect(shown.locator("#facts")).to_contain_text(f"carries {told['carried']};")
         expect(shown.locator("#facts")).to_contain_text(output)
         for reading in ("carried-words", "words", "carried"):
-            shown.click(f"#by button[value='{reading}']")
+            turn(shown, reading)
             expect(shown.locator("#facts h3 span")).to_have_text(told[reading])
             stays = f"label stays in {round(100 * sure[reading], 1):g} % of resamplings of the words"
             expect(shown.locator("#facts")).to_contain_text(stays)
@@ -609,7 +631,7 @@ class TestHeadView:
     def test_a_heads_profile_follows_the_reading(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#view=head&heads=1-4")
         for reading in ("weight", "carried"):
-            shown.click(f"#by button[value='{reading}']")
+            turn(shown, reading)
             profile = article[0].with_reading(reading).profile
             parts = profile.strongest(Head(1, 4))[:6]
             expect(shown.locator("#facts .profile th")).to_have_text([name for name, _ in parts])
@@ -626,7 +648,7 @@ class TestHeadView:
         norms[0, 1] = 0
         result, attention = carrying(made_up(1, 2, 6)[0], norms)
         no_output = replace(result, output=np.full((1, 2), np.nan))
-        shown = opened(saved("nothing", no_output, attention), "#view=head&heads=0-1&token=q2&by=carried")
+        shown = opened(saved("nothing", no_output, attention), "#view=head&heads=0-1&token=q2&by=carried&special=in")
         assert texts(shown.locator("#keys .value")) == ["0.000"] * 6
         assert str(shown.locator("#lines").get_attribute("aria-label")).startswith("0 lines of share")
         for view in ("head", "table", "model", "neuron"):
@@ -641,7 +663,9 @@ class TestHeadView:
         weights /= weights.sum(-1, keepdims=True)
         causal = replace(attention, weights=weights, visible=np.tril(np.ones((1, 4, 4), dtype=bool)))
         result, attention = carrying(replace(result, attention=causal))
-        shown = opened(saved("causal-carried", result, attention), "#view=head&heads=0-1&by=carried&token=q1")
+        shown = opened(
+            saved("causal-carried", result, attention), "#view=head&heads=0-1&by=carried&special=in&token=q1"
+        )
         values = [float(text) for text in texts(shown.locator("#keys .value"))]
         np.testing.assert_allclose(values, carried_by_hand(attention, 0, 1, 1), atol=0.0005 + 0.00005)
         assert values[2:] == [0, 0] and values[0] > 0
@@ -649,7 +673,7 @@ class TestHeadView:
     def test_horizontal_layout_goes_with_the_text(
         self, opened: Open, article_page: Path, saved: Callable[..., Path]
     ) -> None:
-        shown = opened(article_page, "#view=head&by=weight")
+        shown = opened(article_page, "#view=head&by=weight&special=in")
         shown.click("#layout button[value='horizontal']")
         first, second = (shown.locator(f"#queries button[value='{i}']").bounding_box() for i in (0, 1))
         assert first and second and first["y"] == second["y"] and first["x"] < second["x"]
@@ -664,7 +688,9 @@ class TestNeuronView:
         self, opened: Open, article_page: Path, article: tuple
     ) -> None:
         attention = article[1]
-        shown = opened(article_page, "#view=neuron&heads=1-8&token=q4&by=carried")  # which changes nothing here
+        shown = opened(
+            article_page, "#view=neuron&heads=1-8&token=q4&by=carried&special=in"
+        )  # which changes nothing here
         expect(shown.locator("#story")).to_contain_text("the query the (4) looks most at store (5)")
         logits = [float(text.replace("−", "-")) for text in texts(shown.locator("#logits span"))]
         weights = [float(text) for text in texts(shown.locator("#softmax span"))]
@@ -837,7 +863,7 @@ class TestManyPairs:
         chance = np.broadcast_to(table.chance, table.score.shape)
         seen, shown = set(), opened(pairs_page)
         for head in ("0-2", "3-3", "5-0"):
-            go(shown, f"#view=head&by=weight&heads={head}")
+            go(shown, f"#view=head&by=weight&special=in&heads={head}")
             place = tuple(map(int, head.split("-")))
             bars = shown.locator("#cards table.scores .bar").evaluate_all(
                 "all => all.map(bar => Number(bar.style.getPropertyValue('--share')))"
@@ -848,7 +874,7 @@ class TestManyPairs:
         assert seen == {True, False}
 
     def test_the_table_is_sorted_and_saved(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
-        shown = opened(pairs_page, "#view=table&by=weight&sort=-margin")
+        shown = opened(pairs_page, "#view=table&by=weight&special=in&sort=-margin")
         order = np.argsort(-ranking.known_labels().race("in").margin.ravel(), kind="stable")
         assert texts(shown.locator("#scores tbody th"))[:9] == [f"{flat // 12}-{flat % 12}" for flat in order[:9]]
         with shown.expect_download() as download:
@@ -877,11 +903,16 @@ class TestTable:
     def test_it_shows_the_csvs_numbers(self, opened: Open, article_page: Path, article: tuple) -> None:
         shown = opened(article_page, "#view=table")
         for reading in READINGS:
-            shown.click(f"#by button[value='{reading}']")
+            turn(shown, reading)
             settle(shown)
             self.check_table(shown, article[0], reading)
 
     def check_table(self, shown: Page, result: Classification, reading: str) -> None:
+        shown.click("#tab-model")
+        told = shown.locator("#thumbnails button").evaluate_all("all => all.map(button => button.ariaLabel)")
+        shown.click("#tab-table")
+        labels = texts(shown.locator("#scores tbody td:nth-child(2)"))
+        assert [re.split(", | ", text)[2] for text in told] == [label.removesuffix("?") for label in labels]
         unsure = shown.locator("#scores tbody tr:nth-child(9) td b").count()
         labels = result.carried if reading.startswith("carried") else result.by_weight
         own = [of.questioned("out" if reading.endswith("words") else "in")[0, 8] for of in (labels, result.carried)]
@@ -900,13 +931,13 @@ class TestTable:
 
     def test_it_is_searched_sorted_and_filtered(self, opened: Open, article_page: Path, article: tuple) -> None:
         result = article[0].with_reading("carried")
-        shown = opened(article_page, "#view=table&by=carried&label=previous-word&sort=-output")
+        shown = opened(article_page, "#view=table&by=carried&special=in&label=previous-word&sort=-output")
         heads = [tuple(place) for place in np.argwhere(result.label == "previous-word").tolist()]
         heads.sort(key=lambda place: -result.output[place])
         assert texts(shown.locator("#scores tbody th")) == [f"{layer}-{head}" for layer, head in heads]
         shown.click("#scores thead button[value='carried_label']")
         expect(shown.locator("#scores thead th[aria-sort='ascending']")).to_have_text("carries")
-        go(shown, "#view=table&by=weight")
+        go(shown, "#view=table&by=weight&special=in")
         names = shown.locator("#scores tbody th")
         shown.click("#scores thead button[value='previous-word']")
         best = [article[0].scores.grid[number].name for number in article[0].ranking("previous-word")]
@@ -925,12 +956,12 @@ class TestTable:
     ) -> None:
         shown = opened(article_page)
         for reading in READINGS:
-            go(shown, f"#view=table&by={reading}")
+            go(shown, f"#view=table&{address_of(reading)}")
             with shown.expect_download() as download:
                 shown.click("#save")
             assert Path(download.value.path()).read_bytes() == csv_of(classified_anew[reading], reading)
         assert download.value.suggested_filename == "heads.csv"
-        go(shown, "#view=table&find=layer:2&sort=-entropy&by=weight")
+        go(shown, "#view=table&find=layer:2&sort=-entropy&by=weight&special=in")
         with shown.expect_download() as download:
             shown.click("#save")
         frame = classified_anew["weight"].to_frame(statements=False)
@@ -989,19 +1020,26 @@ class TestEveryView:
         expect(again.locator("#queries button[value='4']")).to_have_attribute("aria-selected", "true")
         expect(again.locator("#layout button[value='horizontal']")).to_have_attribute("aria-checked", "true")
 
-    def test_the_reading_by_keyboard_and_with_every_view(self, opened: Open, article_page: Path) -> None:
-        shown = opened(article_page, "#by=weight")
-        expect(shown.locator("#by button[value='weight']")).to_have_attribute("aria-checked", "true")
-        shown.focus("#by button[value='weight']")
-        for reading in READINGS[1:]:
-            shown.keyboard.press("ArrowRight")
-            expect(shown.locator(f"#by button[value='{reading}']")).to_have_attribute("aria-checked", "true")
-            expect(shown.locator(f"#by button[value='{reading}']")).to_be_focused()
-        expect(shown.locator("#model-hint")).to_contain_text("the more colour, the more the head carries from there")
+    def test_the_two_switches_by_keyboard_and_with_every_view(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page)
+        by, special = (shown.get_by_role("radiogroup", name=name) for name in ("Head", "Special tokens"))
+        assert [told_by(switch) for switch in (by, special)] == [("carries", "carries"), ("out", "out")]
+        shown.focus("#by button[value='carried']")
+        for key, told in (("ArrowLeft", "looks"), ("ArrowRight", "carries"), ("Home", "looks")):
+            shown.keyboard.press(key)
+            expect(by.get_by_role("radio", name=told)).to_be_focused()
+            assert told_by(by) == (told, told) and told_by(special) == ("out", "out")
+        shown.keyboard.press("Tab")
+        shown.keyboard.press("ArrowLeft")
+        expect(special.get_by_role("radio", name="in")).to_be_focused()
+        assert told_by(special) == ("in", "in") and shown.url.endswith("#by=weight&special=in")
+        expect(shown.locator("#model-hint")).to_contain_text("What each head looks at, by letter and colour")
+        expect(shown.locator("#thumbnails button[value='1-9'] .caption > span")).to_have_text("D")
         shown.click("#tab-head")
-        expect(shown.locator("#by button[value='carried-words']")).to_have_attribute("aria-checked", "true")
+        assert told_by(by) == ("looks", "looks") and texts(shown.locator("#queries button:visible bdi"))[0] == "[CLS]"
         shown.click("#tab-neuron")
-        expect(shown.locator("#by")).to_be_hidden()
+        expect(by).to_be_hidden()
+        expect(special).to_be_hidden()
 
     @pytest.mark.parametrize("norm", [False, True])
     def test_a_page_opens_on_what_heads_carry_among_words_asked_by_norm_or_not(
@@ -1009,28 +1047,26 @@ class TestEveryView:
     ) -> None:
         result, attention = article
         shown = opened(saved(f"norm-{norm}", result.with_reading("carried" if norm else "weight"), attention))
-        expect(shown.locator("#by button[value='carried-words']")).to_have_attribute("aria-checked", "true")
+        expect(shown.locator("#by button[value='carried']")).to_have_attribute("aria-checked", "true")
+        expect(shown.locator("#special button[value='out']")).to_have_attribute("aria-checked", "true")
         expect(shown.locator(".facts")).to_contain_text("opens on what each head carries among words")
         expect(shown.locator("#thumbnails button[value='1-9'] .caption > span")).to_have_text("P")
-        shown.click("#by button[value='weight']")
+        turn(shown, "weight")
         settle(shown)
-        assert "by=weight" in shown.url
         expect(shown.locator("#thumbnails button[value='1-9'] .caption > span")).to_have_text("D")
         shown.click("#tab-head")
         assert shown.input_value("#heads") == "1-8"
 
     def test_saved_weights_do_not_tell_what_heads_carry(self, opened: Open, saved: Callable[..., Path]) -> None:
         result, attention = made_up(1, 2, 6)
-        shown = opened(saved("weights-alone", result, attention), "#by=carried")
-        for reading in ("carried", "carried-words"):
-            button = shown.locator(f"#by button[value='{reading}']")
-            expect(button).to_be_disabled()
-            expect(button).to_have_attribute("title", "Not here: saved weights do not tell what heads carry")
-        expect(shown.locator("#by button[value='words']")).to_have_attribute("aria-checked", "true")
+        shown = opened(saved("weights-alone", result, attention), "#by=carried&special=in")
+        carries = shown.locator("#by button[value='carried']")
+        expect(carries).to_be_disabled()
+        expect(carries).to_have_attribute("title", "Not here: saved weights do not tell what heads carry")
         shown.focus("#by button[value='weight']")
-        for _ in range(4):
-            shown.keyboard.press("ArrowRight")
-        expect(shown.locator("#by button[value='words']")).to_have_attribute("aria-checked", "true")
+        shown.keyboard.press("ArrowRight")
+        expect(shown.locator("#by button[value='weight']")).to_have_attribute("aria-checked", "true")
+        expect(shown.locator("#special button[value='in']")).to_have_attribute("aria-checked", "true")
         shown.click("#tab-table")
         assert not {"carries", "output", "carries stays"} & set(texts(shown.locator("#scores thead button")))
         shown.click("#tab-head")
@@ -1047,7 +1083,7 @@ class TestEveryView:
     @pytest.mark.parametrize("theme", ["light", "dark"])
     def test_all_text_stands_out(self, opened: Open, article_page: Path, theme: str) -> None:
         shown = opened(article_page)
-        heads = ("view=head&token=q5&by=weight", "view=head&heads=1-8,0-2,2-9&token=q5")
+        heads = ("view=head&token=q5&by=weight&special=in", "view=head&heads=1-8,0-2,2-9&token=q5")
         for fragment in ("view=model", *heads, "view=neuron", "view=table"):
             go(shown, f"#{fragment}&theme={theme}")
             contrasts = shown.evaluate(CONTRASTS)
@@ -1076,7 +1112,9 @@ class TestEveryView:
             shown.evaluate("window.dispatchEvent(new Event('afterprint'))")
 
     def test_on_paper_lines_and_tokens_stay_together(self, opened: Open, saved: Callable[..., Path]) -> None:
-        shown = opened(saved("long", *made_up(1, 2, 126)), "#view=head&by=weight&from=0.01&layout=horizontal")
+        shown = opened(
+            saved("long", *made_up(1, 2, 126)), "#view=head&by=weight&special=in&from=0.01&layout=horizontal"
+        )
         shown.evaluate("window.dispatchEvent(new Event('beforeprint'))")
         settle(shown)
         whole = shown.locator("#lines").evaluate_all(DIGEST)

@@ -175,7 +175,7 @@ def test_by_what_heads_carry_alone_it_says_why_weights_are_not_there(ranking: Ra
     elements = Elements(page(ranking.with_reading("carried")).html)
     assert elements.facts["readings"] == ["carried", "carried-words"] and "profile-bytes" not in elements.text
     disabled = [of["value"] for tag, of in elements.tags if tag == "button" and "disabled" in of]
-    assert disabled == ["weight", "words"]
+    assert disabled == ["weight"]
     without = Elements(page(replace(ranking, carried=None)).html)
     assert without.facts["readings"] == ["weight", "words"] and without.facts["usual"] == "words"
 

@@ -104,10 +104,10 @@ async function numbersBeside(beside, head) {
   const { status, found } = await beside.numbers.get(head.name);
   if (status !== 200) return null;
   const carried = found.texts[`carried-${head.name}`];
-  if (ofCarried(state.by) && !carried) return null;
+  if (ofCarried(reading()) && !carried) return null;
   const weights = joined(await unpackedBytes(found.texts[`weights-${head.name}`]));
-  const rows = ofCarried(state.by) ? carriedRows(weights, joined(await unpackedBytes(carried)), beside.facts) : weights;
-  return numbersIn(rows, state.by, beside.facts);
+  const rows = ofCarried(reading()) ? carriedRows(weights, joined(await unpackedBytes(carried)), beside.facts) : weights;
+  return numbersIn(rows, reading(), beside.facts);
 }
 
 const differenceLine = ({ query, key }, head, there, apart) => [

@@ -36,7 +36,7 @@ const headView = {
       return make("tr", { class: label }, make("th", { scope: "row" }, id), ...cells, make("td", {}, bar));
     });
     const header = make("tr", {}, ...names.map((name) => make("th", { scope: "col" }, name)));
-    const caption = make("caption", {}, `Scores by ${facts.titles[state.by].replace("each head", "it")}`);
+    const caption = make("caption", {}, `Scores by ${facts.titles[reading()].replace("each head", "it")}`);
     return make("table", { class: "scores" }, caption, make("thead", {}, header), make("tbody", {}, ...rows));
   },
 

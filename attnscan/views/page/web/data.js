@@ -54,7 +54,7 @@ const ofCarried = (by) => by.startsWith("carried");
 const hasColumn = (name) => Object.hasOwn(column, name);
 
 /** What a head's line of the CSV has in a column; nothing if there is none of that name. */
-const cellOf = (head, name, by = state.by) => (hasColumn(name) ? columnOf(name, by)[head.index] : "");
+const cellOf = (head, name, by = reading()) => (hasColumn(name) ? columnOf(name, by)[head.index] : "");
 
 /** A head's line of the CSV in the reading that is shown. */
 const rowOf = (head) => facts.columns.map((name) => cellOf(head, name));
@@ -65,13 +65,13 @@ const scoreOf = (head, id) => cellOf(head, id);
 /** Why no head has a score for a pattern. */
 function whyNone(id) {
   if (pattern[id].whyNone) return `not measured: ${pattern[id].whyNone}`;
-  if (id === "delimiter" && amongWords(state.by)) return "no word is eligible with special tokens removed";
+  if (id === "delimiter" && amongWords(reading())) return "no word is eligible with special tokens removed";
   return `no word of ${OF_PAIRS ? "these pairs" : "this input"} is eligible`;
 }
 
 /** What an even spread would score for a pattern; null where no word was eligible. */
 function chanceOf(head, id) {
-  const chance = packed.chance[state.by][scored.indexOf(id)];
+  const chance = packed.chance[reading()][scored.indexOf(id)];
   return Array.isArray(chance) ? chance[head.index] : chance;
 }
 
@@ -85,13 +85,14 @@ function aboveChance(head, id) {
   return Math.max(0, (Number(score) - chance) / (1 - chance));
 }
 
-const labelOf = (head, by = state.by) => cellOf(head, amongWords(by) ? "content_label" : "label", by);
+/** What a head is called by a reading: the table's column `label`. */
+const labelOf = (head, by = reading()) => cellOf(head, "label", by);
 
 /** Whether a head's label would not stay, or rests on too little to tell. */
-const isUnsure = (head, by = state.by) => Number(packed.marks[by][head.index]) % 2 === 1;
+const isUnsure = (head, by = reading()) => Number(packed.marks[by][head.index]) % 2 === 1;
 
 /** Whether half or more of what is shown comes from delimiters, and the letter is small. */
-const rests = (head) => Number(packed.marks[state.by][head.index]) >= 2;
+const rests = (head) => Number(packed.marks[reading()][head.index]) >= 2;
 
 /** A head's letter as on every map, and a question mark if its label is not sure. */
 function markOf(head) {
@@ -201,7 +202,7 @@ function carriedRows(weights, held, { special, weightSteps }) {
 }
 
 /** The numbers of the reading that is shown. */
-const shownOf = (head) => numbersOf(head, state.by);
+const shownOf = (head) => numbersOf(head, reading());
 
 /** A head's queries and keys, each [token × neuron] in one array; null if the page does not hold them. */
 function neuronsOf(head) {
@@ -224,6 +225,6 @@ function maskOf(layer) {
 
 /** Every head made small, in the reading that is shown. */
 function thumbnails() {
-  const id = `thumbnails-of-${state.by}`;
+  const id = `thumbnails-of-${reading()}`;
   return once(id, () => bytesOf(id));
 }

@@ -70,11 +70,11 @@ const headView = {
 
   async paint() {
     const heads = shownHeads();
-    const [names, by, input] = [state.heads + state.off, state.by, inputs];
+    const [names, by, input] = [state.heads + state.off, reading(), inputs];
     this.paintControls();
     this.paintSwitches();
     const weights = await Promise.all(heads.map(shownOf));
-    if (names !== state.heads + state.off || by !== state.by || input !== inputs || state.view !== "head") return; // another one was chosen meanwhile
+    if (names !== state.heads + state.off || by !== reading() || input !== inputs || state.view !== "head") return; // another one was chosen meanwhile
     this.heads = heads;
     this.weights = weights;
     const missing = heads.filter((_, position) => !weights[position]).map((head) => head.name);
@@ -108,7 +108,7 @@ const headView = {
   paintTokens(list, side) {
     const shown = [];
     for (const [index, token] of tokensOf(list).entries()) {
-      token.hidden = !isAsked(index, side) || (amongWords(state.by) && facts.special[index]);
+      token.hidden = !isAsked(index, side) || (amongWords(reading()) && facts.special[index]);
       setAttribute(token, "aria-selected", String(state.token === side + index));
       if (!token.hidden) shown.push(index);
     }
@@ -160,7 +160,7 @@ const headView = {
         : { ...line, x1: 0, y1: start, x2: width, y2: end };
     });
     drawLines(context, this.drawn, width, height, printing ? null : inSight);
-    const number = `${ofCarried(state.by) ? "share" : "weight"} ${Number(state.from).toFixed(2)}`;
+    const number = `${ofCarried(reading()) ? "share" : "weight"} ${Number(state.from).toFixed(2)}`;
     canvas.setAttribute(
       "aria-label",
       `${lines.length} lines of ${number} or more, from ${queries.length} queries to ${keys.length} keys`,
@@ -272,10 +272,10 @@ const headView = {
 
   usualLine() {
     const active = this.active();
-    const carried = ofCarried(state.by);
+    const carried = ofCarried(reading());
     if (find("stage").hidden) return [];
     if (!active) {
-      const hidden = amongWords(state.by) ? ` Special tokens are hidden; by ${carried ? "carried" : "weight"}, they are there.` : "";
+      const hidden = amongWords(reading()) ? ` Special tokens are removed.` : "";
       return [
         `Point at a token, a line or a square to read ${carried ? "shares" : "weights"}; click a token to hold it.${hidden}`,
       ];
@@ -291,7 +291,7 @@ const headView = {
   /** What a token looks most at in a head, or is looked at most by; of what is carried: takes from, or gives to. */
   strongest(active, position) {
     const [of, others] = active.side === "q" ? [0, this.keys] : [1, this.queries];
-    const verb = ofCarried(state.by) ? ["takes most from", "gives most to"][of] : ["looks most at", "is looked at most by"][of];
+    const verb = ofCarried(reading()) ? ["takes most from", "gives most to"][of] : ["looks most at", "is looked at most by"][of];
     const value = (index) => this.between(active, index)[position];
     const top = [...others].sort((a, b) => value(b) - value(a) || a - b).slice(0, 2).filter((index) => value(index) >= 0.005);
     const named = top.map((index) => [...called(index), ` (${value(index).toFixed(2)})`]);

@@ -116,12 +116,11 @@ function factsOf(head, count) {
 
 /** What a head is called in the reading that is shown, and how sure that is, as a line. */
 function sureness(head) {
-  const words = amongWords(state.by) ? "content_label" : "label";
-  const stays = hasColumn(`${words}_stays`) ? cellOf(head, `${words}_stays`) : null;
-  const agree = cellOf(head, `${words}_agree`);
+  const stays = hasColumn("label_stays") ? cellOf(head, "label_stays") : null;
+  const agree = cellOf(head, "label_agree");
   const share = stays ? `label stays in ${percent(stays)} of resamplings of the ${facts.drawn}` : "";
   const few = stays === "" ? `rests on too few ${facts.drawn} to tell whether its label stays` : "";
-  return make("p", { class: "hint" }, [facts.titles[state.by].replace("each head", "it"), share || few, agree && `${percent(agree)} of pairs agree`].filter(Boolean).join("; "));
+  return make("p", { class: "hint" }, [facts.titles[reading()].replace("each head", "it"), share || few, agree && `${percent(agree)} of pairs agree`].filter(Boolean).join("; "));
 }
 
 const percent = (share) => `${Number((100 * Number(share)).toFixed(1))} %`;
@@ -147,7 +146,7 @@ function scoresTable(head) {
 
 /** What a head is called in the other readings, its entropy, and how much it puts out, where that is known. */
 function alsoCalled(head) {
-  const others = facts.readings.filter((by) => by !== state.by);
+  const others = facts.readings.filter((by) => by !== reading());
   const called = others.map(
     (by) => `${facts.titles[by].replace("what each head ", "")} ${labelOf(head, by)}${isUnsure(head, by) ? "?" : ""}`,
   );
@@ -161,7 +160,7 @@ function alsoCalled(head) {
 
 /** What a head's attention is made of, its largest part first, where that is known. */
 function profileOf(head) {
-  const profile = profiles[ofCarried(state.by) ? "carried" : "weight"]?.[head.index];
+  const profile = profiles[ofCarried(reading()) ? "carried" : "weight"]?.[head.index];
   if (!profile) return [];
   const [explained, even, parts] = profile;
   const rows = parts.map(([name, share]) => {

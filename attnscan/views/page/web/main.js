@@ -27,8 +27,10 @@ async function show() {
     tabs.find((tab) => tab.value === state.view),
   );
   find("beside").hidden = !beside;
-  find("by-field").hidden = state.view === "neuron"; // a softmax is over all keys
-  paintBy(state.by);
+  for (const [name, paint] of Object.entries(paintReading)) {
+    find(`${name}-field`).hidden = state.view === "neuron"; // a softmax is over all keys
+    paint(state[name]);
+  }
   if (!OF_PAIRS) paintPairs();
   if (beside) paintPicker();
   for (const follow of onShow) follow();
@@ -45,7 +47,10 @@ steer(
   (tab) => change({ view: tab.value }),
 );
 if (!OF_PAIRS) find("pairs").addEventListener("change", (event) => change({ pairs: event.target.value }));
-const paintBy = segmented("by", (by) => change({ by }));
+const paintReading = {
+  by: segmented("by", (by) => change({ by })),
+  special: segmented("special", (special) => change({ special })),
+};
 find("theme").addEventListener("click", () => change({ theme: theme() === "dark" ? "light" : "dark" }));
 
 buildPicker();

@@ -77,8 +77,8 @@ function thumbnailOf(head, small, room) {
 
 /** A head made small, in the colour that it has: the cells that begin in the sentences that are chosen. */
 function paintThumbnail(canvas, head, small) {
-  const side = facts.sides[state.by];
-  const tokens = [...facts.tokens.keys()].filter((index) => !(amongWords(state.by) && facts.special[index]));
+  const side = facts.sides[reading()];
+  const tokens = [...facts.tokens.keys()].filter((index) => !(amongWords(reading()) && facts.special[index]));
   const cells = Array.from({ length: side }, (_, cell) => cell);
   const first = (cell) => tokens[Math.floor(cell * (tokens.length / side))];
   const [rows, columns] = ["q", "k"].map((of) => cells.filter((cell) => isAsked(first(cell), of)));

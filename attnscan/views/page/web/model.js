@@ -54,16 +54,16 @@ const modelView = {
 
   /** Paint what has changed since it was painted last: a view that is come back to is there already. */
   async paint() {
-    const now = JSON.stringify([state.order, state.only, state.by, OF_PAIRS && theme()]);
+    const now = JSON.stringify([state.order, state.only, reading(), OF_PAIRS && theme()]);
     if (this.painted !== now) {
       this.painted = now;
       this.paintCells();
     }
     rove(this.inOrder, this.cells[chosenHeads()[0].index]);
     if (OF_PAIRS) return;
-    const [by, pairs, input] = [state.by, state.pairs, inputs];
+    const [by, pairs, input] = [reading(), state.pairs, inputs];
     const bytes = await thumbnails();
-    if (by !== state.by || pairs !== state.pairs || input !== inputs) return; // another reading was chosen meanwhile
+    if (by !== reading() || pairs !== state.pairs || input !== inputs) return; // another reading was chosen meanwhile
     for (const head of heads) this.paintThumbnail(head, bytes);
   },
 
@@ -83,9 +83,9 @@ const modelView = {
 
   /** What the squares and their letters are of, and whether any head does what was asked for. */
   paintHint() {
-    const title = facts.titles[state.by];
-    const dark = ofCarried(state.by) ? "the head carries from there" : "weight";
-    const small = `Small letter: half or more ${ofCarried(state.by) ? "comes from" : "rests on"} delimiters. `;
+    const title = facts.titles[reading()];
+    const dark = ofCarried(reading()) ? "the head carries from there" : "weight";
+    const small = `Small letter: half or more ${ofCarried(reading()) ? "comes from" : "rests on"} delimiters. `;
     const wanted = state.only || (state.order === "place" ? "" : state.order);
     find("model-hint").textContent = [
       `${title[0].toUpperCase()}${title.slice(1)}, by letter and colour; each square is one head`,
@@ -140,7 +140,7 @@ const modelView = {
 
   paintThumbnail(head, bytes) {
     const canvas = this.cells[head.index].querySelector("canvas");
-    const now = `${pattern[labelOf(head)].color} ${state.by} ${state.pairs}`;
+    const now = `${pattern[labelOf(head)].color} ${reading()} ${state.pairs}`;
     if (canvas.dataset.painted === now) return; // it is there already
     canvas.dataset.painted = now;
     paintThumbnail(canvas, head, bytes);
@@ -155,7 +155,7 @@ const modelView = {
         { type: "button", value: each.id, title: each.counts, "aria-pressed": String(state.only === each.id) },
         make("i", { class: each.id === "mixed" ? "swatch mixed" : "swatch" }),
         `${each.letter} ${each.id}`,
-        make("span", { class: "count" }, each.id === "delimiter" && amongWords(state.by) ? "–" : String(counts[each.id] || 0)),
+        make("span", { class: "count" }, each.id === "delimiter" && amongWords(reading()) ? "–" : String(counts[each.id] || 0)),
       );
       button.style.setProperty("--color", each.color);
       return button;

@@ -11,7 +11,8 @@ const onShow = [];
 
 const usual = {
   view: "model",
-  by: facts.usual, // weight, words (weight among words), carried or carried-words
+  by: ofCarried(facts.usual) ? "carried" : "weight", // where heads look, or what they carry
+  special: amongWords(facts.usual) ? "out" : "in", // special tokens as keys, or removed
   order: "place",
   only: "", // the one pattern whose heads stand out
   heads: facts.best,
@@ -30,7 +31,8 @@ const usual = {
 };
 const allowed = {
   view: (text) => Object.hasOwn(views, text),
-  by: (text) => facts.readings.includes(text),
+  by: (text) => ["weight", "carried"].includes(text) && facts.readings.includes(text),
+  special: (text) => ["in", "out"].includes(text),
   order: (text) => text === "place" || scored.includes(text) || text in orders,
   only: (text) => text === "" || text in pattern,
   heads: (text) => text.split(",").every((name) => headNamed.has(name)),
@@ -50,10 +52,12 @@ const allowed = {
 
 let state = { ...usual };
 
+/** The name of the reading that the two switches choose. */
+const reading = () => (state.special === "in" ? state.by : { weight: "words", carried: "carried-words" }[state.by]);
+
 /** Take over what the address says, as far as it makes sense for this page. */
 function readAddress() {
   const given = Object.fromEntries(new URLSearchParams(location.hash.slice(1)));
-  if (given.delimiters === "left-out") given.by ??= "words"; // as pages said it before they had `by`
   const known = Object.keys(usual).filter((name) => name in given && allowed[name](given[name]));
   state = { ...usual, ...Object.fromEntries(known.map((name) => [name, given[name]])) };
 }

@@ -143,9 +143,9 @@ const quoted = (text) => (/[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')
 
 /** The reading in which a head has the label that stands in a column. */
 function readingOf(name) {
-  const words = ofCarried(state.by) ? "carried-words" : "words";
-  const carried = amongWords(state.by) ? "carried-words" : "carried";
-  return { label: state.by, content_label: words, carried_label: carried, map_label: facts.usual }[name];
+  const words = ofCarried(reading()) ? "carried-words" : "words";
+  const carried = amongWords(reading()) ? "carried-words" : "carried";
+  return { label: reading(), content_label: words, carried_label: carried, map_label: facts.usual }[name];
 }
 
 function labelCell(head, name) {
