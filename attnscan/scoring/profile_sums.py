@@ -18,7 +18,7 @@ from attnscan.results.profile import Fit
 from attnscan.results.scores import FloatArray
 
 _NEGLIGIBLE = 1e-12  # of a Gram matrix's largest eigenvalue: parts that cannot be told apart leave less
-_TIE = 1e-8  # of a part's squares, the cost of using it: parts with equal rows share the weights, whatever the rounding
+_TIE = 1e-9  # of a part's squares, the cost of using it: parts with equal rows share the weights, whatever the rounding
 
 
 def sums_shapes(layers: int, heads: int, parts: int) -> dict[str, tuple[int, ...]]:

@@ -60,12 +60,13 @@ def remarks(result: Classification | Ranking) -> Iterator[str]:
             yield f"{plain(kind.name)}: {why_unscored(result, kind.name)}."
     if (sure := behaviours.sure()) is not None:
         follow, own = int(behaviours.labelled.sum()), int(behaviours.own.sum())
-        stated = "" if behaviours.statements is None else f" and {sure[1]} of {counted(own - follow, 'other')}"
-        yield (
-            f"{sure[0]} of {counted(follow, 'head')} with a pattern{stated} stay the same in {STAYS * 100:g} % of "
-            f"{RESAMPLINGS:,} bootstrap resamples of the {behaviours.labels.drawn}"
-            f"{'; the rest have a ?' if behaviours.unsure.any() else ''}."
-        )
+        groups = [f"{sure[0]} of {counted(follow, 'head')} with a pattern"] if follow else []
+        if behaviours.statements is not None and own > follow:
+            groups.append(f"{sure[1]} of {counted(own - follow, 'other' if follow else 'head with a statement')}")
+        rest = "; the rest have a ?" if behaviours.unsure.any() else ""
+        resamples = f"{RESAMPLINGS:,} bootstrap resamples of the {behaviours.labels.drawn}"
+        if groups:
+            yield f"{' and '.join(groups)} stay the same in {STAYS * 100:g} % of {resamples}{rest}."
 
 
 def legend(behaviours: Behaviours) -> str:

@@ -64,7 +64,7 @@ def same(one: Classification, other: Classification) -> bool:
     """Whether every number is the same but for last bits: how a processor multiplies may hang on where weights lie."""
     ours, theirs = (result.to_frame().drop(columns="model") for result in (one, other))
     numbers = list(ours.select_dtypes("number"))
-    near = np.allclose(ours[numbers], theirs[numbers], rtol=0, atol=1e-6, equal_nan=True)
+    near = np.allclose(ours[numbers].astype(float), theirs[numbers].astype(float), rtol=0, atol=1e-6, equal_nan=True)
     rest = ours.drop(columns=numbers).equals(theirs.drop(columns=numbers))
     return near and rest and one.not_measured == other.not_measured
 

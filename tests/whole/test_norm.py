@@ -113,7 +113,7 @@ def test_one_input_says_what_is_carried_beside_its_weights(by_hand: list) -> Non
     assert (by_norm.signature.by, by_weight.signature.by) == ("carried", "weight")
     assert_allclose(by_norm.scores.every_key.score, by_weight.with_reading("carried").scores.every_key.score)
     frame = by_weight.to_frame(statements=False)
-    assert frame.columns.tolist()[-2:] == ["carried_label", "output"]
+    assert frame.columns.tolist()[-2:] == ["map_label", "output"]
     assert_allclose(frame["output"].to_numpy().reshape(6, 12).sum(1), 1)
 
 

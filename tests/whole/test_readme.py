@@ -23,12 +23,15 @@ ROOMS = sorted(
 )
 
 
-LONG = ("article.md", "compare.md", "recipes.md")  # which show what scripts print
+RUNS_A_MODEL = re.compile(r"<!-- \$ (python|attnscan (?!patterns|models)(?!.*--help))")
 
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, marks=pytest.mark.long if page.name in LONG else ()) for page in PAGES],
+    [
+        pytest.param(page, marks=pytest.mark.long if RUNS_A_MODEL.search(page.read_text(encoding="utf-8")) else ())
+        for page in PAGES
+    ],
     ids=lambda page: page.name,
 )
 def test_output_in_pages_is_real(page: Path) -> None:

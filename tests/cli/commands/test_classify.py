@@ -23,8 +23,10 @@ def test_csv_is_the_contracts_to_the_letter() -> None:
     assert len(lines) == 1 + 72
     first = lines[1].split(",")
     assert first[:3] == ["bundled", "0", "0"]
-    carried_label, map_label, output, statement, *numbers = first[-9:]
-    assert all(re.fullmatch(r"\d+\.\d{6}", cell) for cell in (*first[6:-9], output, *numbers) if cell)
+    carried_label, map_label, output, statement, share, chance, average, rank, stays = first[-9:]
+    numbers = (*first[6:-9], output, share, chance, average, stays)
+    assert all(re.fullmatch(r"\d+\.\d{6}", cell) for cell in numbers if cell)
+    assert rank == "" or 1 <= int(rank) <= 72
     assert statement in (AVERAGE, *(candidate.id for candidate in CANDIDATES))
     assert {carried_label, map_label} <= {"mixed", *(pattern.id for pattern in PATTERNS)}
     without = classify("--csv", "--predictive", "off").stdout.splitlines()
@@ -39,7 +41,7 @@ def test_every_format_carries_the_same_table(format: str, toy: str, tmp_path: Pa
     assert run(*on_toy, "-o", str(path)).stdout == ""
     content = path.read_bytes()
     if format == "parquet":
-        found = pd.read_parquet(BytesIO(content)).round(6)
+        found = pd.read_parquet(BytesIO(content)).round(6).astype({"statement_rank": float})
     elif format == "json":
         found = pd.read_json(StringIO(json.dumps(json.loads(content)["heads"])))
     elif format == "jsonl":
