@@ -102,6 +102,13 @@ class Behaviours:
             return own
         return np.where(self.labelled, own, self.statements.columns()["statement_share"].astype(float))
 
+    @cached_property
+    def average_score(self) -> FloatArray:
+        """The mean score of all heads on each pattern; NaN for one that was not scored. Shape: [pattern]."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            average: FloatArray = np.nansum(self.table.score, (0, 1)) / (~np.isnan(self.table.score)).sum((0, 1))
+        return average
+
     @property
     def kinds(self) -> Iterator[Kind]:
         """All patterns in their order, then the statements that heads have, those of most heads first."""
@@ -110,14 +117,32 @@ class Behaviours:
         def heads(name: str, *, labelled: bool) -> tuple[Head, ...]:
             return tuple(h for h in order if self.kind[h.place] == name and self.labelled[h.place] == labelled)
 
-        with np.errstate(invalid="ignore", divide="ignore"):
-            scores = np.nansum(self.table.score, (0, 1)) / (~np.isnan(self.table.score)).sum((0, 1))
-        for pattern, score in zip(self.labels.scores.patterns, scores, strict=True):
+        for pattern, score in zip(self.labels.scores.patterns, self.average_score, strict=True):
             yield Kind(pattern, True, heads(pattern, labelled=True), float(score))
         if self.statements is not None:
             shares = zip(self.statements.names, self.statements.average, strict=True)
             stated = [Kind(name, False, heads(name, labelled=False), float(share)) for name, share in shares]
             yield from sorted((kind for kind in stated if kind.heads), key=lambda kind: -len(kind.heads))
+
+    def numbers(self, name: str, head: Head, *, labelled: bool) -> dict[str, float]:
+        """A head's score for a pattern, or its share of a statement's candidate, and what that stands beside.
+
+        With `share`, `chance` and `average` in [0, 1], NaN for what is not known, and the head's `rank` from 1.
+        """
+        if labelled:
+            p = self.labels.scores.patterns.index(name)
+            share, chance, average = self.table.score[..., p], self.table.chance[..., p], self.average_score[p]
+        else:
+            assert self.statements is not None
+            p = self.statements.names.index(name)
+            share, chance, average = (
+                self.statements.share[..., p],
+                self.statements.chance[..., p],
+                self.statements.average[p],
+            )
+        own = float(share[head.place])
+        even = float(np.broadcast_to(chance, share.shape)[head.place])
+        return {"share": own, "chance": even, "average": float(average), "rank": 1 + int((share > own).sum())}
 
     def sure(self) -> tuple[int, int] | None:
         """How many labels of patterns, and how many statements, stay in 95 % of resamples; None if not measured."""

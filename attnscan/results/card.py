@@ -141,20 +141,8 @@ class Card:
     @property
     def stated(self) -> dict[str, float]:
         """The numbers of what the head does: share, chance, average and rank; NaN for what is not known."""
-        measure, place = self.look.measure, self.head.place
-        behaviours = self.ranking.behaviours
-        if measure.labelled:
-            table, p = behaviours.table, behaviours.labels.scores.patterns.index(measure.name)
-            share, chance = table.score[..., p], float(table.chance[(*place, p)])
-            average = float(np.nanmean(share))
-        else:
-            statements = behaviours.statements
-            assert statements is not None
-            p = statements.names.index(measure.name)
-            share, chance = statements.share[..., p], float(statements.chance[(*place, p)])
-            average = float(statements.average[p])
-        rank = 1 + int((share > share[place]).sum())
-        return {"share": float(share[place]), "chance": chance, "average": average, "rank": rank}
+        measure = self.look.measure
+        return self.ranking.behaviours.numbers(measure.name, self.head, labelled=measure.labelled)
 
     @property
     def labels(self) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """One input tried on a loaded model with something changed: words hidden, positions, segments, heads switched off.
 
-Attention, scores and labels come first; how sure labels are, profiles and predictions are asked for second.
+Attention, scores and labels come first; how sure labels are, profiles, statements and predictions come second.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class Trial:
         with trials.changed(scanner.loaded.scored, self._inputs, change, self._order) as inputs:
             self._reading.run(inputs, _switch_off(change))
         self.result = self._told(self._reading.result())
-        """With its attention kept; without how sure labels are, and without a profile."""
+        """With its attention kept; without how sure labels are, profiles and statements."""
         self._predictions: list[Prediction] = []
 
     def finished(self, between: Callable[[], None] = lambda: None) -> tuple[Classification, tuple[Prediction, ...]]:
@@ -147,6 +147,8 @@ class Trial:
             result = self._told(self._reading.finish(between))
             between()
             _ = result.profile  # fitted now
+            between()
+            _ = result.statements
             self.result, self._reading = result, None
         return self.result, tuple(self._predictions)
 

@@ -9,6 +9,7 @@ import numpy as np
 from attnscan.results.behaviour import Behaviours, Kind
 from attnscan.results.card import Card
 from attnscan.results.classification import Classification
+from attnscan.results.grid import Head
 from attnscan.results.labels import RESAMPLINGS, STAYS
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED
@@ -71,26 +72,41 @@ def remarks(result: Classification | Ranking) -> Iterator[str]:
 
 def legend(behaviours: Behaviours) -> str:
     """How to read a map of behaviours, and their numbers."""
-    nothing = "mixed" if behaviours.statements is None else "like the average head"
     return (
-        f"Map: layers down, heads across; {letter(MIXED)} {nothing}. Numbers: scores of patterns, or shares of "
-        "attention on what is named; average: over all heads."
+        f"Map: layers down, heads across; {letter(MIXED)} {nothing(behaviours)}. "
+        "Numbers: scores of patterns, or shares of attention on what is named; average: over all heads."
     )
 
 
 def does(card: Card) -> str:
     """What a head does with its numbers, as its card begins."""
-    measure, stated = card.look.measure, card.stated
-    what = plain(measure.name) if measure.labelled else _WORDS[measure.name]
-    rank = _ordinal(int(stated["rank"]))
-    chance = f", even attention {stated['chance']:.2f}" if stated["chance"] else ""
-    told = f"{what} {stated['share']:.2f}, average head {stated['average']:.2f}"
-    numbers = f"{told}{chance}, {rank} of {len(card.ranking.scores.grid)}"
-    asked = "?" if card.ranking.behaviours.unsure[card.head.place] and measure.own else ""
+    measure, behaviours = card.look.measure, card.ranking.behaviours
+    numbers = _numbers(behaviours, measure.name, card.head, labelled=measure.labelled)
+    asked = "?" if behaviours.unsure[card.head.place] and measure.own else ""
     by = f"by {reading(card.ranking)}"
     if measure.own:
         return f"{card.head.name}{asked}  {numbers}, {by}."
     return f"{card.head.name}  is like the average head, {by}; most beyond it: {numbers}."
+
+
+def statement(behaviours: Behaviours, head: Head) -> str:
+    """What a head does with its numbers, as `next 3 words 0.63, average head 0.12, 3rd of 72`, or `mixed`."""
+    if not behaviours.own[head.place]:
+        return nothing(behaviours)
+    labelled = bool(behaviours.labelled[head.place])
+    return _numbers(behaviours, str(behaviours.kind[head.place]), head, labelled=labelled)
+
+
+def nothing(behaviours: Behaviours) -> str:
+    """What is said of a head that does nothing of its own."""
+    return MIXED if behaviours.statements is None else "like the average head"
+
+
+def _numbers(behaviours: Behaviours, name: str, head: Head, *, labelled: bool) -> str:
+    stated = behaviours.numbers(name, head, labelled=labelled)
+    chance = f", even attention {stated['chance']:.2f}" if stated["chance"] else ""
+    told = f"{plain(name) if labelled else _WORDS[name]} {stated['share']:.2f}, average head {stated['average']:.2f}"
+    return f"{told}{chance}, {_ordinal(int(stated['rank']))} of {len(behaviours.grid)}"
 
 
 def _ordinal(number: int) -> str:

@@ -10,6 +10,8 @@ from attnscan.scoring.patterns import PATTERNS
 COLORS = {pattern.id: pattern.color for pattern in PATTERNS}
 MIXED_COLOR, STATED_COLOR, OTHER_COLOR, INK = "#dcdcdc", "#b9c3e3", "#56567f", "#111111"
 """On paper: of `mixed`, of statements, of a user's own pattern, and of text."""
+STATED_SCREEN_COLOR = "#6a70b8"
+"""Of statements on pages, where it must be seen on black and on white."""
 HEAD_COLORS = (
     *("#1f6fb2", "#e4572e", "#2ca25f", "#8e5bc0", "#d9a400", "#17a2b8", "#d6438a", "#7f8c1f"),
     *("#7a5230", "#f28ab2", "#5560c9", "#b0413e", "#8cc7a1", "#64748b", "#c9a27a", "#a3b8e0"),

@@ -19,6 +19,7 @@ from toy_mlm import save_toy_mlm, sentence
 import attnscan
 from attnscan.inputs.pairs import Pair
 from attnscan.model.sources import choose
+from attnscan.results.statement import CANDIDATES
 from attnscan.run.reading import FilePairs
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -26,6 +27,7 @@ from attnscan.server.app import app_of, listening, served
 from attnscan.server.corpus import Corpus, PairKeeper
 from attnscan.server.question import Question
 from attnscan.server.session import Loaded, Session
+from attnscan.views.behaviour import summary
 
 expect.set_options(timeout=30_000)  # a model answers when it can
 FIRST = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
@@ -148,8 +150,12 @@ class TestTyping:
         answered(page)
         assert tokens(page) == ["[CLS]", "the", "cat", "sat", "on", "the", "mat", "[SEP]"]
         true = attnscan.classify("the cat sat on the mat", model="bundled", predictive="off").with_reading("carried")
+        expect(page.locator("#summary")).to_have_text(summary(true))  # statements come with the rest
         labels = [each.split(", ")[1] for each in labels_of(page)]
-        assert labels == true.content_label.ravel().tolist()
+        names = {candidate.id: candidate.words.split(", ")[0] for candidate in CANDIDATES}
+        names["average"] = "like the average head"
+        does = zip(true.behaviours.kind.flat, true.behaviours.labelled.flat, strict=True)
+        assert labels == [str(kind) if labelled else names[str(kind)] for kind, labelled in does]
 
     def test_what_is_sure_and_profiles_come_after_it(self, page: Page, address: str) -> None:
         opened(page, address).click("#tab-head")
@@ -373,8 +379,9 @@ class TestPairs:
     def test_from_many_pairs_to_one_of_them(self, page: Page, address: str) -> None:
         opened(page, address).click("a[href=corpus]")
         expect(page.locator("html[data-settled=yes]")).to_be_attached()
-        labelled = page.locator("#thumbnails button:not(.mixed) .face small").all_text_contents()
-        assert labelled
+        intervals = page.locator("#thumbnails button:not(.mixed) .face small").all_text_contents()
+        labelled = [text for text in intervals if text]  # statements have none
+        assert len(labelled) > 3
         assert all(re.fullmatch(r"[01]\.\d\d–[01]\.\d\d", text) for text in labelled)
         assert page.locator("#thumbnails .face canvas").count() == 72
         page.click("#thumbnails button[value='1-8']")

@@ -22,11 +22,12 @@ from attnscan.results.grid import Head
 from attnscan.results.reading import By
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import Signature
+from attnscan.results.statement import CANDIDATES
 from attnscan.results.tables import DECIMALS
 from attnscan.safe_text import plain
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.views.page.table import Reading, Table
-from attnscan.views.palette import COLORS, HEAD_COLORS, letter, readable_on
+from attnscan.views.palette import COLORS, HEAD_COLORS, STATED_SCREEN_COLOR, letter, readable_on
 from attnscan.views.summary import why_unsure
 
 SIZE = 2_000_000
@@ -134,6 +135,8 @@ class Subject:
         return {
             "grid": self.usual.labels.scores.grid.shape,
             "patterns": self.patterns,
+            "statements": {candidate.id: (candidate.letter, candidate.words) for candidate in CANDIDATES},
+            "statedColor": (STATED_SCREEN_COLOR, readable_on(STATED_SCREEN_COLOR)),
             "headColors": [(color, readable_on(color)) for color in HEAD_COLORS],
             "columns": table.columns,
             "readings": [reading.name for reading in self.readings],

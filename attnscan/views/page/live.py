@@ -19,7 +19,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, of_every_head, packed_neurons, packed_weights
 from attnscan.views.page.frame import PageOptions, texts_of
-from attnscan.views.page.one_input import InputPage, shown
+from attnscan.views.page.one_input import InputPage, attention_of, shown
 from attnscan.views.page.page import corpus_page
 from attnscan.views.page.table import profiles, tables
 
@@ -78,19 +78,19 @@ def answer_of(result: Classification, id: str, words: Sequence[str]) -> dict[str
 
 def numbers_of(result: Classification, head: Head) -> dict[str, Any]:
     """One head's weights, what it carries, its queries and keys, in the finest steps, as JSON."""
-    page = InputPage.of(result, PageOptions())
-    name, weights = head.name, packed_weights(page.attention, head, WEIGHT_STEPS[0])
+    attention = attention_of(result)
+    name, weights = head.name, packed_weights(attention, head, WEIGHT_STEPS[0])
     texts, neuron = {f"weights-{name}": weights.packed}, None
     if weights.carried:
         texts[f"carried-{name}"] = weights.carried
-    if page.attention.query is not None:
-        neurons = packed_neurons(page.attention, head, NEURON_STEPS[0])
+    if attention.query is not None:
+        neurons = packed_neurons(attention, head, NEURON_STEPS[0])
         texts[f"neurons-{name}"], neuron = neurons.packed, neurons.facts
     return {"texts": texts, "neuron": neuron}
 
 
 def rest_of(result: Classification, predictions: Sequence[Prediction]) -> dict[str, Any]:
-    """What takes longer: how sure labels are, profiles, and what the model predicts, as JSON."""
+    """What takes longer: how sure labels are, statements, profiles, and what the model predicts, as JSON."""
     page = InputPage.of(result, PageOptions())
     table = next(tables(page.subject.readings))
     return {
@@ -105,7 +105,7 @@ def beside_of(result: Classification, other: Classification) -> dict[str, Any]:
     Tokens belong together if they are the same, or stand in its place between others that are. A head's number is the
     mean over rows of the total variation distance: half the sum of what the weights differ by.
     """
-    here, there = (InputPage.of(answer, PageOptions()).attention for answer in (result, other))
+    here, there = attention_of(result), attention_of(other)
     together = aligned(here.tokens, there.tokens)
     if here.grid != there.grid:
         why = "the models have other numbers of layers or heads"

@@ -33,9 +33,7 @@ class InputPage:
     @classmethod
     def of(cls, result: Classification, options: PageOptions) -> InputPage:
         """Raises: OptionError if the result's attention was not kept."""
-        attention = _without_padding(result.kept_attention())
-        if result.carried is None:
-            attention = replace(attention, norms=None)
+        attention = attention_of(result)
         order = strongest_first(result.mapped.scores) if options.heads is None else list(options.heads)
         readings = readings_of_input(result, carried=attention.norms is not None)
         why_not = _why_not_carried(result, attention)
@@ -110,6 +108,15 @@ class InputPage:
         if self.options.neurons and self.attention.query is not None and len(cargo.neurons) < len(cargo.weights):
             lines.append(f"the queries and keys of {len(cargo.neurons)} of {wanted} heads fit {limit}")
         return lines
+
+
+def attention_of(result: Classification) -> Attention:
+    """An input's attention without padding, with norms only where what heads carry is known.
+
+    Raises: OptionError if it was not kept.
+    """
+    attention = _without_padding(result.kept_attention())
+    return attention if result.carried is not None else replace(attention, norms=None)
 
 
 def _sentences(attention: Attention) -> list[tuple[str, list[tuple[str, bool]]]]:

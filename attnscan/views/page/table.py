@@ -10,19 +10,22 @@ import json
 import math
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from attnscan.results.behaviour import Behaviours
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.labels import Labels
 from attnscan.results.profile import OFFSETS, Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.reading import By, Special
+from attnscan.results.statement import table_columns
 from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.safe_text import plain
+from attnscan.views.behaviour import statement, summary
 from attnscan.views.page.cargo import compressed
 from attnscan.views.palette import PARKS
 from attnscan.views.summary import reading_title
@@ -34,7 +37,7 @@ _NAMES = 3  # model, layer and head: the first columns of the CSV, which all rea
 _COARSER = (4, 3, 2)  # decimals of scores that do not fit with all of them
 _UNSURE, _RESTS = 1, 2
 _PARTS, _MOST_PARTS = 6, 10  # of a head, at most: on one input, and over many pairs
-_MOST_HEADS = 600  # which take 25 kB; of more, a page has better things to hold
+_MOST_HEADS = 600  # whose profiles take 25 kB; of more, a page has better things to hold
 _NAMED: dict[tuple[By, Special], str] = {
     ("weight", "in"): "weight",
     ("weight", "out"): "words",
@@ -49,9 +52,21 @@ class Reading:
 
     name: str
     """`weight`, `words` (weight among words), `carried` or `carried-words`."""
-    labels: Labels
-    among_words: bool
+    behaviours: Behaviours
+    """With statements by the reading that the page opens on."""
+    summary: str
+    """How many heads do something, in a sentence."""
     frame: pd.DataFrame
+
+    @property
+    def labels(self) -> Labels:
+        """What every head is called."""
+        return self.behaviours.labels
+
+    @property
+    def among_words(self) -> bool:
+        """Whether special tokens are removed."""
+        return not self.behaviours.special
 
     @property
     def title(self) -> str:
@@ -60,14 +75,12 @@ class Reading:
 
     @property
     def marks(self) -> str:
-        """A digit for each head: 1 if its label is not sure, 2 if it has a small letter, 3 for both, else 0.
+        """A digit for each head: 1 if what it does is not sure, 2 if it rests on delimiters, 3 for both, else 0.
 
-        Letters are small among words alone, as on the map: elsewhere, `delimiter` is a label like others.
+        It is said to rest there among words alone: elsewhere, `delimiter` is a label like others.
         """
-        unsure, rests = self.labels.unsure, np.zeros(self.labels.scores.grid.shape, dtype=bool)
-        if self.among_words:
-            unsure, rests = self.labels.content_unsure, self.labels.parking >= PARKS
-        return "".join(map(str, (_UNSURE * unsure + _RESTS * rests).ravel().tolist()))
+        rests = self.among_words & (self.labels.parking >= PARKS)
+        return "".join(map(str, (_UNSURE * self.behaviours.unsure + _RESTS * rests).ravel().tolist()))
 
     @property
     def chance(self) -> list[float | list[float | None] | None]:
@@ -88,7 +101,8 @@ class Table:
     packed: str
     """JSON, base64 of deflated bytes: the cells of the columns that all readings share (`names`); the cells of each
     other column by each reading, or the place of the reading that has the same ones (`cells`); and by each reading's
-    name every head's `marks` and each pattern's `chance`."""
+    name every head's `marks`, each pattern's `chance`, the `summary`, and what every head `does` in words; and the
+    name of the reading that has statements (`stated`)."""
     decimals: int
     """Of its numbers. The CSV has 6."""
 
@@ -96,44 +110,46 @@ class Table:
 def readings_of_input(result: Classification, *, carried: bool) -> tuple[Reading, ...]:
     """The ways to look at the heads of one input; `carried`, also at what they carry."""
     turned = [result.with_reading(by, special) for by, special in _NAMED if carried or by == "weight"]
-    readings = (
-        Reading(_NAMED[turn.reading.by, turn.reading.special], turn.labels, turn.reading.among_words, _bare(turn))
-        for turn in turned
+    import pandas as pd
+
+    columns = table_columns(result.statements, result.scores.grid)
+    stated = pd.DataFrame({name: values.ravel() for name, values in columns.items()}).astype(
+        {"statement_rank": "Int64"}
     )
-    return _usual_last(readings, result)
+    return _usual_last([(turn, _frame_of_input(turn, stated)) for turn in turned], result)
 
 
 def readings_of_pairs(result: Ranking) -> tuple[Reading, ...]:
     """The ways to look at heads over many pairs. Raises: OptionError if the ranking has no labels."""
     there = [*([] if result.known_labels().norm else ["weight"]), *([] if result.carried is None else ["carried"])]
     turned = [result.with_reading(by, special) for by, special in _NAMED if by in there]
-    readings = (
-        Reading(
-            _NAMED[turn.reading.by, turn.reading.special],
-            turn.known_labels(),
-            turn.reading.among_words,
-            _frame_of_pairs(turn),
-        )
-        for turn in turned
-    )
-    return _usual_last(readings, result)
+    return _usual_last([(turn, _frame_of_pairs(turn)) for turn in turned], result)
 
 
-def _usual_last(readings: Iterable[Reading], result: Classification | Ranking) -> tuple[Reading, ...]:
+def _usual_last(
+    turned: Iterable[tuple[Classification | Ranking, pd.DataFrame]], result: Classification | Ranking
+) -> tuple[Reading, ...]:
     """The readings, the one by which the result tells what heads do as the last: pages open on it."""
-    return tuple(
-        sorted(
-            readings,
-            key=lambda own: own.labels.norm == result.mapped.norm and own.among_words == result.behaviour.among_words,
-        )
-    )
+    readings = []
+    for turn, frame in turned:
+        told: Classification | Ranking = result
+        if turn.reading.carried != result.mapped.norm or turn.reading.special != result.behaviour.special:
+            of_labels: dict[str, Any] = {"statements": None} if isinstance(turn, Ranking) else {"stated": {}}
+            told = replace(turn, behaviour=turn.reading, **of_labels)
+        name = _NAMED[turn.reading.by, turn.reading.special]
+        readings.append((told is result, Reading(name, told.behaviours, summary(told), frame)))
+    if not any(is_usual for is_usual, _ in readings):  # what heads carry is not on the page
+        readings = [(reading.among_words == result.behaviour.among_words, reading) for _, reading in readings]
+    return tuple(reading for _, reading in sorted(readings, key=lambda own: own[0]))
 
 
-def _bare(result: Classification) -> pd.DataFrame:
+def _frame_of_input(result: Classification, stated: pd.DataFrame) -> pd.DataFrame:
     """The table without what it says beside its rows, which pandas copies for each column that it looks at."""
+    import pandas as pd
+
     frame = result.to_frame(statements=False)
     frame.attrs = {}
-    return frame
+    return pd.concat([frame, stated], axis=1)
 
 
 def _frame_of_pairs(result: Ranking) -> pd.DataFrame:
@@ -148,13 +164,19 @@ def _frame_of_pairs(result: Ranking) -> pd.DataFrame:
 
 def tables(readings: Sequence[Reading]) -> Iterator[Table]:
     """The labels and scores of all heads with all decimals, then with ever fewer."""
-    first = readings[0].frame
+    first, grid = readings[0].frame, readings[0].labels.scores.grid
     names = _cells(first.iloc[:, :_NAMES])
     frames = [reading.frame.iloc[:, _NAMES:] for reading in readings]
     cells = [_cells(frame) for frame in frames]
     about = {
         "marks": {reading.name: reading.marks for reading in readings},
         "chance": {reading.name: reading.chance for reading in readings},
+        "summary": {reading.name: plain(reading.summary) for reading in readings},
+        "does": {
+            reading.name: [statement(reading.behaviours, head) for head in grid if len(grid) <= _MOST_HEADS]
+            for reading in readings
+        },
+        "stated": next((reading.name for reading in readings if reading.behaviours.statements is not None), ""),
     }
     for decimals in (DECIMALS, *_COARSER):
         if decimals < DECIMALS:

@@ -21,17 +21,19 @@ from playwright.sync_api import Browser, Locator, Page, expect
 from attnscan import Ranking
 from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
+from attnscan.results.behaviour import Behaviours
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.results.labels import Labels
-from attnscan.results.reading import By
+from attnscan.results.reading import By, Special
+from attnscan.results.statement import CANDIDATES
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
+from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.page import page
-from attnscan.views.palette import COLORS, mark
+from attnscan.views.palette import COLORS, STATED_SCREEN_COLOR, letter
 
 Open = Callable[..., Page]
 
@@ -172,7 +174,7 @@ def test_a_notebook_shows_the_same_views_cuts_nothing_off_and_saves_the_table(
     assert Path(download.value.path()).read_bytes().count(b"\n") == 73
 
 
-READINGS = {
+READINGS: dict[str, tuple[By, Special]] = {
     "weight": ("weight", "in"),
     "words": ("weight", "out"),
     "carried": ("carried", "in"),
@@ -193,11 +195,25 @@ def turn(shown: Page, reading: str) -> None:
 
 
 def csv_of(result: Classification, reading: str) -> bytes:
-    """What `classify --csv` writes but for statements, by a reading."""
-    by: By = "carried" if reading.startswith("carried") else "weight"
-    return render(
-        result.with_reading(by, "out" if reading.endswith("words") else "in").to_frame(statements=False), "csv"
+    """What `classify --csv` writes by a reading."""
+    return render(result.with_reading(*READINGS[reading]).to_frame(), "csv")
+
+
+def behaviours_of(result: Classification | Ranking, reading: str) -> Behaviours:
+    """What heads do by a reading; statements are those of what heads carry among words, as in the table."""
+    if reading == "carried-words":
+        return result.behaviours
+    turned = result.with_reading(*READINGS[reading])
+    return Behaviours(
+        turned.known_labels() if isinstance(turned, Ranking) else turned.labels, None, turned.reading.special == "in"
     )
+
+
+def words_of(behaviours: Behaviours) -> list[str]:
+    """What each head does, in words."""
+    names = {candidate.id: candidate.words for candidate in CANDIDATES} | {"average": "like the average head"}
+    doing = zip(behaviours.kind.flat, behaviours.labelled.flat, strict=True)
+    return [str(kind) if labelled else names.get(str(kind), "mixed") for kind, labelled in doing]
 
 
 def labels_of(result: Classification, reading: str) -> np.ndarray:
@@ -235,10 +251,16 @@ def told_of(attention: Attention, layer: int, head: int, query: int) -> str:
     return f"{named(query)} looks most at {first}, then {second}."
 
 
-def marks_of(labels: Labels) -> list[str]:
-    """What stands for each head on the map of what heads carry among words."""
-    heads = zip(labels.content_label.flat, labels.parking.flat, labels.content_unsure.flat, strict=True)
-    return [mark(str(label), rests) + "?" * bool(unsure) for label, rests, unsure in heads]
+def marks_of(behaviours: Behaviours) -> list[str]:
+    """What stands for each head on the map."""
+    heads = zip(behaviours.kind.flat, behaviours.unsure.flat, strict=True)
+    return [letter(str(kind)) + "?" * bool(unsure) for kind, unsure in heads]
+
+
+def told_to_readers(shown: Page) -> list[str]:
+    """What each head of the map does, as screen readers hear it, without numbers and doubts."""
+    told = shown.locator("#thumbnails button").evaluate_all("all => all.map(button => button.ariaLabel)")
+    return [re.sub(r" \d\.\d\d$", "", re.split(r", (?!other sentence|own sentence)", text)[1]) for text in told]
 
 
 def settle(page: Page) -> None:
@@ -281,15 +303,15 @@ class TestModelView:
         shown = opened(article_page)
         buttons = shown.locator("#thumbnails button")
         expect(buttons).to_have_count(72)
-        labels = [
-            button.split(", ")[1].split(" ")[0] for button in buttons.evaluate_all("all => all.map(b => b.ariaLabel)")
-        ]
-        mapped = article[0].mapped
-        assert labels == mapped.content_label.ravel().tolist()
+        mapped, behaviours = article[0].mapped, article[0].behaviours
+        assert told_to_readers(shown) == words_of(behaviours)
+        expect(shown.locator("#summary")).to_have_text(summary(article[0]))
         count = (mapped.content_label == "previous-word").sum()
         expect(shown.locator("#legend")).to_contain_text(f"previous-word{count}")
-        marks = marks_of(mapped)
-        assert texts(shown.locator("#thumbnails .caption > span")) == marks and {"P", "I?", "x"} <= set(marks)
+        marks = marks_of(behaviours)
+        assert texts(shown.locator("#thumbnails .caption > span")) == marks and {"P", "I?", "n?", "e", "·"} <= set(
+            marks
+        )
         hint = shown.locator("#model-hint")
         expect(hint).to_contain_text("What each head carries among words, by letter and colour")
         expect(hint).to_contain_text("?: not sure; words drawn anew would change it, or are too few to tell.")
@@ -308,8 +330,12 @@ class TestModelView:
         for reading in ("carried", "words", "weight", "carried-words", "carried"):
             turn(shown, reading)
             settle(shown)
-            said = shown.locator("#thumbnails button").evaluate_all("all => all.map(b => b.ariaLabel)")
-            assert [text.split(", ")[1].split(" ")[0] for text in said] == labels[reading].ravel().tolist()
+            behaviours = behaviours_of(result, reading)
+            assert told_to_readers(shown) == words_of(behaviours)
+            counted = f"{behaviours.labelled.sum()} of 72 heads follow a pattern"
+            expect(shown.locator("#summary")).to_contain_text(counted)
+            mixed = "the others are mixed" if behaviours.statements is None else "like the average head"
+            expect(shown.locator("#summary")).to_contain_text(mixed)
             delimiter = int((labels[reading] == "delimiter").sum())
             told = "–" if reading.endswith("words") else str(delimiter)
             expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(told)
@@ -319,7 +345,8 @@ class TestModelView:
                 pixels = shown.locator(f"#thumbnails button[value='{head.name}'] canvas").evaluate(PIXELS)
                 alphas = np.array(pixels[3::4]).reshape(len(kept), len(kept))
                 assert np.abs(alphas - 255 * np.sqrt(true)).max() <= 0.51
-                color = COLORS.get(labels[reading][head.place], "#64748b")
+                usual = STATED_SCREEN_COLOR if behaviours.own[head.place] else "#64748b"
+                color = COLORS.get(labels[reading][head.place], usual)
                 strongest = int(alphas.argmax())
                 found = pixels[4 * strongest : 4 * strongest + 3]
                 np.testing.assert_allclose(found, [int(color[i : i + 2], 16) for i in (1, 3, 5)], atol=4)
@@ -367,7 +394,11 @@ class TestModelView:
         )
         expect(shown.locator("#model-hint")).not_to_contain_text("No head does this")
         shown.click("#legend button[value='bag-of-words']")
-        expect(shown.locator("#model-hint")).to_contain_text("No head does this: none is labelled bag-of-words.")
+        expect(shown.locator("#model-hint")).to_contain_text("No head does this: bag-of-words.")
+        shown.click("#legend button[value='stated:next-3']")
+        stated = (article[0].behaviours.kind == "next-3") & ~article[0].behaviours.labelled
+        expect(shown.locator("#thumbnails button:not(.dimmed)")).to_have_count(int(stated.sum()))
+        assert stated.any() and "only=stated" in shown.url
         shown.click("#tab-table")
         shown.select_option("#label", "bag-of-words")
         expect(shown.locator("#count")).to_have_text("no head does bag-of-words")
@@ -595,9 +626,8 @@ class TestHeadView:
         told, sure = {}, {}
         for reading in READINGS:
             labels = result.with_reading("carried" if reading.startswith("carried") else "weight").labels
-            among_words = reading.endswith("words")
-            unsure = (labels.content_unsure if among_words else labels.unsure)[layer, head]
-            told[reading] = labels_of(result, reading)[layer, head] + ("?" if unsure else "")
+            among_words, behaviours = reading.endswith("words"), behaviours_of(result, reading)
+            told[reading] = words_of(behaviours)[12 * layer + head] + "?" * bool(behaviours.unsure[layer, head])
             sure[reading] = (labels.stability.content_label if among_words else labels.stability.label)[layer, head]
         output = f"output {result.output[layer, head]:.3f} of its layer's, an equal part is 0.083"
         shown = opened(article_page, f"#view=head&heads={layer}-{head}&by=weight&special=in")
@@ -642,6 +672,30 @@ class TestHeadView:
                 f"explained {profile.fit.explained[1, 4]:.2f}, by even attention alone {profile.fit.by_even[1, 4]:.2f}"
             )
             expect(shown.locator("#facts h4 span")).to_have_text(told)
+
+    def test_a_head_says_what_it_does_by_the_reading(self, opened: Open, article_page: Path, article: tuple) -> None:
+        result = article[0]
+        behaviours = result.behaviours
+        stated = [behaviours.grid[n] for n in np.flatnonzero(behaviours.own & ~behaviours.labelled)]
+        average = next(behaviours.grid[n] for n in np.flatnonzero(~behaviours.own))
+        head = next(head for head in stated if result.label[head.place] == "mixed")
+        shown = opened(article_page, f"#view=head&heads={head.name}")
+        does = shown.locator("#facts .does")
+        columns = {name: values[head.place] for name, values in result.statements.columns().items()}
+        name = next(candidate.words for candidate in CANDIDATES if candidate.id == columns["statement"])
+        share, mean, rank = (columns[f"statement_{number}"] for number in ("share", "average", "rank"))
+        expect(does).to_have_text(re.compile(rf"{name} {share:.2f}, average head {mean:.2f}.*, {rank:.0f}\w\w of 72"))
+        expect(shown.locator("#facts h3 span")).to_have_text(re.compile(rf"{name}\??"))
+        turn(shown, "weight")
+        expect(shown.locator("#facts h3 span")).to_have_text("mixed")
+        expect(does).to_have_count(0)
+        go(shown, "#view=head&heads=0-2")
+        expect(does).to_have_text(statement(behaviours, Head(0, 2)))
+        turn(shown, "weight")
+        expect(does).to_have_text(statement(behaviours_of(result, "weight"), Head(0, 2)))
+        go(shown, f"#view=head&heads={average.name}")
+        expect(shown.locator("#facts h3 span")).to_have_text("like the average head")
+        expect(does).to_have_count(0)
 
     def test_a_row_that_carries_nothing_is_zero(self, opened: Open, saved: Callable[..., Path]) -> None:
         norms = np.ones((1, 2, 6))
@@ -821,8 +875,8 @@ class TestManyPairs:
 
     def test_the_model_view_is_the_map_in_letters(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
         shown = opened(pairs_page)
-        labels = ranking.mapped
-        marks = marks_of(labels)
+        labels, marks = ranking.mapped, marks_of(ranking.behaviours)
+        expect(shown.locator("#summary")).to_have_text(summary(ranking))
         assert texts(shown.locator("#thumbnails .face b")) == marks and len(set(marks)) > 3
         low, high = (bound[0, 2, 1] for bound in labels.scores.words_only.interval)
         face = shown.locator("#thumbnails button[value='0-2'] .face")
@@ -855,6 +909,7 @@ class TestManyPairs:
         previous = shown.locator("#cards table.profile tr").filter(has_text="offset-1")
         expect(previous.locator("td")).to_have_text([f"{share:.3f}", f"± {half:.3f}", ""])
         expect(shown.locator(".distances li").nth(7)).to_have_attribute("title", f"-1: {share:.3f} ± {half:.3f}")
+        expect(shown.locator("#cards .does")).to_have_text(statement(ranking.behaviours, Head(1, 9)))
         shown.click("#picker button[value='0-2']", modifiers=["Shift"])
         expect(shown.locator("#cards article")).to_have_count(2)
 
@@ -909,10 +964,13 @@ class TestTable:
 
     def check_table(self, shown: Page, result: Classification, reading: str) -> None:
         shown.click("#tab-model")
-        told = shown.locator("#thumbnails button").evaluate_all("all => all.map(button => button.ariaLabel)")
+        told = told_to_readers(shown)
         shown.click("#tab-table")
-        labels = texts(shown.locator("#scores tbody td:nth-child(2)"))
-        assert [re.split(", | ", text)[2] for text in told] == [label.removesuffix("?") for label in labels]
+        labels, stated = (texts(shown.locator(f"#scores tbody td:nth-child({place})")) for place in (2, 7))
+        does = [label.removesuffix("?") for label in labels]
+        if reading == "carried-words":
+            does = [said if label == "mixed" else label for label, said in zip(does, stated, strict=True)]
+        assert told == does
         unsure = shown.locator("#scores tbody tr:nth-child(9) td b").count()
         labels = result.carried if reading.startswith("carried") else result.by_weight
         own = [of.questioned("out" if reading.endswith("words") else "in")[0, 8] for of in (labels, result.carried)]
@@ -921,13 +979,17 @@ class TestTable:
         rows = shown.locator("#scores tbody tr").evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
         )
+        names = {candidate.words: candidate.id for candidate in CANDIDATES} | {"like the average head": "average"}
+        rows = [[*row[:6], names[row[6]], *row[7:]] for row in rows]  # statements are in words
         columns, *cells = csv.reader(io.StringIO(csv_of(result, reading).decode()))
-        places = [columns.index("carried_label"), columns.index("map_label")]  # the labels stand together
+        statement = ("statement", *(f"statement_{name}" for name in ("share", "chance", "average", "rank")))
+        places = [columns.index(name) for name in ("carried_label", "map_label", *statement)]  # they stand together
         order = [3, 4, 5, *places, *(i for i in range(6, len(columns)) if i not in places)]
         assert rows == [[f"{row[1]}-{row[2]}", *(row[i] for i in order)] for row in cells]
         headings = texts(shown.locator("#scores thead button"))
-        assert headings[:6] == ["head", "label", "runner-up", "on words", "carries", "map"]
-        assert headings[-5:] == ["label stays", "on words stays", "carries stays", "map stays", "output"]
+        assert headings[:8] == ["head", "label", "runner-up", "on words", "carries", "map", "statement", "share"]
+        ends = ["label stays", "on words stays", "carries stays", "map stays", "output", "statement stays"]
+        assert headings[-6:] == ends
 
     def test_it_is_searched_sorted_and_filtered(self, opened: Open, article_page: Path, article: tuple) -> None:
         result = article[0].with_reading("carried")
@@ -964,7 +1026,7 @@ class TestTable:
         go(shown, "#view=table&find=layer:2&sort=-entropy&by=weight&special=in")
         with shown.expect_download() as download:
             shown.click("#save")
-        frame = classified_anew["weight"].to_frame(statements=False)
+        frame = classified_anew["weight"].to_frame()
         expected = frame[frame["layer"] == 2].sort_values("entropy", ascending=False)
         assert Path(download.value.path()).read_bytes() == render(expected, "csv")
 

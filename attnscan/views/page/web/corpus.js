@@ -12,8 +12,8 @@ const headView = {
     const mark = make("i", { class: "swatch" });
     mark.style.setProperty("--color", colorsOf(head).color);
     const sure = isUnsure(head) ? make("b", { title: facts.whyUnsure }, "?") : "";
-    const title = make("h2", {}, mark, `Head ${head.name} `, make("span", {}, labelOf(head), sure));
-    const about = [sureness(head), alsoCalled(head)];
+    const title = make("h2", {}, mark, `Head ${head.name} `, make("span", {}, kindOf(head).words, sure));
+    const about = [...statementOf(head), sureness(head), alsoCalled(head)];
     return make("article", {}, title, ...about, this.scores(head), ...this.profile(head));
   },
 

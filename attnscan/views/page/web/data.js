@@ -88,17 +88,37 @@ function aboveChance(head, id) {
 /** What a head is called by a reading: the table's column `label`. */
 const labelOf = (head, by = reading()) => cellOf(head, "label", by);
 
-/** Whether a head's label would not stay, or rests on too little to tell. */
+/** Whether a head's label or statement would not stay, or rests on too little to tell. */
 const isUnsure = (head, by = reading()) => Number(packed.marks[by][head.index]) % 2 === 1;
 
-/** Whether half or more of what is shown comes from delimiters, and the letter is small. */
+/** Whether half or more of what is shown among words comes from delimiters in truth. */
 const rests = (head) => Number(packed.marks[reading()][head.index]) >= 2;
 
-/** A head's letter as on every map, and a question mark if its label is not sure. */
-function markOf(head) {
-  const { letter } = pattern[labelOf(head)];
-  return (rests(head) ? letter.toLowerCase() : letter) + (isUnsure(head) ? "?" : "");
+/** Whether statements are known: by the reading that the page opens on, and a little later than an answer. */
+const areStated = (by = reading()) => by === packed.stated;
+
+/** What heads with a statement do, by its name: as a pattern's, but for the name of the kind, which no pattern has. */
+const kinds = Object.fromEntries(
+  Object.entries(facts.statements).map(([name, [letter, words]]) => {
+    const [color, ink] = facts.statedColor;
+    return [name, { id: `stated:${name}`, words, letter, color, ink, counts: `Not a pattern: attention on ${words}` }];
+  }),
+);
+kinds.average = { ...pattern.mixed, words: "like the average head", counts: "Nothing tells them from the average head" };
+for (const each of facts.patterns) each.words = each.id;
+const kindNamed = Object.fromEntries([...facts.patterns, ...Object.values(kinds)].map((kind) => [kind.id, kind]));
+
+/** What a head does: the pattern that it follows, else its statement. Its letter, colour and words are on every map. */
+function kindOf(head, by = reading()) {
+  const label = labelOf(head, by);
+  return label === "mixed" && areStated(by) ? kinds[cellOf(head, "statement", by)] : pattern[label];
 }
+
+/** What a head does, with its numbers. */
+const toldOf = (head) => packed.does[reading()][head.index] ?? kindOf(head).words;
+
+/** A head's letter as on every map, and a question mark if what it does is not sure. */
+const markOf = (head) => kindOf(head).letter + (isUnsure(head) ? "?" : "");
 
 /** Whether the page has a head's `weights`, `carried` or `neurons`. */
 function holds(kind, head) {

@@ -5,7 +5,7 @@ const slots = new Map(); // which colour each of several heads has, for as long 
 /** What a colour means: with one head its label, with several the head. As { color, ink }, ink for text on it. */
 function colorsOf(head) {
   const chosen = chosenHeads();
-  if (chosen.length === 1) return pattern[labelOf(head)];
+  if (chosen.length === 1) return kindOf(head);
   for (const name of slots.keys()) if (!chosen.includes(headNamed.get(name))) slots.delete(name);
   for (const { name } of chosen) {
     if (slots.has(name)) continue;
@@ -82,17 +82,17 @@ function paintPicker() {
   const buttons = [...picker.querySelectorAll("button:not(.layer)")];
   for (const [index, button] of buttons.entries()) {
     const head = heads[index];
-    const label = labelOf(head);
+    const { id, words, ...own } = kindOf(head);
     const isChosen = chosen.includes(head);
-    const { color, ink } = several && isChosen ? colorsOf(head) : pattern[label];
+    const { color, ink } = several && isChosen ? colorsOf(head) : own;
     setText(button, markOf(head));
     setVariable(button, "--color", color);
     setVariable(button, "--ink", ink);
-    button.classList.toggle("mixed", label === "mixed");
+    button.classList.toggle("mixed", id === "mixed");
     setAttribute(button, "aria-pressed", String(isChosen));
     const sure = isUnsure(head) ? ", not sure" : "";
-    setAttribute(button, "aria-label", `head ${head.name}, ${label}${sure}`);
-    setAttribute(button, "title", `${head.name} ${label}${sure}`);
+    setAttribute(button, "aria-label", `head ${head.name}, ${words}${sure}`);
+    setAttribute(button, "title", `${head.name} ${words}${sure}`);
   }
   rove([...picker.children], picker.contains(document.activeElement) ? document.activeElement : buttons[chosen[0].index]);
   find("several").hidden = state.view === "neuron";
@@ -105,21 +105,26 @@ function paintPicker() {
 
 /** A head's labels and scores, as a small table with bars. */
 function factsOf(head, count) {
-  const label = labelOf(head);
-  const shown = make("span", isUnsure(head) ? { title: facts.whyUnsure } : {}, label, isUnsure(head) ? "?" : "");
+  const unsure = isUnsure(head);
+  const shown = make("span", unsure ? { title: facts.whyUnsure } : {}, kindOf(head).words, unsure ? "?" : "");
   const title = make("h3", {}, make("i", { class: "swatch" }), `Head ${head.name}`, shown);
   title.querySelector("i").style.setProperty("--color", colorsOf(head).color);
   if (count > 1 || OF_PAIRS) return make("div", { class: "head-facts" }, title);
-  const told = [sureness(head), scoresTable(head), alsoCalled(head), ...profileOf(head)];
+  const told = [...statementOf(head), sureness(head), scoresTable(head), alsoCalled(head), ...profileOf(head)];
   return make("div", { class: "head-facts" }, title, ...told);
 }
 
+/** What a head does with its numbers, as a line; nothing where there are none. */
+const statementOf = (head) => (toldOf(head) === kindOf(head).words ? [] : [make("p", { class: "does" }, toldOf(head))]);
+
 /** What a head is called in the reading that is shown, and how sure that is, as a line. */
 function sureness(head) {
-  const stays = hasColumn("label_stays") ? cellOf(head, "label_stays") : null;
-  const agree = cellOf(head, "label_agree");
-  const share = stays ? `label stays in ${percent(stays)} of resamplings of the ${facts.drawn}` : "";
-  const few = stays === "" ? `rests on too few ${facts.drawn} to tell whether its label stays` : "";
+  const isStated = kindOf(head) !== pattern[labelOf(head)];
+  const what = isStated ? "statement" : "label";
+  const stays = hasColumn(`${what}_stays`) ? cellOf(head, `${what}_stays`) : null;
+  const agree = isStated ? "" : cellOf(head, "label_agree");
+  const share = stays ? `${what} stays in ${percent(stays)} of resamplings of the ${facts.drawn}` : "";
+  const few = stays === "" && !isStated ? `rests on too few ${facts.drawn} to tell whether its label stays` : "";
   return make("p", { class: "hint" }, [facts.titles[reading()].replace("each head", "it"), share || few, agree && `${percent(agree)} of pairs agree`].filter(Boolean).join("; "));
 }
 
@@ -148,7 +153,7 @@ function scoresTable(head) {
 function alsoCalled(head) {
   const others = facts.readings.filter((by) => by !== reading());
   const called = others.map(
-    (by) => `${facts.titles[by].replace("what each head ", "")} ${labelOf(head, by)}${isUnsure(head, by) ? "?" : ""}`,
+    (by) => `${facts.titles[by].replace("what each head ", "")} ${kindOf(head, by).words}${isUnsure(head, by) ? "?" : ""}`,
   );
   const runner = `runner-up ${cellOf(head, "runner_up")}`;
   const entropy = cellOf(head, "entropy") ? `entropy ${Number(cellOf(head, "entropy")).toFixed(2)} nats` : "";

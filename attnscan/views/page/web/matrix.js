@@ -87,7 +87,7 @@ function paintThumbnail(canvas, head, small) {
   if (!rows.length || !columns.length) return; // an input without words
   const context = canvas.getContext("2d");
   const image = context.createImageData(columns.length, rows.length);
-  const shade = channels(state.view === "model" ? pattern[labelOf(head)].color : colorsOf(head).color);
+  const shade = channels(state.view === "model" ? kindOf(head).color : colorsOf(head).color);
   const start = head.index * side * side;
   let at = 0;
   for (const row of rows) {

@@ -83,9 +83,9 @@ const modelView = {
 
   /** What the squares and their letters are of, and whether any head does what was asked for. */
   paintHint() {
+    find("summary").textContent = packed.summary[reading()];
     const title = facts.titles[reading()];
     const dark = ofCarried(reading()) ? "the head carries from there" : "weight";
-    const small = `Small letter: half or more ${ofCarried(reading()) ? "comes from" : "rests on"} delimiters. `;
     const wanted = state.only || (state.order === "place" ? "" : state.order);
     find("model-hint").textContent = [
       `${title[0].toUpperCase()}${title.slice(1)}, by letter and colour; each square is one head`,
@@ -93,12 +93,11 @@ const modelView = {
         ? `, with the score of its label and the 95 % interval${Object.keys(profiles).length ? "; bars: attention by distance, from 8 words before to 8 after" : ""}. Choose one to see what is known of it. `
         : `: queries downwards, keys across, the more colour, the more ${dark}. Choose one to see its lines. `,
       OF_PAIRS || heads.every((head) => holds("weights", head)) ? "" : "Dashed: a thumbnail alone. ",
-      heads.some(rests) ? small : "",
       heads.some((head) => isUnsure(head)) ? `?: ${facts.whyUnsure}. ` : "",
       scored.includes(state.order) && heads.every((head) => scoreOf(head, state.order) === "")
         ? `No head has a rank by ${state.order}: ${whyNone(state.order)}.`
-        : wanted && !heads.some((head) => labelOf(head) === wanted)
-          ? `No head does this: none is labelled ${wanted}.`
+        : wanted in kindNamed && !heads.some((head) => kindOf(head).id === wanted)
+          ? `No head does this: ${kindNamed[wanted].words}.`
           : "",
     ].join("");
   },
@@ -117,30 +116,29 @@ const modelView = {
 
   paintCaption(head) {
     const cell = this.cells[head.index];
-    const label = labelOf(head);
-    const id = state.order === "place" ? label : state.order;
-    const score = this.valueOf(head, id);
+    const kind = kindOf(head);
+    const isStated = kind.id.startsWith("stated:");
+    const id = state.order === "place" ? kind.id : state.order;
+    const score = isStated && id === kind.id ? cellOf(head, "statement_share") : this.valueOf(head, id);
     const number = score ? Number(score).toFixed(2) : "";
     const shown = state.order === "place" && !OF_PAIRS ? markOf(head) : number || "–";
     cell.querySelector(".caption > span").textContent = shown;
     if (OF_PAIRS) cell.querySelector(".face").replaceChildren(...faceOf(head, id));
     cell.classList.toggle("rests", OF_PAIRS && rests(head));
-    cell.style.setProperty("--color", pattern[label].color);
+    cell.style.setProperty("--color", kind.color);
     cell.classList.toggle("absent", !OF_PAIRS && !holds("weights", head));
-    cell.classList.toggle("mixed", label === "mixed");
-    cell.classList.toggle("dimmed", state.only !== "" && state.only !== label);
-    const said = number ? `${id} ${number}` : label;
+    cell.classList.toggle("mixed", kind.id === "mixed");
+    cell.classList.toggle("dimmed", state.only !== "" && state.only !== kind.id);
+    const said = id === kind.id ? (number && ` ${number}`) : number && `, ${id} ${number}`;
     const sure = isUnsure(head) ? ", not sure" : "";
-    cell.setAttribute(
-      "aria-label",
-      `head ${head.name}, ${label}${id === label ? (number ? ` ${number}` : "") : `, ${said}`}${sure}`,
-    );
-    cell.title = `${head.name} ${label}${sure}${number ? `\n${id} ${number}` : ""}`;
+    const resting = rests(head) ? ", half or more from delimiters" : "";
+    cell.setAttribute("aria-label", `head ${head.name}, ${kind.words}${said}${sure}${resting}`);
+    cell.title = `${head.name} ${toldOf(head)}${sure}${resting}${said && id !== kind.id ? `\n${id} ${number}` : ""}`;
   },
 
   paintThumbnail(head, bytes) {
     const canvas = this.cells[head.index].querySelector("canvas");
-    const now = `${pattern[labelOf(head)].color} ${reading()} ${state.pairs}`;
+    const now = `${kindOf(head).color} ${reading()} ${state.pairs}`;
     if (canvas.dataset.painted === now) return; // it is there already
     canvas.dataset.painted = now;
     paintThumbnail(canvas, head, bytes);
@@ -148,13 +146,16 @@ const modelView = {
 
   paintLegend() {
     const counts = {};
-    for (const head of heads) counts[labelOf(head)] = (counts[labelOf(head)] || 0) + 1;
-    const buttons = facts.patterns.map((each) => {
+    for (const head of heads) counts[kindOf(head).id] = (counts[kindOf(head).id] || 0) + 1;
+    const stated = Object.values(kinds).filter(({ id }) => id !== "mixed" && counts[id]);
+    stated.sort((a, b) => counts[b.id] - counts[a.id]);
+    const rest = areStated() ? kinds.average : pattern.mixed;
+    const buttons = [...facts.patterns.filter(({ id }) => id !== "mixed"), ...stated, rest].map((each) => {
       const button = make(
         "button",
         { type: "button", value: each.id, title: each.counts, "aria-pressed": String(state.only === each.id) },
         make("i", { class: each.id === "mixed" ? "swatch mixed" : "swatch" }),
-        `${each.letter} ${each.id}`,
+        `${each.letter} ${each.words}`,
         make("span", { class: "count" }, each.id === "delimiter" && amongWords(reading()) ? "–" : String(counts[each.id] || 0)),
       );
       button.style.setProperty("--color", each.color);

@@ -14,7 +14,7 @@ const usual = {
   by: ofCarried(facts.usual) ? "carried" : "weight", // where heads look, or what they carry
   special: amongWords(facts.usual) ? "out" : "in", // special tokens as keys, or removed
   order: "place",
-  only: "", // the one pattern whose heads stand out
+  only: "", // the one pattern or statement whose heads stand out
   heads: facts.best,
   several: "", // yes: a click on a head adds it, or takes it away
   off: "", // of several heads, those that are switched off
@@ -34,7 +34,7 @@ const allowed = {
   by: (text) => ["weight", "carried"].includes(text) && facts.readings.includes(text),
   special: (text) => ["in", "out"].includes(text),
   order: (text) => text === "place" || scored.includes(text) || text in orders,
-  only: (text) => text === "" || text in pattern,
+  only: (text) => text === "" || text in kindNamed,
   heads: (text) => text.split(",").every((name) => headNamed.has(name)),
   several: (text) => ["", "yes"].includes(text),
   off: (text) => text === "" || text.split(",").every((name) => headNamed.has(name)),

@@ -1,11 +1,12 @@
 // The table: every head with its labels and scores, to sort, to search, and to save as CSV.
 
-const TEXTS = ["label", "runner_up", "content_label", "carried_label", "map_label"];
+const TEXTS = ["label", "runner_up", "content_label", "carried_label", "map_label", "statement"];
+const STATED = ["share", "chance", "average", "rank"].map((number) => `statement_${number}`);
 const OF_CARRIED = ["carried_label", "carried_label_agree", "carried_label_stays", "output"];
 /** Of 95 % intervals, which stand in the CSV and beside a head's scores. */
 const BOUNDS = scored.flatMap((id) => [`${id}_low`, `${id}_high`]);
-const shownColumns = ["head", ...new Set([...TEXTS, ...scored, ...facts.columns.slice(FIRST_SCORE)])].filter(
-  (name) => (!OF_CARRIED.includes(name) || isMeasured(name)) && !BOUNDS.includes(name),
+const shownColumns = ["head", ...new Set([...TEXTS, ...STATED, ...scored, ...facts.columns.slice(FIRST_SCORE)])].filter(
+  (name) => (!(OF_CARRIED.includes(name) || name.startsWith("statement")) || isMeasured(name)) && !BOUNDS.includes(name),
 );
 const headings = {
   runner_up: "runner-up",
@@ -22,11 +23,17 @@ const headings = {
   carried_label_stays: "carries stays",
   map_label: "map",
   map_label_stays: "map stays",
+  statement_share: "share",
+  statement_chance: "even attention",
+  statement_average: "average head",
+  statement_rank: "rank",
+  statement_stays: "statement stays",
 };
 
 /** Whether any head has something in a column, or may have it with another answer. */
 function isMeasured(name) {
-  return Boolean(facts.live?.question && facts.readings.includes("carried")) || columnOf(name, facts.readings[0]).some(Boolean);
+  const mayCome = facts.live?.question && (name.startsWith("statement") || facts.readings.includes("carried"));
+  return Boolean(mayCome) || columnOf(name, facts.readings[0]).some(Boolean);
 }
 
 const tableView = {
@@ -152,10 +159,11 @@ function labelCell(head, name) {
   const label = cellOf(head, name);
   const by = readingOf(name);
   const unsure = by in packed.marks && isUnsure(head, by) ? [make("b", { title: facts.whyUnsure }, "?")] : [];
-  if (!(label in pattern) || label === "mixed") return make("td", { class: "mixed" }, label);
+  const kind = name === "statement" ? kinds[label] : pattern[label];
+  if (!kind || kind.id === "mixed") return make("td", { class: "mixed" }, kind?.words ?? label);
   const swatch = make("i", { class: "swatch" });
-  swatch.style.setProperty("--color", pattern[label].color);
-  return make("td", {}, swatch, label, ...unsure);
+  swatch.style.setProperty("--color", kind.color);
+  return make("td", {}, swatch, kind.words, ...unsure);
 }
 
 /** A number in full, the digits that seldom matter in a fainter tone; a pattern's score on a tint, if above chance. */
