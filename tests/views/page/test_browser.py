@@ -33,7 +33,7 @@ from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.frame import PageOptions
 from attnscan.views.page.page import page
-from attnscan.views.palette import COLORS, STATED_SCREEN_COLOR, letter
+from attnscan.views.palette import COLORS, PARKS, STATED_SCREEN_COLOR, letter
 
 Open = Callable[..., Page]
 
@@ -887,6 +887,13 @@ class TestManyPairs:
         assert texts(shown.locator("#tabs button")) == ["Model", "Head", "Table"]
         shown.click("#thumbnails button[value='0-2']")
         expect(shown.locator("#cards h2")).to_have_text("Head 0-2 previous-word")
+
+    def test_heads_that_rest_on_delimiters_are_paler(self, opened: Open, pairs_page: Path, ranking: Ranking) -> None:
+        shown = opened(pairs_page, f"#{address_of('words')}")
+        resting = int((ranking.known_labels().parking >= PARKS).sum())
+        expect(shown.locator("#thumbnails button.rests")).to_have_count(resting)
+        assert resting > 0
+        expect(shown.locator("#model-hint")).to_contain_text("Paler: half or more comes from delimiters.")
 
     def test_a_head_has_its_scores_with_intervals_and_its_profile(
         self, opened: Open, pairs_page: Path, ranking: Ranking

@@ -93,6 +93,7 @@ const modelView = {
         ? `, with the score of its label and the 95 % interval${Object.keys(profiles).length ? "; bars: attention by distance, from 8 words before to 8 after" : ""}. Choose one to see what is known of it. `
         : `: queries downwards, keys across, the more colour, the more ${dark}. Choose one to see its lines. `,
       OF_PAIRS || heads.every((head) => holds("weights", head)) ? "" : "Dashed: a thumbnail alone. ",
+      OF_PAIRS && heads.some(rests) ? "Paler: half or more comes from delimiters. " : "",
       heads.some((head) => isUnsure(head)) ? `?: ${facts.whyUnsure}. ` : "",
       scored.includes(state.order) && heads.every((head) => scoreOf(head, state.order) === "")
         ? `No head has a rank by ${state.order}: ${whyNone(state.order)}.`
