@@ -59,7 +59,7 @@ class Scene:
             writer.writerow(("sentence_a", "sentence_b"))
             for number, record in enumerate(itertools.islice(itertools.cycle(shipped_pairs()), count)):
                 writer.writerow((f"{number} {record.pair.a}", record.pair.b))
-        scan = ["heads", "--model", str(model), "--pairs", str(pairs), "--no-related", "--predictive", "off"]
+        scan = ["heads", "--model", str(model), "--pairs", str(pairs), "--no-related", "--predictive", "off", "--best"]
         scan += ["--batch-tokens", "400", "-o", str(self.table)]
         self.resumable = [*scan, "--state", str(self.state)]
         self.keeping = [*scan, "--per-pair", str(self.scores)]
