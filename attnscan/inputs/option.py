@@ -56,12 +56,12 @@ class Declared(NamedTuple):
 def declared(options: Any) -> Mapping[str, Declared]:
     """The fields of a class of options that can be asked for, by their names."""
     kinds = get_type_hints(options, include_extras=True)
-    found = {}
+    fields_asked = {}
     for field in fields(options):
         kind, *marks = get_args(kinds[field.name]) if get_origin(kinds[field.name]) is Annotated else (None,)
         for option in (mark for mark in marks if isinstance(mark, Option)):
-            found[field.name] = Declared(field.name, kind, field.default, option)
-    return found
+            fields_asked[field.name] = Declared(field.name, kind, field.default, option)
+    return fields_asked
 
 
 def check_declared(options: Any) -> None:

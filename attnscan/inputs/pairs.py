@@ -43,7 +43,7 @@ class Pair:
 
     def __init__(self, a: str | Sentence, b: str | Sentence | None = None) -> None:
         given = (a,) if b is None else (a, b)
-        sentences = tuple([each if isinstance(each, Sentence) else Sentence(each) for each in given])
+        sentences = tuple([text if isinstance(text, Sentence) else Sentence(text) for text in given])
         object.__setattr__(self, "sentences", sentences)
         for name, text in zip("AB", self.texts, strict=False):
             if not text.strip():

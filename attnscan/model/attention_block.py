@@ -86,9 +86,9 @@ class Ranges:
         self._met = [block] if block.is_first else [*self._met, block]
         if not block.is_last:
             return None
-        weights, met = torch.cat([each.weights for each in self._met], 2), self._met
+        weights, met = torch.cat([ranged.weights for ranged in self._met], 2), self._met
         self._met = []
-        idle = None if block.idle is None else torch.cat([each.idle for each in met if each.idle is not None], 2)
+        idle = None if block.idle is None else torch.cat([ranged.idle for ranged in met if ranged.idle is not None], 2)
         return replace(block, weights=weights, idle=idle, query=None, logits=None, queries=slice(None))
 
 

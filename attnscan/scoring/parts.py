@@ -68,7 +68,7 @@ class Parts:
         self.mass = torch.cat([distances, rows.sum((2, 3)), (self._scale > 0).sum(1)], 1)
         """Every part's rows added. Shape: [batch, part]."""
         self._columns = self._column_sums(rows, visible)
-        """The same key by key. Shape: [batch, key, part]."""
+        """What each key gets of every part, over all rows. Shape: [batch, key, part]."""
         of_words = (visible & self.word[..., None]).to(self._exact)
         self._seen_by = of_words.sum(1)
         """How many words may see each key. Shape: [batch, key]."""
