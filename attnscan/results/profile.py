@@ -37,33 +37,15 @@ def parts_of(others: Sequence[str] = ()) -> tuple[str, ...]:
     return (*distances, "identical", "cross-sentence", *others, *kinds)
 
 
-FAMILIES = (
-    *("words before", "itself", "words after", "identical"),
-    *("special tokens", "punctuation", "own sentence", "other sentence", "same keys", "others"),
-)
-"""Kinds of parts, under which a summary adds them up."""
-_FAMILY_OF = {
-    "offset+0": "itself",
-    "identical": "identical",
-    "cross-sentence": "identical",
-    **dict.fromkeys(("start", "middle", "end"), "special tokens"),
-    "punctuation": "punctuation",
-    "own-sentence": "own sentence",
-    "other-sentence": "other sentence",
-    "same-keys": "same keys",
-}
-_LEAST_SHOWN = 0.005
+def joint_name(parts: Sequence[str]) -> str:
+    """The name of parts that are added up; of neighbouring distances, from the nearest to the farthest.
 
-
-def family_of(part: str) -> str:
-    """Which of the `FAMILIES` a part is of.
-
-    >>> family_of("offset-3"), family_of("end"), family_of("subject-verb")
-    ('words before', 'special tokens', 'others')
+    >>> joint_name(["offset-1"]), joint_name(["offset+2", "offset+3", "offset+4"]), joint_name(["start", "end"])
+    ('offset-1', 'offset+2..+4', 'start + end')
     """
-    if (offset := offset_of(part)) is not None and offset != 0:
-        return "words before" if offset < 0 else "words after"
-    return _FAMILY_OF.get(part, "others")
+    if len(parts) > 1 and offset_of(parts[0]) is not None:
+        return f"{parts[0]}..{offset_of(parts[-1]):+}"
+    return " + ".join(parts)
 
 
 def offset_of(part: str) -> int | None:
@@ -76,13 +58,23 @@ def offset_of(part: str) -> int | None:
     return int(digits) if digits != part and digits[1:].isdigit() else None
 
 
-def _run_of(side: int, near: int, far: int) -> str:
-    """The name of neighbouring distances of one side together, from the nearest to the farthest.
-
-    >>> _run_of(-1, 1, 1), _run_of(1, 2, 5)
-    ('offset-1', 'offset+2..+5')
-    """
-    return f"offset{side * near:+}" + (f"..{side * far:+}" if far > near else "")
+FAMILIES = {
+    joint_name(parts): parts
+    for parts in (
+        tuple(f"offset-{distance}" for distance in range(1, FARTHEST + 1)),
+        ("offset+0",),
+        tuple(f"offset+{distance}" for distance in range(1, FARTHEST + 1)),
+        ("identical", "cross-sentence"),
+        ("start", "middle", "end"),
+        ("punctuation",),
+        ("own-sentence",),
+        ("other-sentence",),
+        ("same-keys",),
+    )
+}
+"""Parts that a summary adds up, by the name of all of them; parts of one's own are the last one, `OTHERS`."""
+OTHERS = "others"
+_LEAST_SHOWN = 0.005
 
 
 @dataclass(frozen=True)
@@ -120,8 +112,8 @@ class Profile:
     """Where the result comes from: model, versions, device, input."""
 
     def __repr__(self) -> str:
-        means = zip(FAMILIES, self.by_family().mean((0, 1)).tolist(), strict=True)
-        spent = ", ".join(f"{mean:.2f} {family}" for family, mean in means if mean >= _LEAST_SHOWN)
+        means = zip((*FAMILIES, OTHERS), self.by_family().mean((0, 1)).tolist(), strict=True)
+        spent = ", ".join(f"{family} {mean:.2f}" for family, mean in means if mean >= _LEAST_SHOWN)
         explained, even = (float(np.nanmean(values)) for values in (self.fit.explained, self.fit.by_even))
         told = f"{len(self.parts)} parts explain {explained:.2f} of the weights, even attention alone {even:.2f}"
         return lines(self, self.signature, self.grid, f"on average a word's attention is {spent}", told)
@@ -148,9 +140,10 @@ class Profile:
         return sorted(((name, value) for name, value in entries if value > 0), key=lambda entry: -entry[1])
 
     def by_family(self) -> FloatArray:
-        """What each head spends on each of the `FAMILIES`. Shape: [layer, head, family]."""
-        share, family = np.nan_to_num(self.fit.share), np.array([family_of(part) for part in self.parts])
-        return np.stack([share[..., family == name].sum(-1) for name in FAMILIES], -1)
+        """What each head spends on each of the `FAMILIES`, then on others. Shape: [layer, head, family]."""
+        families = [np.isin(self.parts, parts) for parts in FAMILIES.values()]
+        families.append(~np.any(families, axis=0))
+        return np.stack([np.nan_to_num(self.fit.share[..., parts]).sum(-1) for parts in families], -1)
 
     def to_frame(self, heads: Heads | None = None, top: int | None = None) -> pd.DataFrame:
         """One row for each part of each head, of all heads or of some: its share, the share's error, what is explained,
@@ -188,6 +181,7 @@ def _merged(shares: dict[int, float], side: int) -> list[tuple[str, float]]:
         while far + 1 in left and shares[far + 1] >= shares[most] / 2:
             far += 1
         run = range(near, far + 1)
-        entries.append((_run_of(side, near, far), sum(shares[distance] for distance in run)))
+        name = joint_name([f"offset{side * distance:+}" for distance in run])
+        entries.append((name, sum(shares[distance] for distance in run)))
         left -= set(run)
     return entries

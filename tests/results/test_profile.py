@@ -7,7 +7,7 @@ import pytest
 from small_results import SIGNATURE
 
 from attnscan.results.grid import Head
-from attnscan.results.profile import FAMILIES, Fit, Profile, parts_of
+from attnscan.results.profile import FAMILIES, OTHERS, Fit, Profile, parts_of
 
 PARTS = parts_of(["my-own"])
 
@@ -57,8 +57,8 @@ def test_families_add_up_over_heads() -> None:
         .by_family()
         .mean(1)
     )
-    found = {name: value for name, value in zip(FAMILIES, spent[0].tolist(), strict=True) if value}
-    assert found == pytest.approx({"special tokens": 0.3, "identical": 0.2, "others": 0.25})
+    families = {name: share for name, share in zip((*FAMILIES, OTHERS), spent[0].tolist(), strict=True) if share}
+    assert families == pytest.approx({"start + middle + end": 0.3, "identical + cross-sentence": 0.2, OTHERS: 0.25})
 
 
 def test_the_table_is_long_and_leaves_out_what_no_word_had() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.colors import to_rgba
 
 from attnscan.results.grid import Head
-from attnscan.results.profile import FARTHEST, OFFSETS, Profile
+from attnscan.results.profile import FARTHEST, OFFSETS, Profile, joint_name
 from attnscan.results.scores import FloatArray
 from attnscan.views.palette import (
     COLORS,
@@ -53,28 +53,30 @@ _TICKS = tuple(range(-FARTHEST, FARTHEST + 1, 4))
 class Family:
     """Parts that are drawn as one."""
 
-    name: str
     color: str
     parts: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """As screens and tables have it."""
+        return joint_name(self.parts)
 
 
 _FARTHER = range(2, FARTHEST + 1)
 FAMILIES = (
-    Family(
-        f"2-{FARTHEST} words before", on_white(COLORS["previous-word"], 0.45), tuple(f"offset-{i}" for i in _FARTHER)
-    ),
-    Family("previous word", COLORS["previous-word"], ("offset-1",)),
-    Family("the word itself", ITSELF_COLOR, ("offset+0",)),
-    Family("next word", COLORS["next-word"], ("offset+1",)),
-    Family(f"2-{FARTHEST} words after", on_white(COLORS["next-word"], 0.45), tuple(f"offset+{i}" for i in _FARTHER)),
-    Family("identical", COLORS["identical"], ("identical",)),
-    Family("cross-sentence", COLORS["cross-sentence"], ("cross-sentence",)),
-    Family("predictive", PREDICTIVE_SHADE, ("predictive",)),
-    Family("punctuation", PUNCTUATION_COLOR, ("punctuation",)),
-    Family("own sentence, even", COLORS["bag-of-words"], ("own-sentence",)),
-    Family("other sentence, even", on_white(COLORS["bag-of-words"], 0.3), ("other-sentence",)),
-    Family("special tokens", on_white(COLORS["delimiter"], 0.45), ("start", "middle", "end")),
-    Family("same keys", SAME_KEYS_COLOR, ("same-keys",)),
+    Family(on_white(COLORS["previous-word"], 0.45), tuple(f"offset-{distance}" for distance in _FARTHER)),
+    Family(COLORS["previous-word"], ("offset-1",)),
+    Family(ITSELF_COLOR, ("offset+0",)),
+    Family(COLORS["next-word"], ("offset+1",)),
+    Family(on_white(COLORS["next-word"], 0.45), tuple(f"offset+{distance}" for distance in _FARTHER)),
+    Family(COLORS["identical"], ("identical",)),
+    Family(COLORS["cross-sentence"], ("cross-sentence",)),
+    Family(PREDICTIVE_SHADE, ("predictive",)),
+    Family(PUNCTUATION_COLOR, ("punctuation",)),
+    Family(COLORS["bag-of-words"], ("own-sentence",)),
+    Family(on_white(COLORS["bag-of-words"], 0.3), ("other-sentence",)),
+    Family(on_white(COLORS["delimiter"], 0.45), ("start", "middle", "end")),
+    Family(SAME_KEYS_COLOR, ("same-keys",)),
 )
 """From the bottom of a bar to its top; a user's own parts come before the punctuation."""
 
@@ -83,7 +85,7 @@ def families_of(profile: Profile) -> tuple[Family, ...]:
     """Those that a profile has parts of."""
     ours = {part for family in FAMILIES for part in family.parts}
     others = tuple(part for part in profile.parts if part not in ours)
-    own = Family(", ".join(others), OTHER_COLOR, others)
+    own = Family(OTHER_COLOR, others)
     place = [family.name for family in FAMILIES].index("punctuation")
     every = (*FAMILIES[:place], own, *FAMILIES[place:])
     return tuple(family for family in every if set(family.parts) & set(profile.parts))

@@ -10,21 +10,13 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.grid import Head
-from attnscan.results.profile import FAMILIES, OFFSETS, Profile
+from attnscan.results.profile import OFFSETS, OTHERS, Profile
 from attnscan.safe_text import plain
 from attnscan.views.terminal.parts import beyond, columns, decimals, fitted, flowed, model_line, number, wrapped
 
 _LEAST = 0.05  # a share below this is not named in a line
-_SHORT = {
-    "words before": "before",
-    "words after": "after",
-    "special tokens": "special",
-    "own sentence": "own",
-    "other sentence": "other",
-    "identical": "ident.",
-    "punctuation": "punct.",
-    "same keys": "same",
-}
+_COLUMNS = ("before", "itself", "after", "ident.", "special", "punct.", "own", "other", "same", OTHERS)
+"""Of the families of parts, in a table of layers."""
 _BAR, _BEFORE_BAR = 30, 23  # columns of a share of 1 beside one head's distances, and of what stands before it
 _MEANING = (
     "Shares are of a word's attention, on average over words. offset-2 is the word two places before, same-keys the "
@@ -62,15 +54,15 @@ def _line(result: Profile, head: Head, width: int, top: int | None) -> Iterator[
 
 def _layers(result: Profile, width: int) -> Table:
     spent = result.by_family().mean(1)
-    there = [f for f, name in enumerate(FAMILIES) if spent[:, f].any() or name != "others"]
-    grid = columns(("layer",), (*(_SHORT.get(FAMILIES[f], FAMILIES[f]) for f in there), "explained", "even"), apart=1)
+    there = [f for f, name in enumerate(_COLUMNS) if spent[:, f].any() or name != OTHERS]
+    grid = columns(("layer",), (*(_COLUMNS[f] for f in there), "explained", "even"), apart=1)
     for layer, row in enumerate(spent):
         known = np.isfinite(result.fit.explained[layer])
         means = (values[layer][known].mean() for values in (result.fit.explained, result.fit.by_even))
         told = map(number, means) if known.any() else ("", "")
         grid.add_row(str(layer), *(number(row[f]) for f in there), *told)
     least_first = sorted(there, key=lambda f: float(spent[:, f].mean()))
-    return fitted(grid, width, *(_SHORT.get(FAMILIES[f], FAMILIES[f]) for f in least_first))
+    return fitted(grid, width, *(_COLUMNS[f] for f in least_first))
 
 
 def _in_full(result: Profile, head: Head, width: int) -> Iterator[RenderableType]:

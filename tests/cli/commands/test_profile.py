@@ -146,7 +146,7 @@ def test_saved_weights_have_profiles(tmp_path: Path) -> None:
 def test_pictures_of_profiles(tmp_path: Path, pairs: Path) -> None:
     many = ("profile", "--pairs", str(pairs), "--model", "bundled")
     run(*many, "-o", str(tmp_path / "all.svg"))
-    assert "own sentence" in (tmp_path / "all.svg").read_text()
+    assert "own-sentence" in (tmp_path / "all.svg").read_text()
     run(*many, "--heads", "1-4", "-o", str(tmp_path / "one.svg"))
     assert "words before" in (tmp_path / "one.svg").read_text()
     for kind in (("profile",), ("distance", "--heads", "1-4,0-2")):

@@ -105,8 +105,14 @@ def test_the_key_names_the_families_that_occur_with_their_means() -> None:
     profile = _with(profile, share)
     found = texts(picture(profile, look=Look(width=6.5)))
     own = sum(share[..., profile.parts.index(name)].mean() for name in ("subject-verb", "object-verb"))
-    assert f"subject-verb, object-verb ({own:.2f})" in found
-    assert f"next word ({share[..., profile.parts.index('offset+1')].mean():.2f})" in found
+    assert f"subject-verb + object-verb ({own:.2f})" in found
+    assert f"offset+1 ({share[..., profile.parts.index('offset+1')].mean():.2f})" in found
+    assert {text.split(" (")[0] for text in found} >= {
+        "offset-2..-8",
+        "offset+0",
+        "own-sentence",
+        "start + middle + end",
+    }
     assert not [text for text in found if text.startswith(("punctuation", "cross-sentence", "predictive"))]
     assert _boxes(picture(profile), OTHER_COLOR)
 
