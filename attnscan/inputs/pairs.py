@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 from attnscan.errors import InputError, PairsError
 from attnscan.hashing import hashed
 from attnscan.inputs.columns import FileReading
+from attnscan.inputs.formats.conllu import conllu_rows, is_conllu
 from attnscan.inputs.formats.delimited import csv_rows, first_line, text_rows, tsv_rows
 from attnscan.inputs.formats.json_records import are_lines, document_rows, line_rows
 from attnscan.inputs.formats.lines import Lines, whole
@@ -268,6 +269,8 @@ def _text_rows(lines: Lines, suffix: str, reading: FileReading, note: OnNote) ->
             return tsv_rows(lines, reading, note)
         case ".txt":
             return text_rows(lines, reading, note)
+        case ".conllu":
+            return conllu_rows(lines)
         case ".json":
             return (line_rows if are_lines(lines) else document_rows)(lines, reading)
         case _:
@@ -276,6 +279,8 @@ def _text_rows(lines: Lines, suffix: str, reading: FileReading, note: OnNote) ->
 
 def _sniffed(lines: Lines) -> str:
     first = first_line(lines).lstrip()
+    if is_conllu(first):
+        return ".conllu"
     if first[:1] in ("{", "["):
         return ".json" if first[:1] == "[" or first.strip() == "{" else ".jsonl"
     return ".tsv" if "\t" in first else ".csv"
@@ -284,8 +289,11 @@ def _sniffed(lines: Lines) -> str:
 def _record(row: Row | PairsError, name: str) -> Record:
     if isinstance(row, PairsError):
         raise row
-    texts = []
+    texts: list[str | Sentence] = []
     for sentence, cell in zip("AB", row.sentences, strict=False):
+        if isinstance(cell, Sentence):
+            texts.append(cell)
+            continue
         if not isinstance(cell, str):
             raise bad_record(row.where, f"sentence {sentence} is {'missing' if cell is None else 'not text'}")
         if len(cell) > MAX_BYTES:

@@ -7,4 +7,5 @@ dialect.py       guesses of separators, quotes and headers
 json_records.py  JSON lines, and JSON documents
 columnar.py      Parquet and Arrow
 workbook.py      Excel's .xlsx
+conllu.py        treebanks
 """

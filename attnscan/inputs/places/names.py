@@ -14,7 +14,8 @@ TEXT = (".csv", ".tsv", ".txt", ".jsonl", ".ndjson", ".json")
 PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather")
 SHEETS = (".xlsx",)
-FORMATS = (*TEXT, *PARQUET, *ARROW, *SHEETS)
+TREEBANKS = (".conllu",)
+FORMATS = (*TEXT, *PARQUET, *ARROW, *SHEETS, *TREEBANKS)
 """The formats, by the suffixes of their files."""
 PACKED = (".gz", ".bz2", ".zst", ".xz")
 """Suffixes of compressed files, which may follow these."""

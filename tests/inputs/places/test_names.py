@@ -9,7 +9,7 @@ from attnscan.inputs.places.names import FORMATS, PACKED, scheme_of, shown, suff
 
 
 def test_every_format_is_known_by_its_suffix_packed_or_not() -> None:
-    known = ".csv .tsv .txt .jsonl .ndjson .json .parquet .pq .arrow .feather .xlsx"
+    known = ".csv .tsv .txt .jsonl .ndjson .json .parquet .pq .arrow .feather .xlsx .conllu"
     assert " ".join(FORMATS) == known and " ".join(PACKED) == ".gz .bz2 .zst .xz"
     for suffix in known.split():
         for name in (f"a{suffix}", f"a.b{suffix.upper()}", *(f"a{suffix}{packed}" for packed in PACKED)):

@@ -57,6 +57,7 @@ def pair_kinds() -> Iterator[Kind]:
         "pairs.jsonl": "".join(json.dumps(dict(zip(names, row, strict=True))) + "\n" for row in rows),
         "pairs.json": json.dumps([dict(zip(names, row, strict=True)) for row in rows]),
         "pairs.txt": "".join(f"{row[0]}\n" for row in rows),
+        "pairs.conllu": "".join(f"# text = {row[0]}\n1\t{row[0]}\t_\tX\t_\t_\t0\troot\t_\t_\n\n" for row in rows),
     }
     for name, text in texts.items():
         yield Kind(name, lambda path, text=text: path.write_text(text, encoding="utf-8"), _pairs, False)  # type: ignore[misc]

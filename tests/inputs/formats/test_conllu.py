@@ -1,0 +1,191 @@
+"""Treebanks are read as CoNLL-U says, with every word where the text has it; what is no tree is refused by its line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pair_files import Make, refusal, skipping
+from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
+from transformers import PreTrainedTokenizerFast
+
+from attnscan.inputs.encode import encode_pair
+from attnscan.inputs.pairs import pairs_in, read_pairs
+from attnscan.inputs.sentence import Sentence
+
+NO = -1
+
+
+def line(number: str, form: str, head: str = "_", deprel: str = "_", upos: str = "X", misc: str = "_") -> str:
+    return f"{number}\t{form}\t_\t{upos}\t_\t_\t{head}\t{deprel}\t_\t{misc}"
+
+
+def block(text: str | None, *lines: str, more: str = "") -> str:
+    said = "" if text is None else f"# text = {text}\n"
+    return more + said + "\n".join(lines) + "\n\n"
+
+
+GLUED = "SpaceAfter=No"
+LATIN = block(
+    "Il parle du chat.",
+    line("1", "Il", "2", "nsubj", "PRON"),
+    line("2", "parle", "0", "root", "VERB"),
+    line("3-4", "du"),
+    line("3", "de", "5", "case", "ADP"),
+    line("4", "le", "5", "det", "DET"),
+    line("5", "chat", "2", "obl", "NOUN", GLUED),
+    line("5.1", "parle", "_", "_"),
+    line("6", ".", "2", "punct", "PUNCT"),
+    more="# newdoc id = d1\n# sent_id = s1\n",
+)
+CYRILLIC = block(
+    "Кошка спит.",
+    line("1", "Кошка", "2", "nsubj"),
+    line("2", "спит", "0", "root", misc=GLUED),
+    line("3", ".", "2", "punct"),
+)
+HAN = block(
+    None,
+    line("1", "我", "2", "nsubj", misc=GLUED),
+    line("2", "爱", "0", "root", misc=f"Gloss=love|{GLUED}"),
+    line("3", "猫", "2", "obj", misc=GLUED),
+    line("4", "。", "2", "punct"),
+    more="# newdoc\n# text_en = I love cats.\n",
+)
+ARABIC = block(
+    "وقال الرجل.",
+    line("1-2", "وقال"),
+    line("1", "و", "2", "cc"),
+    line("2", "قال", "0", "root"),
+    line("3", "الرجل", "2", "nsubj", misc=GLUED),
+    line("4", ".", "2", "punct"),
+)
+TREEBANK = LATIN + CYRILLIC + HAN + ARABIC
+SPANS = [
+    [(0, 2), (3, 8), (9, 11), (11, 11), (12, 16), (16, 17)],  # "du" is neither "de" nor "le": the first has it
+    [(0, 5), (6, 10), (10, 11)],
+    [(0, 1), (1, 2), (2, 3), (3, 4)],
+    [(0, 1), (1, 4), (5, 10), (10, 11)],
+]
+
+
+def sentences(path: str) -> list[Sentence]:
+    return [record.pair.sentences[0] for record in read_pairs([path])]
+
+
+class TestReader:
+    def test_every_word_is_where_the_text_has_it(self, make: Make) -> None:
+        for path in (make("t.conllu", TREEBANK), make("t.conllu.gz", TREEBANK)):
+            assert [sentence.words for sentence in sentences(path)] == [tuple(spans) for spans in SPANS]
+        assert sentences(path)[2].text == "我爱猫。"
+
+    def test_tags_are_heads_relations_parts_of_speech_and_documents(self, make: Make) -> None:
+        path = make("t.conllu", TREEBANK)
+        latin, cyrillic, han, arabic = sentences(path)
+        assert latin.tags["upos"] == ("PRON", "VERB", "ADP", "DET", "NOUN", "PUNCT")
+        assert latin.tags["deprel"] == ("nsubj", "root", "case", "det", "obl", "punct")
+        assert latin.tags["head"] == (1, None, 4, 4, 1, 1)
+        assert latin.tags["document"][0] == cyrillic.tags["document"][0] == "d1"
+        assert han.tags["document"][0] == arabic.tags["document"][0] != "d1"
+        assert [record.place.id for record in read_pairs([path])] == ["s1", None, None, None]
+
+    def test_globs_and_standard_input(self, tmp_path: Path) -> None:
+        for name in ("a.conllu", "b.conllu"):
+            (tmp_path / name).write_text(TREEBANK, encoding="utf-8")
+        assert len(sentences(str(tmp_path / "*.conllu"))) == 8
+        with (tmp_path / "a.conllu").open("rb") as file:
+            assert len(list(pairs_in(file, "a.conllu"))) == 4
+
+    def test_lines_of_windows_and_more_blank_lines(self, make: Make) -> None:
+        assert sentences(make("t.conllu", "\n\n" + TREEBANK.replace("\n", "\r\n") + "\n")) == sentences(
+            make("u.conllu", TREEBANK)
+        )
+
+    @pytest.mark.parametrize(
+        ("content", "where", "why"),
+        [
+            (block("a b", "1\ta\t_\tX\t_\t_\t0\troot\t_"), 2, "9 columns, where CoNLL-U has 10"),
+            ("The cat sat.\n", 1, "1 column, where CoNLL-U has 10"),
+            (block("a b", line("1", "a", "2", "x"), line("2", "b", "1", "x")), 2, "0 words have the head 0"),
+            (block("a b", line("1", "a", "0", "root"), line("2", "b", "0", "root")), 3, "2 words have the head 0"),
+            (
+                block("a b c", line("1", "a", "0", "root"), line("2", "b", "3", "x"), line("3", "c", "2", "x")),
+                3,
+                "the heads of words 2, 3 go in a circle",
+            ),
+            (block("a", line("1", "a", "1", "x"), line("2", "a", "0", "root")), 2, "words 1 go in a circle"),
+            (block("a", line("1", "a", "2", "x")), 2, "the head of word 1 ('a') is '2', and words are 1 to 1"),
+            (block("a", line("1", "a", "²", "x")), 2, "is '²'"),
+            (block("a b", line("1", "a"), line("2", "b")), 2, "word 1 ('a') has no head"),
+            (block("a c", line("1", "a", "0", "root"), line("2", "b", "1", "x")), 3, "the text goes on with 'c' where"),
+            (block("a b", line("1", "a", "0", "root")), 2, "the text goes on with 'b' after all forms"),
+            (block("a", line("2", "a", "0", "root")), 2, "the word '2', where 1 follows"),
+            (block("a", line("1-2", "a"), line("1", "a", "0", "root")), 2, "has words that are not there"),
+            (block("a", line("1", "a", "0", "root"), line("1-2", "a")), 3, "does not stand before its words"),
+            ("# sent_id = 1\n\n", 1, "a sentence without words"),
+        ],
+    )
+    def test_refused_with_file_and_line(self, make: Make, content: str, where: int, why: str) -> None:
+        error = refusal(make("t.conllu", content))
+        assert f"t.conllu:{where}: " in error.what and why in error.what
+
+    def test_bad_sentences_are_left_out(self, make: Make) -> None:
+        good, bad = skipping(make("t.conllu", CYRILLIC + block("x y", line("1", "x", "0", "root")) + HAN))
+        assert [record.pair.a for record in good] == ["Кошка спит.", "我爱猫。"]
+        assert bad == ["t.conllu:7: the text goes on with 'y' after all forms"]
+
+
+def wrapped(tokenizer: Tokenizer) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(tokenizer_object=tokenizer, unk_token="[UNK]", model_input_names=["input_ids"])
+
+
+def wordpiece() -> PreTrainedTokenizerFast:
+    pieces = "il parle du ch ##at . кош ##ка спит 我 爱 猫 。 وقال ال ##رجل"
+    tokenizer = Tokenizer(
+        models.WordPiece({piece: i for i, piece in enumerate(["[UNK]", *pieces.split()])}, unk_token="[UNK]")
+    )
+    tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)
+    tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    return wrapped(tokenizer)
+
+
+def bytes_alone() -> PreTrainedTokenizerFast:
+    """Byte-level BPE without a merge: a piece is a byte, and each byte of a character has all of it."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    tokenizer = Tokenizer(models.BPE({piece: i for i, piece in enumerate(["[UNK]", *alphabet])}, []))
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    return wrapped(tokenizer)
+
+
+def sentencepiece() -> PreTrainedTokenizerFast:
+    pieces = "▁Il ▁par le ▁du ▁ chat . ▁Кош ка ▁спит 我爱 猫 。 ▁و قال ▁الر جل"
+    tokenizer = Tokenizer(models.Unigram([("[UNK]", -9.0), *((piece, -1.0) for piece in pieces.split())], unk_id=0))
+    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
+    return wrapped(tokenizer)
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "owners"),
+    [
+        # il parle du ch ##at . | кош ##ка спит . | 我 爱 猫 。 | وقال (most of it is the second word's) ال ##رجل .
+        (wordpiece, [[0, 1, 2, 4, 4, 5], [0, 0, 1, 2], [0, 1, 2, 3], [1, 2, 2, 3]]),
+        # A space begins the word behind it; a Cyrillic or Arabic letter has two bytes, a Chinese one has three.
+        (
+            bytes_alone,
+            [
+                [*[0] * 2, *[1] * 6, *[2] * 3, *[4] * 5, 5],
+                [*[0] * 10, *[1] * 9, 2],
+                [*[0] * 3, *[1] * 3, *[2] * 3, *[3] * 3],
+                [*[0] * 2, *[1] * 6, *[2] * 11, 3],
+            ],
+        ),
+        # ▁Il ▁par le ▁du ▁ chat . | ▁Кош ка ▁спит . | ▁ 我爱 (as much of either: the first) 猫 。 | ▁و قال ▁الر جل .
+        (sentencepiece, [[0, 1, 1, 2, 4, 4, 5], [0, 0, 1, 2], [0, 0, 2, 3], [0, 1, 2, 2, 3]]),
+    ],
+)
+def test_every_piece_has_its_word(make: Make, tokenizer: Any, owners: list[list[int]]) -> None:
+    own = tokenizer()
+    for record, expected in zip(read_pairs([make("t.conllu", TREEBANK)]), owners, strict=True):
+        encoded = encode_pair(own, record.pair, "word", 10**6, truncate=False)
+        assert list(encoded.words) == expected, encoded.tokens
