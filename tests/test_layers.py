@@ -160,6 +160,7 @@ def test_every_command_is_a_module_of_its_name() -> None:
         for name in (
             "errors",
             "cli.messages",
+            "cli.options",  # inside the function that writes help
             "cli.suggestion",  # inside the functions that say what is wrong
             "inputs.patience",
             "safe_text",

@@ -25,22 +25,23 @@ from attnscan.errors import nearest
 from attnscan.inputs.patience import leave
 
 COMMANDS = {
-    "classify": "Say what every head does on one input. An input is one sentence, or a pair. --pairs takes several.",
-    "heads": "Rank heads for patterns over many pairs. Without --pairs, over the 102 that ship with attnscan.",
-    "head": "Show everything about a head, or several, on one screen each. Give one input or --pairs; without either it"
-    " reads the 102 pairs that ship with attnscan.",
+    "classify": "Say what every head does on one input: a sentence, or a pair of sentences. --pairs takes"
+    " several inputs.",
+    "heads": "Say what every head does over many pairs, or rank heads for a pattern. Without --pairs it reads the 102"
+    " pairs that ship with attnscan.",
+    "head": "Show everything about one head or several. Give one input or --pairs; without either it reads the 102"
+    " pairs that ship with attnscan.",
     "profile": "Say what every head does in full, as a sum of simple parts. Give one input or --pairs; without"
     " either it reads the 102 pairs that ship with attnscan.",
     "show": "Show the weights of one head, or of several, on one input.",
     "explain": "Explain how heads make their patterns. Give one input or --pairs; without either it reads the 102"
-    " pairs that ship with attnscan. Neurons are measured in the model's own basis and in 8 rotated ones, which change"
-    " no weight. Positions are shuffled among all words, across both sentences, while special tokens keep theirs.",
+    " pairs that ship with attnscan. Positions are shuffled among all words of the input; special tokens keep theirs.",
     "predictive": "Say which words of one input help the model to predict which.",
     "report": "Write one offline page to look at every head. Of one input, the page has thumbnails, lines, neurons and"
     " scores; of --pairs, labels, how sure they are, scores and profiles with errors. Without either it reads the 102"
     " pairs that ship with attnscan.",
     "serve": "Keep the model loaded, and open the page of one input with a box to type in: heads answer at once. It"
-    " serves this machine alone, at an address that nobody can guess. --pairs adds a page of many pairs. Ctrl-C ends"
+    " serves this machine alone, at a random address. --pairs adds a page of many pairs. Ctrl-C ends"
     " it.",
     "plot": "Draw what heads do, for a paper or a slide. Give one input or --pairs; without either it reads the 102"
     " pairs that ship with attnscan.",
@@ -112,6 +113,18 @@ class _Command(_QuickFlags, TyperCommand):
             if not ctx.resilient_parsing:
                 check_words(self, ctx)
             return ctx
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write the arguments, and the options in groups."""
+        from attnscan.cli.options import grouped
+
+        params = {param.name: param for param in self.get_params(ctx) if not getattr(param, "hidden", False)}
+        arguments = [name for name, param in params.items() if param.param_type_name == "argument"]
+        groups = grouped([name for name in params if name not in arguments])
+        for heading, names in ({"Arguments": arguments} | groups).items():
+            if names:
+                with formatter.section(heading):
+                    formatter.write_dl([params[name].get_help_record(ctx) for name in names])
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; what a user can mend is one line."""

@@ -40,13 +40,12 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     """
     options: list[Parameter] = []
     bundles: dict[str, tuple[Any, list[str]]] = {}
-    aliases: dict[str, tuple[str, str]] = {}
     for parameter in signature(command, eval_str=True).parameters.values():
         annotation, *marks = (
             get_args(parameter.annotation) if get_origin(parameter.annotation) is Annotated else [parameter.annotation]
         )
         if not is_dataclass(annotation):
-            options.append(_typed(parameter.replace(kind=Parameter.KEYWORD_ONLY)))
+            options.append(parameter.replace(kind=Parameter.KEYWORD_ONLY))
             continue
         default = annotation() if parameter.default is Parameter.empty else parameter.default  # type: ignore[operator]
         types = get_type_hints(annotation, include_extras=True)
@@ -54,13 +53,13 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
         for name in (name for mark in marks for name in mark.names):
             names.remove(name)
         options += [
-            _typed(Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(default, name), annotation=types[name]))
+            Parameter(name, Parameter.KEYWORD_ONLY, default=getattr(default, name), annotation=types[name])
             for name in names
         ]
         bundles[parameter.name] = default, names
-        marked = ((name, mark) for name in names for mark in get_args(types[name]) if isinstance(mark, Option))
-        aliases |= {mark.alias[0]: (name, mark.alias[1]) for name, mark in marked if mark.alias[0]}
-    options += map(_hidden, aliases)
+    marked = ((option.name, mark) for option in options if (mark := _declaration(option)) is not None)
+    aliases = {mark.alias[0]: (name, mark.alias[1]) for name, mark in marked if mark.alias[0]}
+    options = [*map(_typed, options), *map(_hidden, aliases)]
 
     on = {name for _, names in bundles.values() for name in names}
     roles = {option.name: role for option in options if (role := role_of(option.annotation)) is not None}
@@ -113,12 +112,17 @@ def _is_option(annotation: Any) -> bool:
     return any(mark.general if isinstance(mark, Option) else isinstance(mark, _OF_TYPER) for mark in marks)
 
 
+def _declaration(parameter: Parameter) -> Option | None:
+    marks = get_args(parameter.annotation) if get_origin(parameter.annotation) is Annotated else ()
+    return next((mark for mark in marks if isinstance(mark, Option)), None)
+
+
 def _typed(parameter: Parameter) -> Parameter:
     """A parameter as Typer reads it, if it is declared by an `Option`; what is on by default has a flag to be off."""
-    kind, *marks = get_args(parameter.annotation) if get_origin(parameter.annotation) is Annotated else (None,)
-    option = next((mark for mark in marks if isinstance(mark, Option)), None)
+    option = _declaration(parameter)
     if option is None:
         return parameter
+    kind, *marks = get_args(parameter.annotation)
     name, is_off = parameter.name, kind is bool and parameter.default is True
     name = f"{_OFF}{name}" if is_off else name
     kinds = {kind, *get_args(kind)}

@@ -58,8 +58,8 @@ _SCAN, _CLUSTER, _READING = declared(ScanOptions), declared(ClusterOptions), dec
 Model = Annotated[str | None, _SCAN["model"].option]
 DeviceOption = Annotated[Device, _SCAN["device"].option]
 Split = Annotated[bool, _SCAN["split"].option]
-Truncate = Annotated[bool, typer.Option("--truncate", help="Cut an input that is too long for the model.")]
-EngineOption = Annotated[Engine, typer.Option("--engine", help="Run here, or on the machines of a Ray cluster.")]
+OnLongOption = Annotated[OnLong | None, replace(_SCAN["on_long"].option, general=True)]
+EngineOption = Annotated[Engine, typer.Option("--engine", help="Run on this machine, or on a Ray cluster.")]
 Patterns = Annotated[
     list[str] | None,
     typer.Option(
@@ -68,15 +68,37 @@ Patterns = Annotated[
         metavar="PATTERN",
         callback=lambda names: list(dict.fromkeys(map(pattern_name, names or ()))),
         autocompletion=completion.patterns,
-        help="Only this one, by name or letter, or your own by FILE.py:FUNCTION; may repeat.",
+        help="Only this pattern, by name or letter, or your own as FILE.py:FUNCTION. May be repeated.",
     ),
 ]
 SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
 SentenceB = Annotated[str | None, typer.Argument(metavar="B", help="Sentence B.", show_default=False)]
 Token = Annotated[
     str | None,
-    typer.Option("--token", metavar="T", help="One query: a token's text, store#2 for the second, or its index."),
+    typer.Option("--token", metavar="T", help="One query token: its text, its index, or store#2 for the second one."),
 ]
+USUAL = ("pairs", "model", "csv", "output", "help")
+"""What most users need, which help names behind a command's own options."""
+GROUPS: dict[str, tuple[str, ...]] = {
+    "What to read": ("weights", "columns", "header", "no_header", "quoting", "id", "skip_bad", "on_long"),
+    "What to score": ("by", "special", "unit", "no_related", "threshold", "split", "seed"),
+    "Predictive words": ("predictive", "predictive_words", "predictive_pairs"),
+    "Model": ("device", "dtype", "batch_tokens"),
+    "Result": ("format", "decimal_comma", "signature"),
+    "Long runs": ("state", "per_pair", "per_pair_heads", "from_file"),
+    "Clusters": ("engine", *_CLUSTER),
+}
+"""Options by their subjects, in the order of help; all others are a command's own."""
+
+
+def grouped(names: Sequence[str]) -> dict[str, list[str]]:
+    """The options of a command under the headings of its help."""
+    inside = [name for group in (USUAL, *GROUPS.values()) for name in group]
+    own = [*(name for name in names if name not in inside), *(name for name in USUAL if name in names)]
+    groups = {heading: [name for name in group if name in names] for heading, group in GROUPS.items()}
+    return {"Options": own} | {heading: group for heading, group in groups.items() if group}
+
+
 KEEPS = "; --state FILE would keep what is done"
 """What the commands that have it say at Ctrl-C where it was not given."""
 
@@ -90,7 +112,7 @@ class OneInput:
     model: Model = None
     weights: Annotated[
         Path | None,
-        typer.Option("--weights", metavar="FILE.npz", help="Take saved attention weights instead of a model's."),
+        typer.Option("--weights", metavar="FILE.npz", help="Read saved attention weights in place of a model's."),
         FileRole.READ,
     ] = None
 
@@ -123,18 +145,20 @@ class PairFiles:
     pairs: Annotated[
         list[str] | None,
         typer.Option(
-            "--pairs", metavar="FILE", help="CSV, TSV, JSON, Parquet, Arrow, Excel; '-' for stdin; may be repeated."
+            "--pairs",
+            metavar="FILE",
+            help="Read sentence pairs from CSV, TSV, JSON, Parquet, Arrow or Excel, or - for stdin. May be repeated.",
         ),
         FileRole.READ,
     ] = None
     columns: Annotated[str | None, _READING["columns"].option] = None
-    header: Annotated[
-        bool, typer.Option("--header", help="The first line names the columns. [default: by its looks]")
-    ] = False
-    no_header: Annotated[bool, typer.Option("--no-header", help="The first line is data, as all others.")] = False
+    header: Annotated[bool, typer.Option("--header", help="The first line names the columns. [default: detected]")] = (
+        False
+    )
+    no_header: Annotated[bool, typer.Option("--no-header", help="The first line is data.")] = False
     quoting: Annotated[Quoting, _READING["quoting"].option] = "auto"
     skip_bad: Annotated[bool, declared(FilePairs)["skip_bad"].option] = False
-    on_long: Annotated[OnLong, replace(_SCAN["on_long"].option, general=True)] = "truncate"
+    on_long: OnLongOption = None
 
     @property
     def paths(self) -> list[str]:
@@ -165,6 +189,15 @@ class PairFiles:
             words += [name] if value is True else [name, str(value)]
         return tuple(words)
 
+    def when_long(self, *, many: bool = True) -> OnLong:
+        """What to do with inputs that are too long. Raises: as `on_long_of`."""
+        return on_long_of(self.on_long, many=many)
+
+    def check_unused(self, instead: str = "") -> None:
+        """Raises: typer.BadParameter if an option says how to read files, where none are read."""
+        if unused := [option for option in self.chosen() if option != "--on-long"]:
+            raise typer.BadParameter(f"{unused[0]} is for --pairs{instead}")
+
     def chosen(self) -> list[str]:
         """The options, other than --pairs itself, that were given."""
         usual = type(self)()
@@ -183,26 +216,28 @@ class PairFilesWithIds(PairFiles):
         return replace(super().reading(), id=self.id)
 
 
-def check_one_or_many(given: OneInput, files: PairFiles, *, truncate: bool) -> bool:
+def check_one_or_many(given: OneInput, files: PairFiles) -> bool:
     """Whether the command is for many pairs: those of files or, where there is no input either, those shipped.
 
     Raises: typer.BadParameter if it is for both, or an option is for the other of the two.
     """
     if given.a is None and given.weights is None:
-        if truncate:
-            raise typer.BadParameter("--truncate is for a sentence, or two: of pairs, --on-long says what to do")
         return True
     if files.pairs:
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both")
-    if chosen := files.chosen():
-        raise typer.BadParameter(f"{chosen[0]} is for --pairs")
+    files.check_unused()
     given.check()
     return False
 
 
-def on_long_of(truncate: bool) -> OnLong:
-    """What to do with a single input that is too long."""
-    return "truncate" if truncate else "error"
+def on_long_of(given: OnLong | None, *, many: bool) -> OnLong:
+    """What to do with inputs that are too long: by default pairs are cut, and a single input is an error.
+
+    Raises: typer.BadParameter if a single input would be skipped.
+    """
+    if given == "skip" and not many:
+        raise typer.BadParameter("--on-long skip is for scans of pairs: give truncate or error")
+    return given or ("truncate" if many else "error")
 
 
 def cluster_of(
@@ -240,21 +275,27 @@ class Where:
             "-f",
             metavar="FORMAT",
             autocompletion=completion.formats,
-            help="table, csv, tsv, json, jsonl, markdown, parquet or xlsx.",
+            help="Print table, csv, tsv, json, jsonl, markdown, parquet or xlsx.",
         ),
     ] = None
-    csv: Annotated[bool, typer.Option("--csv", help="Short for --format csv.")] = False
+    csv: Annotated[bool, typer.Option("--csv", help="Print CSV; short for --format csv.")] = False
     decimal_comma: Annotated[
-        bool, typer.Option("--decimal-comma", help="In CSV and TSV, write 0,5 for 0.5; CSV then has semicolons.")
+        bool,
+        typer.Option("--decimal-comma", help="Write 0,5 for 0.5 in CSV and TSV; semicolons then separate CSV cells."),
     ] = False
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, in the format of its suffix."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write to FILE, in the format of its suffix.",
+        ),
         FileRole.WRITTEN,
     ] = None
     signature: Annotated[
         Path | None,
-        typer.Option("--signature", metavar="FILE.json", help="Also write where the result comes from."),
+        typer.Option("--signature", metavar="FILE.json", help="Also write model, versions, options and input hash."),
         FileRole.WRITTEN,
     ] = None
 

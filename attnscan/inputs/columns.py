@@ -46,7 +46,7 @@ class FileReading:
     columns: Annotated[
         tuple[str, ...] | None,
         Option(
-            "The columns that hold the sentences: names, numbers, paths.",
+            "Columns that hold the sentences: names, numbers or paths.",
             "One or two; numbers count from 1, and a path such as `translation.en` leads into nested ones. "
             "[default: the first of the usual names that is there, or the only column]",
             metavar="A[,B]",
@@ -57,11 +57,11 @@ class FileReading:
     )
     quoting: Annotated[
         Quoting,
-        Option("Whether quotes around cells are the writer's, csv, or text, none.", "[default: by their looks]"),
+        Option("Quotes around cells belong to the format (csv) or to the text (none).", "[default: by their looks]"),
     ] = "auto"
     id: Annotated[
         str | None,
-        Option("A column that --per-pair carries along, to join its rows by.", metavar="COLUMN", general=False),
+        Option("Copy this column to --per-pair, to join rows by it.", metavar="COLUMN", general=False),
     ] = None
     labelled: bool = False
     """Whether the cell of a column `label` is kept with each pair."""

@@ -65,7 +65,7 @@ def _encoded(
     if len(ids) > limit:
         raise TooLongError(
             f"the input is {len(ids)} tokens long and the model reads at most {limit}",
-            "shorten it, or pass --truncate to cut it",
+            "shorten it, or pass --on-long truncate to cut it",
         )
     sentence = sentences_of(tokenizer, read, pair)
     for number, (name, text) in enumerate(zip("AB", pair.texts, strict=False)):

@@ -81,7 +81,7 @@ def start_of(tokenizer: Any, pair: Pair, limit: int, truncate: bool) -> Pair:
     if longest > _CHARACTERS * limit and not truncate:
         raise TooLongError(
             f"a sentence is {longest} characters long and the model reads at most {limit} tokens",
-            "shorten it, or pass --truncate to cut it",
+            "shorten it, or pass --on-long truncate to cut it",
         )
     if longest <= _TOKENS * limit or not truncate:
         return pair

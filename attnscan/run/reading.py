@@ -92,7 +92,7 @@ class FilePairs:
 
     paths: tuple[str, ...] = ()
     reading: FileReading = FileReading()
-    skip_bad: Annotated[bool, Option("Count and report bad records, do not stop.")] = False
+    skip_bad: Annotated[bool, Option("Report and count bad records instead of stopping.")] = False
 
     @property
     def ids(self) -> bool:

@@ -30,25 +30,25 @@ class ScanOptions:
     model: Annotated[
         str | None,
         Option(
-            "A hub id, a directory, or 'bundled'. "
-            "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else the bundled model]",
+            "A Hugging Face model id, a directory, or 'bundled'. "
+            "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else bundled]",
             metavar="NAME",
             decides=False,
         ),
     ] = None
-    unit: Annotated[Unit, Option("Score tokens, or words with their pieces merged.")] = "token"
+    unit: Annotated[Unit, Option("Score tokens, or words with their word pieces merged.")] = "token"
     by: Annotated[
         By | None,
         Option(
-            "By attention weights, or by what heads carry, weight times the value's norm. "
-            "[default: scores by weight, what a head does by what it carries]",
+            "Score attention weights, or what heads carry: weight times the norm of the value. "
+            "[default: weight for scores, carried for what a head does]",
             alias=("norm", "carried"),
         ),
     ] = None
     special: Annotated[
         Special | None,
         Option(
-            "Special tokens as keys, or removed and rows renormalised over words. "
+            "Keep special tokens as keys, or remove them and renormalise rows over words. "
             "[default: in for scores, out for what a head does]",
             alias=("without_delimiters", "out"),
         ),
@@ -57,12 +57,19 @@ class ScanOptions:
         bool,
         Option("Count related words as identical ones.", off="Count identical words only, not related ones."),
     ] = True
-    on_long: Annotated[OnLong, Option("What to do with inputs too long to read.", general=False)] = "error"
-    device: Annotated[Device, Option("Where to run the model.", decides=False)] = "auto"
+    on_long: Annotated[
+        OnLong,
+        Option(
+            "Cut, skip or refuse inputs that are too long for the model. [default: cut pairs, refuse a single input]",
+            alias=("truncate", "truncate"),
+            general=False,
+        ),
+    ] = "error"
+    device: Annotated[Device, Option("Run the model on this device.", decides=False)] = "auto"
     dtype: Annotated[
         Dtype,
         Option(
-            "Number format of the model; on a CPU float32, or bfloat16 for scores.",
+            "Number format of the model; on a CPU float32 or bfloat16.",
             "There bfloat16 is taken where the processor multiplies in it.",
             decides=False,
         ),
@@ -70,31 +77,28 @@ class ScanOptions:
     predictive: Annotated[
         Predictive,
         Option(
-            "How to ask which words predict a word: as best the model allows.",
+            "How to measure which words predict a word; auto takes the best method of the model.",
             "By the masked-LM head (`cpmi`), by how far the last hidden state moves (`distance`), or not at all "
             "(`off`).",
         ),
     ] = "auto"
-    predictive_words: Annotated[int, Option("How many words to ask it about, at most.", least=2)] = 32
-    predictive_pairs: Annotated[
-        int, Option("How many pairs to ask it about.", "They are a sample drawn with `seed`.", least=1)
-    ] = 16
+    predictive_words: Annotated[int, Option("Ask about at most N words of an input.", least=2)] = 32
+    predictive_pairs: Annotated[int, Option("Ask about N pairs.", "They are a sample drawn with `seed`.", least=1)] = 16
     batch_tokens: Annotated[
         int | None,
         Option(
-            "How many tokens a batch may hold. [default: by device and memory]",
-            "Padding counts.",
+            "Tokens in a batch, padding included. [default: by device and memory]",
             least=1,
             decides=False,
         ),
     ] = None
-    seed: Annotated[int, Option("For everything drawn at random.", least=0)] = 0
-    threshold: Annotated[
-        float, Option("How far above chance a label's pattern must be.", metavar="X", least=0, most=1)
-    ] = THRESHOLD
-    split: Annotated[bool, Option("Rank heads by one half of the pairs, score them by the other.", general=False)] = (
-        False
+    seed: Annotated[int, Option("Seed of everything drawn at random.", least=0)] = 0
+    threshold: Annotated[float, Option("Margin above chance that a label needs.", metavar="X", least=0, most=1)] = (
+        THRESHOLD
     )
+    split: Annotated[
+        bool, Option("Rank heads by one half of the pairs, and score them by the other.", general=False)
+    ] = False
     profile: Annotated[bool, Option("Fit every head's profile, too.", general=False)] = False
     predictive_part: Annotated[
         bool,
@@ -168,24 +172,25 @@ class ClusterOptions:
     """Where and how a scan is spread over machines; it changes nothing in what is computed."""
 
     ray_address: Annotated[
-        str | None, Option("Of the cluster, or 'auto'. [default: one started here]", metavar="ADDRESS")
+        str | None,
+        Option("Address of the cluster, or 'auto'. [default: a cluster started here]", metavar="ADDRESS"),
     ] = None
     workers: Annotated[
         int | str | None,
         Option(
-            "Of the cluster's; Ray scales. [default: one a GPU or share of CPUs]",
+            "Number of workers; Ray scales between MIN and MAX. [default: one per GPU or per --worker-cpus cores]",
             "Each holds the model once; `8-64` for as many as there is room for in time, from 8 to 64.",
             metavar="N|MIN-MAX",
         ),
     ] = None
-    worker_cpus: Annotated[int, Option("CPU cores of a worker.", least=1)] = 1
+    worker_cpus: Annotated[int, Option("CPU cores per worker.", least=1)] = 1
     worker_gpus: Annotated[
         float | None,
-        Option("A worker's share of a GPU. [default: 1]", "And of its memory.", "", "", "X", SMALLEST_SHARE, 1),
+        Option("Share of a GPU, and of its memory, per worker. [default: 1]", "", "", "", "X", SMALLEST_SHARE, 1),
     ] = None
     block_pairs: Annotated[
         int,
-        Option("Pairs a worker takes at a time.", "They are scored again where it dies.", least=1),
+        Option("Pairs per task.", "They are scored again where it dies.", least=1),
     ] = 1024
 
     def __post_init__(self) -> None:

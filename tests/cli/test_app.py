@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import os
 import re
@@ -14,17 +15,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 from command_line import COLUMNS, A, B, misuse, run
 from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import COMMANDS, app, main
+from attnscan.cli.app import _options as options_of
+from attnscan.cli.options import GROUPS
 from attnscan.errors import ModelError
 from attnscan.model import sources
 
-SHARED = ("--unit", "--threshold", "--heads", "--special", "--by", "--pattern", "--top", "--id")
-SCORING = [command for command in COMMANDS if command not in ("patterns", "models")]
+HIDDEN = {"--labels", "--norm", "--without-delimiters", "--truncate"}
+"""Flags of earlier versions."""
 
 
 def test_version() -> None:
@@ -180,16 +182,28 @@ def test_other_wrong_uses_name_what_is_wrong(typed: str, said: str) -> None:
     assert said in misuse(*shlex.split(typed))
 
 
-def _options(command: str) -> set[str]:
-    alone = typer.Typer(add_completion=False)
-    alone.command()(getattr(import_module(f"attnscan.cli.commands.{command}"), command))
-    return {name for param in typer.main.get_command(alone).params for name in param.opts}
+def _names(command: str) -> set[str]:
+    """The options by the names of their parameters."""
+    return set(inspect.signature(getattr(import_module(f"attnscan.cli.commands.{command}"), command)).parameters)
 
 
-def test_the_page_of_shared_options_says_which_command_has_which() -> None:
-    head = ["", *(f"`{option}`" for option in SHARED)]
-    rows = [[f"`{command}`", *("yes" if o in _options(command) else "" for o in SHARED)] for command in SCORING]
-    lines = [head, ["---"] * len(head), *rows]
-    table = "".join("|" + "|".join(f" {cell} " if cell else " " for cell in line) + "|\n" for line in lines)
-    page = Path(__file__).parents[2] / "docs" / "commands" / "options.md"
-    assert table in page.read_text(encoding="utf-8")
+def test_help_is_in_groups_and_what_most_users_need_stands_in_its_first_24_lines() -> None:
+    lines = run("heads", "--help").stdout.splitlines()
+    assert [line for line in lines if re.fullmatch(r"\w.*:", line)] == [
+        *("Options:", "What to read:", "What to score:", "Predictive words:"),
+        *("Model:", "Result:", "Long runs:", "Clusters:"),
+    ]
+    first = "\n".join(lines[:24])
+    assert all(f"{option} " in first for option in ("--pattern", "--pairs", "--model", "--csv", "--output", "--help"))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_every_option_once(command: str) -> None:
+    screen = run(command, "--help").stdout.partition("\nOptions:\n")[2]
+    named = re.findall(r"^  (?:-\w, )?(--[a-z-]+)", screen, re.MULTILINE)
+    every = {name for name in options_of(command) if name.startswith("--")}
+    assert len(named) == len(set(named)) and {*named} == (every - HIDDEN) | {"--help"}
+
+
+def test_every_option_in_a_group_is_one_of_some_command() -> None:
+    assert not {name for group in GROUPS.values() for name in group} - set().union(*map(_names, COMMANDS))

@@ -87,7 +87,7 @@ def test_an_error_is_one_line_that_names_what_is_wrong(toy: Path, weights: Path)
     assert "sentence B is empty" in refusal("classify", "the cat", " ", "--model", toy)
     assert "no word in sentence B" in refusal("classify", "the cat", "\u200b", "--model", toy)
     line = refusal("classify", "cat " * 40, "--model", toy)
-    assert f"is 42 tokens long and the model reads at most {POSITIONS}" in line and "--truncate" in line
+    assert f"is 42 tokens long and the model reads at most {POSITIONS}" in line and "--on-long truncate" in line
     weights.write_bytes(b"PK\x03\x04nonsense")
     assert "not a sound .npz file" in refusal("classify", "--weights", weights)
 

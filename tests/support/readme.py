@@ -5,7 +5,8 @@
 A command to run stands in a comment, `<!-- $ attnscan ... -->` or `<!-- $ python FILE ... -->`, above the block that
 shows it and its output.
 The patterns' table and drawings come from `attnscan.scoring.patterns` itself, the families' table from the tests'
-`families`, who has an option (`<!-- commands with --norm -->`) from the help, tables of what was measured
+`families`, tables of a command's options (`<!-- options of heads -->`) and of the options that commands share
+(`<!-- shared options -->`) from the commands themselves, tables of what was measured
 (`<!-- measured: NAME -->`) from `benchmarks/RESULTS.md`, and what stands below `<!-- api: NAMES -->` from the public
 functions and classes of those names.
 """
@@ -18,8 +19,10 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
+import typer
 from api_page import documented
 from families import (
     NAMES,
@@ -34,6 +37,7 @@ from families import (
 from typer.testing import CliRunner
 
 from attnscan.cli.app import COMMANDS, app
+from attnscan.cli.options import GROUPS, USUAL, grouped
 from attnscan.scoring.patterns import PATTERNS
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +46,8 @@ PAGES = [README, *sorted((ROOT / "docs").rglob("*.md"))]
 _COMMAND = re.compile(r"(<!-- \$ (?P<command>(attnscan|python) .*?) -->\n)```text\n.*?```\n", re.DOTALL)
 _FAMILIES = re.compile(r"(<!-- families -->\n).*?(<!-- end of families -->\n)", re.DOTALL)
 _MEASURED = re.compile(r"<!-- measured: (?P<name>\w+) -->\n.*?<!-- end of (?P=name) -->\n", re.DOTALL)
-_WITH = re.compile(r"(<!-- commands with (?P<option>--[a-z-]+) -->\n).*?(<!-- end of commands -->\n)", re.DOTALL)
+_OPTIONS = re.compile(r"(<!-- options of (?P<name>\w+) -->\n).*?(<!-- end of options -->\n)", re.DOTALL)
+_SHARED = re.compile(r"(<!-- shared options -->\n).*?(<!-- end of options -->\n)", re.DOTALL)
 _PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
 _DRAWINGS = re.compile(r"(<!-- drawings -->\n).*?(<!-- end of drawings -->\n)", re.DOTALL)
 _API = re.compile(r"(<!-- api: (?P<names>[\w ]+) -->\n).*?(<!-- end of api -->\n)", re.DOTALL)
@@ -55,7 +60,8 @@ def updated(text: str) -> str:
     results = (ROOT / "benchmarks" / "RESULTS.md").read_text(encoding="utf-8")
     measured = {match["name"]: match.group() for match in _MEASURED.finditer(results)}
     text = _MEASURED.sub(lambda m: measured[m["name"]], text)
-    text = _WITH.sub(lambda m: m.group(1) + _commands_with(m["option"]) + m.group(3), text)
+    text = _OPTIONS.sub(lambda m: m.group(1) + _own_options(m["name"]) + m.group(3), text)
+    text = _SHARED.sub(lambda m: m.group(1) + _shared_options() + m.group(2), text)
     text = _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
     text = _API.sub(lambda m: f"{m.group(1)}{''.join(map(documented, m['names'].split()))}{m.group(3)}", text)
     return _DRAWINGS.sub(lambda m: m.group(1) + _drawings() + m.group(2), text)
@@ -71,10 +77,61 @@ def _output(command: str) -> str:
     return result.stdout
 
 
-def _commands_with(option: str) -> str:
-    has = re.compile(rf"^ +(-., +)?{option}\b", re.MULTILINE)
-    *names, last = (f"`{name}`" for name in COMMANDS if has.search(_output(f"attnscan {name} --help")))
-    return f"{', '.join(names)} and {last} have `{option}`.\n"
+@cache
+def _options() -> dict[str, dict[str, dict[str, tuple[str, str]]]]:
+    """For each command and heading of its help: the options by their names, as they are typed, and what they do."""
+    every: dict[str, dict[str, dict[str, tuple[str, str]]]] = {}
+    for command in COMMANDS:
+        function = getattr(import_module(f"attnscan.cli.commands.{command}"), command)
+        alone = typer.Typer(add_completion=False)
+        alone.command()(function)
+        context = typer.main.get_command(alone).make_context(command, [], resilient_parsing=True)
+        params = {param.name: param for param in context.command.params if not getattr(param, "hidden", False)}
+        records = {str(name): param.get_help_record(context) for name, param in params.items()}
+        names = [str(name) for name, param in params.items() if param.param_type_name == "option"]
+        groups = grouped(names).items()
+        every[command] = {heading: {name: _cells(*records[name]) for name in group} for heading, group in groups}
+        arguments = {name: _cells(*record) for name, record in records.items() if name not in names}
+        every[command] = {"Arguments": arguments, **every[command]} if arguments else every[command]
+    return every
+
+
+def _cells(typed: str, about: str) -> tuple[str, str]:
+    """What stands in a table for an option: `-m, --model NAME`, and the text of its help."""
+    typed, about = (text.replace("|", r"\|") for text in (typed.removesuffix(" <str>"), about))
+    return f"`{typed}`", about.replace("<", r"\<")
+
+
+def _is_shared(name: str) -> bool:
+    """Whether an option stands on the page of those that commands share: two commands have it, in one meaning."""
+    has = [command for command, groups in _options().items() if any(name in group for group in groups.values())]
+    return len(has) > 1 and name in {*USUAL, *(name for group in GROUPS.values() for name in group)}
+
+
+def _own_options(command: str) -> str:
+    groups = _options()[command].values()
+    rows = [cells for group in groups for name, cells in group.items() if not _is_shared(name)]
+    return "| option | what it does |\n| --- | --- |\n" + "".join(f"| {typed} | {about} |\n" for typed, about in rows)
+
+
+def _shared_options() -> str:
+    """A table for each heading of help; the last column names the commands that have an option, or that do not."""
+    table = ""
+    for heading, names in {"Most used": USUAL, **GROUPS}.items():
+        rows = [row for name in names if _is_shared(name) for row in [_shared_row(name)] if row]
+        if rows:
+            table += f"### {heading}\n\n| option | what it does | commands |\n| --- | --- | --- |\n{''.join(rows)}\n"
+    return table
+
+
+def _shared_row(name: str) -> str:
+    has = {c: group[name] for c, groups in _options().items() for group in groups.values() if name in group}
+    reading = [command for command in COMMANDS if command not in ("patterns", "models")]
+    lacks = [command for command in reading if command not in has]
+    all_but = f"all but {', '.join(lacks)}" if lacks else "all"
+    which = all_but if len(lacks) < len(has) and len(lacks) < 5 else ", ".join(has)
+    typed, about = next(iter(has.values()))
+    return f"| {typed} | {about} | {which} |\n"
 
 
 def _patterns() -> str:

@@ -63,7 +63,7 @@ def ablate(
     destination = where.destination(draws=True)
     names, patterns = with_own(pattern or ())
     asked = asked_for_labels(scan.predictive, names) if by_pattern else "off"
-    options = replace(scan, on_long=files.on_long, predictive=asked, patterns=patterns)
+    options = replace(scan, on_long=files.when_long(), predictive=asked, patterns=patterns)
     sets = replace(sets, patterns=tuple(names), measures=tuple(measure or ()))
     result = answered(Ablate(files.source(labelled=True), options, sets=sets)).value
     from attnscan.views.terminal.ablation import ablation_view

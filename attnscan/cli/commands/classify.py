@@ -14,7 +14,7 @@ from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, Shown
-from attnscan.cli.options import OneInput, PairFiles, Patterns, Truncate, Where, on_long_of
+from attnscan.cli.options import OneInput, PairFiles, Patterns, Where
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.inputs.places.names import STDIN
@@ -56,8 +56,7 @@ def classify(
         int | None,
         typer.Option("--top", metavar="N", min=1, help="How many heads to list. [default: 10]"),
     ] = None,
-    truncate: Truncate = False,
-    files: Annotated[PairFiles, Without("on_long")],
+    files: PairFiles,
     scan: Annotated[ScanOptions, Without("model", "predictive_pairs")],
     where: Where,
     save_weights: Annotated[
@@ -71,8 +70,7 @@ def classify(
         _check_several(given, files, save_weights)
     else:
         given.check()
-        if chosen := files.chosen():
-            raise typer.BadParameter(f"{chosen[0]} is for --pairs, which reads many inputs")
+        files.check_unused()
     if given.weights is not None and save_weights is not None:
         raise typer.BadParameter("--weights has nothing to save")
     if scan.reading.carried and save_weights is not None:
@@ -84,7 +82,7 @@ def classify(
     listed = all_heads or heads is not None
     destination = where.destination()
     names, patterns = with_own(pattern or ())
-    options = replace(scan, model=given.model, on_long=on_long_of(truncate), patterns=patterns)
+    options = replace(scan, model=given.model, on_long=files.when_long(many=False), patterns=patterns)
     names = names or [known.id for known in patterns]
 
     def listed_heads(result: Classification) -> tuple[list[Head], list[Head]]:
@@ -184,5 +182,5 @@ def _check_several(given: OneInput, files: PairFiles, save_weights: Path | None)
         raise typer.BadParameter("give sentences, --pairs, or - alone for lines of standard input, but not two of them")
     if given.weights is not None or save_weights is not None:
         raise typer.BadParameter("--weights and --save-weights are of one input: leave out --pairs")
-    if (chosen := [option for option in files.chosen() if option != "--skip-bad"]) and not files.pairs:
-        raise typer.BadParameter(f"{chosen[0]} is for --pairs; a line of standard input has A and B with a tab between")
+    if not files.pairs:
+        replace(files, skip_bad=False).check_unused("; a line of standard input has A and B with a tab between")

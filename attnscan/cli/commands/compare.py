@@ -64,7 +64,7 @@ def compare(
     names, patterns = with_own(pattern or ())
     compared = tuple(known for known in patterns if known.target is not None)
     ours, theirs = (
-        replace(scan, model=model, on_long=files.on_long, predictive="off", patterns=compared)
+        replace(scan, model=model, on_long=files.when_long(), predictive="off", patterns=compared)
         for model in (model_a, model_b)
     )
     result = answered(Compare(files.source(), (ours, theirs), match=match, heads=heads)).value

@@ -75,8 +75,10 @@ def explain(
         line = suggestion("explain", [] if heads is None else [heads]) or EXAMPLES[0]
         raise typer.BadParameter(f"HEADS is missing: give --all, or name some, as in {line}")
     check_heads_are_named(heads)
-    if a is not None and (files.pairs or [option for option in files.chosen() if option != "--on-long"]):
+    if a is not None and files.pairs:
         raise typer.BadParameter("give sentences or --pairs, but not both")
+    if a is not None:
+        files.check_unused()
     if token is not None and a is None:
         raise typer.BadParameter("--token is a token of one input: give its sentence")
     if pattern == "predictive" and (a is None or scan.predictive == "off"):
@@ -85,7 +87,7 @@ def explain(
     names, patterns = with_own([] if pattern is None else [pattern])
     pattern = names[0] if names else None
     predictive = "off" if a is None else scan.predictive
-    options = replace(scan, on_long=files.on_long, patterns=patterns, predictive=predictive)
+    options = replace(scan, on_long=files.when_long(), patterns=patterns, predictive=predictive)
     of: Pair | FilePairs = files.source()
     if a is not None:
         from attnscan.inputs.pairs import Pair

@@ -45,12 +45,12 @@ def head(
     check_heads_are_named(heads)
     if a is not None and files.pairs:
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both")
-    if a is not None and (chosen := files.chosen()):
-        raise typer.BadParameter(f"{chosen[0]} is for --pairs")
+    if a is not None:
+        files.check_unused()
     if a is not None and ablate:
         raise typer.BadParameter("--ablate needs more than one input: name --pairs, or leave out the sentences")
     destination = where.destination()
-    options = replace(scan, on_long="error" if a is not None else files.on_long, labelled=True)
+    options = replace(scan, on_long=files.when_long(many=a is None), labelled=True)
     result = answered(LookAt(_pairs(a, b, files), options, None, heads, ablate)).value
     from attnscan.views.terminal.card import cards_view
 

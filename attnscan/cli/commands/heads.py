@@ -53,28 +53,29 @@ def heads(
         bool, typer.Option("--labels", hidden=True, help="One row a head, as the table is without it.")
     ] = False,
     top: Annotated[
-        int | None, typer.Option("--top", metavar="N", min=1, help="How many heads of each pattern. [default: 10 or 5]")
+        int | None,
+        typer.Option("--top", metavar="N", min=1, help="List N heads of each pattern. [default: 10, or 5 with --best]"),
     ] = None,
     best: Annotated[bool, typer.Option("--best", help="List the best heads of each pattern.")] = False,
     split: Split = False,
     scan: ScanOptions,
     state: Annotated[
         str | None,
-        typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them."),
+        typer.Option("--state", metavar="FILE", help="Save progress here, and resume from it."),
         FileRole.WRITTEN,
     ] = None,
     per_pair: Annotated[
         Path | None,
-        typer.Option("--per-pair", metavar="FILE.parquet", help="Write every pair's scores; on Ray, a directory."),
+        typer.Option("--per-pair", metavar="FILE.parquet", help="Write the scores of every pair; on Ray, a directory."),
         FileRole.WRITTEN,
     ] = None,
     per_pair_heads: Annotated[
         str | None,
-        typer.Option("--per-pair-heads", metavar="HEADS", help="Of these heads alone, as 2-0,6-11 or layer:2."),
+        typer.Option("--per-pair-heads", metavar="HEADS", help="Only these heads in --per-pair: 2-0,6-11 or layer:2."),
     ] = None,
     from_file: Annotated[
         Path | None,
-        typer.Option("--from", metavar="FILE.parquet", help="Rank by what --per-pair wrote."),
+        typer.Option("--from", metavar="FILE.parquet", help="Rank heads from a file that --per-pair wrote."),
         FileRole.READ,
     ] = None,
     engine: EngineOption = "local",
@@ -107,7 +108,7 @@ def heads(
     named, known = with_own(pattern or ())
     asked = tuple(each for each in known if not named or each.id in named)
     labelled = not pattern and from_file is None
-    options = replace(scan, on_long=files.on_long, patterns=asked, split=split, labelled=labelled)
+    options = replace(scan, on_long=files.when_long(), patterns=asked, split=split, labelled=labelled)
     request: Rank | RankFile = Rank(files.source(), options, None, keeping, per_pair, per_pair_heads, cluster)
     if from_file is not None:
         request = RankFile(from_file, tuple(named))

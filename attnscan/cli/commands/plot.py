@@ -13,7 +13,7 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
-from attnscan.cli.options import OneInput, PairFiles, Truncate, check_one_or_many, on_long_of
+from attnscan.cli.options import OneInput, PairFiles, check_one_or_many
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import check_heads_are_named
@@ -55,11 +55,10 @@ def plot(
         float, typer.Option("--width", metavar="INCHES", min=2, max=20, help="Of the picture; a column's is 3.3.")
     ] = 3.3,
     given: OneInput,
-    truncate: Truncate = False,
     files: PairFiles,
     scan: Annotated[ScanOptions, Without("model")],
 ) -> None:
-    of_pairs = check_one_or_many(given, files, truncate=truncate)
+    of_pairs = check_one_or_many(given, files)
     if of_pairs and kind == "head":
         raise typer.BadParameter("--kind head is of one input: give a sentence, or two")
     of_heads = kind in ("head", "distance")
@@ -80,14 +79,14 @@ def plot(
         options = replace(
             scan,
             model=given.model,
-            on_long=files.on_long,
+            on_long=files.when_long(),
             predictive=asked,
             labelled=kind == "map",
             profile=kind in ("profile", "distance"),
         )
         result, interrupted = answered(Rank(files.source(), options))
     else:
-        options = replace(scan, model=given.model, on_long=on_long_of(truncate), predictive=asked)
+        options = replace(scan, model=given.model, on_long=files.when_long(many=False), predictive=asked)
         result, interrupted = answered(Classify(given.input, options, keep=kind == "head"))
         result = result.known_profile() if kind in ("profile", "distance") else result
     with warned(), working("drawing"):

@@ -10,7 +10,7 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import SentenceB, Truncate, Where, on_long_of
+from attnscan.cli.options import OnLongOption, SentenceB, Where, on_long_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.run.requests import Predictive
 from attnscan.scan.options import ScanOptions
@@ -26,14 +26,14 @@ def predictive(
     *,
     a: Annotated[str, typer.Argument(metavar="A", help="Sentence A.")],
     b: SentenceB = None,
-    truncate: Truncate = False,
+    on_long: OnLongOption = None,
     scan: Annotated[ScanOptions, Without("by", "special", "related", "predictive_pairs", "seed", "threshold")],
     where: Where,
 ) -> None:
     if scan.predictive == "off":
         raise typer.BadParameter("--predictive off leaves nothing to ask: leave it out, or say cpmi or distance")
     destination = where.destination()
-    options = replace(scan, on_long=on_long_of(truncate))
+    options = replace(scan, on_long=on_long_of(on_long, many=False))
     from attnscan.inputs.pairs import Pair
 
     pair = Pair(a, b)

@@ -51,7 +51,7 @@ def profile(
     scan: Annotated[ScanOptions, Without("model", "predictive_pairs", "threshold")] = ScanOptions(predictive="off"),
     state: Annotated[
         str | None,
-        typer.Option("--state", metavar="FILE", help="Keep the sums here, and go on from them."),
+        typer.Option("--state", metavar="FILE", help="Save progress here, and resume from it."),
         FileRole.WRITTEN,
     ] = None,
     engine: EngineOption = "local",
@@ -72,7 +72,7 @@ def profile(
     parts = {} if cluster else parts_of(files.paths, where.output, where.signature, state=keeping)
     destination = where.destination(draws=True)
     _, patterns = with_own(pattern or ())
-    options = replace(scan, model=given.model, on_long=files.on_long, profile=True, patterns=patterns)
+    options = replace(scan, model=given.model, on_long=files.when_long(), profile=True, patterns=patterns)
     alone = given.input if is_alone else None
     if isinstance(alone, WeightsInput):
         request: Classify | Rank = Classify(alone, options)

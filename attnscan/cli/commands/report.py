@@ -15,7 +15,7 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import OneInput, PairFiles, Truncate, check_one_or_many, on_long_of
+from attnscan.cli.options import OneInput, PairFiles, check_one_or_many
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.grid import check_heads_are_named
@@ -37,7 +37,6 @@ def report(
         FileRole.WRITTEN,
     ],
     given: OneInput,
-    truncate: Truncate = False,
     files: PairFiles,
     heads: Annotated[
         str | None,
@@ -61,7 +60,7 @@ def report(
     ] = None,
     scan: Annotated[ScanOptions, Without("model")],
 ) -> None:
-    of_pairs = check_one_or_many(given, files, truncate=truncate)
+    of_pairs = check_one_or_many(given, files)
     if of_pairs and (heads is not None or no_neurons):
         raise typer.BadParameter("--heads and --no-neurons are for the page of a sentence, or two: it holds weights")
     to_stdout = str(output) == "-"
@@ -81,14 +80,14 @@ def report(
         options = replace(
             scan,
             model=given.model,
-            on_long=files.on_long,
+            on_long=files.when_long(),
             labelled=True,
             profile=True,
             predictive_part=False,
         )
         result, interrupted = answered(Rank(files.source(), options))
     else:
-        options = replace(scan, model=given.model, on_long=on_long_of(truncate))
+        options = replace(scan, model=given.model, on_long=files.when_long(many=False))
         result, interrupted = answered(Classify(given.input, options, keep=True))
     with working("writing the page", skips={"page": "--no-neurons makes it smaller"}):
         from attnscan.views.page.page import page, page_options

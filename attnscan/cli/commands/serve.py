@@ -18,7 +18,7 @@ from attnscan.cli.bars import answered, done, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import Model, PairFiles, SentenceA, SentenceB, Truncate, on_long_of
+from attnscan.cli.options import Model, PairFiles, SentenceA, SentenceB
 from attnscan.cli.overwrite import FileRole
 from attnscan.errors import OutputError, needs
 from attnscan.inputs.patience import distrust
@@ -51,7 +51,6 @@ def serve(
     *,
     a: SentenceA = None,
     b: SentenceB = None,
-    truncate: Truncate = False,
     model: Model = None,
     against: Annotated[
         str | None,
@@ -71,8 +70,8 @@ def serve(
     files: PairFiles,
     scan: Annotated[ScanOptions, Without("model")] = ScanOptions(predictive="off"),
 ) -> None:
-    if (options_of_files := files.chosen()) and not files.pairs:
-        raise typer.BadParameter(f"{options_of_files[0]} is for --pairs")
+    if not files.pairs:
+        files.check_unused()
     for package in ("pydantic", "starlette", "uvicorn"):
         with needs(f"attnscan serve needs {package}", "serve"):
             import_module(package)
@@ -81,15 +80,14 @@ def serve(
     from attnscan.inputs.pairs import Pair
 
     pair = Pair(*_FIRST) if a is None else Pair(a, b)
-    wanted = [
-        replace(scan, model=name, on_long=on_long_of(truncate)) for name in (model, *([against] if against else []))
-    ]
+    on_long: OnLong = "truncate" if files.on_long == "truncate" else "error"
+    wanted = [replace(scan, model=name, on_long=on_long) for name in (model, *([against] if against else []))]
     from attnscan.server.app import listening
 
     with ExitStack() as stack:
         own = stack.enter_context(listening(port))
         scanners = done(opened_all(Running(stack=stack), wanted, [None] * len(wanted)))
-        corpus = _corpus(scanners[0], files.source(), files.on_long) if files.pairs else None
+        corpus = _corpus(scanners[0], files.source(), files.when_long()) if files.pairs else None
         from attnscan.server.question import Question
         from attnscan.server.session import Loaded, Session
 

@@ -12,7 +12,7 @@ from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import OneInput, Token, Truncate, Where, on_long_of
+from attnscan.cli.options import OneInput, OnLongOption, Token, Where, on_long_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.suggestion import suggestion
 from attnscan.inputs.tokens import token_named
@@ -53,7 +53,7 @@ def show(
         int | None, typer.Option("--top", metavar="N", min=1, help="List the N strongest weights, draw no map.")
     ] = None,
     given: OneInput,
-    truncate: Truncate = False,
+    on_long: OnLongOption = None,
     scan: Annotated[ScanOptions, Without("model", "unit", "predictive_words", "predictive_pairs")] = ScanOptions(
         predictive="off"
     ),
@@ -65,7 +65,7 @@ def show(
     given.check()
     check_heads_are_named(heads)
     destination = where.destination()
-    options = replace(scan, model=given.model, on_long=on_long_of(truncate))
+    options = replace(scan, model=given.model, on_long=on_long_of(on_long, many=False))
     result = answered(Classify(given.input, options, keep=True)).value
     from attnscan.results.head_weights import HeadWeights, tokens_within
     from attnscan.views.terminal.head_weights import head_view

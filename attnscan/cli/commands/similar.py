@@ -46,7 +46,7 @@ def similar(
     destination = where.destination(draws=True)
     if matrix and destination.format == "table":
         raise typer.BadParameter("--matrix is for a file or for programs: give --csv, --format or -o")
-    options = replace(scan, on_long=files.on_long, predictive="off")
+    options = replace(scan, on_long=files.when_long(), predictive="off")
     result = answered(Similar(files.source(), options, None, queries, within, heads)).value
     from attnscan.views.terminal.similarity import similarity_view
 

@@ -92,7 +92,7 @@ def commands(model: Path, directory: Path, pair: tuple[str, str | None], number:
             result = run(command, *common, "--pairs", file)
         else:
             named = ["0-1"] if command in ("show", "explain") else []
-            common += ["--on-long", "truncate"] if command == "explain" else ["--truncate"]
+            common += ["--on-long", "truncate"]
             result = run(command, *common, "--", *named, *given)
         done = check(result)
         if done and form in ("csv", "tsv"):
