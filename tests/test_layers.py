@@ -43,7 +43,7 @@ NO_TORCH = {
         f"attnscan.inputs.{name}"
         for name in (
             *("pairs", "columns", "places", "formats", "objects"),
-            *("patience", "weights", "tokens", "vocabulary"),
+            *("library_calls", "weights", "tokens", "vocabulary"),
         )
     ),
     *(f"attnscan.model.{name}" for name in ("sources", "catalog")),
@@ -162,7 +162,7 @@ def test_every_command_is_a_module_of_its_name() -> None:
             "cli.messages",
             "cli.options",  # inside the function that writes help
             "cli.suggestion",  # inside the functions that say what is wrong
-            "inputs.patience",
+            "inputs.library_calls",
             "safe_text",
             "__version__",
         )

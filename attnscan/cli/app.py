@@ -22,7 +22,7 @@ from typer.core import TyperCommand, TyperGroup
 from attnscan.__version__ import __version__
 from attnscan.cli.messages import lose_no_interrupt, reported, say, write_apart_from_libraries
 from attnscan.errors import nearest
-from attnscan.inputs.patience import leave
+from attnscan.inputs.library_calls import leave
 
 COMMANDS = {
     "classify": "Say what every head does on one input: a sentence, or a pair of sentences. --pairs takes"

@@ -14,7 +14,7 @@ from io import TextIOWrapper
 import typer
 
 from attnscan.errors import AttnscanError, MemoryFullError, out_of_memory
-from attnscan.inputs.patience import distrust
+from attnscan.inputs.library_calls import distrust
 from attnscan.safe_text import plain
 from attnscan.views.pictures.look import LackingLetters
 

@@ -3,19 +3,16 @@
 sentence.py         a text and, if they are known, its words and what is said of each
 pairs.py            pairs of sentences, and files of them by their formats
 option.py           options declared once, and held to what they take
-columns.py          which columns of a file hold the sentences
+columns.py          rows, and which columns of a file hold the sentences
 places/             names -> files -> streams of bytes, wherever they are
 formats/            streams of bytes -> rows, one module a format
-objects.py          objects of Python -> pairs
-frames.py           data frames of any library -> rows
+objects.py          objects of Python and data frames of any library -> pairs
 weights.py          saved attention weights, .npz, in and out
 tokens.py           how tokenizers write their tokens
 vocabulary.py       which tokens are whole words, and which of these are frequent
-tokenizer_calls.py  what a tokenizer raises, as one line
-patience.py         a timeout for work that may never end
-tokenized.py        what tokenizers make of pairs, one by one or many at once
-units.py            which tokens make a word
-encode.py           a pair to an encoded input
+library_calls.py    other libraries: timeouts, what they raise as one line, what they print hidden
+tokenizing.py       what tokenizers make of pairs, one by one or many at once, and of their own vocabulary
+encode.py           a pair to an encoded input: which tokens make a word
 batch.py            encoded inputs to batches
 related.py          words that are near each other in a model's embeddings
 data/               the sentence pairs that attnscan ships

@@ -1,10 +1,10 @@
-"""Find the columns that hold the sentences, by their names."""
+"""Rows of a file, and the columns that hold the sentences, which are told by their names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 from attnscan.errors import PairsError
 from attnscan.inputs.option import Option, check_declared
@@ -31,6 +31,12 @@ COLUMNS = (
 
 LABEL = "label"
 """The column that holds each pair's class."""
+
+MAX_BYTES = 16 << 20
+"""The largest row that is read, and so the most that is held of a text."""
+
+OnNote = Callable[[str], None]
+"""Is told how a file is read where its looks decided."""
 
 _SEPARATORS = ",;\t|"
 _REMEDY = "name one or two of them with --columns, or say which, counted from 1"
@@ -110,7 +116,7 @@ class Picked:
         return tuple(dict.fromkeys(column.index for column in self.all))
 
 
-def picked(reading: FileReading, names: Sequence[str], fixed: bool) -> Picked:
+def picked(reading: FileReading, names: Sequence[str], fixed: bool = True) -> Picked:
     """Choose the columns to read by their names; `fixed` says that every row has the same columns.
 
     Raises: PairsError that lists the columns if there are none.
@@ -174,3 +180,35 @@ def listed(names: Sequence[str]) -> str:
     """The names as an error lists them: 20 at most, long ones cut."""
     shown = [repr(name if len(name) <= 40 else f"{name[:39]}…") for name in names[:20]]
     return ", ".join([*shown, "…"] if len(names) > 20 else shown) or "none"
+
+
+class Row(NamedTuple):
+    """The cells of the picked columns, and where they are."""
+
+    where: str
+    """Such as `pairs.tsv:12`, the line where it starts, or `pairs.parquet: row 12`; both counted from 1."""
+    number: int
+    """Which of the file's rows it is, from 1, bad ones counted."""
+    sentences: tuple[object, ...]
+    id: object = None
+    label: object = None
+
+
+Rows = Iterator[Row | PairsError]
+"""The rows of a file, and a PairsError in the place of each bad one."""
+
+
+def row_of(where: str, number: int, columns: Picked, cells: Sequence[object] | Mapping[int, object]) -> Row:
+    """Make a row of the picked columns; `cells` are those of the file's row, by index."""
+    return Row(
+        where,
+        number,
+        tuple([column.within(cells[column.index]) for column in columns.sentences]),
+        None if columns.id is None else columns.id.within(cells[columns.id.index]),
+        None if columns.label is None else columns.label.within(cells[columns.label.index]),
+    )
+
+
+def bad_record(where: str, why: str) -> PairsError:
+    """The error for a record that `--skip-bad` would skip."""
+    return PairsError(f"{where}: {why}", "correct it, or pass --skip-bad to go on without it")

@@ -1,21 +1,27 @@
-"""From sentences to tokens, words and masks."""
+"""From a pair of sentences to tokens, and which of them make a word: by spans, by a tokenizer, or by spelling."""
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import accumulate, groupby, pairwise
 from typing import Any
 
-from attnscan.errors import InputError, ModelError, TooLongError
+from attnscan.errors import InputError, TooLongError
 from attnscan.inputs.batch import PADDING, SPECIAL, EncodedInput
+from attnscan.inputs.library_calls import asked, explained
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.sentence import NO_WORD
-from attnscan.inputs.tokenized import Tokenized, sentences_of, start_of, tokenized, tokenized_together
-from attnscan.inputs.tokenizer_calls import TokenizerFailed, TokenizerPanicked, asked, explained
-from attnscan.inputs.tokens import Unit, is_punctuation
-from attnscan.inputs.units import by_spans, by_spelling, by_tokenizer, given_words, numbered
-from attnscan.inputs.vocabulary import WholeWords
+from attnscan.inputs.sentence import NO_WORD, Span
+from attnscan.inputs.tokenizing import (
+    Tokenized,
+    byte_level_decoder,
+    decoded,
+    sentences_of,
+    start_of,
+    tokenized,
+    tokenized_together,
+)
+from attnscan.inputs.tokens import WORD_END, WORD_STARTS, Unit, continues_word, is_punctuation, splits_words
 
 
 def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bool) -> EncodedInput:
@@ -33,7 +39,7 @@ def encode_pair(tokenizer: Any, pair: Pair, unit: Unit, limit: int, truncate: bo
 def encode_pairs(
     tokenizer: Any, pairs: Sequence[Pair], unit: Unit, limit: int, truncate: bool
 ) -> Iterator[EncodedInput | InputError]:
-    """The same for some inputs, all at once where the tokenizer can; the error in the place of one that cannot be read.
+    """Tokenize some inputs, all at once where the tokenizer can; the error in the place of one that cannot be read.
 
     Raises: ModelError if the tokenizer comes to no end.
     """
@@ -72,7 +78,11 @@ def _encoded(
         if number not in sentence:
             raise InputError(f"the tokenizer finds no word in sentence {name} ({text[:40]!r})", "write it in words")
     tokens = _texts(tokenizer, ids, texts)
-    surfaces = _surfaces(read, tokens, sentence, pair)
+    surfaces: Sequence[str] = tokens
+    if read.fast is not None:  # it tells what each token stands for: an unknown `☃` is written `[UNK]`
+        of_sentence = {SPECIAL: "", **dict(enumerate(pair.texts))}
+        parts = zip(sentence, read.spans, tokens, strict=True)
+        surfaces = [of_sentence[own][first:last] or token for own, (first, last), token in parts]
     words, merges = given_words(pair, sentence, read.spans, type(tokenizer).__name__), unit == "word"
     numbers = _units(read, tokens, surfaces, sentence, words, pair) if merges else tuple(range(len(ids)))
     encoded = EncodedInput(
@@ -93,13 +103,6 @@ def _encoded(
     units = zip(encoded.units, encoded.unit_sentence, encoded.unit_words, strict=True)
     written = (text if word == NO_WORD else pair.sentences[own].word(word) for text, own, word in units)
     return replace(encoded, merged=tuple(written))
-
-
-def token_texts(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
-    """What some tokens say, by their numbers, written as those of inputs are; `#1` and the like of what is no token."""
-    known = asked(tokenizer.convert_ids_to_tokens, list(ids))
-    texts = iter(_decoded(tokenizer, [token for token in known if token is not None]))
-    return tuple(f"#{id_}" if token is None else next(texts) for id_, token in zip(ids, known, strict=True))
 
 
 def unknown_words(tokenizer: Any, encoded: EncodedInput) -> list[str]:
@@ -123,119 +126,27 @@ def encode_tokens(
     return EncodedInput(
         tokens=tuple(tokens),
         sentence=tuple(sentence),
-        unit=numbered(by_spelling(sentence, tokens) if unit == "word" else [False] * len(tokens)),
+        unit=_by_spelling(sentence, tokens) if unit == "word" else tuple(range(len(tokens))),
         punctuation=tuple(is_punctuation(token) for token in tokens),
     )
-
-
-def check_reads_sentences(tokenizer: Any) -> None:
-    """Raises: ModelError if a tokenizer is not for sentences, or is damaged so that it fails on any.
-
-    One that gives up inside its library on a plain sentence is damaged; one that raises may only lack its words.
-    """
-
-    def failed(why: str) -> ModelError:
-        name, takes = type(tokenizer).__name__, inspect.signature(type(tokenizer).__call__).parameters
-        reads = next((what for parameter, what in _READS.items() if parameter in takes), None)
-        if reads is None:
-            return ModelError(
-                f"the tokenizer {name} fails on plain sentences: {why}",
-                "see that the tokenizer's files belong together: save them again, with tokenizer.save_pretrained()",
-            )
-        return ModelError(
-            f"the tokenizer {name} reads {reads}, and attnscan gives it sentences",
-            "use a model of plain text, such as BERT or RoBERTa",
-        )
-
-    with explained(failed):
-        try:
-            tokenized(tokenizer, Pair(_PLAIN), None)
-        except TokenizerPanicked:
-            raise
-        except TokenizerFailed:
-            own = [word for word in asked(tokenizer.get_vocab) if word.isalnum()]
-            tokenized(tokenizer, Pair(min(own, default=_PLAIN)), None)
-
-
-_PLAIN = "The cat sat on the mat, and I bought 12 fresh strawberries!"
-_READS = {
-    "boxes": "words with their boxes on a page",
-    "xpaths": "words with their places in a web page",
-    "table": "questions about a table",
-    "notes": "musical notes",
-    "titles": "a question with titles and texts",
-}
-"""What a tokenizer reads that takes a parameter of such a name."""
-
-
-def whole_words(tokenizer: Any) -> WholeWords:
-    """The whole words that a tokenizer knows, added ones too.
-
-    Raises: ModelError if it cannot tell.
-    """
-
-    def failed(why: str) -> ModelError:
-        return ModelError(
-            f"the tokenizer {type(tokenizer).__name__} cannot list its words: {why}",
-            "see that the tokenizer's files belong together, or pass --no-related",
-        )
-
-    with explained(failed):
-        return _whole_words(tokenizer)
-
-
-def _whole_words(tokenizer: Any) -> WholeWords:
-    added = getattr(tokenizer, "added_tokens_decoder", {})
-    special = {
-        *asked(lambda: tokenizer.all_special_tokens),
-        *(token.content for token in added.values() if token.special),
-    }
-    # by text: a damaged tokenizer that lacks its own unknown token has no end of looking for their numbers
-    written = {number: token for token, number in asked(tokenizer.get_vocab).items() if token not in special}
-    return WholeWords.of(dict(zip(written, _decoded(tokenizer, list(written.values())), strict=True)))
 
 
 def _texts(tokenizer: Any, ids: list[int], known: dict[int, str]) -> tuple[str, ...]:
     """What each token says: byte-level tokens decoded, unless they end inside a character. What is `known` grows."""
     if new := list(set(ids).difference(known)):
-        known.update(zip(new, _decoded(tokenizer, asked(tokenizer.convert_ids_to_tokens, new)), strict=True))
+        known.update(zip(new, decoded(tokenizer, asked(tokenizer.convert_ids_to_tokens, new)), strict=True))
     return tuple(map(known.__getitem__, ids))
-
-
-def _decoded(tokenizer: Any, written: list[str]) -> tuple[str, ...]:
-    decode = _byte_level_decoder(tokenizer)
-    if decode is None:
-        return tuple(written)
-    decoded = asked(lambda: [decode([token]) for token in written])
-    return tuple(w if "\ufffd" in d or not d else d for w, d in zip(written, decoded, strict=True))
-
-
-def _byte_level_decoder(tokenizer: Any) -> Callable[[list[str]], str] | None:
-    decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
-    if decoder is None or b'"ByteLevel"' not in decoder.__getstate__():
-        return None
-    decode: Callable[[list[str]], str] = decoder.decode
-    return decode
 
 
 def _merged(tokenizer: Any, ids: list[int], numbers: Sequence[int]) -> tuple[str, ...]:
     """What each unit says, where byte-level tokens end inside characters; nothing of other tokenizers' units."""
-    decode = _byte_level_decoder(tokenizer)
+    decode = byte_level_decoder(tokenizer)
     if decode is None:
         return ()
     units: list[list[str]] = [[] for _ in range(numbers[-1] + 1)]
     for token, number in zip(asked(tokenizer.convert_ids_to_tokens, ids), numbers, strict=True):
         units[number].append(token)
     return asked(lambda: tuple(decode(pieces) or "".join(pieces) for pieces in units))
-
-
-def _surfaces(read: Tokenized, tokens: Sequence[str], sentence: Sequence[int], pair: Pair) -> list[str]:
-    """The text that each token stands for, where that is known: an unknown `☃` is written `[UNK]`."""
-    if read.fast is None:
-        return list(tokens)
-    texts = {SPECIAL: "", **dict(enumerate(pair.texts))}
-    parts = zip(sentence, read.spans, tokens, strict=True)
-    return [texts[of][first:last] or token for of, (first, last), token in parts]
 
 
 def _units(
@@ -246,12 +157,106 @@ def _units(
     words: Sequence[int],
     pair: Pair,
 ) -> tuple[int, ...]:
-    """The unit of each token, words merged: those that are given or, in a sentence where none are, the tokenizer's."""
+    """The unit of each token, words merged: those that are given or, in a sentence where none are, the tokenizer's.
+
+    A tokenizer's words end at punctuation.
+    """
     if read.fast is None:
-        return numbered(by_spelling(sentence, tokens))
-    continues = by_tokenizer(sentence, read.fast.word_ids, surfaces)
-    if words:
-        given = by_spans(sentence, words)
-        known = [own >= 0 and pair.sentences[own].words is not None for own in sentence]
-        continues = [by if is_given else goes_on for by, is_given, goes_on in zip(given, known, continues, strict=True)]
-    return numbered(continues)
+        return _by_spelling(sentence, tokens)
+    given = [bool(words) and own >= 0 and pair.sentences[own].words is not None for own in sentence]
+    ids = read.fast.word_ids
+
+    def goes_on(i: int) -> bool:
+        if given[i]:
+            return words[i] == words[i - 1] != NO_WORD
+        return ids[i] == ids[i - 1] and not splits_words(surfaces[i - 1], surfaces[i])
+
+    return _numbered(sentence, goes_on)
+
+
+def _by_spelling(sentence: Sequence[int], tokens: Sequence[str]) -> tuple[int, ...]:
+    """The unit of each token, by the marks of a word's start or end. Shape: both [token]."""
+    marks_starts = any(token.startswith(WORD_STARTS) for token in tokens)
+    marks_ends = any(token.endswith(WORD_END) for token in tokens)
+    return _numbered(sentence, lambda i: continues_word(tokens[i - 1], tokens[i], marks_starts, marks_ends))
+
+
+def _numbered(sentence: Sequence[int], goes_on: Callable[[int], bool]) -> tuple[int, ...]:
+    """The unit of each token; `goes_on` is asked of those whose neighbour before them is of their sentence."""
+    starts = (i == 0 or own < 0 or own != sentence[i - 1] or not goes_on(i) for i, own in enumerate(sentence))
+    return tuple(count - 1 for count in accumulate(starts))
+
+
+def given_words(pair: Pair, sentence: Sequence[int], spans: Sequence[Span], tokenizer: str) -> tuple[int, ...]:
+    """Of each token the number of the given word that it belongs to; NO_WORD if it is of none; nothing without words.
+
+    White space that is a token by itself, such as `▁`, belongs to the word behind it.
+
+    Shape: `sentence` and `spans` [token]; `spans` may be empty.
+    Raises: InputError if the tokenizer does not tell which characters its tokens stand for, or not in their order.
+    """
+    if all(known.words is None for known in pair.sentences):
+        return ()
+    remedy = "leave the words out, or use a model with a fast tokenizer (tokenizer.json)"
+    if not spans:
+        raise InputError(f"the tokenizer {tokenizer} does not tell which characters its tokens stand for", remedy)
+    numbers = [NO_WORD] * len(sentence)
+    for name, known in zip("AB", pair.sentences, strict=False):
+        places = [place for place, own in enumerate(sentence) if own == "AB".index(name)]
+        pieces = [spans[place] for place in places]
+        own = known.words_of(pieces)
+        for i in range(len(own) - 2, -1, -1):  # white space alone, such as `▁`, is the start of the word behind it
+            if own[i] == NO_WORD and not known.text[slice(*pieces[i])].strip():
+                own[i] = own[i + 1]
+        for place, number in zip(places, own, strict=True):
+            numbers[place] = number
+        met = [number for number, _ in groupby(own) if number != NO_WORD]
+        if known.words and not met:
+            raise InputError(f"no token of sentence {name} shares a character with one of its words", remedy)
+        if any(number >= later for number, later in pairwise(met)):
+            raise InputError(f"the tokenizer {tokenizer} does not cut sentence {name} from left to right", remedy)
+    return tuple(numbers)
+
+
+def by_spans(sentence: Sequence[int], words: Sequence[int]) -> list[bool]:
+    """Whether each token goes on with the given word of the token before it; one of no word stands alone.
+
+    Shape: both [token].
+    """
+    named = list(zip(sentence, words, strict=True))
+    return [i > 0 and named[i][1] != NO_WORD and named[i] == named[i - 1] for i in range(len(named))]
+
+
+def by_tokenizer(sentence: Sequence[int], words: Sequence[int | None], surfaces: Sequence[str]) -> list[bool]:
+    """Whether each token goes on with the word of the token before it, as a tokenizer numbers words; not punctuation.
+
+    Shape: all [token]; `surfaces` are the texts that the tokens stand for.
+    """
+    return [
+        i > 0
+        and sentence[i] >= 0
+        and (sentence[i], words[i]) == (sentence[i - 1], words[i - 1])
+        and not splits_words(surfaces[i - 1], surfaces[i])
+        for i in range(len(sentence))
+    ]
+
+
+def by_spelling(sentence: Sequence[int], tokens: Sequence[str]) -> list[bool]:
+    """Whether each token goes on with the word of the token before it, by the marks of a word's start or end.
+
+    Shape: both [token].
+    """
+    marks_starts = any(token.startswith(WORD_STARTS) for token in tokens)
+    marks_ends = any(token.endswith(WORD_END) for token in tokens)
+    return [
+        i > 0
+        and sentence[i] >= 0
+        and sentence[i - 1] == sentence[i]
+        and continues_word(tokens[i - 1], tokens[i], marks_starts, marks_ends)
+        for i in range(len(tokens))
+    ]
+
+
+def numbered(continues: Sequence[bool]) -> tuple[int, ...]:
+    """The unit of each token; the first token goes on with none."""
+    return tuple(count - 1 for count in accumulate(not goes_on for goes_on in continues))

@@ -12,12 +12,11 @@ from typing import IO, TYPE_CHECKING
 
 from attnscan.errors import InputError, PairsError
 from attnscan.hashing import hashed
-from attnscan.inputs.columns import FileReading
+from attnscan.inputs.columns import MAX_BYTES, FileReading, OnNote, Row, Rows, bad_record
 from attnscan.inputs.formats.conllu import conllu_rows, is_conllu
 from attnscan.inputs.formats.delimited import csv_rows, first_line, text_rows, tsv_rows
 from attnscan.inputs.formats.json_records import are_lines, document_rows, line_rows
 from attnscan.inputs.formats.lines import Lines, whole
-from attnscan.inputs.formats.row import MAX_BYTES, OnNote, Row, Rows, bad_record
 from attnscan.inputs.places.compression import unpacked
 from attnscan.inputs.places.files import called, files_named, format_of, local_files, opened
 from attnscan.inputs.places.names import ARROW, PARQUET, SHEETS, shown, suffix_in

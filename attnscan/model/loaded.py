@@ -16,9 +16,10 @@ from torch import Tensor
 from attnscan.errors import InputError, ModelError
 from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput, Room
-from attnscan.inputs.encode import encode_pairs, whole_words
+from attnscan.inputs.encode import encode_pairs
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.related import Relatedness
+from attnscan.inputs.tokenizing import whole_words
 from attnscan.inputs.tokens import Unit
 from attnscan.inputs.vocabulary import WholeWords
 from attnscan.model.description import content

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
-from attnscan.inputs.tokenizer_calls import WhileInside
+from attnscan.inputs.library_calls import WhileInside
 
 T = TypeVar("T")
 R = TypeVar("R")

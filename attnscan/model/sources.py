@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from attnscan.errors import ModelError
-from attnscan.inputs.patience import NoAnswer, within
+from attnscan.inputs.library_calls import NoAnswer, within
 
 DEFAULT_MODEL = "bert-base-uncased"
 _DEFAULT_IDS = ("bert-base-uncased", "google-bert/bert-base-uncased")  # the hub's old and new name of one model

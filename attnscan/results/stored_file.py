@@ -92,9 +92,8 @@ class StoredFile:
         """Raises: `error` if the store does not answer or fails; each one raises its own kinds."""
         with needs(f"a file at {self} needs pyarrow", "parquet", error):
             import pyarrow.fs  # noqa: F401
-        from attnscan.inputs.patience import NoAnswer, within
+        from attnscan.inputs.library_calls import NoAnswer, hushed, within
         from attnscan.inputs.places import stores
-        from attnscan.inputs.tokenizer_calls import hushed
 
         try:
             with hushed():

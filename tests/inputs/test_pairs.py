@@ -18,9 +18,8 @@ import pytest
 from pair_files import AB, CD, EF, HEADER, LINES, Make, Stdin, gzipped, pairs_in, parquet, refusal, skipping
 
 from attnscan.errors import InputError, PairsError
-from attnscan.inputs.columns import COLUMNS, FileReading
+from attnscan.inputs.columns import COLUMNS, MAX_BYTES, FileReading
 from attnscan.inputs.formats import lines
-from attnscan.inputs.formats.row import MAX_BYTES
 from attnscan.inputs.pairs import Pair, about_how_many, read_pairs, shipped_pairs
 
 ROOT = Path(__file__).parents[2]

@@ -12,11 +12,10 @@ from tokenizers_of_kinds import KINDS, written_in_python
 
 from attnscan.errors import InputError
 from attnscan.inputs.batch import SPECIAL, EncodedInput, collate
-from attnscan.inputs.encode import encode_pair, encode_tokens
+from attnscan.inputs.encode import encode_pair, encode_tokens, given_words
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import NO_WORD, Sentence
 from attnscan.inputs.tokens import Unit, bare
-from attnscan.inputs.units import given_words
 
 A, B = "The cat sat on the mat.", "a cat, and the strawberries!"
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tokenizers_of_kinds import KINDS, written_in_python
 
-from attnscan.inputs.encode import encode_pair, whole_words
+from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.pairs import Pair
+from attnscan.inputs.tokenizing import whole_words
 from attnscan.inputs.tokens import Unit, continues_word
 from attnscan.inputs.vocabulary import NO_WORD, WholeWords
 

@@ -33,7 +33,7 @@ from transformers import (
 from transformers.utils import logging
 
 from attnscan.errors import DeviceError, MemoryFullError
-from attnscan.inputs.tokenizer_calls import WhileInside
+from attnscan.inputs.library_calls import WhileInside
 from attnscan.model import running
 from attnscan.model.loading import load
 from attnscan.model.sources import BUNDLED_SHA256, Device, Dtype, Source, bundled

@@ -17,7 +17,7 @@ from tokenizers import Tokenizer
 from tokenizers_of_kinds import KINDS, byte_level
 
 from attnscan.errors import ModelError
-from attnscan.inputs.tokenizer_calls import TokenizerFailed, asked
+from attnscan.inputs.library_calls import TokenizerFailed, asked
 from attnscan.model import untrusted_rules
 from attnscan.model.untrusted_rules import Growth, check_files, check_rules, check_tokenizer
 

@@ -21,7 +21,7 @@ from attnscan.cli.messages import say
 from attnscan.cli.options import Model, PairFiles, SentenceA, SentenceB
 from attnscan.cli.overwrite import FileRole
 from attnscan.errors import OutputError, needs
-from attnscan.inputs.patience import distrust
+from attnscan.inputs.library_calls import distrust
 from attnscan.inputs.places.names import shown
 from attnscan.results.terms import counted
 from attnscan.run import notes

@@ -1,9 +1,7 @@
 """Streams of bytes -> rows, one module a format.
 
-row.py           the row that every format yields, and its largest size
 lines.py         lines of text, each bounded in size
-delimited.py     CSV, TSV, and text files
-dialect.py       guesses of separators, quotes and headers
+delimited.py     CSV, TSV, and text files; guesses of separators, quotes and headers
 json_records.py  JSON lines, and JSON documents
 columnar.py      Parquet and Arrow
 workbook.py      Excel's .xlsx

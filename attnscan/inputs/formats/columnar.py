@@ -7,8 +7,7 @@ from contextlib import contextmanager
 from typing import IO, Any, NamedTuple
 
 from attnscan.errors import PairsError, needs
-from attnscan.inputs.columns import Column, FileReading, Picked, picked
-from attnscan.inputs.formats.row import Rows, bad_record, row_of
+from attnscan.inputs.columns import Column, FileReading, Picked, Rows, bad_record, picked, row_of
 
 _ROWS = 16  # at a time: a Parquet file of a kilobyte can repeat a long cell a million times
 
@@ -122,7 +121,7 @@ def _rows(batch: Any, names: Sequence[str], columns: Picked, file: str, before: 
 
 def _text_columns(schema: Any, reading: FileReading) -> Picked:
     """Raises: PairsError if there are none by these names, or those of the sentences hold no text."""
-    columns = picked(reading, schema.names, True)
+    columns = picked(reading, schema.names)
     for column in columns.all:
         field = schema.field(column.index)
         if schema.names.count(field.name) > 1:

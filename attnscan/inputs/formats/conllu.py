@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 
 from attnscan.errors import PairsError
 from attnscan.hashing import hashed
+from attnscan.inputs.columns import Row, Rows, bad_record
 from attnscan.inputs.formats.lines import Lines, whole
-from attnscan.inputs.formats.row import Row, Rows, bad_record
 from attnscan.inputs.sentence import Sentence, Span, Tag
 
 _COLUMNS = 10

@@ -9,9 +9,8 @@ from dataclasses import replace
 from typing import Any
 
 from attnscan.errors import PairsError
-from attnscan.inputs.columns import FileReading, Picked, picked
+from attnscan.inputs.columns import FileReading, Picked, Row, Rows, bad_record, picked, row_of
 from attnscan.inputs.formats.lines import Lines, whole
-from attnscan.inputs.formats.row import Row, Rows, bad_record, row_of
 
 MAX_DOCUMENT = 256 << 20
 """Bytes of a JSON document; JSON lines may be of any length."""

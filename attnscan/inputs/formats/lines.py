@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Any, TypeVar
 
 from attnscan.errors import PairsError
-from attnscan.inputs.formats.row import MAX_BYTES, bad_record
+from attnscan.inputs.columns import MAX_BYTES, bad_record
 from attnscan.inputs.places.compression import KINDS
 
 MAX_LINES = 1 << 16

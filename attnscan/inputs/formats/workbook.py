@@ -17,9 +17,8 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 from attnscan.errors import PairsError, out_of_memory
-from attnscan.inputs.columns import FileReading
-from attnscan.inputs.formats.dialect import begun
-from attnscan.inputs.formats.row import OnNote, Rows, row_of
+from attnscan.inputs.columns import FileReading, OnNote, Rows, row_of
+from attnscan.inputs.formats.delimited import begun
 
 _MAX_UNPACKED = 256 << 20  # bytes: the texts of a workbook are held in memory
 _MAX_ROWS = 1 << 20  # of a sheet

@@ -1,4 +1,4 @@
-"""Files on a network: each request has a timeout, and a failure is one line."""
+"""Files on a network, in stores or behind http:// and https://: a request has a timeout, and a failure is one line."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO, Any, TypeVar, cast
 
+import httpx2
+
 from attnscan.errors import PairsError
-from attnscan.inputs.patience import NoAnswer, within
-from attnscan.inputs.places import stores, web
+from attnscan.inputs.library_calls import NoAnswer, hushed, within
+from attnscan.inputs.places import stores
 from attnscan.inputs.places.names import scheme_of, shown, suffix_in, without_query
-from attnscan.inputs.tokenizer_calls import hushed
 
 PATIENCE = 6.0
 """Seconds until a request times out."""
 _BUFFER = 1 << 20  # bytes of a file that are asked for at a time: stores answer slowly
-_WEB = ("http", "https")
 _T = TypeVar("_T")
 
 
@@ -26,7 +26,7 @@ def files_named(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
     Raises: PairsError if the network does not answer or refuses, or the scheme is not known.
     """
     scheme = scheme_of(name)
-    if scheme in _WEB:
+    if scheme in stores.WEB:
         path = without_query(name).partition("://")[2].partition("/")[2]
         if not path or path.endswith("/") or stores.WILD.search(path):
             raise PairsError(f"{shown(name)} is not one file, and {scheme}:// lists none", "name each file in full")
@@ -34,7 +34,7 @@ def files_named(name: str, is_wanted: Callable[[str], bool]) -> list[str]:
         _Remote(name).close()  # is it there?
         return [name]
     if scheme not in stores.SCHEMES:
-        schemes = " ".join(f"{known}://" for known in (*stores.SCHEMES, *_WEB, "file"))
+        schemes = " ".join(f"{known}://" for known in (*stores.SCHEMES, *stores.WEB, "file"))
         raise PairsError(f"cannot read {shown(name)}: {scheme}:// is not known", f"use one of {schemes}, or a path")
     stores.load(name)
     return _answered(name, lambda: stores.matching(name, is_wanted))
@@ -63,8 +63,8 @@ class _Remote(io.RawIOBase):
         self._file: Any = None
         self.failure: PairsError | None = None
         """The error that ended reading, if any."""
-        if scheme_of(name) in _WEB:
-            self._file = self._answered(lambda: web.WebFile(name, PATIENCE))
+        if scheme_of(name) in stores.WEB:
+            self._file = self._answered(lambda: _WebFile(name, PATIENCE))
         else:
             stores.load(name)
             self._file = self._answered(lambda: stores.opened(name))
@@ -112,5 +112,85 @@ def _answered(name: str, ask: Callable[[], _T]) -> _T:
         what = f"cannot read {shown(name)}: no answer for {PATIENCE:.0f} seconds"
         raise PairsError(what, "check the address and the network") from None
     except Exception as error:  # each store raises its own kinds
-        why, remedy = web.reason(error) if scheme_of(name) in _WEB else stores.reason(error, name)
+        why, remedy = stores.reason(error, name)
         raise PairsError(f"cannot read {shown(name)}: {why}", remedy) from None
+
+
+class _WebFile(io.RawIOBase):
+    """A file that is read by one request from some place on, and after each jump by another.
+
+    Raises: httpx2.HTTPError, httpx2.InvalidURL, OSError; each answer is waited for `seconds`.
+    """
+
+    def __init__(self, url: str, seconds: float) -> None:
+        self._url = httpx2.URL(url)
+        if not self._url.host:
+            raise httpx2.InvalidURL("the address names no host")
+        once = httpx2.Limits(max_keepalive_connections=0)  # else the next request meets a connection that has ended
+        self._client = httpx2.Client(headers=stores.HEADERS, timeout=seconds, follow_redirects=True, limits=once)
+        self._at = 0
+        self._response: httpx2.Response | None = None
+        self._pieces: Iterator[bytes] = iter(())
+        self._piece = b""
+        try:
+            headers = self._ask().headers
+        except BaseException:
+            self.close()
+            raise
+        length = headers.get("Content-Length", "")
+        self._size = int(length) if length.isdecimal() and "Transfer-Encoding" not in headers else None
+        self._ranged = self._size is not None and headers.get("Accept-Ranges", "").lower() == "bytes"
+        self._tag = headers.get("ETag")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return self._ranged
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        if not self._ranged:
+            raise io.UnsupportedOperation("the server sends files from their start alone")
+        at = offset + (0, self._at, self._size or 0)[whence]
+        if at < 0:
+            raise ValueError("a place before the file")
+        if at != self._at:
+            self._hang_up()
+            self._at = at
+        return at
+
+    def readinto(self, buffer: Any) -> int:
+        if self._size is not None and self._at >= self._size:
+            return 0
+        if self._response is None:
+            response = self._ask()
+            if self._at and (response.status_code != 206 or response.headers.get("ETag") != self._tag):
+                raise OSError("the file changed while it was read")
+        try:
+            self._piece = self._piece or next(self._pieces, b"")
+        except httpx2.RemoteProtocolError:
+            raise OSError(f"the server stopped after {self._at:,} of {self._size:,} bytes") from None
+        piece, self._piece = self._piece[: len(buffer)], self._piece[len(buffer) :]
+        buffer[: len(piece)] = piece
+        self._at += len(piece)
+        return len(piece)
+
+    def close(self) -> None:
+        self._hang_up()
+        self._client.close()
+        super().close()
+
+    def _hang_up(self) -> None:
+        response, self._response = self._response, None
+        if response is not None:
+            response.close()
+        self._pieces, self._piece = iter(()), b""
+
+    def _ask(self) -> httpx2.Response:
+        span = {"Range": f"bytes={self._at}-"} if self._at else {}
+        response = self._client.send(self._client.build_request("GET", self._url, headers=span), stream=True)
+        self._response, self._pieces = response, response.iter_raw()
+        return response.raise_for_status()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import re
+import ssl
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qsl, quote, unquote, urlencode
@@ -15,11 +16,18 @@ from urllib.parse import parse_qsl, quote, unquote, urlencode
 import httpx2
 
 from attnscan.errors import PairsError, needs
-from attnscan.inputs.places import web
 from attnscan.inputs.places.names import scheme_of, shown, without_query
 
 SCHEMES = ("s3", "gs", "gcs", "abfs", "abfss", "hdfs", "viewfs", "hf")
+WEB = ("http", "https")
 WILD = re.compile(r"[*?\[]")
+HEADERS = {"User-Agent": "attnscan", "Accept-Encoding": "identity"}
+"""What is said with each request for a file."""
+_REMEDIES = {
+    401: "the address may need a signature, or a user and a password",
+    403: "check that you may read it; a signed address may have expired",
+}
+_CHECK = "check the address and the network"
 _SECRET = re.compile("key|secret|token|password|sig", re.IGNORECASE)
 _SILENCE = 2  # seconds, of which stores take two tries
 
@@ -79,11 +87,11 @@ def file_system(name: str) -> tuple[Any, str]:
 
 
 def reason(error: BaseException, name: str) -> tuple[str, str]:
-    """Why a store could not be read, without what is secret in its name, and what to do."""
+    """Why a store or a server could not be read, without what is secret in its name, and what to do."""
+    if scheme_of(name) in WEB or (isinstance(error, httpx2.HTTPError) and scheme_of(name) != "hf"):
+        return _web_reason(error)
     if isinstance(error, FileNotFoundError) and (scheme_of(name) != "hf" or len(str(error).split()) == 1):
         return "there is no such file", "check the path"
-    if isinstance(error, httpx2.HTTPError) and scheme_of(name) != "hf":
-        return web.reason(error)
     words = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
     line = " ".join(str(words).splitlines()[0].split())
     line = line.replace(name, shown(name))
@@ -93,6 +101,30 @@ def reason(error: BaseException, name: str) -> tuple[str, str]:
     if scheme_of(name) == "hf":
         return line, "check the name and the network; what is private needs a token: run `hf auth login`"
     return line, "check the path, and that every machine can read it"
+
+
+def _web_reason(error: BaseException) -> tuple[str, str]:
+    """Why a file could not be read, and what to do."""
+    match error:
+        case httpx2.HTTPStatusError(response=response):
+            code = response.status_code
+            remedy = "try again later" if code >= 500 else "check the address"
+            return f"the server says {code} {response.reason_phrase}".rstrip(), _REMEDIES.get(code, remedy)
+        case httpx2.TooManyRedirects():
+            return "the server redirects without end", "check the address"
+        case httpx2.UnsupportedProtocol(request=request):
+            return f"the server leads to {request.url.scheme}://", "check the address"
+        case httpx2.TimeoutException():
+            return "the server does not answer", _CHECK
+    cause: BaseException | None = error
+    while cause is not None:  # httpx2 puts its own errors around those of the system
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            why = f"its certificate is not valid: {cause.verify_message}"
+            return why, "check the address, or the time of this machine"
+        if words := getattr(cause, "strerror", None):
+            return str(words), _CHECK
+        cause = cause.__cause__ or cause.__context__
+    return (str(error) or type(error).__name__).splitlines()[0][:200], _CHECK
 
 
 def _store(name: str) -> tuple[Any, str]:
@@ -112,7 +144,7 @@ def _store(name: str) -> tuple[Any, str]:
         and not settings.keys() & {"region", "endpoint_override"}
         and "AWS_ENDPOINT_URL" not in os.environ
     ):
-        settings["region"] = web.bucket_region(shown(name).split("/")[2], _SILENCE)  # pyarrow asks too, ten times
+        settings["region"] = _region(shown(name).split("/")[2], _SILENCE)  # pyarrow asks too, ten times
     if scheme in ("gs", "gcs"):
         settings = {"retry_limit_seconds": str(_SILENCE), **settings}
     store, path = fs.FileSystem.from_uri(f"{bare}?{urlencode(settings)}" if settings else bare)
@@ -121,6 +153,14 @@ def _store(name: str) -> tuple[Any, str]:
         bounds = {"connect_timeout": _SILENCE, "request_timeout": _SILENCE}
         store = fs.S3FileSystem(**options | bounds, retry_strategy=fs.AwsStandardS3RetryStrategy(max_attempts=2))
     return ArrowFSWrapper(store, skip_instance_cache=True), path
+
+
+def _region(bucket: str, seconds: float) -> str:
+    """Where a bucket of S3 is, which the store says of any, and to anybody. Raises: httpx2.HTTPError, OSError."""
+    response = httpx2.head(f"https://s3.amazonaws.com/{quote(bucket)}", headers=HEADERS, timeout=seconds)
+    if region := response.headers.get("x-amz-bucket-region"):
+        return region
+    raise OSError(f"there is no bucket {bucket}")
 
 
 def _secrets(name: str) -> list[str]:

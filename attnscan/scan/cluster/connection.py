@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import TracebackType
 
 from attnscan.errors import DeviceError, EngineError, needs
-from attnscan.inputs.tokenizer_calls import without_stderr
+from attnscan.inputs.library_calls import without_stderr
 from attnscan.model.sources import Device
 from attnscan.scan.options import ClusterOptions, ScanOptions
 

@@ -16,7 +16,7 @@ from pair_files import AB, CD, Make
 
 from attnscan.errors import PairsError
 from attnscan.inputs.columns import FileReading, Quoting
-from attnscan.inputs.formats.dialect import SAMPLE
+from attnscan.inputs.formats.delimited import SAMPLE
 from attnscan.inputs.pairs import Pair, read_pairs
 
 READ_SO = "p.tsv: its cells are quoted, and are read so (--quoting none if the quotes are text)"

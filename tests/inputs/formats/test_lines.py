@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 from pair_files import HEADER, Make, Stdin, gzipped, parquet, refusal
 
-from attnscan.inputs.formats.row import MAX_BYTES
+from attnscan.inputs.columns import MAX_BYTES
 from attnscan.inputs.pairs import read_pairs
 
 TEXT = "text\na\n"

@@ -1,4 +1,4 @@
-"""Calls into somebody else's tokenizer: whatever it raises is one line, and what it prints itself is not shown.
+"""Calls into other people's libraries: a timeout, one line for what they raise, and nothing of what they print.
 
 Fast tokenizers are written in Rust. Where that gives up, it prints a report to the process's standard error and raises
 a `PanicException`, which is no `Exception`.
@@ -10,15 +10,59 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Generic, TypeVar
-from weakref import WeakKeyDictionary
 
 from attnscan.errors import AttnscanError
 
 R = TypeVar("R")
 
-_gives_up_at_times: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
+_left_alone: list[str] = []
+
+
+class NoAnswer(Exception):
+    """Work that did not end in time; its thread goes on."""
+
+
+def within(seconds: float, work: Callable[[], R], name: str) -> R:
+    """Run some work in a thread and return its result.
+
+    Raises: NoAnswer if that takes longer; whatever the work raises.
+    """
+    results: list[R] = []
+    raised: list[BaseException] = []
+    done = threading.Event()
+
+    def run() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:  # it belongs to whoever waits
+            raised.append(error)
+        finally:
+            done.set()
+
+    threading.Thread(target=run, daemon=True, name=f"attnscan-{name}").start()
+    if not done.wait(seconds):
+        _left_alone.append(name)
+        raise NoAnswer(name)
+    if raised:
+        raise raised[0]
+    return results[0]
+
+
+def distrust(name: str) -> None:
+    """Have `leave` end the process at once, because a library may crash in its own clean-up."""
+    _left_alone.append(name)
+
+
+def leave(code: object) -> None:
+    """End the process at once if some work still runs: a library's clean-up may wait for it, as pyarrow's does."""
+    if not _left_alone:
+        return
+    with suppress(OSError, ValueError, AttributeError):
+        sys.stdout.flush()
+        sys.stderr.flush()
+    os._exit(code if isinstance(code, int) else int(code is not None))
 
 
 class TokenizerFailed(Exception):
@@ -27,17 +71,6 @@ class TokenizerFailed(Exception):
 
 class TokenizerPanicked(TokenizerFailed):
     """It gave up inside its library, as one with a regular expression that explodes does."""
-
-
-def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
-    """What a tokenizer makes of a text or a pair of texts, or of lists of either. Raises: TokenizerFailed."""
-    if tokenizer not in _gives_up_at_times:
-        rust = getattr(tokenizer, "backend_tokenizer", None)
-        steps = (getattr(rust, "normalizer", None), getattr(rust, "pre_tokenizer", None))
-        own_rules = any(step is not None and b'"Regex"' in step.__getstate__() for step in steps)
-        _gives_up_at_times[tokenizer] = own_rules
-    with hushed() if _gives_up_at_times[tokenizer] else nullcontext():
-        return asked(tokenizer, *texts, verbose=False, **options)
 
 
 def asked(do: Callable[..., R], *arguments: Any, **options: Any) -> R:

@@ -1,22 +1,37 @@
-"""What tokenizers make of inputs: one by one, or many at once where they can."""
+"""What tokenizers make of inputs, one by one or many at once; what their tokens say, and which are whole words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+from weakref import WeakKeyDictionary
 
-from attnscan.errors import InputError, TooLongError
+from attnscan.errors import InputError, ModelError, TooLongError
 from attnscan.inputs.batch import SPECIAL
+from attnscan.inputs.library_calls import TokenizerFailed, TokenizerPanicked, asked, explained, hushed
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Sentence
-from attnscan.inputs.tokenizer_calls import TokenizerFailed, asked, called
+from attnscan.inputs.vocabulary import WholeWords
 
 # Of a text far longer than the model reads, only the start is tokenized: a token takes half a kilobyte, and a
 # fast tokenizer pairs every piece that it cuts off one sentence with every piece that it cuts off the other.
 _CHARACTERS = 256  # at most that many for each token that the model reads
 _TOKENS = 4  # ... and that many tokens, where the text is to be cut
+_PLAIN = "The cat sat on the mat, and I bought 12 fresh strawberries!"
+_READS = {
+    "boxes": "words with their boxes on a page",
+    "xpaths": "words with their places in a web page",
+    "table": "questions about a table",
+    "notes": "musical notes",
+    "titles": "a question with titles and texts",
+}
+"""What a tokenizer reads that takes a parameter of such a name."""
+
+_gives_up_at_times: WeakKeyDictionary[Any, bool] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
@@ -39,6 +54,17 @@ class Tokenized:
         return () if self.fast is None else tuple(self.fast.offsets)
 
 
+def called(tokenizer: Any, *texts: Any, **options: Any) -> Any:
+    """What a tokenizer makes of a text or a pair of texts, or of lists of either. Raises: TokenizerFailed."""
+    if tokenizer not in _gives_up_at_times:
+        rust = getattr(tokenizer, "backend_tokenizer", None)
+        steps = (getattr(rust, "normalizer", None), getattr(rust, "pre_tokenizer", None))
+        own_rules = any(step is not None and b'"Regex"' in step.__getstate__() for step in steps)
+        _gives_up_at_times[tokenizer] = own_rules
+    with hushed() if _gives_up_at_times[tokenizer] else nullcontext():
+        return asked(tokenizer, *texts, verbose=False, **options)
+
+
 def tokenized(tokenizer: Any, pair: Pair, max_length: int | None) -> Tokenized:
     """One input; a cut takes from the longer sentence first. Raises: as `called`."""
     encoding = called(tokenizer, pair.a, pair.b, **_cut(max_length))
@@ -52,9 +78,9 @@ def tokenized_together(tokenizer: Any, pairs: Sequence[Pair], limit: int, trunca
     That is all of them where the call fails, so that only what cannot be read is an error; if the tokenizer is written
     in Python; and inputs that are far too long.
     """
-    found: list[Tokenized | None] = [None] * len(pairs)
+    together: list[Tokenized | None] = [None] * len(pairs)
     if len(pairs) < 2 or not getattr(tokenizer, "is_fast", False):
-        return found
+        return together
     short = [i for i, pair in enumerate(pairs) if max(map(len, pair.texts)) <= _TOKENS * limit]
     for places in ([i for i in short if pairs[i].b], [i for i in short if not pairs[i].b]):
         if not places:
@@ -67,8 +93,8 @@ def tokenized_together(tokenizer: Any, pairs: Sequence[Pair], limit: int, trunca
         if len(encoding.encodings) == len(places):
             for row, place in enumerate(places):
                 inputs = {name: encoding[name][row] for name in encoding}
-                found[place] = Tokenized(inputs, encoding.encodings[row])
-    return found
+                together[place] = Tokenized(inputs, encoding.encodings[row])
+    return together
 
 
 def _cut(max_length: int | None) -> dict[str, Any]:
@@ -121,3 +147,80 @@ def sentences_of(tokenizer: Any, read: Tokenized, pair: Pair) -> list[int]:
         start = at + len(own)
         sentence[at:start] = [number] * len(own)
     return sentence
+
+
+def check_reads_sentences(tokenizer: Any) -> None:
+    """Raises: ModelError if a tokenizer is not for sentences, or is damaged so that it fails on any.
+
+    One that gives up inside its library on a plain sentence is damaged; one that raises may only lack its words.
+    """
+
+    def failed(why: str) -> ModelError:
+        name, takes = type(tokenizer).__name__, inspect.signature(type(tokenizer).__call__).parameters
+        reads = next((what for parameter, what in _READS.items() if parameter in takes), None)
+        if reads is None:
+            return ModelError(
+                f"the tokenizer {name} fails on plain sentences: {why}",
+                "see that the tokenizer's files belong together: save them again, with tokenizer.save_pretrained()",
+            )
+        return ModelError(
+            f"the tokenizer {name} reads {reads}, and attnscan gives it sentences",
+            "use a model of plain text, such as BERT or RoBERTa",
+        )
+
+    with explained(failed):
+        try:
+            tokenized(tokenizer, Pair(_PLAIN), None)
+        except TokenizerPanicked:
+            raise
+        except TokenizerFailed:
+            own = [word for word in asked(tokenizer.get_vocab) if word.isalnum()]
+            tokenized(tokenizer, Pair(min(own, default=_PLAIN)), None)
+
+
+def whole_words(tokenizer: Any) -> WholeWords:
+    """The whole words that a tokenizer knows, added ones too.
+
+    Raises: ModelError if it cannot tell.
+    """
+
+    def failed(why: str) -> ModelError:
+        return ModelError(
+            f"the tokenizer {type(tokenizer).__name__} cannot list its words: {why}",
+            "see that the tokenizer's files belong together, or pass --no-related",
+        )
+
+    with explained(failed):
+        added = getattr(tokenizer, "added_tokens_decoder", {})
+        special = {
+            *asked(lambda: tokenizer.all_special_tokens),
+            *(token.content for token in added.values() if token.special),
+        }
+        # by text: a damaged tokenizer that lacks its own unknown token has no end of looking for their numbers
+        written = {number: token for token, number in asked(tokenizer.get_vocab).items() if token not in special}
+        return WholeWords.of(dict(zip(written, decoded(tokenizer, list(written.values())), strict=True)))
+
+
+def token_texts(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
+    """What some tokens say, by their numbers, written as those of inputs are; `#1` and the like of what is no token."""
+    known = asked(tokenizer.convert_ids_to_tokens, list(ids))
+    texts = iter(decoded(tokenizer, [token for token in known if token is not None]))
+    return tuple(f"#{id_}" if token is None else next(texts) for id_, token in zip(ids, known, strict=True))
+
+
+def decoded(tokenizer: Any, written: list[str]) -> tuple[str, ...]:
+    """What some tokens say: byte-level ones decoded, unless they end inside a character. Raises: TokenizerFailed."""
+    decode = byte_level_decoder(tokenizer)
+    if decode is None:
+        return tuple(written)
+    decoded = asked(lambda: [decode([token]) for token in written])
+    return tuple(w if "\ufffd" in d or not d else d for w, d in zip(written, decoded, strict=True))
+
+
+def byte_level_decoder(tokenizer: Any) -> Callable[[list[str]], str] | None:
+    """What makes text of byte-level tokens; None for a tokenizer of another kind."""
+    decoder = getattr(getattr(tokenizer, "backend_tokenizer", None), "decoder", None)
+    if decoder is None or b'"ByteLevel"' not in decoder.__getstate__():
+        return None
+    decode: Callable[[list[str]], str] = decoder.decode
+    return decode

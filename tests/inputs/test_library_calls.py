@@ -13,9 +13,10 @@ from tokenizers import Regex, pre_tokenizers
 from tokenizers_of_kinds import wordpiece
 
 from attnscan.errors import InputError, ModelError
-from attnscan.inputs.encode import check_reads_sentences, encode_pair, whole_words
+from attnscan.inputs.encode import encode_pair
+from attnscan.inputs.library_calls import TokenizerFailed, asked, hushed
 from attnscan.inputs.pairs import Pair
-from attnscan.inputs.tokenizer_calls import TokenizerFailed, asked, called, hushed
+from attnscan.inputs.tokenizing import called, check_reads_sentences, whole_words
 
 
 def splitting(regex: str) -> Any:
@@ -78,7 +79,7 @@ def test_a_panic_of_rust_is_an_error_and_prints_nothing(capfd: pytest.CaptureFix
 def test_where_python_writes_to_descriptor_2_itself_nothing_is_hidden() -> None:
     """In a notebook or a script another thread may be writing there."""
     script = (
-        "import os\nfrom attnscan.inputs.tokenizer_calls import hushed\n"
+        "import os\nfrom attnscan.inputs.library_calls import hushed\n"
         "with hushed(): os.write(2, b'of a library\\n')\n"
         "from attnscan.cli.messages import say, write_apart_from_libraries\nwrite_apart_from_libraries()\n"
         "with hushed(): os.write(2, b'hidden\\n'); say('shown')\n"
@@ -88,7 +89,7 @@ def test_where_python_writes_to_descriptor_2_itself_nothing_is_hidden() -> None:
 
 
 def test_without_standard_error_there_is_nothing_to_hide() -> None:
-    script = "import os\nos.close(2)\nfrom attnscan.inputs.tokenizer_calls import hushed\nwith hushed(): print(1)"
+    script = "import os\nos.close(2)\nfrom attnscan.inputs.library_calls import hushed\nwith hushed(): print(1)"
     assert subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, check=True).stdout == b"1\n"
 
 
