@@ -13,13 +13,15 @@ _PATH = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.w
 _MUST_RUN = bool(os.environ.get("CI"))  # there, a browser that is missing is a failure
 
 try:
-    from playwright.sync_api import Browser, sync_playwright
+    from playwright.sync_api import Browser, expect, sync_playwright
 except ImportError:
     if _MUST_RUN:
         raise
     pytest.skip("no playwright: pip install playwright", allow_module_level=True)
 if _PATH is None and not _MUST_RUN:
     pytest.skip("no Chromium: apt-get install chromium", allow_module_level=True)
+
+expect.set_options(timeout=60_000)  # on a busy machine, five seconds are too few for a page or a model's answer
 
 
 @contextmanager
