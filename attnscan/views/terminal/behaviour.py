@@ -16,39 +16,53 @@ from attnscan.views.behaviour import legend, remarks, summary, words
 from attnscan.views.palette import letter
 from attnscan.views.terminal.parts import color_of, columns, fitted, flowed, number, wrapped
 
-_ROWS = 12  # kinds that have a line of their own; the others share lines
+_ROWS = 12  # kinds that have a line of their own, at most; the others share lines
+_MOST = 33  # lines of a screen, beside one for each layer: 39 for 6 layers, 45 for 12
+_BELOW = 4  # of them, below a screen: a blank line and three of what to try next
 _LEAST_BESIDE = 64  # columns that kinds need if the map is to stand beside them
 _FEW_STRONGEST = 20  # columns: below, the average head's share goes, and not the strongest heads
 _RULER = 6  # columns of layer numbers on the map
 
 
-def behaviours_view(result: Classification | Ranking, width: int, *, mapped: bool = True) -> Iterator[RenderableType]:
-    """What the heads of a model do, in a sentence, by kinds and, if `mapped`, head by head."""
-    yield ""
-    yield from wrapped(summary(result), width, style="")
-    yield ""
+def behaviours_view(
+    result: Classification | Ranking, width: int, *, mapped: bool = True, taken: int = 2
+) -> Iterator[RenderableType]:
+    """What the heads of a model do, in a sentence, by kinds and, if `mapped`, head by head.
+
+    Of the screen's lines, `taken` are other ones: so many kinds share lines that there is room for all.
+    """
     behaviours = result.behaviours
+    said, noted = list(wrapped(summary(result), width, style="")), list(wrapped(" ".join(remarks(result)), width))
     lines = list(_map(behaviours, width)) if mapped else []
+    explained = list(wrapped(legend(behaviours), width)) if mapped else []
+    left = _MOST + behaviours.grid.shape[0] - _BELOW - taken - 2 - len((*said, *noted, *explained))
     room = width - max((line.cell_len for line in lines), default=width) - 2
+    yield Group("", *said, "")
     if room >= _LEAST_BESIDE:
         both = Table.grid(padding=(0, 2, 0, 0))
-        both.add_row(Group(*_kinds(behaviours, room)), Text("\n").join(lines))
+        both.add_row(Group(*_kinds(behaviours, room, left)), Text("\n").join(lines))
         yield both
-        lines = []
+        yield from noted
     else:
-        yield from _kinds(behaviours, width)
-    yield from wrapped(" ".join(remarks(result)), width)
-    if lines:
-        yield ""
-        yield from lines
-    if mapped:
-        yield from wrapped(legend(behaviours), width)
+        yield from _kinds(behaviours, width, left - len(lines) - bool(lines))
+        yield from noted
+        yield Group(*[""] * bool(lines), *lines)
+    yield from explained
 
 
-def _kinds(behaviours: Behaviours, width: int) -> Iterator[RenderableType]:
-    """A line a kind of behaviour that some head shows, patterns first; the rarest kinds share lines."""
+def _kinds(behaviours: Behaviours, width: int, lines: int) -> Iterator[RenderableType]:
+    """A line a kind that some head shows, patterns first; the rarest share as few lines as there is room for."""
     kinds = [kind for kind in behaviours.kinds if kind.heads]
-    rows, others = kinds[:_ROWS], kinds[_ROWS:]
+    short = [
+        Text(" ").join([_named(kind), *(_strength(behaviours, head) for head in kind.heads[:1])]) for kind in kinds
+    ]
+    for count in range(min(_ROWS, len(kinds)), -1, -1):
+        shared = list(flowed(short[count:], width)) if short[count:] else []
+        if bool(count) + count + len(shared) <= lines:
+            break
+    else:
+        shared = list(flowed(map(_named, kinds), width))
+    rows = kinds[:count]
     room = width - max((_named(kind).cell_len for kind in rows), default=0) - len("  heads  average  ")
     if room < _FEW_STRONGEST:
         room += len("  average")
@@ -58,10 +72,7 @@ def _kinds(behaviours: Behaviours, width: int) -> Iterator[RenderableType]:
         grid.add_row(_named(kind), str(len(kind.heads)), number(kind.average), strongest)
     if rows:
         yield fitted(grid, width, "average", "strongest heads")
-    shared = (
-        Text(" ").join([_named(kind), *(_strength(behaviours, head) for head in kind.heads[:1])]) for kind in others
-    )
-    yield from flowed(shared, width) if others else ()
+    yield from shared
 
 
 def _named(kind: Kind) -> Text:

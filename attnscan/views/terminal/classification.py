@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console, Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.classification import Classification
@@ -19,7 +18,7 @@ from attnscan.views.terminal.behaviour import behaviours_view
 from attnscan.views.terminal.parts import color_of, columns, fitted, flowed, model_line, number, some_of, wrapped
 
 _FEW = 5  # patterns: beside fewer there is room for more columns
-_TOKEN_LINES = 2  # of each sentence, at most
+_LINES_EACH = 2  # of the screen for a sentence or a note, at most
 
 
 def classification_view(result: Classification, width: int, nth: int | None = None) -> RenderableType:
@@ -27,9 +26,9 @@ def classification_view(result: Classification, width: int, nth: int | None = No
 
     One of several inputs has its number in front, and no map and notes.
     """
-    screen = [_title(result, nth), *_tokens(result, width), *behaviours_view(result, width, mapped=nth is None)]
-    notes = (line for note in result.notes for line in wrapped(plain(note), width))
-    return Group(*screen, *(notes if nth is None else [""]))
+    tokens, notes = list(_tokens(result, width)), list(_notes(result, width)) if nth is None else [Text("")]
+    taken = 1 + len(tokens) + len(notes)
+    return Group(_title(result, nth), *tokens, *behaviours_view(result, width, mapped=nth is None, taken=taken), *notes)
 
 
 def all_heads_view(
@@ -82,11 +81,10 @@ def all_heads_view(
         return Group(_title(result, nth), *_tokens(result, width), *listed, *why, "")
     explained: list[RenderableType] = ["", *legend] if listed else []
     does = [f"does: what each head does, by {reading(result)}."] if "does" in there else []
-    said = (*does, *map(plain, result.notes))
     if top is not None and top < len(order):
         explained.append(Text(some_of(top, len(order)), style="dim"))
-    notes = (line for text in said for line in wrapped(text, width))
-    return Group(_title(result), "", *listed, *why, *explained, *notes)
+    read = (line for text in does for line in wrapped(text, width))
+    return Group(_title(result), "", *listed, *why, *explained, *read, *_notes(result, width))
 
 
 def _why_unscored(result: Classification, patterns: Sequence[str]) -> Iterator[str]:
@@ -111,14 +109,24 @@ def _title(result: Classification, nth: int | None = None) -> Text:
     return model_line(result.signature, f"  {grid} = {counted(len(grid), 'head')}")
 
 
-def _tokens(result: Classification, width: int) -> Iterator[RenderableType]:
-    """The units of each sentence on lines of their own; a sentence's closing delimiter goes with it."""
+def _tokens(result: Classification, width: int) -> Iterator[Text]:
+    """The units of each sentence on two lines of their own, at most; a closing delimiter goes with its sentence."""
     for name, tokens in token_lines(result).items():
         line = Text(" ").join(Text(text, style="dim" if special else "") for text, special in tokens)
-        wrapped = line.wrap(Console(width=width), width - 4)
-        shown = wrapped[:_TOKEN_LINES]
-        grid = Table.grid(padding=(0, 1, 0, 0))
-        grid.add_row(Text(name, style="bold"), Text("\n").join(shown))
-        yield grid
-        if len(wrapped) > len(shown):
-            yield Text(f"  … {len(tokens)} tokens in all", style="dim")
+        shown = line.wrap(Console(width=width), width - 2)
+        if len(shown) > _LINES_EACH:
+            more = Text(f" … {len(tokens)} tokens in all", style="dim")
+            shown[_LINES_EACH - 1].truncate(width - 2 - more.cell_len)
+            shown[_LINES_EACH - 1].append_text(more)
+        for place, part in enumerate(shown[:_LINES_EACH]):
+            yield Text.assemble("  " if place else (f"{name} ", "bold"), part)
+
+
+def _notes(result: Classification, width: int) -> Iterator[Text]:
+    """What else there is to know, each cut to two lines: words of a long input have many that are related."""
+    for note in result.notes:
+        shown = list(wrapped(plain(note), width))
+        yield from shown[: _LINES_EACH - 1]
+        for rest in shown[_LINES_EACH - 1 : _LINES_EACH]:
+            cut = rest.plain if len(shown) == _LINES_EACH else f"{rest.plain[: width - 2].rstrip(' ,')} …"
+            yield Text(cut, style="dim")

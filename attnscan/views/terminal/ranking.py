@@ -28,7 +28,8 @@ _DROPPED = "pairs", "chance", "self", "n", "lead"  # where the screen is narrow
 
 def ranking_view(result: Ranking, width: int) -> RenderableType:
     """What every head does over many pairs. Raises: OptionError if the ranking has no labels."""
-    return Group(*_title(result, width), *behaviours_view(result, width))
+    title = list(_title(result, width))
+    return Group(*title, *behaviours_view(result, width, taken=1 + len(title)))
 
 
 def best_heads_view(result: Ranking, patterns: Sequence[str], top: int, width: int) -> RenderableType:

@@ -7,15 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from behaviours import behaviours_of
+from behaviours import behaviours_of, doing
 from rich.console import Group
-from small_results import SIGNATURE, result_of
+from small_results import SIGNATURE
 
-from attnscan.results.labels import Agreement, Labels, Stability
+from attnscan.results.labels import Agreement
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import Scores
-from attnscan.results.statement import CANDIDATES, Statements
-from attnscan.scoring.statements import candidates
+from attnscan.results.statement import CANDIDATES
 from attnscan.views.palette import letter
 from attnscan.views.terminal.behaviour import behaviours_view
 from attnscan.views.terminal.parts import render
@@ -61,52 +59,13 @@ def test_where_only_weights_are_known_the_reading_says_so() -> None:
     assert said.startswith("By their attention weights among words (what they carry is not known here), 2 of 5 heads")
 
 
-def _large(layers: int, heads: int, kinds: int) -> Ranking:
-    """Heads that do so many things, the patterns first; the last head is like the average one."""
-    names, _ = candidates(special=False)
-    seven, count = ("next-word", "previous-word", "identical", "bag-of-words"), layers * heads
-    number = np.arange(count) % kinds
-    above = np.where(number[:, None] == np.arange(len(seven)), 0.9, 0.0)
-    scores = result_of([[0.0] * 4] * count).scores
-    table = replace(
-        scores.every_key,
-        **{
-            name: getattr(scores.every_key, name).reshape(layers, heads, 4)
-            for name in ("chance", "se", "n", "pairs", "effective_pairs", "share", "itself")
-        },
-        score=(0.2 + 0.8 * above).reshape(layers, heads, 4),
-        share_chance=None,
-    )
-    patterns = tuple(
-        replace(scored, id=name, part_of=None, of_others=False)
-        for scored, name in zip(scores.scored, seven, strict=True)
-    )
-    labels = Labels(
-        Scores(patterns, table, table, np.ones((layers, heads))),
-        True,
-        stability=Stability(*[np.full((layers, heads), 0.5)] * 2),
-    )
-    winner = np.where(number < len(seven), -1, number - len(seven))
-    winner[-1] = -1
-    share = np.full((layers, heads, len(names)), 0.456)
-    statements = Statements(
-        names,
-        share,
-        0 * share,
-        np.full(len(names), 0.123),
-        winner.reshape(layers, heads),
-        np.full((layers, heads), 0.5),
-    )
-    return Ranking(labels.scores, replace(SIGNATURE, by="carried"), labels=labels, statements=statements)
-
-
 @pytest.mark.parametrize(("layers", "heads", "most"), [(6, 12, 40), (12, 12, 45)])
 @pytest.mark.parametrize("kinds", [4, 14, 20, 22])
 @pytest.mark.parametrize("width", [80, 120])
 def test_the_screen_has_few_lines_and_every_letter_is_explained(
     layers: int, heads: int, most: int, kinds: int, width: int
 ) -> None:
-    ranking = _large(layers, heads, kinds)
+    ranking = doing(layers, heads, kinds)
     lines = _screen(ranking, width).splitlines()
     frame = 5  # lines above and below: the pairs, the model, a blank line and two of what to try next
     assert len(lines) + frame <= most
@@ -122,7 +81,7 @@ def test_the_screen_has_few_lines_and_every_letter_is_explained(
 @pytest.mark.parametrize(("layers", "heads"), [(6, 12), (24, 16), (2, 1), (32, 32), (48, 64)])
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 def test_every_head_has_its_letter_and_no_line_is_wider_than_the_screen(layers: int, heads: int, width: int) -> None:
-    ranking = _large(layers, heads, 14)
+    ranking = doing(layers, heads, 14)
     lines = _screen(ranking, width).splitlines()
     assert all(len(line) <= width or re.match(r"\s*\d+  \S+$", line) for line in lines)
     if 6 + 2 * heads <= width:  # room for a letter and a question mark
@@ -133,6 +92,6 @@ def test_every_head_has_its_letter_and_no_line_is_wider_than_the_screen(layers: 
 
 
 def test_a_wide_screen_has_the_map_beside_the_kinds() -> None:
-    narrow, wide = (_screen(_large(6, 12, 14), width).splitlines() for width in (80, 120))
+    narrow, wide = (_screen(doing(6, 12, 14), width).splitlines() for width in (80, 120))
     assert len(wide) <= len(narrow) - 8
     assert any(re.match(r"N next-word .*  0  N\? P\?", line) for line in wide)

@@ -7,12 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from behaviours import doing
 from draws import draws
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from one_run import classify
+from rich.console import Group
 from small_results import result_of
 
+from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.classification import Classification
@@ -131,6 +134,36 @@ def test_no_text_breaks_the_screen_or_reaches_the_terminal_as_a_command(token: s
     text = render(classification_view(hostile, 80), 80)
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
     assert text.encode("utf-8")
+
+
+@pytest.mark.parametrize(("layers", "heads", "most"), [(6, 12, 40), (12, 12, 45)])
+@pytest.mark.parametrize("kinds", [4, 14, 22])
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_screen_is_short_whatever_the_sentences(layers: int, heads: int, most: int, kinds: int, width: int) -> None:
+    """With long sentences, many related words, a long remark, and as long a command to try next as there may be."""
+    ranking = doing(layers, heads, kinds)
+    assert ranking.labels is not None
+    words = tuple(f"word{number}" for number in range(200))
+    result = Classification(
+        (*words, *words),
+        (0,) * 200 + (1,) * 200,
+        ranking.labels,
+        replace(ranking.signature, by="weight"),
+        not_measured={"identical": "this model was not trained to predict words that are masked " * 2},
+        notes=(
+            "predictive: surprise saved, in nats, by a masked language model",
+            "related words: " + ", ".join(f"{word} – {word}s" for word in words),
+        ),
+        carried=ranking.labels,
+        stated={"carried": lambda: ranking.statements},  # type: ignore[dict-item,return-value]
+    )
+    frame = ScreenFrame((), ("head", "3-4"), ("many words " * 12, "more words"))
+    screen = Group(*frame.over(width), classification_view(result, width), *frame.under(width))
+    lines = render(screen, width).splitlines()
+    assert len(lines) <= most and max(map(len, lines)) <= width
+    assert any(line.endswith(" … 200 tokens in all") for line in lines) and "Next: " in "\n".join(lines[-3:])
+    for kind in result.behaviours.kinds:
+        assert not kind.heads or f"{letter(kind.name)} " in "\n".join(lines)
 
 
 def test_markup_in_a_sentence_is_text() -> None:
