@@ -101,10 +101,7 @@ class _Command(_QuickFlags, TyperCommand):
 
     def make_context(self, *args: Any, **named: Any) -> Any:
         """Begin to run it: first of all, find out what it takes."""
-        module = import_module(f"attnscan.cli.commands.{self.name}")
-        alone = typer.Typer(add_completion=False)
-        alone.command()(getattr(module, str(self.name)))
-        whole = typer.main.get_command(alone)
+        module, whole = _module_and_command(str(self.name))
         self.params, self.callback = whole.params, whole.callback
         self.epilog = "\n".join(["\b", "Examples:", *(f"  {example}" for example in module.EXAMPLES)])
         self._misuse_told = partial(misuse_told, self, f"attnscan {self.name}", list(COMMANDS), module.EXAMPLES[0])
@@ -235,12 +232,15 @@ def unknown_command(words: Sequence[str], known: Sequence[str]) -> typer.BadPara
     return typer.BadParameter(f"there is no command '{words[0]}': {hint}")
 
 
+def _module_and_command(name: str) -> tuple[Any, Any]:
+    """The module of a command, and the command as Typer reads it there."""
+    module, alone = import_module(f"attnscan.cli.commands.{name}"), typer.Typer(add_completion=False)
+    alone.command()(getattr(module, name))
+    return module, typer.main.get_command(alone)
+
+
 def _options(command: str) -> set[str]:
-    """The options of a command."""
-    module = import_module(f"attnscan.cli.commands.{command}")
-    alone = typer.Typer(add_completion=False)
-    alone.command()(getattr(module, command))
-    return {name for param in typer.main.get_command(alone).params for name in param.opts}
+    return {name for param in _module_and_command(command)[1].params for name in param.opts}
 
 
 def _end(said: str, path: str) -> None:

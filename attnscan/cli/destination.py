@@ -176,10 +176,10 @@ class Destination:
 
 def format_of(path: Path) -> Format:
     """The format that a file's suffix stands for. Raises: OutputError if it stands for none."""
-    if (suffix := path.suffix.lower()) not in SUFFIXES:
-        known = " ".join(SUFFIXES)
-        raise OutputError(f"cannot tell the format of {path} by its suffix", f"use one of {known}, or pass --format")
-    return SUFFIXES[suffix]
+    if (suffix := path.suffix.lower()) in SUFFIXES:
+        return SUFFIXES[suffix]
+    remedy = f"use one of {' '.join(SUFFIXES)}, or pass --format"
+    raise OutputError(f"cannot tell the format of {path} by its suffix", remedy)
 
 
 def picture_format_of(path: Path) -> Picture:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,6 +21,7 @@ from attnscan.cli.destination import (
     picture_format_of,
 )
 from attnscan.cli.overwrite import FileRole
+from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.errors import nearest
 from attnscan.inputs.columns import FileReading, Quoting
 from attnscan.inputs.option import declared
@@ -73,6 +74,21 @@ Patterns = Annotated[
 ]
 SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
 SentenceB = Annotated[str | None, typer.Argument(metavar="B", help="Sentence B.", show_default=False)]
+HeadsArgument = typer.Argument(
+    metavar="HEADS", autocompletion=completion.heads, help="2-0, or 2-0,6-11, or layer:2, or all.", show_default=False
+)
+
+
+def heads_option(about: str) -> Any:
+    """The option `--heads`, which names heads for what `about` says."""
+    return typer.Option("--heads", metavar="HEADS", autocompletion=completion.heads, help=about)
+
+
+State = Annotated[
+    str | None,
+    typer.Option("--state", metavar="FILE", help="Save progress here, and resume from it."),
+    FileRole.WRITTEN,
+]
 Token = Annotated[
     str | None,
     typer.Option("--token", metavar="T", help="One query token: its text, its index, or store#2 for the second one."),
@@ -189,6 +205,10 @@ class PairFiles:
             words += [name] if value is True else [name, str(value)]
         return tuple(words)
 
+    def frame(self, count: int, model: str | None, *command: str) -> ScreenFrame:
+        """The frame of a screen of `count` pairs; the command to try next is of the same pairs and model."""
+        return ScreenFrame(about_pairs(self.paths, count), command, options=options_of(model, self.typed()))
+
     def when_long(self, *, many: bool = True) -> OnLong:
         """What to do with inputs that are too long. Raises: as `on_long_of`."""
         return on_long_of(self.on_long, many=many)
@@ -214,6 +234,13 @@ class PairFilesWithIds(PairFiles):
     def reading(self) -> FileReading:
         """How the files are to be read. Raises: PairsError."""
         return replace(super().reading(), id=self.id)
+
+
+def check_usage(wrong: Mapping[str, bool]) -> None:
+    """Raises: typer.BadParameter with the first message whose condition holds."""
+    for message, holds in wrong.items():
+        if holds:
+            raise typer.BadParameter(message)
 
 
 def check_one_or_many(given: OneInput, files: PairFiles) -> bool:

@@ -11,7 +11,6 @@ from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
 from attnscan.cli.options import PairFiles, Patterns, Where
-from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.results.grid import check_heads_are_named, names
 from attnscan.results.terms import MEASURES
 from attnscan.run.requests import Ablate
@@ -68,11 +67,7 @@ def ablate(
     result = answered(Ablate(files.source(labelled=True), options, sets=sets)).value
     from attnscan.views.terminal.ablation import ablation_view
 
-    above, options_to_go_on = (
-        about_pairs(files.paths, result.signature.pairs_read),
-        options_of(scan.model, files.typed()),
-    )
-    surround = ScreenFrame(above, _next(result), options=options_to_go_on)
+    surround = files.frame(result.signature.pairs_read, scan.model, *_next(result))
     destination.emit(Shown(result.to_frame, lambda width: ablation_view(result, width), surround, result))
 
 

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, Shown
-from attnscan.cli.options import OneInput, PairFiles, Patterns, Where
+from attnscan.cli.options import OneInput, PairFiles, Patterns, Where, heads_option
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.inputs.places.names import STDIN
 from attnscan.results.files import check_suffix, check_writable, write_file
-from attnscan.results.grid import Grid, Head, check_heads_are_named
+from attnscan.results.grid import Head, check_heads_are_named
 from attnscan.run.events import Answer
 from attnscan.run.reading import LinePairs
 from attnscan.run.requests import Classify, ClassifyEach
@@ -40,18 +39,58 @@ EXAMPLES = (
 )
 
 
+@dataclass(frozen=True)
+class _Listing:
+    """Which heads a result is shown by: all that it says of them or, where some are asked for, these in a list."""
+
+    names: tuple[str, ...]
+    """The patterns that are shown."""
+    by_pattern: bool
+    """Whether patterns were asked for: the first of them ranks."""
+    is_whole: bool
+    """Whether every head that is asked for is listed, and not ten."""
+    chosen: str | None
+    top: int | None
+
+    @property
+    def is_of_heads(self) -> bool:
+        """Whether heads are listed at all."""
+        return self.is_whole or self.by_pattern or self.top is not None
+
+    def heads_of(self, result: Classification) -> tuple[list[Head], list[Head]]:
+        """Of all heads, or those chosen, the ranked ones in the order of their ranks, and those that have none."""
+        grid = result.scores.grid
+        order = next(filter(len, map(result.ranking, self.names if self.by_pattern else [None])), ())
+        wanted = dict.fromkeys(grid.select(self.chosen or "all"))
+        ranked = dict.fromkeys(head for head in (grid[number] for number in order) if head in wanted)
+        return [*ranked], [head for head in wanted if head not in ranked]
+
+    def frame(self, result: Classification) -> pd.DataFrame:
+        """The rows of one result."""
+        every_head = result.to_frame(self.names)
+        if not self.is_of_heads:
+            return every_head
+        ranked, others = self.heads_of(result)
+        shown = ranked[: self.top] if self.top else [*ranked, *others]
+        return every_head.iloc[[result.scores.grid.index(head) for head in shown]]
+
+    def view(self, nth: int | None, result: Classification, width: int) -> RenderableType:
+        """The screen of one result, the `nth` of several."""
+        from attnscan.views.terminal.classification import all_heads_view, classification_view
+
+        if not self.is_of_heads:
+            return classification_view(result, width, nth)
+        shown = self.top or (None if self.is_whole else _LISTED)
+        return all_heads_view(result, self.names, self.heads_of(result)[0], width, shown, nth)
+
+
 @flattened
 def classify(
     *,
     given: OneInput,
     pattern: Patterns = None,
     all_heads: Annotated[bool, typer.Option("--all", help="Rank every head.")] = False,
-    heads: Annotated[
-        str | None,
-        typer.Option(
-            "--heads", metavar="HEADS", autocompletion=completion.heads, help="Rank these: 2-0,6-11 or layer:2."
-        ),
-    ] = None,
+    heads: Annotated[str | None, heads_option("Rank these: 2-0,6-11 or layer:2.")] = None,
     top: Annotated[
         int | None,
         typer.Option("--top", metavar="N", min=1, help="How many heads to list. [default: 10]"),
@@ -79,35 +118,15 @@ def classify(
         )
     if heads is not None:
         check_heads_are_named(heads)
-    listed = all_heads or heads is not None
     destination = where.destination()
     names, patterns = with_own(pattern or ())
     options = replace(scan, model=given.model, on_long=files.when_long(many=False), patterns=patterns)
-    names = names or [known.id for known in patterns]
-
-    def listed_heads(result: Classification) -> tuple[list[Head], list[Head]]:
-        order = next(filter(len, map(result.ranking, names if pattern else [None])), ())
-        return _listed(order, heads, result.scores.grid)
-
-    def frame(result: Classification) -> pd.DataFrame:
-        every_head = result.to_frame(names)
-        if not (listed or pattern or top):
-            return every_head
-        ranked, others = listed_heads(result)
-        shown = ranked[:top] if top else [*ranked, *others]
-        return every_head.iloc[[result.scores.grid.index(head) for head in shown]]
-
-    def view(nth: int | None, result: Classification, width: int) -> RenderableType:
-        from attnscan.views.terminal.classification import all_heads_view, classification_view
-
-        if not (listed or pattern or top):
-            return classification_view(result, width, nth)
-        shown = top or (None if listed else _LISTED)
-        return all_heads_view(result, names, listed_heads(result)[0], width, shown, nth)
-
+    listing = _Listing(
+        tuple(names or [known.id for known in patterns]), bool(pattern), all_heads or heads is not None, heads, top
+    )
     if several:
         pairs = LinePairs(files.skip_bad) if given.a == STDIN else files.source()
-        _classify_each(ClassifyEach(pairs, options), destination, frame, view, files.paths)
+        _classify_each(ClassifyEach(pairs, options), destination, listing, files.paths)
         return
     if save_weights is not None:
         check_suffix(save_weights, ".npz", "--save-weights")
@@ -117,25 +136,15 @@ def classify(
         from attnscan.inputs.weights import write_weights
 
         write_file(save_weights, write_weights(result.kept_attention().saved()))
-    best = tuple(head.name for head in listed_heads(result)[0][:1])
-    listing = listed or pattern or top
-    above = about_input(given.a, given.b, given.weights) if listing else ()  # else its tokens are shown
+    best = tuple(head.name for head in listing.heads_of(result)[0][:1])
+    above = about_input(given.a, given.b, given.weights) if listing.is_of_heads else ()  # else its tokens are shown
     command = ("show" if given.weights is not None else "head", *best) if best else ()
     surround = ScreenFrame(above, command, given.sentences, options_of(given.model, weights=given.weights))
-    destination.emit(Shown(lambda: frame(result), partial(view, None, result), surround))
+    destination.emit(Shown(partial(listing.frame, result), partial(listing.view, None, result), surround))
 
 
-def _classify_each(
-    request: ClassifyEach,
-    to: Destination,
-    frame: Callable[[Classification], pd.DataFrame],
-    view: Callable[[int, Classification, int], RenderableType],
-    read: Sequence[str],
-) -> None:
-    """Score inputs one by one, and write each when it is done; Ctrl-C leaves those that are.
-
-    `frame` makes the rows of one result, `view` its screen, given its number and the width; `read` are files.
-    """
+def _classify_each(request: ClassifyEach, to: Destination, listing: _Listing, read: Sequence[str]) -> None:
+    """Score inputs from the files that are `read`, and write each when it is done; Ctrl-C leaves those that are."""
     if to.format not in _STREAMED:
         known = f"{', '.join(_STREAMED[:-1])} or {_STREAMED[-1]}"
         raise typer.BadParameter(f"several inputs are written as they are done, not as {to.format}: use {known}")
@@ -144,7 +153,7 @@ def _classify_each(
 
     def take(answer: Answer) -> None:
         about["signature"], number = asdict(answer.signature), answer.signature.pairs_read
-        shown = Shown(partial(_rows, frame, answer), partial(view, number, answer.value))
+        shown = Shown(partial(_rows, listing, answer), partial(listing.view, number, answer.value))
         file.write(to.content(shown, first=number == 1))
 
     try:
@@ -159,16 +168,9 @@ def _classify_each(
         end_interrupted(parts)
 
 
-def _listed(order: Iterable[int], heads: str | None, grid: Grid) -> tuple[list[Head], list[Head]]:
-    """Of all heads, or those named, the ranked ones in the order of their ranks, and those that have none."""
-    wanted = dict.fromkeys(grid.select(heads or "all"))
-    ranked = dict.fromkeys(head for head in (grid[number] for number in order) if head in wanted)
-    return [*ranked], [head for head in wanted if head not in ranked]
-
-
-def _rows(frame: Callable[[Classification], pd.DataFrame], answer: Answer) -> pd.DataFrame:
+def _rows(listing: _Listing, answer: Answer) -> pd.DataFrame:
     """A result's rows, behind the file and the row of it that the input was, and its sentences."""
-    rows, record = frame(answer.value), answer.record
+    rows, record = listing.frame(answer.value), answer.record
     rows.insert(0, "file", record.place.file)
     rows.insert(1, "input", record.place.row)
     rows.insert(2, "sentence_a", record.pair.a)

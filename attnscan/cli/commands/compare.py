@@ -7,13 +7,11 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import PairFiles, Patterns, Where
+from attnscan.cli.options import PairFiles, Patterns, Where, heads_option
 from attnscan.cli.overwrite import FileRole
-from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import Match
 from attnscan.run.requests import Compare
@@ -37,15 +35,7 @@ def compare(
         Match, typer.Option("--match", help="Hold heads of one place against each other, or the most alike.")
     ] = "place",
     pattern: Patterns = None,
-    heads: Annotated[
-        str | None,
-        typer.Option(
-            "--heads",
-            metavar="HEADS",
-            autocompletion=completion.heads,
-            help="Differences of these heads alone, each in a line: 2-0,6-11 or layer:2.",
-        ),
-    ] = None,
+    heads: Annotated[str | None, heads_option("List the differences of these heads: 2-0,6-11 or layer:2.")] = None,
     top: Annotated[
         int | None,
         typer.Option(
@@ -74,11 +64,7 @@ def compare(
     command = next((("profile", "--heads", chosen[0].name) for chosen in greatest if chosen), ())
     from attnscan.views.terminal.comparison import comparison_view
 
-    surround = ScreenFrame(
-        about_pairs(files.paths, result.pairs),
-        command,
-        options=options_of(model_b, files.typed()),
-    )
+    surround = files.frame(result.pairs, model_b, *command)
     destination.emit(
         Shown(
             lambda: result.to_frame(names, some, top),

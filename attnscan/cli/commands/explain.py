@@ -12,15 +12,8 @@ from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import (
-    PairFiles,
-    SentenceA,
-    SentenceB,
-    Token,
-    Where,
-    pattern_name,
-)
-from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
+from attnscan.cli.options import HeadsArgument, PairFiles, SentenceA, SentenceB, Token, Where, pattern_name
+from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.suggestion import suggestion
 from attnscan.results.grid import are_heads, check_heads_are_named
 from attnscan.run.reading import FilePairs
@@ -40,12 +33,7 @@ EXAMPLES = (
 @flattened
 def explain(
     *,
-    heads: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="HEADS", autocompletion=completion.heads, help="2-0, or 2-0,6-11, or layer:2.", show_default=False
-        ),
-    ] = None,
+    heads: Annotated[str | None, HeadsArgument] = None,
     a: SentenceA = None,
     b: SentenceB = None,
     all_heads: Annotated[bool, typer.Option("--all", help="Every head; no HEADS are given then.")] = False,
@@ -98,8 +86,7 @@ def explain(
         surround = ScreenFrame(about_input(a, b), ("explain", heads), options=options_of(scan.model))
     else:
         without = ("ablate", "--each") if "all" in heads else ("ablate", "--heads", heads)
-        above = about_pairs(files.paths, result.signature.pairs_read)
-        surround = ScreenFrame(above, without, options=options_of(scan.model, files.typed()))
+        surround = files.frame(result.signature.pairs_read, scan.model, *without)
     from attnscan.views.terminal.explanation import explanation_view
 
     view = partial(explanation_view, result)

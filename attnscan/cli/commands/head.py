@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import PairFiles, SentenceA, SentenceB, Where
+from attnscan.cli.options import HeadsArgument, PairFiles, SentenceA, SentenceB, Where
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
 from attnscan.results.card import Card
 from attnscan.results.grid import check_heads_are_named
@@ -30,9 +29,7 @@ EXAMPLES = (
 @flattened
 def head(
     *,
-    heads: Annotated[
-        str, typer.Argument(metavar="HEADS", autocompletion=completion.heads, help="2-0, or 2-0,6-11, or layer:2.")
-    ],
+    heads: Annotated[str, HeadsArgument],
     a: SentenceA = None,
     b: SentenceB = None,
     ablate: Annotated[

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,15 +16,15 @@ from attnscan.cli.messages import say
 from attnscan.cli.options import (
     KEEPS,
     EngineOption,
-    PairFiles,
     PairFilesWithIds,
     Patterns,
     Split,
+    State,
     Where,
+    check_usage,
     cluster_of,
 )
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
-from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
 from attnscan.errors import PairsError
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
@@ -44,6 +44,26 @@ EXAMPLES = (
 )
 
 
+@dataclass(frozen=True)
+class PairRows:
+    """A file of every pair's own scores: written, or read in place of pairs."""
+
+    per_pair: Annotated[
+        Path | None,
+        typer.Option("--per-pair", metavar="FILE.parquet", help="Write the scores of every pair; on Ray, a directory."),
+        FileRole.WRITTEN,
+    ] = None
+    per_pair_heads: Annotated[
+        str | None,
+        typer.Option("--per-pair-heads", metavar="HEADS", help="Only these heads in --per-pair: 2-0,6-11 or layer:2."),
+    ] = None
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from", metavar="FILE.parquet", help="Rank heads from a file that --per-pair wrote."),
+        FileRole.READ,
+    ] = None
+
+
 @flattened
 def heads(
     *,
@@ -59,63 +79,52 @@ def heads(
     best: Annotated[bool, typer.Option("--best", help="List the best heads of each pattern.")] = False,
     split: Split = False,
     scan: ScanOptions,
-    state: Annotated[
-        str | None,
-        typer.Option("--state", metavar="FILE", help="Save progress here, and resume from it."),
-        FileRole.WRITTEN,
-    ] = None,
-    per_pair: Annotated[
-        Path | None,
-        typer.Option("--per-pair", metavar="FILE.parquet", help="Write the scores of every pair; on Ray, a directory."),
-        FileRole.WRITTEN,
-    ] = None,
-    per_pair_heads: Annotated[
-        str | None,
-        typer.Option("--per-pair-heads", metavar="HEADS", help="Only these heads in --per-pair: 2-0,6-11 or layer:2."),
-    ] = None,
-    from_file: Annotated[
-        Path | None,
-        typer.Option("--from", metavar="FILE.parquet", help="Rank heads from a file that --per-pair wrote."),
-        FileRole.READ,
-    ] = None,
+    state: State = None,
+    rows: PairRows,
     engine: EngineOption = "local",
     machines: ClusterOptions,
     where: Where,
 ) -> None:
-    if from_file is not None and (files.pairs or scan.model or state or per_pair):
-        raise typer.BadParameter("--from needs no pairs and no model, and has nothing to keep")
-    if files.id is not None and (per_pair is None or not files.pairs):
-        raise typer.BadParameter("--id is carried from --pairs to --per-pair: name files for both")
-    if per_pair is not None and state is not None:
-        raise typer.BadParameter("--per-pair is written whole, and so cannot go on from a --state")
-    if per_pair_heads is not None:
-        if per_pair is None:
-            raise typer.BadParameter("--per-pair-heads says whose rows --per-pair writes: name a file for it")
-        check_heads_are_named(per_pair_heads)
-    if labels and (pattern or top):
-        raise typer.BadParameter("--labels is of every head and all patterns: leave out --pattern and --top")
-    if labels and from_file is not None:
-        raise typer.BadParameter("--labels needs more of each pair than --per-pair keeps: name the pairs")
-    if scan.threshold != THRESHOLD and (pattern or from_file is not None):
-        raise typer.BadParameter("--threshold is for labels, which no single pattern has: leave out --pattern")
-    if from_file is not None and split:
-        raise typer.BadParameter("--split draws pairs by their text, which --per-pair does not keep: name the pairs")
+    by_file = rows.from_file is not None
+    check_usage(
+        {
+            "--from needs no pairs and no model, and has nothing to keep": by_file
+            and bool(files.pairs or scan.model or state or rows.per_pair),
+            "--id is carried from --pairs to --per-pair: name files for both": files.id is not None
+            and (rows.per_pair is None or not files.pairs),
+            "--per-pair is written whole, and so cannot go on from a --state": rows.per_pair is not None
+            and state is not None,
+            "--per-pair-heads says whose rows --per-pair writes: name a file for it": rows.per_pair_heads is not None
+            and rows.per_pair is None,
+            "--labels is of every head and all patterns: leave out --pattern and --top": labels
+            and bool(pattern or top),
+            "--labels needs more of each pair than --per-pair keeps: name the pairs": labels and by_file,
+            "--threshold is for labels, which no single pattern has: leave out --pattern": scan.threshold != THRESHOLD
+            and bool(pattern or by_file),
+            "--split draws pairs by their text, which --per-pair does not keep: name the pairs": by_file and split,
+        }
+    )
+    if rows.per_pair_heads is not None:
+        check_heads_are_named(rows.per_pair_heads)
     keeping = None if state is None else place_of(state)
     cluster = cluster_of(engine, machines, files, keeping, pattern or ())
-    here = cluster is None and from_file is None
-    parts = parts_of(files.paths, per_pair, where.output, where.signature, state=keeping) if here else {}
+    here = cluster is None and not by_file
+    parts = parts_of(files.paths, rows.per_pair, where.output, where.signature, state=keeping) if here else {}
     destination = where.destination()
     named, known = with_own(pattern or ())
     asked = tuple(each for each in known if not named or each.id in named)
-    labelled = not pattern and from_file is None
+    labelled = not pattern and not by_file
     options = replace(scan, on_long=files.when_long(), patterns=asked, split=split, labelled=labelled)
-    request: Rank | RankFile = Rank(files.source(), options, None, keeping, per_pair, per_pair_heads, cluster)
-    if from_file is not None:
-        request = RankFile(from_file, tuple(named))
+    if rows.from_file is None:
+        request: Rank | RankFile = Rank(
+            files.source(), options, None, keeping, rows.per_pair, rows.per_pair_heads, cluster
+        )
+    else:
+        request = RankFile(rows.from_file, tuple(named))
     result, interrupted = answered(request, KEEPS)
-    if from_file is not None:
+    if by_file:
         if scan.by not in (None, result.reading.by):
-            raise PairsError(f"{from_file} is {result.reading}", f"run heads --by {scan.by} --per-pair again")
+            raise PairsError(f"{rows.from_file} is {result.reading}", f"run heads --by {scan.by} --per-pair again")
         result = result.with_reading(special=scan.special)
     names = named or result.scores.patterns
     for line in _few_asked(result, names):
@@ -128,13 +137,13 @@ def heads(
             return best_heads_view(result, names, top or (10 if pattern else 5), width)
         return ranking_view(result, width)
 
+    best_head = _best(result, names if listed else ())
+    command = () if best_head is None else ("head", best_head)
+    surround = files.frame(result.signature.pairs_read, scan.model, *command)
+    if by_file:
+        surround = replace(surround, above=(f"pairs  {rows.from_file}",))
     destination.emit(
-        Shown(
-            lambda: result.to_frame(names if listed else None, top),
-            view,
-            _surround(result, files, scan.model, from_file, _best(result, names if listed else ())),
-        ),
-        interrupted=interrupted,
+        Shown(lambda: result.to_frame(names if listed else None, top), view, surround), interrupted=interrupted
     )
     if interrupted:
         end_interrupted(parts)
@@ -148,14 +157,6 @@ def _best(result: Ranking, names: Sequence[str]) -> str | None:
     ranked = (result.scores.grid[order[0]] for order in map(result.order, names) if len(order))
     heads = ranked if names else (head for kind in result.behaviours.kinds for head in kind.heads)
     return next((head.name for head in heads), None)
-
-
-def _surround(
-    result: Ranking, files: PairFiles, model: str | None, from_file: Path | None, best: str | None
-) -> ScreenFrame:
-    """The card of the best head, by the same pairs."""
-    above = about_pairs(files.paths, result.signature.pairs_read) if from_file is None else (f"pairs  {from_file}",)
-    return ScreenFrame(above, () if best is None else ("head", best), options=options_of(model, files.typed()))
 
 
 def _few_asked(result: Ranking, names: Sequence[str]) -> Iterator[str]:

@@ -8,12 +8,11 @@ from typing import Annotated, Literal
 
 import typer
 
-from attnscan.cli import completion
 from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
-from attnscan.cli.options import OneInput, PairFiles, check_one_or_many
+from attnscan.cli.options import OneInput, PairFiles, check_one_or_many, heads_option
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import check_heads_are_named
@@ -41,15 +40,7 @@ def plot(
             "attention is made of, or how much of some heads' goes to which distance.",
         ),
     ] = "map",
-    heads: Annotated[
-        str | None,
-        typer.Option(
-            "--heads",
-            metavar="HEADS",
-            autocompletion=completion.heads,
-            help="For --kind head and distance: 2-0,6-11, layer:2 or all.",
-        ),
-    ] = None,
+    heads: Annotated[str | None, heads_option("For --kind head and distance: 2-0,6-11, layer:2 or all.")] = None,
     lines: Annotated[bool, typer.Option("--lines", help="For --kind head: lines from token to token.")] = False,
     width: Annotated[
         float, typer.Option("--width", metavar="INCHES", min=2, max=20, help="Of the picture; a column's is 3.3.")

@@ -10,9 +10,9 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import KEEPS, EngineOption, OneInput, PairFiles, Where, cluster_of
-from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
-from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
+from attnscan.cli.options import KEEPS, EngineOption, OneInput, PairFiles, State, Where, cluster_of, heads_option
+from attnscan.cli.overwrite import end_interrupted, parts_of
+from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.run.reading import OnePair
@@ -34,8 +34,7 @@ def profile(
     *,
     given: OneInput = OneInput(),  # noqa: B008 (it is frozen)
     heads: Annotated[
-        str | None,
-        typer.Option("--heads", metavar="HEADS", help="Show these: 1-9,2-11 or layer:2; one alone is shown in full."),
+        str | None, heads_option("Show these: 1-9,2-11 or layer:2. A single head is shown in full.")
     ] = None,
     top: Annotated[
         int | None,
@@ -49,11 +48,7 @@ def profile(
     ] = None,
     files: PairFiles,
     scan: Annotated[ScanOptions, Without("model", "predictive_pairs", "threshold")] = ScanOptions(predictive="off"),
-    state: Annotated[
-        str | None,
-        typer.Option("--state", metavar="FILE", help="Save progress here, and resume from it."),
-        FileRole.WRITTEN,
-    ] = None,
+    state: State = None,
     engine: EngineOption = "local",
     machines: ClusterOptions,
     where: Where,
@@ -106,8 +101,7 @@ def _surround(given: OneInput, files: PairFiles, result: Profile, heads: str | N
     best = result.grid[explained.argmax()].name
     if given.a is None and given.weights is None:
         command = ("profile", "--heads", best) if heads is None else ("similar", "--heads", heads)
-        above = about_pairs(files.paths, result.signature.pairs_read)
-        return ScreenFrame(above, command, options=options_of(given.model, files.typed()))
+        return files.frame(result.signature.pairs_read, given.model, *command)
     above = about_input(given.a, given.b, given.weights)
     if given.weights is not None:
         return ScreenFrame(above, ("show", heads or best), options=options_of(None, weights=given.weights))

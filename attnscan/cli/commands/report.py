@@ -10,12 +10,11 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli import completion
 from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import OneInput, PairFiles, check_one_or_many
+from attnscan.cli.options import OneInput, PairFiles, check_one_or_many, heads_option
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.grid import check_heads_are_named
@@ -39,13 +38,7 @@ def report(
     given: OneInput,
     files: PairFiles,
     heads: Annotated[
-        str | None,
-        typer.Option(
-            "--heads",
-            metavar="HEADS",
-            autocompletion=completion.heads,
-            help="Carry these heads: 2-0,6-11, layer:2, all. [default: all, or those that fit]",
-        ),
+        str | None, heads_option("Weights of these heads: 2-0,6-11, layer:2, all. [default: all, or those that fit]")
     ] = None,
     no_neurons: Annotated[bool, typer.Option("--no-neurons", help="Leave queries and keys out.")] = False,
     size: Annotated[

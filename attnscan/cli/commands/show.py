@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import OneInput, OnLongOption, Token, Where, on_long_of
+from attnscan.cli.options import HeadsArgument, OneInput, OnLongOption, Token, Where, on_long_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.suggestion import suggestion
 from attnscan.inputs.tokens import token_named
@@ -37,10 +36,7 @@ def _window(text: str | None) -> str | None:
 @flattened
 def show(
     *,
-    heads: Annotated[
-        str,
-        typer.Argument(metavar="HEADS", autocompletion=completion.heads, help="2-0, or 2-0,6-11, or layer:2, or all."),
-    ],
+    heads: Annotated[str, HeadsArgument],
     average: Annotated[bool, typer.Option("--average", help="Show the heads' mean, not each.")] = False,
     token: Token = None,
     from_sentence: Annotated[Side | None, typer.Option("--from", help="Queries of this sentence only.")] = None,

@@ -10,8 +10,7 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import PairFiles, Where
-from attnscan.cli.screen_frame import ScreenFrame, about_pairs, options_of
+from attnscan.cli.options import PairFiles, Where, heads_option
 from attnscan.results.grid import check_heads_are_named
 from attnscan.results.terms import QUERIES, WITHIN
 from attnscan.run.requests import Similar
@@ -23,9 +22,7 @@ EXAMPLES = ("attnscan similar --heads 0-2,1-8", "attnscan similar --matrix -o di
 @flattened
 def similar(
     *,
-    heads: Annotated[
-        str | None, typer.Option("--heads", metavar="HEADS", help="Those nearest to these alone: 2-0,6-11 or layer:2.")
-    ] = None,
+    heads: Annotated[str | None, heads_option("List the nearest heads of these: 2-0,6-11 or layer:2.")] = None,
     nearest: Annotated[
         int, typer.Option("--nearest", metavar="N", min=1, help="How many of the nearest heads of each.")
     ] = 3,
@@ -53,11 +50,8 @@ def similar(
     chosen = None if heads is None else result.scores.grid.select(heads)
     first = None if chosen is None else result.scores.grid.index(chosen[0])
     alike = result.closest(1)[0] if first is None else (first, *result.nearest(first, 1))
-    surround = ScreenFrame(
-        about_pairs(files.paths, result.signature.pairs_read),
-        ("profile", "--heads", ",".join(result.heads[head].name for head in alike)),
-        options=options_of(scan.model, files.typed()),
-    )
+    command = ("profile", "--heads", ",".join(result.heads[head].name for head in alike))
+    surround = files.frame(result.signature.pairs_read, scan.model, *command)
     destination.emit(
         Shown(
             lambda: result.to_matrix(chosen) if matrix else result.to_frame(nearest, chosen),
