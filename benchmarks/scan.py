@@ -32,8 +32,7 @@ from transformers import AutoTokenizer, BertConfig, BertModel
 from attnscan.inputs.batch import EncodedInput, batches, collate
 from attnscan.inputs.encode import encode_pair
 from attnscan.inputs.pairs import Pair, read_pairs
-from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import multiplies_bfloat16
+from attnscan.model.loaded import LoadedModel, multiplies_bfloat16
 from attnscan.model.sources import Dtype, bundled
 from attnscan.model.threads import most_workers, replicas, side_by_side
 from attnscan.scan.local import summed

@@ -163,7 +163,7 @@ class EncodedInput:
         changed = replace(
             self,
             tokens=tokens,
-            punctuation=tuple(each and place not in places for place, each in enumerate(self.punctuation)),
+            punctuation=tuple(is_mark and place not in places for place, is_mark in enumerate(self.punctuation)),
             model_inputs={
                 **self.model_inputs,
                 "input_ids": [
@@ -271,13 +271,13 @@ class EncodedBatch:
         """Of each input, the units that count as related and are not identical, the earlier one first."""
         unlike = self.text_id[:, :, None] != self.text_id[:, None, :]
         pairs: list[list[tuple[int, int]]] = [[] for _ in range(len(self))]
-        for one, query, key in (self.alike & unlike).triu().nonzero().tolist():
-            pairs[one].append((query, key))
+        for row, query, key in (self.alike & unlike).triu().nonzero().tolist():
+            pairs[row].append((query, key))
         return tuple(map(tuple, pairs))
 
     def to(self, device: torch.device) -> EncodedBatch:
         """The same batch on another device."""
-        own = {each.name: getattr(self, each.name) for each in fields(self)}
+        own = {own_field.name: getattr(self, own_field.name) for own_field in fields(self)}
         moved: dict[str, Any] = {name: value.to(device) for name, value in own.items() if isinstance(value, Tensor)}
         inputs = {name: value.to(device) for name, value in self.model_inputs.items()}
         return replace(self, **moved, model_inputs=inputs)
@@ -299,46 +299,43 @@ def collate(
 
     `relation` tells which words are related, `vocabulary` which are frequent.
     """
-    sentence = padded([one.unit_sentence for one in inputs], PADDING)
-    punctuation = padded([_unit_punctuation(one) for one in inputs], 0).bool()
-    related = None if relation is None else relation.related([(one.tokens, one.sentence, one.unit) for one in inputs])
+    sentence = padded([encoded.unit_sentence for encoded in inputs], PADDING)
+    punctuation = padded([_unit_punctuation(encoded) for encoded in inputs], 0).bool()
+    units = [(encoded.tokens, encoded.sentence, encoded.unit) for encoded in inputs]
+    frequent = None
+    if vocabulary is not None:
+        frequent = torch.from_numpy(np.isin(vocabulary.of_units(units), list(vocabulary.frequent)))
     return EncodedBatch(
         word=sentence >= 0,
         special=sentence == SPECIAL,
         punctuation=punctuation & (sentence >= 0),
         sentence=sentence,
         text_id=padded(_text_ids(inputs), -1),
-        frequent=None if vocabulary is None else _frequent(inputs, vocabulary),
-        related=related,
-        unit=padded([one.unit for one in inputs], -1) if any(one.merges for one in inputs) else None,
+        frequent=frequent,
+        related=None if relation is None else relation.related(units),
+        unit=padded([encoded.unit for encoded in inputs], -1) if any(encoded.merges for encoded in inputs) else None,
         model_inputs={
-            name: padded([one.model_inputs[name] for one in inputs], pad_id if name == "input_ids" else 0)
+            name: padded([encoded.model_inputs[name] for encoded in inputs], pad_id if name == "input_ids" else 0)
             for name in inputs[0].model_inputs
         },
         inputs=tuple(inputs),
     )
 
 
-def _frequent(inputs: Sequence[EncodedInput], vocabulary: WholeWords) -> Tensor:
-    """Which units are words that are frequent. Shape: [batch, unit], bool."""
-    words = vocabulary.of_units([(encoded.tokens, encoded.sentence, encoded.unit) for encoded in inputs])
-    return torch.from_numpy(np.isin(words, list(vocabulary.frequent)))
-
-
 def _text_ids(inputs: Sequence[EncodedInput]) -> list[list[int]]:
     """Of each input's units, numbers that are equal where their bare texts are."""
     numbers: dict[str, int] = {}
-    written = dict.fromkeys(chain.from_iterable(one.units for one in inputs))
+    written = dict.fromkeys(chain.from_iterable(encoded.units for encoded in inputs))
     of_text = {text: numbers.setdefault(bare(text), len(numbers)) for text in written}
-    return [[of_text[text] for text in one.units] for one in inputs]
+    return [[of_text[text] for text in encoded.units] for encoded in inputs]
 
 
-def _unit_punctuation(one: EncodedInput) -> Sequence[int]:
+def _unit_punctuation(encoded: EncodedInput) -> Sequence[int]:
     """A unit is punctuation if all of its tokens are."""
-    if not one.merges:
-        return one.punctuation
-    result = [1] * (one.unit[-1] + 1)
-    for unit, punctuation in zip(one.unit, one.punctuation, strict=True):
+    if not encoded.merges:
+        return encoded.punctuation
+    result = [1] * (encoded.unit[-1] + 1)
+    for unit, punctuation in zip(encoded.unit, encoded.punctuation, strict=True):
         result[unit] &= punctuation
     return result
 
@@ -372,10 +369,10 @@ def batches(inputs: Sequence[EncodedInput], room: Room) -> Iterator[list[Encoded
     A single input for which there is none makes a batch of its own.
     """
     batch: list[EncodedInput] = []
-    for one in sorted(inputs, key=lambda each: len(each.tokens), reverse=True):
+    for encoded in sorted(inputs, key=lambda encoded: len(encoded.tokens), reverse=True):
         if batch and not room.holds(len(batch) + 1, len(batch[0].tokens)):
             yield batch
             batch = []
-        batch.append(one)
+        batch.append(encoded)
     if batch:
         yield batch

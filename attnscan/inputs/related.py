@@ -41,13 +41,13 @@ class Relation(Protocol):
 class Both:
     """Related for both of two relations: of two models that read the same tokens."""
 
-    one: Relation
-    other: Relation
+    first: Relation
+    second: Relation
 
     def related(self, inputs: Sequence[Units]) -> Tensor:
         """As `Relation.related`."""
-        ours = self.one.related(inputs)
-        return ours & self.other.related(inputs).to(ours.device)
+        ours = self.first.related(inputs)
+        return ours & self.second.related(inputs).to(ours.device)
 
 
 @dataclass(frozen=True)
@@ -66,33 +66,32 @@ class Relatedness:
         pairs = self._near(words)
         self._seek({word for _, *pair in pairs for word in pair})
         related = np.zeros((*words.shape, words.shape[1]), dtype=bool)
-        for row, one, other in pairs:
-            if self._is_related(one, other):
-                cells = (words[row] == one)[:, None] & (words[row] == other)
+        for row, word, other in pairs:
+            if self._is_related(word, other):
+                cells = (words[row] == word)[:, None] & (words[row] == other)
                 related[row] |= cells | cells.T
         return torch.from_numpy(related).to(self.embedding.device)
 
     def _near(self, words: IntArray) -> list[tuple[int, int, int]]:
-        """Of each input's words those two that are near enough, by all but rounding, and not both frequent.
+        """The words of an input, two by two, that are near enough, by all but rounding, and not both frequent.
 
-        Shape: [input, unit] -> input, and two words, each.
+        Shape: [input, unit] -> rows of an input and two words.
         """
         table = _distinct(np.where(words < len(self.embedding), words, NO_WORD))
         if table.shape[1] < 2 or self.threshold > 1:
             return []
         unique, inverse = np.unique(table, return_inverse=True)
-        ids, places = (
-            torch.from_numpy(each).to(self.embedding.device) for each in (unique, inverse.reshape(table.shape))
-        )
-        known, frequent = (each[places] for each in (ids != NO_WORD, self._is_frequent[ids.clip(0)]))
+        device = self.embedding.device
+        ids, places = torch.from_numpy(unique).to(device), torch.from_numpy(inverse.reshape(table.shape)).to(device)
+        known, frequent = (ids != NO_WORD)[places], self._is_frequent[ids.clip(0)][places]
         directions = self._directions(ids.clip(0))[places]
         near = directions @ directions.transpose(1, 2) >= self.threshold - _ROUNDING
         near &= known[:, :, None] & known[:, None, :] & ~(frequent[:, :, None] & frequent[:, None, :])
-        row, *two = near.triu(1).nonzero().T.cpu().numpy()
-        return list(zip(row.tolist(), *(table[row, each].tolist() for each in two), strict=True))
+        row, first, second = near.triu(1).nonzero().T.cpu().numpy()
+        return list(zip(row.tolist(), table[row, first].tolist(), table[row, second].tolist(), strict=True))
 
-    def _is_related(self, one: int, other: int) -> bool:
-        there, back = self._nearest[one].get(other, -2.0), self._nearest[other].get(one, -2.0)
+    def _is_related(self, word: int, other: int) -> bool:
+        there, back = self._nearest[word].get(other, -2.0), self._nearest[other].get(word, -2.0)
         return min(there, back) >= self.threshold
 
     @cached_property
@@ -128,8 +127,8 @@ class Relatedness:
             filled = torch.tensor([*block, *[block[-1]] * (_TOGETHER - len(block))], device=self.embedding.device)
             cosine = self._cosines(self._directions(filled))
             cosine[torch.arange(_TOGETHER, device=filled.device), filled] = -2
-            values, indices = (each.tolist() for each in cosine.topk(_NEIGHBOURS))
-            for word, ids, cosines in zip(block, indices, values, strict=False):
+            nearest = cosine.topk(_NEIGHBOURS)
+            for word, ids, cosines in zip(block, nearest.indices.tolist(), nearest.values.tolist(), strict=False):
                 self._nearest[word] = dict(zip(ids, cosines, strict=True))
 
     def _cosines(self, directions: Tensor) -> Tensor:

@@ -60,7 +60,7 @@ class WholeWords:
         None where the ids are in alphabetical order, which says nothing of frequency.
         """
         first = list(self.ids)[:_FREQUENT]
-        ascending = sum(one.casefold() <= other.casefold() for one, other in pairwise(first))
+        ascending = sum(word.casefold() <= following.casefold() for word, following in pairwise(first))
         if ascending > _ALPHABETICAL * max(1, len(first) - 1):
             return frozenset()
         return frozenset(self.ids[word] for word in first)
@@ -81,10 +81,10 @@ class WholeWords:
         before = np.roll(known, 1)
         goes_on = (before & _GOES_ON > 0) | ((before & _MAY_GO_ON > 0) & (known & _MAY_FOLLOW > 0))
         alone = np.bincount(place := row * (unit.max() + 1) + unit)[place] == 1
-        found = np.full((len(inputs), unit.max() + 1), NO_WORD)
+        numbers = np.full((len(inputs), unit.max() + 1), NO_WORD)
         word = np.where(alone & (sentence >= 0) & ~(follows & goes_on), (known >> _FACTS) + NO_WORD, NO_WORD)
-        found[row[alone], unit[alone]] = word[alone]
-        return found
+        numbers[row[alone], unit[alone]] = word[alone]
+        return numbers
 
     @cached_property
     def _known(self) -> _Known:
@@ -150,4 +150,4 @@ def _is_word(text: str) -> bool:
     """
     if len(text) < 2:
         return False
-    return text.isalpha() or (text[0].isalpha() and all(unicodedata.category(each)[0] in "LM" for each in text))
+    return text.isalpha() or (text[0].isalpha() and all(unicodedata.category(letter)[0] in "LM" for letter in text))

@@ -149,7 +149,7 @@ def _saved(arrays: dict[str, NDArray[Any]]) -> SavedWeights:
     return SavedWeights(
         attention=attention.astype(np.float32, copy=False),
         tokens=tokens,
-        segments=tuple(int(each) for each in _numbers(arrays["segments"], "segments")),
+        segments=tuple(int(segment) for segment in _numbers(arrays["segments"], "segments")),
         special=special,
         padding=tuple(token in PADDING and not extra for token, extra in zip(tokens, special, strict=False)),
     )

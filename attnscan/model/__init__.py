@@ -4,13 +4,11 @@ sources.py             what a model's name means
 commits.py             a model of the hub at one commit, on all machines the same
 catalog.py             which models can run now
 loading.py             a source to a loaded model, on a device
-loaded.py              that model, and how much of a batch its device takes
+loaded.py              that model, its device, and how much of a batch that takes
 in_memory.py           a model that a program holds already, run without leaving a trace
 hooks.py               hooks that compute weights, that watch, that do anything else
-fingerprint.py         what tells a model from another of its name
-description.py         classes, attributes and hooks of its modules, as a hash
-untrusted.py           no pickles, bounded memory
-untrusted_rules.py     how much longer a tokenizer's rules may make a text
+fingerprint.py         what tells a model from another of its name: weights, config, modules, tokenizer
+untrusted.py           no pickles, bounded memory, and how much longer a tokenizer's rules may make a text
 task_heads.py          next-sentence and classifier heads
 running.py             forward passes, their failures, halves where memory is short
 attention_block.py     what a consumer is shown: a part of one layer's attention

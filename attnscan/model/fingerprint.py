@@ -2,23 +2,57 @@
 
 They are taken of what was loaded, not of files: a copied checkpoint is the same model, an overwritten one is another.
 Hashing takes about a second for each GB of weights.
+
+Models of equal weights compute different things where an activation, a scale or an epsilon differs. So what a module
+holds is written out: plain values and tensors by content, functions and classes by name and, where they are the user's
+own, by their code. Left out is what decides no number, such as the device.
 """
 
 from __future__ import annotations
 
+import io
 import itertools
 import json
+import pickle
 import secrets
+import sys
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from attnscan.hashing import hashed
-from attnscan.model.description import content, described, json_of, of_config
+from attnscan.model.hooks import forward_hooks
 
 _DIGITS = 16  # of the hash that results carry
+_KNOWN = {"torch", "transformers"}
+"""Packages whose code is told by their versions, which every result carries."""
+_NAMED = _KNOWN | {"numpy"} | sys.stdlib_module_names
+_WITH_CODE = ("__func__", "fget", "func")  # where a static method, a property and the like keep their function
+_LEFT_OUT = set(vars(torch.nn.Module())) | {
+    "name_or_path",
+    "generation_config",
+    "gradient_checkpointing",
+    "_gradient_checkpointing_func",
+    "_require_grads_hook",
+    "_require_grads_hooks",
+    "attn_implementation",
+    "_attn_implementation",
+    "_is_hf_initialized",
+    "_weight_conversions",
+    "_use_kernels",
+    "_output_capturing_hooks_installed",
+}
+"""Attributes that torch has in every module, which are read otherwise, and those that loading or running sets."""
+# Where a config was loaded from and by what, and what a run may switch on and off
+_NOT_OF_THE_MODEL = {"_name_or_path", "_commit_hash", "transformers_version", "dtype", "torch_dtype"} | {
+    "output_attentions",
+    "output_hidden_states",
+}
 
 
 @dataclass(frozen=True)
@@ -29,7 +63,7 @@ class Fingerprint:
     """Of those that run: names, shapes and bytes, in the number format of the run."""
     config: str
     modules: str
-    """Of their classes and attributes (`description.py`)."""
+    """Of their classes and attributes."""
     tokenizer: str
 
     def __str__(self) -> str:
@@ -106,3 +140,174 @@ def _of_tokenizer(tokenizer: Any) -> str:
     else:  # each call sets how long inputs are cut and filled up
         about["rules"] = {**json.loads(rules.to_str()), "truncation": None, "padding": None}
     return hashed(json_of(about))
+
+
+@dataclass(frozen=True)
+class Description:
+    """What was written out, as a hash, and what could not be."""
+
+    digest: str
+    """SHA-256, as hexadecimal."""
+    foreign: str | None
+    """The first piece of code that is neither torch's nor transformers'; None if there is none."""
+    opaque: str | None
+    """The first attribute whose content cannot be told; None if there is none."""
+
+
+def described(model: Any) -> Description:
+    """A description of all modules but poolers, which never run.
+
+    Numbers count to 12 digits, and tensors that are no weights to the 8 bits of bfloat16: a machine computes them anew
+    when a model is loaded, and may round otherwise than another.
+    """
+    writer = _Writer(model)
+    modules = model.named_modules(remove_duplicate=False)
+    parts = itertools.chain.from_iterable(writer.module(name, module) for name, module in modules)
+    return Description(hashed(*parts), writer.foreign, writer.opaque)
+
+
+def content(values: Tensor) -> memoryview:
+    """The bytes of a tensor."""
+    return values.detach().cpu().contiguous().reshape(-1).view(torch.uint8).numpy().data
+
+
+def of_config(config: Any) -> str:
+    """A hash of a config's settings."""
+    return hashed(json_of(_own(config.to_dict())))
+
+
+def json_of(value: Any) -> bytes:
+    """Settings as JSON, in one order."""
+    return json.dumps(value, sort_keys=True, default=str).encode(errors="backslashreplace")
+
+
+def _own(settings: Any) -> Any:
+    """Settings without what is not of the model, however deep."""
+    if isinstance(settings, dict):
+        return {str(name): _own(value) for name, value in settings.items() if name not in _NOT_OF_THE_MODEL}
+    return settings
+
+
+class _Writer:
+    """Writes out modules, and notes what it meets in them."""
+
+    def __init__(self, model: Any) -> None:
+        self.foreign: str | None = None
+        self.opaque: str | None = None
+        self._names = {id(module): name for name, module in model.named_modules()}
+        self._classes: dict[type, str] = {}
+        self._configs = {id(model.config): ""}  # told by itself
+
+    def module(self, name: str, module: torch.nn.Module) -> Iterator[bytes]:
+        """One module, without those inside it and their weights."""
+        if "pooler" in name:
+            return
+        unsaved = {buffer: module._buffers[buffer] for buffer in sorted(module._non_persistent_buffers_set)}
+        about: dict[str, Any] = {"class": type(module), "hooks": forward_hooks(module), **unsaved}
+        if self._is_foreign(module.forward):
+            about["forward"] = module.forward
+        else:
+            about["prints"] = module.extra_repr()
+        about |= {key: value for key, value in vars(module).items() if key not in _LEFT_OUT}
+        yield name.encode(errors="backslashreplace")
+        for key, value in about.items():
+            try:
+                written = self._bytes_of(value)
+            except Exception:  # of whatever kind: a generator, a lock, a class that does not say what it holds
+                written, self.opaque = b"", self.opaque or f"{name or type(module).__name__}.{key}"
+            yield key.encode(errors="backslashreplace")
+            yield written
+
+    def text_of(self, value: Any) -> str:
+        """Anything, as a text that depends on its content alone."""
+        return self._bytes_of(value).hex()
+
+    def _bytes_of(self, value: Any) -> bytes:
+        file = io.BytesIO()
+        _Pickler(self, file).dump(value)
+        return file.getvalue()
+
+    def of_module(self, module: torch.nn.Module) -> str | None:
+        """The name of a module that is described by itself; None for one that is held as any object is."""
+        name = self._names.get(id(module))
+        return None if name is None else f"module {name}"
+
+    def of_config(self, config: Any) -> str:
+        """A hash of its settings; most modules hold the same object."""
+        if id(config) not in self._configs:
+            self._configs[id(config)] = of_config(config)
+        return self._configs[id(config)]
+
+    def of_tensor(self, values: Tensor) -> str:
+        """A tensor that is no weight."""
+        rounded = values.bfloat16() if values.dtype.is_floating_point else values
+        return f"{values.dtype} {list(values.shape)} {hashed(content(rounded))}"
+
+    def of_class(self, kind: type) -> str:
+        """The names of a class and of all that it is derived from; of a user's own, what is in it as well."""
+        if kind not in self._classes:
+            names = [f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__]
+            self._classes[kind] = names[0]  # its functions know their class
+            members = [
+                (key, self.text_of(self._code(member)))
+                for base in kind.__mro__
+                if self._is_foreign(base)
+                for key, member in vars(base).items()
+                if not key.startswith("__") or isinstance(member, FunctionType)
+            ]
+            self._classes[kind] = f"{names} {members}"
+        return self._classes[kind]
+
+    def of_function(self, function: FunctionType) -> str:
+        """The name of a function; of a user's own, and of one that was made by another, its code as well."""
+        name = f"{function.__module__}.{function.__qualname__}"
+        if not self._is_foreign(function) and "<" not in name and not function.__closure__:
+            return name
+        held = [cell.cell_contents for cell in function.__closure__ or ()]
+        return f"{name} {self.text_of([function.__code__, held, function.__defaults__, function.__kwdefaults__])}"
+
+    def of_code(self, code: CodeType) -> str:
+        """What a function does, wherever it stands."""
+        return f"{code.co_code!r} {code.co_names} {self.text_of(code.co_consts)}"
+
+    def _code(self, member: Any) -> Any:
+        return next((getattr(member, name) for name in _WITH_CODE if hasattr(member, name)), member)
+
+    def _is_foreign(self, code: Any) -> bool:
+        """Whether a class, function or method is neither torch's nor transformers', which is noted."""
+        function = getattr(code, "__func__", code)
+        places = {function.__module__, getattr(function, "__globals__", {}).get("__name__", function.__module__)}
+        if {str(place).split(".")[0] for place in places} <= _NAMED:
+            return False
+        self.foreign = self.foreign or f"{function.__module__}.{function.__qualname__}"
+        return True
+
+
+class _Pickler(pickle.Pickler):
+    """Pickles to be hashed, and never to be read: a text stands for what would be pickled otherwise each time."""
+
+    def __init__(self, writer: _Writer, file: io.BytesIO) -> None:
+        super().__init__(file, protocol=5)
+        self.fast = True  # without references, which tell an equal object from the same one
+        self._writer = writer
+
+    def persistent_id(self, value: Any) -> str | None:
+        """What stands for an object; None for one that is pickled as it is."""
+        writer = self._writer
+        if isinstance(value, float):
+            return f"{value:.12g}"
+        if isinstance(value, Tensor):
+            return writer.of_tensor(value)
+        if isinstance(value, torch.nn.Module):
+            return writer.of_module(value)
+        if isinstance(value, torch.device):
+            return "device"
+        if isinstance(value, set | frozenset):
+            return f"{type(value).__name__} {sorted(map(writer.text_of, value))}"
+        if isinstance(value, type):
+            return writer.of_class(value)
+        if isinstance(value, FunctionType):
+            return writer.of_function(value)
+        if isinstance(value, CodeType):
+            return writer.of_code(value)
+        return writer.of_config(value) if hasattr(value, "to_diff_dict") else None

@@ -17,8 +17,7 @@ from torch import Tensor
 from attnscan.errors import DeviceError, ModelError, out_of_memory
 from attnscan.inputs.tokenizing import check_reads_sentences
 from attnscan.model.attention_function import attention_of
-from attnscan.model.description import of_config
-from attnscan.model.fingerprint import of_modules
+from attnscan.model.fingerprint import of_config, of_modules
 from attnscan.model.hooks import check_modules, forward_hooks, settle
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of

@@ -1,4 +1,4 @@
-"""A model that is loaded: what runs, what its tokenizer takes, how much of a batch its device takes."""
+"""A model that is loaded: what runs, what its tokenizer takes; the devices, and how much of a batch each takes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from attnscan.errors import InputError, ModelError
+from attnscan.errors import DeviceError, InputError, ModelError
 from attnscan.hashing import hashed
 from attnscan.inputs.batch import EncodedInput, Room
 from attnscan.inputs.encode import encode_pairs
@@ -22,15 +22,15 @@ from attnscan.inputs.related import Relatedness
 from attnscan.inputs.tokenizing import whole_words
 from attnscan.inputs.tokens import Unit
 from attnscan.inputs.vocabulary import WholeWords
-from attnscan.model.description import content
-from attnscan.model.fingerprint import Fingerprint, fingerprint
-from attnscan.model.sources import Source
+from attnscan.model.fingerprint import Fingerprint, content, fingerprint
+from attnscan.model.sources import Device, Dtype, Source
 
 NO_LIMIT = 1_000_000  # tokenizers without a limit say 10**30
 _MPS_TOKENS, _GPU_TOKENS = 4096, 65_536  # in a batch: enough to keep the device busy
 _COPIES = 12  # of a layer's weights that scoring holds at once, generously
 _MANY_HEADS = 32  # where a config does not say
 _IN_CACHE = 12 << 20  # bytes of a batch's widest activations that a CPU's last cache holds beside the weights
+_BFLOAT16 = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")  # what makes it the faster one, x86's and Arm's
 _FEWEST_ON_CPU, _MOST_ON_CPU = 256, 4096  # tokens in a batch, however wide or narrow the model
 
 
@@ -197,3 +197,30 @@ def tokens_in_cache(width: object) -> int:
         return _MOST_ON_CPU
     feed_forward = 4 * 4 * width  # bytes of a token's widest activations, in float32
     return min(_MOST_ON_CPU, max(_FEWEST_ON_CPU, _IN_CACHE // feed_forward))
+
+
+def chosen_device(name: Device, dtype: Dtype) -> torch.device:
+    """The device of a name, or the fastest that is here.
+
+    Raises: DeviceError if there is none, or it is a CPU that computes slower in that number format than in float32.
+    """
+    available = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    kind = next(kind for kind, here in available.items() if here) if name == "auto" else name
+    if not available[kind]:
+        built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
+        raise DeviceError(f"--device {name}: this machine offers none{built}", "use --device auto, or leave it out")
+    if kind == "cpu" and dtype == "float16":
+        what = "--dtype float16 needs a GPU: on a CPU attnscan computes in float32 or bfloat16"
+        raise DeviceError(what, "leave --dtype out")
+    if kind == "cpu" and dtype == "bfloat16" and not multiplies_bfloat16():
+        raise DeviceError(
+            "--dtype bfloat16 would be slower here: this processor has no instructions that multiply in it",
+            "leave --dtype out, or use a processor with AVX512-BF16, AMX or Arm's BF16",
+        )
+    return torch.device(kind)
+
+
+def multiplies_bfloat16() -> bool:
+    """Whether this processor has instructions that multiply in bfloat16, which take half as long as in float32."""
+    able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    return any(able.get(feature) for feature in _BFLOAT16)

@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from attnscan.errors import AttnscanError, DeviceError, MemoryFullError, ModelError, out_of_memory
+from attnscan.errors import AttnscanError, MemoryFullError, ModelError, out_of_memory
 from attnscan.inputs.library_calls import asked, hushed, is_panic
 from attnscan.inputs.tokenizing import check_reads_sentences
 from attnscan.model.attention_function import attention_of
 from attnscan.model.commits import pinned
 from attnscan.model.fingerprint import of_modules
-from attnscan.model.loaded import LoadedModel
+from attnscan.model.loaded import LoadedModel, chosen_device
 from attnscan.model.running import first_line, quiet_transformers
 from attnscan.model.sources import BUNDLED_PACKAGE, Device, Dtype, Source
-from attnscan.model.untrusted import check_config, check_weights, guarded, has_decoder_beside
-from attnscan.model.untrusted_rules import check_files, check_tokenizer
+from attnscan.model.untrusted import check_config, check_files, check_tokenizer, guarded
+from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 
-_BFLOAT16 = ("avx512_bf16", "amx_bf16", "avx10_2", "bf16", "sve_bf16")  # what makes it the faster one, x86's and Arm's
+_BUFFERS = ("position_ids", "token_type_ids", "masked_bias", "inv_freq", ".attn.bias", ".attention.bias", ".version")
+"""How names end that older versions of transformers saved, and that are no weights."""
 
 
 def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> LoadedModel:
@@ -35,11 +37,9 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
     Raises: ModelError if that fails or weights are missing; DeviceError if the machine has no such device, is no
     faster by that number format, or has too little memory.
     """
-    place = _device(device)
+    place = chosen_device(device, dtype)
     asked = torch.float32 if dtype == "auto" else getattr(torch, dtype)  # whatever the checkpoint is stored in
     number = torch.float32 if place.type == "cpu" else asked
-    if number != asked:
-        _check_faster(asked)
     if source.sha256:
         _check_sha256(source)
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -52,7 +52,7 @@ def load(source: Source, device: Device = "auto", dtype: Dtype = "auto") -> Load
         with _said(source):
             whole, missing, unused = _load_weights(source, number)
             again = whole if asked == number else _load_weights(source, asked)[0]
-            note = check_weights(whole, missing, unused, source.name)
+            note = _check_weights(whole, missing, unused, source.name)
     whole = whole.to(place).eval()
     encoder = encoder_of(whole, source.name)
     masked_lm = None if whole.base_model is whole or missing else whole
@@ -190,47 +190,13 @@ def _kind_of(source: Source) -> tuple[Any, Any]:
 
 def encoder_of(whole: Any, name: str) -> Any:
     """The encoder (or decoder) of a model without task heads. Raises: ModelError if it cannot be run by itself."""
-    encoder = whole.get_encoder() if has_decoder_beside(whole) else whole.base_model
+    encoder = whole.get_encoder() if _has_decoder_beside(whole) else whole.base_model
     if not hasattr(encoder, "config"):
         raise ModelError(
             f"the architecture {type(encoder).__name__} of {name} cannot be run by itself",
             "use a model whose encoder is a model of its own, such as BART or T5",
         )
     return encoder
-
-
-def _device(name: Device) -> torch.device:
-    available = {
-        "cuda": torch.cuda.is_available(),
-        "mps": torch.backends.mps.is_available(),
-        "cpu": True,
-    }
-    if name == "auto":
-        return torch.device(next(kind for kind, here in available.items() if here))
-    if not available[name]:
-        built = "" if name != "cuda" or torch.version.cuda else f": the installed torch {torch.__version__} has no CUDA"
-        raise DeviceError(f"--device {name}: this machine offers none{built}", "use --device auto, or leave it out")
-    return torch.device(name)
-
-
-def multiplies_bfloat16() -> bool:
-    """Whether this processor has instructions that multiply in bfloat16, which take half as long as in float32."""
-    able = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
-    return any(able.get(feature) for feature in _BFLOAT16)
-
-
-def _check_faster(dtype: torch.dtype) -> None:
-    """Raises: DeviceError unless a CPU, and this one, is faster in that format than in float32."""
-    name = str(dtype).removeprefix("torch.")
-    if dtype != torch.bfloat16:
-        raise DeviceError(
-            f"--dtype {name} needs a GPU: on a CPU attnscan computes in float32 or bfloat16", "leave --dtype out"
-        )
-    if not multiplies_bfloat16():
-        raise DeviceError(
-            "--dtype bfloat16 would be slower here: this processor has no instructions that multiply in it",
-            "leave --dtype out, or use a processor with AVX512-BF16, AMX or Arm's BF16",
-        )
 
 
 def _check_sha256(source: Source) -> None:
@@ -244,3 +210,64 @@ def _check_sha256(source: Source) -> None:
         raise ModelError(
             f"the weights of the model {source.name} are not the published ones (SHA-256 {digest[:12]}...)", remedy
         )
+
+
+def _check_weights(whole: Any, missing: Iterable[str], unused: Iterable[str], name: str) -> str:
+    """What to tell of weights that the model has no place for, or nothing if they were to be expected.
+
+    `missing` are names in the model, `unused` those in the checkpoint.
+    Raises: ModelError if either are weights that attention depends on.
+    """
+    if lacking := [weight for weight in missing if _is_encoders(weight, whole)]:
+        raise ModelError(
+            f"the checkpoint {name} lacks {len(lacking)} of the model's weights, among them {lacking[0]}",
+            "its config.json and its weights do not belong together: save the model again",
+        )
+    buffers = {buffer for buffer, _ in whole.base_model.named_buffers()}
+    prefix = f"{whole.base_model_prefix}."
+    left = [
+        weight
+        for weight in unused
+        if "pooler" not in weight and not weight.endswith(_BUFFERS) and weight.removeprefix(prefix) not in buffers
+    ]
+    if dropped := [weight for weight in left if _is_encoders(weight, whole)]:
+        raise ModelError(
+            f"the checkpoint {name} holds {counted(len(dropped), 'weight')} of its encoder that nothing would use: "
+            f"{dropped[0]}{' and others' if dropped[1:] else ''}",
+            "see that config.json belongs to the weights; if transformers knows them no more, use an older one",
+        )
+    heads = {weight.split(".")[0] for weight in left} - _usual_heads(whole) if left else set()
+    if not heads:
+        return ""
+    return f"no attention depends on what the checkpoint {name} holds besides its encoder: {', '.join(sorted(heads))}"
+
+
+def _has_decoder_beside(whole: Any) -> bool:
+    """Whether a model is an encoder and a decoder. A saved T5EncoderModel says no, and is loaded with a decoder."""
+    parts = {name for name, _ in whole.base_model.named_children()}
+    return bool(whole.config.is_encoder_decoder) or {"encoder", "decoder"} <= parts
+
+
+def _is_encoders(name: str, whole: Any) -> bool:
+    """Whether a weight is one that attention depends on, not a task head's or a decoder's beside an encoder."""
+    inside = name.removeprefix(f"{whole.base_model_prefix}.")
+    part, _, rest = inside.partition(".")
+    if part == "decoder" and _has_decoder_beside(whole):
+        return False
+    parts = {own for own, _ in (whole.base_model.named_children() if rest else whole.base_model.named_parameters())}
+    return inside != name or part in parts
+
+
+def _usual_heads(whole: Any) -> set[str]:
+    """The task heads that a family is pretrained with, of which there is nothing to tell."""
+    from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, MODEL_FOR_PRETRAINING_MAPPING
+
+    config = copy.deepcopy(whole.config)
+    config.num_hidden_layers = 1
+    heads: set[str] = set()
+    for mapping in (MODEL_FOR_PRETRAINING_MAPPING, MODEL_FOR_CAUSAL_LM_MAPPING):
+        if type(config) in mapping:
+            with torch.device("meta"):
+                model = mapping[type(config)](config)
+            heads |= {name.split(".")[0] for name in (*model.state_dict(), *dict(model.named_buffers()))}
+    return heads

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from attnscan.model.loaded import LoadedModel
-from attnscan.model.loading import _device
+from attnscan.model.loaded import LoadedModel, chosen_device
 from attnscan.model.sources import Device, Dtype, Source
 
 _MOST = 12  # of them, the one that was asked for last at the end
@@ -38,7 +37,7 @@ class LoadedModels:
         """Raises: what `load` raises."""
         files = _files(source.location)
         number = "float32" if dtype == "auto" else dtype
-        key = (files, source.location, source.revision, source.sha256, _device(device), number)
+        key = (files, source.location, source.revision, source.sha256, chosen_device(device, dtype), number)
         kept = self._kept.pop(key, None)
         if kept is None:
             loaded = self.anew(source, device, dtype)

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
+from draws import draws
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 from pair_files import AB, CD, HEADER, LINES, Make, pairs_in, parquet, skipping
 
+from attnscan.errors import PairsError
+from attnscan.inputs.columns import FileReading, Quoting
+from attnscan.inputs.formats.delimited import SAMPLE
 from attnscan.inputs.pairs import Pair, about_how_many, read_pairs
 
 X = "x" * (1 << 17)
@@ -109,3 +120,177 @@ def test_no_pair_may_follow(make: Make, name: str) -> None:
     header = LINES[name[2:5]][0] if name[2:5] in LINES else ""
     for content in (header, header.strip(), f"{header}\n \n"):
         assert pairs_in(make(name, content)) == []
+
+
+READ_SO = "p.tsv: its cells are quoted, and are read so (--quoting none if the quotes are text)"
+rounds = settings(deadline=None, max_examples=draws(100))
+
+
+def read(path: str, reading: FileReading = FileReading()) -> tuple[list[Pair], list[str]]:
+    """The pairs of a file, and what is told of it, without its directory."""
+    notes: list[str] = []
+    pairs = [record.pair for record in read_pairs([path], reading, on_note=notes.append)]
+    return pairs, [note.removeprefix(f"{Path(path).parent}{os.sep}") for note in notes]
+
+
+class TestHeader:
+    @pytest.mark.parametrize(
+        ("first", "columns", "names"),
+        [
+            ("x\ty", ("1", "2"), True),
+            ("0\t1", ("1", "2"), True),
+            ("Sentence 1\tSentence 2", ("1", "2"), True),
+            ("#1 S\t#2 S", ("1", "2"), True),
+            ("a b c d e\tx", ("1", "2"), False),
+            ("Is it?\tNo", ("1", "2"), False),
+            ("It is.\tx", ("1", "2"), False),
+            ("gj04\t1\t\tx", ("4",), False),
+            ("x\t" + "y" * 61, ("2",), False),
+            ("Is it?\tx", ("2",), True),
+            ("premise\thypothesis\tIs it?", None, True),
+            ("Is it?\ta", ("Is it?", "a"), True),
+            ("Is it?\tNo.", None, False),
+            ("It was a dark and stormy night", None, False),
+            ("story", None, True),
+        ],
+    )
+    def test_by_its_looks(self, make: Make, first: str, columns: tuple[str, ...] | None, names: bool) -> None:
+        line = "\t".join("z" for _ in first.split("\t"))
+        for suffix, between in (("tsv", "\t"), ("csv", ",")):
+            path = make(f"p.{suffix}", f"{first}\n{line}\n".replace("\t", between))
+            pairs, notes = read(path, FileReading(columns))
+            assert len(pairs) == 2 - names
+            told = notes[0] if notes else ""
+            if not names:
+                assert told.startswith(f"p.{suffix}: its first line is read as data") and "--header" in told
+            assert bool(notes) == (not names or first.startswith(("Sentence", "#")))
+
+    def test_an_option_says_otherwise_and_nothing_is_told(self, make: Make) -> None:
+        path = make("p.tsv", "Is it?\tNo.\nc\td\n")
+        assert read(path, FileReading(("1", "2"), header=True)) == ([CD], [])
+        assert read(make("q.tsv", "a\tb\nc\td\n"), FileReading(header=False)) == ([AB, CD], [])
+        assert read(make("q.csv", "a\nc\n"), FileReading(header=False)) == ([Pair("a"), Pair("c")], [])
+        assert read(make("q.txt", "text\nc\n"), FileReading(header=True)) == ([Pair("c")], [])
+
+    def test_without_names_columns_are_numbers(self, make: Make) -> None:
+        path = make("p.csv", "1,a,b\n2,c,d,e\n")
+        assert read(path, FileReading(("2", "3"), header=False)) == ([AB, CD], [])
+        for reading, why in (
+            (FileReading(header=False), "it has 3 columns without names"),
+            (FileReading(("x",), header=False), "there is no column 'x'; the columns are '1', '2', '3'"),
+        ):
+            with pytest.raises(PairsError, match=why) as caught:
+                read(path, reading)
+            assert "--columns" in caught.value.remedy and caught.value.what.startswith(path)
+        with pytest.raises(PairsError, match="its number of fields is 1, and 3 are needed"):
+            read(make("q.csv", "1,a,b\n2\n"), FileReading(("2", "3"), header=False))
+
+    def test_a_first_line_of_data_is_hinted_at(self, make: Make) -> None:
+        for first in ("gj04\t1\t\tOur friends won't buy this.", "a\tb"):
+            with pytest.raises(PairsError) as caught:
+                read(make("p.tsv", f"{first}\n"))
+            assert "none is known to hold sentences" in caught.value.what and "--no-header" in caught.value.remedy
+
+
+class TestSeparator:
+    @pytest.mark.parametrize("between", [";", "\t"])
+    def test_in_a_file_called_csv(self, make: Make, between: str) -> None:
+        named = "tabs" if between == "\t" else "semicolons"
+        content = 'id,x;premise;hypothesis\n1;"a, b";c\n'.replace(";", between)
+        assert read(make("p.csv", content)) == (
+            [Pair("a, b", "c")],
+            [f"p.csv: its columns are taken to be separated by {named}"],
+        )
+
+    @pytest.mark.parametrize("between", [";", "\t", "|"])
+    def test_as_excel_says_it(self, make: Make, between: str) -> None:
+        content = f'\ufeffsep={between}\r\ntext1;text2\r\n"a";b\r\n'.replace(";", between)
+        assert read(make("p.csv", content)) == ([AB], [])
+
+    def test_commas_come_first(self, make: Make) -> None:
+        assert read(make("p.csv", "text1;x,text2;y,text\n1;2,3;4,a\n")) == ([Pair("a")], [])
+        assert read(make("q.csv", "text\na; b\n")) == ([Pair("a; b")], [])
+
+
+class TestQuoting:
+    @pytest.mark.parametrize(
+        ("rows", "quoted"),
+        [
+            (['"a ""b"""\tc'], True),
+            (['"a\tb"\tc'], True),
+            (['"a', 'b"\tc'], True),
+            (['"a"\t"b"'], False),  # as the names have none
+            (['"a" b\tc'], False),
+            (['"a\tb"'], False),
+            (['""a""\tb'], False),
+            (['a\t"b', 'c\td"'], False),
+            (['"a ""b"""\tc', '"d\te'], False),
+        ],
+    )
+    def test_by_its_looks(self, make: Make, rows: Sequence[str], quoted: bool) -> None:
+        start = ["sentence1\tsentence2", "x\ty"]
+        path = make("p.tsv", "\n".join([*start, *rows]) + "\n")
+        pairs, notes = read(path)
+        as_csv = csv.reader(io.StringIO("\n".join(rows)), delimiter="\t")
+        cells = as_csv if quoted else (row.split("\t") for row in rows)
+        assert pairs == [Pair("x", "y"), *(Pair(*row) for row in cells)]
+        assert (READ_SO in notes) == quoted
+
+    def test_quotes_around_everything(self, make: Make) -> None:
+        pairs, notes = read(make("p.tsv", '"n"\t"sentence1"\t"sentence2"\n1\t"a"\t"b"\n2\t"c"\t"d"\n'))
+        assert pairs == [AB, CD] and len(notes) == 1
+
+    def test_what_comes_late_is_told_once(self, make: Make) -> None:
+        late = ['"a ""b"""\tc'] * 3
+        path = make("p.tsv", "\n".join(["sentence1\tsentence2", '"x" y\tz', *["a\tb"] * SAMPLE[0], *late]) + "\n")
+        pairs, notes = read(path)
+        assert pairs[-1] == Pair('"a ""b"""', "c")
+        where = f"p.tsv:{SAMPLE[0] + 3}"
+        assert notes == [
+            f"{where}: a cell looks quoted, and its quotes are read as text (--quoting csv if they are not)"
+        ]
+
+    def test_a_cell_may_go_on_behind_the_sample(self, make: Make) -> None:
+        rows = ['"a ""b"""\tc', *["x\ty"] * (SAMPLE[0] - 1), '"d', 'e"\tf']
+        pairs, notes = read(make("p.tsv", "\n".join(["sentence1\tsentence2", *rows]) + "\n"))
+        assert (pairs[0], pairs[-1]) == (Pair('a "b"', "c"), Pair("d\ne", "f")) and len(notes) == 1
+
+    @pytest.mark.parametrize("quoting", ["csv", "none"])
+    def test_an_option_says_otherwise_and_nothing_is_told(self, make: Make, quoting: Quoting) -> None:
+        content = 'text1\ttext2\n"a"\t"b ""c"""\n'
+        expected = Pair("a", 'b "c"') if quoting == "csv" else Pair('"a"', '"b ""c"""')
+        for name, written in (("p.tsv", content), ("p.csv", content.replace("\t", ","))):
+            assert read(make(name, written), FileReading(quoting=quoting)) == ([expected], [])
+
+    def test_csv_that_is_not_says_so(self, make: Make) -> None:
+        path = make("p.csv", 'text1,text2\n"a" b,c\n')
+        with pytest.raises(PairsError) as caught:
+            read(path)
+        assert "--quoting none" in caught.value.remedy
+        assert read(path, FileReading(quoting="none")) == ([Pair('"a" b', "c")], [])
+
+    CELLS = st.text(st.sampled_from(list('ab "\t\n,')), min_size=1, max_size=6).filter(str.strip)
+
+    @rounds
+    @given(table=st.lists(st.tuples(CELLS, CELLS), max_size=6), quoted=st.booleans(), every=st.booleans())
+    @example(table=[('"', "a")], quoted=True, every=False)
+    def test_it_is_never_wrong_without_a_word(
+        self, tmp_path_factory: pytest.TempPathFactory, table: list[tuple[str, str]], quoted: bool, every: bool
+    ) -> None:
+        path = tmp_path_factory.getbasetemp() / "never.tsv"
+        rows = [("sentence1", "sentence2"), *table]
+        if quoted:
+            file = io.StringIO()
+            style = csv.QUOTE_ALL if every else csv.QUOTE_MINIMAL
+            csv.writer(file, delimiter="\t", lineterminator="\n", quoting=style).writerows(rows)
+            content = file.getvalue()
+        else:
+            rows = [row for row in rows if not set("\t\n") & set("".join(row))]
+            content = "".join("\t".join(row) + "\n" for row in rows)
+        path.write_text(content)
+        notes: list[str] = []
+        bad: list[PairsError] = []
+        found = [record.pair.texts for record in read_pairs([str(path)], FileReading(), bad.append, notes.append)]
+        assert found == rows[1:] or notes or bad
+        if quoted:
+            assert found == rows[1:] or bad or not notes[0].endswith(READ_SO.partition(": ")[2])
