@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from attnscan.results.similarity import Similarity
     from attnscan.results.statement import Statements
     from attnscan.scan.options import ScanOptions
-    from attnscan.scan.shard import Shard
+    from attnscan.scan.state import ScanState
     from attnscan.scoring.pattern import Pattern
     from attnscan.scoring.patterns import PATTERNS
     from attnscan.views.page.frame import Page
@@ -85,10 +85,10 @@ __all__ = [
     "Ranking",
     "Reading",
     "ScanOptions",
+    "ScanState",
     "ScoreTable",
     "Scores",
     "Sentence",
-    "Shard",
     "Signature",
     "Similarity",
     "Stability",
@@ -146,7 +146,7 @@ _HOMES = {
     "results.similarity": ("Similarity",),
     "results.statement": ("Statements",),
     "scan.options": ("ScanOptions",),
-    "scan.shard": ("Shard",),
+    "scan.state": ("ScanState",),
     "scoring.pattern": ("Pattern",),
     "scoring.patterns": ("PATTERNS",),
     "views.page.frame": ("Page",),

@@ -26,11 +26,10 @@ from ray_proof import tiny
 from attnscan.inputs.columns import FileReading
 from attnscan.inputs.pairs import read_pairs, shipped_pairs
 from attnscan.scan.cluster.blocks import Block, BlockFiles
-from attnscan.scan.cluster.progress import ClusterState, about_scan, load_progress, save_progress
-from attnscan.scan.cluster.totals import Totals
+from attnscan.scan.cluster.progress import ClusterProgress, Totals, about_scan, load_progress, save_progress
 from attnscan.scan.cluster.worker import Plan, ScoringActor
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.shard import Shard
+from attnscan.scan.state import ScanState
 
 _OF_FILE = 10_000  # blocks
 _BEFORE_THEIR_TURN = 16
@@ -54,10 +53,10 @@ def main() -> None:
         about = about_scan(options, files)
         records = tuple(read_pairs([asked.pairs]) if asked.pairs else shipped_pairs())
         found = ScoringActor(Plan(options, model, files, 1)).score(Block(0, 0, records), [])
-        assert found.shard is not None
-        whole, shard = pickle.dumps(found, protocol=5), found.shard
+        assert found.state is not None
+        whole, shard = pickle.dumps(found, protocol=5), found.state
         print(f"{asked.model}: a block of {len(records)} pairs hands over {len(whole):,} bytes", flush=True)
-        totals, state = Totals(ClusterState(Shard(options))), Path(directory, "state")
+        totals, state = Totals(ClusterProgress(ScanState(options))), Path(directory, "state")
         print(f"{'blocks':>9} {'MiB':>7} {'CPU ms a block':>15} {'state MB':>9} {'write s':>8} {'resume s':>9}")
         cpu, done, mark = 0.0, 0, 100
         for number, last in numbers(asked.blocks, _BEFORE_THEIR_TURN):
@@ -69,9 +68,9 @@ def main() -> None:
                 tell(done, cpu, totals, state, options, about)
                 mark *= 10
         totals.check(len(paths))
-        assert totals.shard.sums.told is not None and shard.sums.told is not None
+        assert totals.state.sums.told is not None and shard.sums.told is not None
         np.testing.assert_allclose(
-            totals.shard.sums.told.every_key.total, shard.sums.told.every_key.total * asked.blocks, rtol=1e-9
+            totals.state.sums.told.every_key.total, shard.sums.told.every_key.total * asked.blocks, rtol=1e-9
         )
 
 

@@ -34,12 +34,13 @@ from attnscan.inputs.pairs import read_pairs
 from attnscan.model.sources import bundled_directory
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster.blocks import BlockFiles
+from attnscan.scan.cluster.progress import BlockResult, Totals
 from attnscan.scan.cluster.scan import scan_on_ray
-from attnscan.scan.cluster.totals import BlockResult, Totals
 from attnscan.scan.events import outcome
-from attnscan.scan.local import ScanState, scan
+from attnscan.scan.local import finished, scan
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.scan.state import ScanState
 
 _MEMORY = 200 << 20  # bytes of each machine's object store
 
@@ -107,10 +108,10 @@ def local(options: ScanOptions, file: Path) -> Ranking:
     """What the one-machine engine finds."""
     torch.set_num_threads(3)
     with Scanner(options) as scanner:
-        state = ScanState()
+        state = ScanState(scanner.options)
         for event in scan(scanner, read_pairs([str(file)])):
             state = event if isinstance(event, ScanState) else state
-        return state.finish(scanner)
+        return outcome(finished(scanner, state))
 
 
 def largest_difference(one: Ranking, other: Ranking) -> float:
@@ -153,7 +154,7 @@ def harmed(harms: dict[int, Harm], cluster: tuple[Cluster, list[Any]], count: in
 
     def watched(self: Totals, found: BlockResult) -> None:
         add(self, found)
-        due = [thirds for thirds in waiting if self.shard.seen.read >= count * thirds / 3]
+        due = [thirds for thirds in waiting if self.state.seen.read >= count * thirds / 3]
         done.extend(waiting.pop(thirds)(*cluster) for thirds in due)
 
     Totals.add = watched  # type: ignore[method-assign]

@@ -18,7 +18,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import FinishShard, Load, MakeShard
 from attnscan.scan.options import OnLong, ScanOptions
-from attnscan.scan.shard import Shard
+from attnscan.scan.state import ScanState
 from attnscan.scan.stream import OnBad
 from attnscan.views.notebook import ranking_html
 
@@ -50,7 +50,7 @@ def shard(
     model: Model = None,
     tokenizer: Tokenizer = None,
     **options: Any,
-) -> Shard:
+) -> ScanState:
     """What some sentences or pairs of them add to a ranking: shards add with `+` or `sum`, and `finish` ranks.
 
     Whatever the pairs are split into, in whatever order they are added, the result is that of `heads` over all of them,
@@ -61,12 +61,12 @@ def shard(
     """
     asked = ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
     request = MakeShard(pairs_of(pairs, options, on_bad=on_bad), asked, memory_of(model, tokenizer, asked))
-    made: Shard = Callbacks(on_bad).answer(request)
+    made: ScanState = Callbacks(on_bad).answer(request)
     return made
 
 
 @library()
-def finish(shard: Shard, *, model: Model = None, tokenizer: Tokenizer = None) -> Ranking:
+def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None) -> Ranking:
     """The ranking of all pairs that the shard is made of, as `heads` gives it.
 
     If `predictive` was not "off", a sample of all pairs is asked for it now, by `model`, which is the shard's own: by
@@ -74,7 +74,7 @@ def finish(shard: Shard, *, model: Model = None, tokenizer: Tokenizer = None) ->
 
     Raises: as `classify`; InputError if no pair was scored; EngineError if the model is another one.
     """
-    check_kind("shard", shard, Shard)
+    check_kind("shard", shard, ScanState)
     if not shard.asks:
         return replace(shard.ranking(), html=ranking_html)
     if model is None and (model := shard.options.model) is None:

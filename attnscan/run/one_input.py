@@ -59,9 +59,9 @@ def classify_each(request: ClassifyEach, running: Running) -> Work[Signature]:
     scanner = yield from opened(running, request.options, request.memory)
     yield Progress("scoring inputs")
     from attnscan.scan import one_input
-    from attnscan.scan.seen import no_pair
+    from attnscan.scan.seen import Seen, no_pair
 
-    signature, number, cut, digest = None, 0, 0, ""
+    signature, seen = None, Seen()
     try:
         for record in records:
             try:
@@ -72,16 +72,15 @@ def classify_each(request: ClassifyEach, running: Running) -> Work[Signature]:
                     raise placed from None
                 on_bad(placed)
                 continue
-            number, cut = number + 1, cut + result.signature.pairs_truncated
-            digest = record.pair.key_after(digest)
-            signature = replace(result.signature, pairs_read=number, pairs_truncated=cut, input_hash=digest)
+            seen = seen.joined(Seen.of(record.pair, truncated=result.signature.pairs_truncated > 0), 0)
+            signature = replace(result.signature, **seen.signature_fields)
             yield Answer(record, result, signature)
-            yield Progress("scoring inputs", number)
+            yield Progress("scoring inputs", seen.read)
     except KeyboardInterrupt as cause:
         if signature is None:
             raise
         running.interrupted = True
-        yield Interrupted(number, cause)
+        yield Interrupted(seen.read, cause)
     if signature is None:
         raise no_pair("to score")
     if not running.interrupted:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import signal
+import stat
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
 from functools import partial
@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from attnscan.errors import OptionError, StateError
-from attnscan.results.stored_file import Saving, StoredFile
+from attnscan.results.files import descriptor
+from attnscan.results.stored_file import StoredFile
 from attnscan.run import notes
 from attnscan.run.events import Interrupted, Note, PairScores, Progress, Skipped, Work
 from attnscan.run.opening import Running, opened
@@ -23,9 +24,9 @@ if TYPE_CHECKING:
     from attnscan.inputs.pairs import Record
     from attnscan.results.ranking import Ranking
     from attnscan.scan.events import Steps
-    from attnscan.scan.local import ScanState
     from attnscan.scan.per_pair import PerPairWriter
     from attnscan.scan.scanner import Scanner
+    from attnscan.scan.state import ScanState
 
 T = TypeVar("T")
 _SAVE_EVERY, _SAVE_IN_STORE = 5.0, 60.0  # seconds between two states of a scan
@@ -41,7 +42,6 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
     pairs, stack, writer = request.pairs.ready(running.ledger), running.stack, None
     records = pairs.read(running.ledger)  # a file that is not there is told before torch is imported
     from attnscan.scan.per_pair import PerPairWriter
-    from attnscan.scan.state import held
 
     if request.state is not None:
         stack.enter_context(held(request.state))
@@ -51,9 +51,11 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
             PerPairWriter(request.per_pair, patterns, ids=pairs.ids, heads=request.per_pair_heads)
         )
     scanner = yield from opened(running, request.options, request.memory)
+    from attnscan.scan.local import finished
+
     state = yield from _scanned(request, records, running, scanner, writer)
     yield Progress("ranking heads")
-    finishing = state.finishing(scanner, predictive=not running.interrupted)
+    finishing = finished(scanner, state, predictive=not running.interrupted)
     result = yield from _written(finishing, writer, tell=request.pair_scores)
     if writer is not None:
         writer.finish(result.signature, result.scores.grid, whole=not running.interrupted)
@@ -67,30 +69,31 @@ def _scanned(
     request: Rank, records: Iterator[Record], running: Running, scanner: Scanner, writer: PerPairWriter | None
 ) -> Work[ScanState]:
     """The state after all pairs, or after those up to Ctrl-C; what is written of pairs is of those that it counts."""
-    from attnscan.scan.local import ScanState, scan
-    from attnscan.scan.state import load_state
+    from attnscan.scan.local import scan
+    from attnscan.scan.state import ScanState
+    from attnscan.scan.stored import load_state
     from attnscan.scan.stream import unseen
 
-    state, on_bad = ScanState(), on_bad_of(request.pairs, running.ledger)
-    held: list[Callable[[], None]] = []
-    keep = _Keeper(request.state, scanner, running.ledger)
+    state, on_bad = ScanState(scanner.options), on_bad_of(request.pairs, running.ledger)
+    waiting: list[Callable[[], None]] = []
+    keep = _keeper(request.state, scanner, state, running.ledger)
     yield Progress("scoring pairs")
     try:
         if request.state is not None and request.state.exists():
             state = load_state(request.state, scanner)
-        rest = unseen(records, state.seen, scanner.options)
+        rest = unseen(records, state.seen)
         wanted = writer is not None or request.pair_scores
         with closing(scan(scanner, rest, state, on_bad, pair_scores=wanted)) as events:
             for event in events:
                 if isinstance(event, ScanState):
                     with _undisturbed() if writer is not None else nullcontext():
-                        for write in held:
+                        for write in waiting:
                             write()
-                        state, held = event, []
+                        state, waiting = event, []
                     keep(state)
                     continue
                 if isinstance(event, PairScores) and writer is not None:
-                    held.append(partial(writer.write, writer.table(event)))
+                    waiting.append(partial(writer.write, writer.table(event)))
                 if not isinstance(event, PairScores) or request.pair_scores:
                     yield event
     except KeyboardInterrupt as cause:
@@ -116,27 +119,52 @@ def _written(steps: Steps[T], writer: PerPairWriter | None, *, tell: bool) -> Wo
             yield event
 
 
-class _Keeper:
-    """Keeps a scan's state in a file or a store, now and then and at the end. A store that fails ends no scan."""
+def _keeper(place: Path | StoredFile | None, scanner: Scanner, first: ScanState, ledger: Ledger) -> Callable[..., None]:
+    """What keeps a state in its file or store. A store that fails ends no scan, and is told."""
+    from attnscan.scan.stored import Keeper, save_state
 
-    def __init__(self, place: Path | StoredFile | None, scanner: Scanner, ledger: Ledger) -> None:
-        self._place, self._scanner, self._saving = place, scanner, Saving(ledger.say)
-        self._every, self._saved = _SAVE_IN_STORE if isinstance(place, StoredFile) else _SAVE_EVERY, time.monotonic()
+    def save(state: ScanState) -> None:
+        if place is not None and state.sums.any is not None:
+            save_state(place, state, scanner)
 
-    def __call__(self, state: ScanState, *, last: bool = False) -> None:
-        """Save a state, if it is time for that or it is the `last`. Raises: OutputError for a file."""
-        if self._place is None or state.sums.any is None:
-            return
-        if not last and time.monotonic() - self._saved <= self._every:
-            return
-        from attnscan.scan.state import save_state
+    is_stored = isinstance(place, StoredFile)
+    return Keeper(save, _SAVE_IN_STORE if is_stored else _SAVE_EVERY, ledger.say if is_stored else None, first)
 
-        save = partial(save_state, self._place, state, self._scanner)
-        if isinstance(self._place, StoredFile):
-            self._saving(save, last=last)
-        else:
-            save()
-        self._saved = time.monotonic()
+
+@contextmanager
+def held(path: Path | StoredFile) -> Iterator[None]:
+    """Keep other runs off a state file, until this one ends or is killed.
+
+    The lock is the system's, on a file beside: the state file itself is replaced whenever a state is saved. In a store
+    there is none.
+    Raises: StateError if another run holds it, or the path is no regular file.
+    """
+    if isinstance(path, StoredFile):
+        yield
+        return
+    from filelock import FileLock, Timeout
+
+    target = path.resolve()  # through a link: both names mean one file
+    try:
+        if descriptor(path) is not None or (target.exists() and not stat.S_ISREG(target.stat().st_mode)):
+            raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
+        beside = target.with_name(f".{target.name}.lock")
+        lock = FileLock(beside)
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise StateError(
+            f"another run holds the state file {path}", "wait until it ends, or name another --state file"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise StateError(
+            f"cannot lock {path}: {getattr(error, 'strerror', None) or error}", "put the --state file elsewhere"
+        ) from None
+    try:
+        yield
+    finally:
+        with suppress(OSError):  # Windows does not let go of an open file
+            beside.unlink()  # before its release, so that whoever opened it meanwhile finds it gone
+        lock.release()
 
 
 @contextmanager
@@ -160,7 +188,6 @@ def _rank_on_cluster(request: Rank, running: Running) -> Work[Ranking]:
     """Every head ranked on a cluster; an interrupted scan has no ranking, and raises."""
     from attnscan.scan.cluster.blocks import BlockFiles
     from attnscan.scan.cluster.scan import scan_on_ray
-    from attnscan.scan.state import held
 
     cluster, pairs, ledger, state = request.cluster, request.pairs, running.ledger, request.state
     assert cluster is not None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from attnscan.inputs.pairs import Pair
     from attnscan.results.stored_file import StoredFile
-    from attnscan.scan.shard import Shard
+    from attnscan.scan.state import ScanState
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class Load:
 
 @dataclass(frozen=True)
 class MakeShard:
-    """What some pairs add to a ranking: a `Shard`."""
+    """What some pairs add to a ranking: a `ScanState`."""
 
     pairs: Pairs
     options: ScanOptions
@@ -199,7 +199,7 @@ class MakeShard:
 class FinishShard:
     """The ranking of the pairs of a shard, for which its model is asked for `predictive`: a `Ranking`."""
 
-    shard: Shard
+    shard: ScanState
     options: ScanOptions
     memory: InMemory | None = None
 

@@ -7,10 +7,9 @@ one_input.py       one input: its classification, its dependencies
 answers.py         what a model has said of predictive words before
 seen.py            what has been read so far: counts, a hash, a sample; halves of pairs; signatures
 stream.py          a stream of pairs to batches, and the loop over them
-local.py           many pairs on this machine: a scan that can stop and go on
-state.py           a scan's state in a file, held by one run
-stored.py          sums in JSON, to the last bit
-shard.py           what some pairs add to a ranking, made anywhere
+local.py           many pairs through a model: a scan that can stop and go on
+state.py           what a scan has summed and seen: of a run, a shard, or a block
+stored.py          states in files
 per_pair.py        every pair's scores in Parquet
 per_pair_read.py   and back to a ranking
 per_pair_about.py  what such a file says of itself, checked

@@ -4,113 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 
-from attnscan.errors import InputError
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Place, Record
 from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.results.dependencies import Help
-from attnscan.results.labels import Labels
-from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
-from attnscan.results.scores import Scores
-from attnscan.results.signature import Signature
-from attnscan.scan.events import PairScores, Progress, Steps, outcome
-from attnscan.scan.options import ScanOptions
+from attnscan.scan.events import PairScores, Progress, Steps
 from attnscan.scan.scanner import OnPairs, Scanner
-from attnscan.scan.seen import Drawn, Seen, half, no_pair
+from attnscan.scan.seen import Drawn, Seen, half
+from attnscan.scan.state import ScanState, ScanSums
 from attnscan.scan.stream import Encode, OnBad, Stream
-from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.classes import ClassScorer, class_sums
 from attnscan.scoring.label_sums import LabelSums
-from attnscan.scoring.profile import Profiler, profile_sums, profiled
-from attnscan.scoring.profile_sums import fitted
-from attnscan.scoring.resampling import labels_of
+from attnscan.scoring.profile import Profiler, profile_sums
 from attnscan.scoring.scorer import Scorer
-from attnscan.scoring.statements import stated
-from attnscan.scoring.sums import Adding, PairSums, ScoreSums
+from attnscan.scoring.sums import PairSums
 from attnscan.scoring.targets import Targets
-
-
-@dataclass(frozen=True)
-class ScanSums(Adding):
-    """Sums over the pairs that scores are told by and, with `split`, over those that heads are ranked by."""
-
-    told: ScoreSums | None = None
-    ranked: ScoreSums | None = None
-    """None unless options say `split`."""
-    profile: BlockSums | None = None
-    """None unless options say `profile`."""
-    labels: LabelSums | None = None
-    """Of the pairs that scores are told by; None unless options say `labelled`."""
-    carried: ScoreSums | None = None
-    """Beside `labels` by weight: of what heads carry, where that can be had."""
-    carried_labels: LabelSums | None = None
-    classes: BlockSums | None = None
-    """Beside `labels`: attention class by class, for statements, by the reading of what heads do."""
-
-    @property
-    def any(self) -> ScoreSums | None:
-        """Either of the two; None if nothing has been summed."""
-        return self.told or self.ranked
-
-    def ranking(self, signature: Signature, options: ScanOptions) -> Ranking:
-        """Every head ranked.
-
-        Raises: InputError if there was no pair, or with `split` none in one of the halves.
-        """
-        if self.any is None:
-            raise no_pair("to score")
-        if self.told is None or (options.split and self.ranked is None):
-            raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
-        profile = None
-        if self.profile is not None:
-            parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
-            profile = Profile(parts, fitted(self.profile.stacked()), signature)
-        scores, of_carried = self.told.finish(), None if self.carried is None else self.carried.finish()
-        labels = _labels(scores, self.labels, options, norm=options.reading.carried)
-        carried = labels if options.reading.carried else _labels(of_carried, self.carried_labels, options, norm=True)
-        behaviour = options.behaviour if carried is not None else replace(options.behaviour, by="weight")
-        special = not behaviour.among_words
-        return Ranking(
-            scores,
-            signature,
-            self.ranked.finish() if self.ranked else None,
-            profile,
-            labels=labels,
-            carried=carried,
-            statements=None
-            if self.classes is None
-            else stated(self.classes.stacked(), special=special, seed=options.seed, of_pairs=True),
-            behaviour=behaviour,
-        )
-
-
-@dataclass(frozen=True)
-class ScanState:
-    """What a scan has found so far: enough to go on from, or to finish with."""
-
-    seen: Seen = field(default_factory=Seen)
-    sums: ScanSums = field(default_factory=ScanSums)
-
-    def finish(self, scanner: Scanner) -> Ranking:
-        """The ranking of what has been seen, `predictive` measured on its sample now. Raises: as `finishing`."""
-        return outcome(self.finishing(scanner))
-
-    def finishing(
-        self, scanner: Scanner, doing: str = "pairs asked for predictive words", *, predictive: bool = True
-    ) -> Steps[Ranking]:
-        """Measure `predictive` on a sample of what has been seen, unless it is not wanted, and rank heads.
-
-        Tells of each pair asked, as what is `doing`, and its scores for `predictive`.
-        Raises: InputError if nothing has been seen, or with `split` nothing in one of the halves.
-        """
-        sums, seen = self.sums, self.seen
-        if predictive and scanner.measure is not None and seen.sample and not scanner.options.asks_every_pair:
-            sums += yield from predictive_sums(scanner, seen.sample, doing)
-        return sums.ranking(scanner.signature(seen, fingerprint=True), scanner.options)
 
 
 def scan(
@@ -131,7 +43,7 @@ def scan(
 
     Raises: InputError, which says where the pair stands.
     """
-    start = start or ScanState()
+    start = start or ScanState(scanner.options)
     sums, stream = start.sums, Stream(scanner, records, on_bad, start.seen, encode)
     with closing(stream.worked(partial(_scored, pair_scores=pair_scores), scanner.crew)) as scored:
         for results, window_done in scored:
@@ -140,7 +52,51 @@ def scan(
                 sums += batch_sums
             yield Progress(doing, stream.done)
             if window_done:
-                yield ScanState(stream.seen, sums)
+                yield ScanState(scanner.options, stream.seen, sums)
+
+
+def scanned(
+    scanner: Scanner,
+    records: Iterable[Record],
+    on_bad: OnBad | None = None,
+    encode: Encode | None = None,
+    *,
+    doing: str = "scoring pairs",
+    pair_scores: bool = False,
+) -> Steps[ScanState]:
+    """The state after all pairs of a stream, signed; tells what `scan` tells besides states. Raises: as `scan`."""
+    state = ScanState(scanner.options)
+    for event in scan(scanner, records, None, on_bad, encode, doing=doing, pair_scores=pair_scores):
+        if isinstance(event, ScanState):
+            state = event
+        else:
+            yield event
+    return with_signature(scanner, state)
+
+
+def with_signature(scanner: Scanner, state: ScanState) -> ScanState:
+    """A state that says which model ran, if a pair was scored."""
+    if state.signature is not None or state.sums.any is None:
+        return state
+    return replace(state, signature=scanner.signature(Seen(), fingerprint=True))
+
+
+def finished(
+    scanner: Scanner,
+    state: ScanState,
+    doing: str = "pairs asked for predictive words",
+    *,
+    predictive: bool = True,
+) -> Steps[Ranking]:
+    """Measure `predictive` on the sample of a state, unless it is not wanted, and rank heads.
+
+    Tells of each pair asked, as what is `doing`, and its scores for `predictive`.
+    Raises: as `ScanState.ranking`.
+    """
+    state, asked = with_signature(scanner, state), None
+    if predictive and state.asks:
+        asked = yield from predictive_sums(scanner, state.seen.sample, doing)
+    return state.ranking(asked)
 
 
 def _scored(scanner: Scanner, batch: Sequence[EncodedInput], *, pair_scores: bool) -> tuple[ScanSums, list[PairScores]]:
@@ -270,9 +226,3 @@ def _with_votes(scanner: Scanner, one: EncodedInput, own: Help, sums: ScanSums) 
         return None if labels is None else replace(labels, votes=new.votes - old.votes)
 
     return replace(sums, labels=voted("labels"), carried_labels=voted("carried_labels"))
-
-
-def _labels(scores: Scores | None, sums: LabelSums | None, options: ScanOptions, *, norm: bool) -> Labels | None:
-    if scores is None or sums is None:
-        return None
-    return labels_of(scores, sums, options.threshold, options.seed, norm=norm)

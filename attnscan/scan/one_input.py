@@ -139,7 +139,7 @@ class InputReading:
         """
         scanner, encoded = self._scanner, self._encoded
         before = None if self._blocks else between
-        signature = scanner.signature(_seen(self._pair, encoded))
+        signature = scanner.signature(Seen.of(self._pair, truncated=encoded.truncated))
         result = _classification(encoded, self._by_weight, signature, scanner.options, before)
         unmeasured = None if self._helps else scanner.why_no_measure
         if self._carried is not None:
@@ -174,7 +174,7 @@ def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = No
         )
     if np.isnan(helps[0].matrix).all():
         raise InputError("nothing can be asked: no word of the input has another beside it", "give two words or more")
-    signature = scanner.signature(_seen(pair, encoded))
+    signature = scanner.signature(Seen.of(pair, truncated=encoded.truncated))
     return Dependencies(encoded.units, encoded.unit_sentence, helps[0], signature)
 
 
@@ -328,7 +328,3 @@ def _named(related: Sequence[tuple[int, int]], units: Sequence[str]) -> list[str
     for words in texts:
         pairs.setdefault(frozenset(words), words)
     return [f"related words: {', '.join(map(' – '.join, pairs.values()))}"] if pairs else []
-
-
-def _seen(pair: Pair, encoded: EncodedInput) -> Seen:
-    return Seen(read=1, truncated=int(encoded.truncated), digest=pair.key)

@@ -130,12 +130,14 @@ class ScanOptions:
 
     @property
     def deciding(self) -> dict[str, Any]:
-        """What numbers hang on, by its name; patterns of one's own go by their names and files."""
+        """What numbers hang on, by its name, or None where they do not; patterns of one's own go by names and files."""
         aside = {name for name, field in declared(ScanOptions).items() if not field.option.decides} | {"by", "special"}
         readings: dict[str, Any] = {"by": self.reading.by, "special": self.reading.special if self.profile else None}
         readings |= {"statements": str(self.behaviour) if self.labelled else None}
         patterns = ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns)
         kept = {name: value for name, value in vars(self).items() if name not in aside}
+        kept["threshold"] = self.threshold if self.labelled else None
+        kept["predictive_part"] = self.predictive_part if self.profile else None
         return kept | readings | {"patterns": patterns}
 
     def __post_init__(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from typing import Any
 
 import torch
@@ -11,10 +11,12 @@ import torch
 from attnscan.__version__ import __version__
 from attnscan.errors import InputError
 from attnscan.inputs.pairs import Pair, Place, Record
+from attnscan.inputs.sentence import Sentence
 from attnscan.results.signature import Signature
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.patterns import PATTERN_SET_VERSION
 
+_DIGESTS = 1 << 256
 Drawn = tuple[str, Place, Pair]
 """A pair of a sample: the hash that it is drawn by, its place, and itself."""
 
@@ -28,7 +30,7 @@ class Seen:
     truncated: int = 0
     skipped: int = 0
     digest: str = ""
-    """A hash of every record read, in order: two scans with the same have read the same."""
+    """The sum, modulo 2**256, of the hashes of all records: the same in any order. 64 hexadecimal digits, or none."""
     sample: tuple[Drawn, ...] = ()
     """The pairs that `predictive` asks about."""
 
@@ -42,20 +44,54 @@ class Seen:
             "pairs_skipped": self.skipped,
         }
 
-    def and_then(self, record: Record, options: ScanOptions, *, truncated: bool, skipped: bool) -> Seen:
-        """The same, one record later."""
-        sample, most = self.sample, options.predictive_pairs
-        if not skipped:
-            key = record.pair.key_after(str(options.seed))
-            if len(sample) < most or key <= sample[-1][0]:
-                sample = sampled([*sample, (key, record.place, record.pair)], most)
+    @classmethod
+    def of(cls, pair: Pair, *, truncated: bool = False, skipped: bool = False, sample: tuple[Drawn, ...] = ()) -> Seen:
+        """A single record."""
+        return cls(1, int(truncated), int(skipped), pair.key, sample)
+
+    def and_then(self, record: Record, options: ScanOptions, *, truncated: bool = False, skipped: bool = False) -> Seen:
+        """What has been read one record later."""
+        pair = record.pair
+        drawn = () if skipped else ((pair.key_after(str(options.seed)), record.place, pair),)
+        later = Seen.of(pair, truncated=truncated, skipped=skipped, sample=drawn)
+        return self.joined(later, options.predictive_pairs)
+
+    def joined(self, other: Seen, most: int) -> Seen:
+        """What has been read by both, with a sample of at most so many pairs."""
+        sample = self.sample
+        if other.sample and (len(sample) < most or other.sample[0][0] <= sample[-1][0]):
+            sample = sampled((*sample, *other.sample), most)
         return Seen(
-            read=self.read + 1,
-            truncated=self.truncated + truncated,
-            skipped=self.skipped + skipped,
-            digest=record.pair.key_after(self.digest),
+            read=self.read + other.read,
+            truncated=self.truncated + other.truncated,
+            skipped=self.skipped + other.skipped,
+            digest=f"{(int(self.digest or '0', 16) + int(other.digest or '0', 16)) % _DIGESTS:064x}",
             sample=sample,
         )
+
+    def dumped(self) -> dict[str, Any]:
+        """What was read, as JSON holds it."""
+        drawn = [[key, *astuple(place), *map(_sentence_dumped, pair.sentences)] for key, place, pair in self.sample]
+        return {**asdict(self), "sample": drawn}
+
+    @classmethod
+    def loaded(cls, *, read: int, truncated: int, skipped: int, digest: str, sample: list[list[Any]]) -> Seen:
+        """Read what `dumped` made. Raises: ValueError for counts or places of another type."""
+        counts = read, truncated, skipped
+        if not all(type(count) is int and count >= 0 for count in counts) or type(digest) is not str:
+            raise ValueError("counts of another type")
+        return cls(read, truncated, skipped, digest, tuple(_drawn(*dumped) for dumped in sample))
+
+
+def _sentence_dumped(sentence: Sentence) -> str | list[Any]:
+    return sentence.text if sentence.words is None else [sentence.text, sentence.words, sentence.tags]
+
+
+def _drawn(key: str, file: str, row: int, name: str | None, *sentences: str | list[Any]) -> Drawn:
+    if not (type(key) is type(file) is str and type(row) is int and isinstance(name, str | None)):
+        raise ValueError("a place of another type")
+    known = (Sentence(*dumped) if isinstance(dumped, list) else dumped for dumped in sentences)
+    return key, Place(file, row, name), Pair(*known)
 
 
 def sampled(drawn: Iterable[Drawn], most: int) -> tuple[Drawn, ...]:

@@ -1,106 +1,165 @@
-"""A scan's state in a file, so that a run that was stopped or killed can be gone on with.
+"""What a scan has summed, and which pairs it has seen: of a run, of a shard, and of a block of a cluster's.
 
-The file (stored.py) holds sums, the position and a fingerprint of the options.
+States are made anywhere, add in any order, and are ranked once. What must be the same for them to add is what their
+numbers hang on: the model by its fingerprint, the options, the versions of what computes, and on what.
 """
 
 from __future__ import annotations
 
-import stat
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import asdict
-from pathlib import Path
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, NoReturn
 
-from attnscan.errors import StateError
-from attnscan.results.files import descriptor
-from attnscan.results.stored_file import StoredFile
-from attnscan.scan.local import ScanState
-from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen
-from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_loaded, write_checked
+from attnscan.errors import EngineError, InputError, OptionError
+from attnscan.inputs.batch import EncodedBatch
+from attnscan.results.labels import Labels
+from attnscan.results.profile import Profile
+from attnscan.results.ranking import Ranking
+from attnscan.results.scores import Scores
+from attnscan.results.signature import Signature
+from attnscan.scan.options import ScanOptions
+from attnscan.scan.seen import Seen, no_pair
+from attnscan.scoring.block_sums import BlockSums
+from attnscan.scoring.label_sums import LabelSums
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.profile import profiled
+from attnscan.scoring.profile_sums import fitted
+from attnscan.scoring.resampling import labels_of
+from attnscan.scoring.statements import stated
+from attnscan.scoring.sums import Adding, ScoreSums
 
-_FORMAT = 13
-_OF_MODEL = {
-    "weights": "weights differ",
-    "config": "config differs",
-    "modules": "modules differ, or those of another version of transformers",
-    "tokenizer": "tokenizer differs",
-}
-
-
-def save_state(path: Path | StoredFile, state: ScanState, scanner: Scanner) -> None:
-    """Write a state, whole or not at all."""
-    about = {"fingerprint": _fingerprint(scanner), "seen": seen_dumped(state.seen)}
-    write_checked(path, _FORMAT, about, state.sums)
+_FORMAT = 2  # rises whenever what a pickled state holds has other fields
+_NAMES = ("model", "revision")
 
 
-def load_state(path: Path | StoredFile, scanner: Scanner) -> ScanState:
-    """Read a state that was written by the same model with the same options.
+@dataclass(frozen=True)
+class ScanSums(Adding):
+    """Sums over the pairs that scores are told by and, with `split`, over those that heads are ranked by."""
 
-    Raises: StateError if it was not, or is damaged.
-    """
-    grid = scanner.grid()
-    with read_checked(path, _FORMAT) as (about, arrays):
-        _check_fingerprint(path, about["fingerprint"], _fingerprint(scanner))
-        sums = sums_loaded(arrays, scanner.options, grid, predictive=scanner.measure is not None)
-        return ScanState(seen_loaded(**about["seen"]), sums)
+    told: ScoreSums | None = None
+    ranked: ScoreSums | None = None
+    """None unless options say `split`."""
+    profile: BlockSums | None = None
+    """None unless options say `profile`."""
+    labels: LabelSums | None = None
+    """Of the pairs that scores are told by; None unless options say `labelled`."""
+    carried: ScoreSums | None = None
+    """Beside `labels` by weight: of what heads carry, where that can be had."""
+    carried_labels: LabelSums | None = None
+    classes: BlockSums | None = None
+    """Beside `labels`: attention class by class, for statements, by the reading of what heads do."""
+
+    @property
+    def any(self) -> ScoreSums | None:
+        """Either of the two; None if nothing has been summed."""
+        return self.told or self.ranked
 
 
-def _fingerprint(scanner: Scanner) -> dict[str, Any]:
-    """What must be equal for sums to be added to: of the model its files, whatever its name and place."""
-    options, signature = scanner.options, asdict(scanner.signature(Seen()))
-    about = {name: signature[name] for name in ("attnscan", "dtype", "pattern_set")}
-    about |= asdict(scanner.loaded.fingerprint) | options.deciding | {"predictive": scanner.measure}
-    kept = {"threshold": options.labelled, "predictive_part": options.profile}  # which no other sums hang on
-    of_some = {name: about.pop(name) if counts else None for name, counts in kept.items()}
-    return {name: value for name, value in about.items() if name not in kept} | of_some
+@dataclass(frozen=True)
+class ScanState:
+    """What a scan has summed, and which pairs it has seen; one of no pairs adds nothing."""
 
+    options: ScanOptions
+    """What was computed, and the model as every machine finds it; None for one in memory."""
+    seen: Seen = field(default_factory=Seen)
+    """The pairs."""
+    sums: ScanSums = field(default_factory=ScanSums)
+    """Sums over the pairs."""
+    signature: Signature | None = None
+    """Of the model as it ran; None while that is not asked for, and where no pair was scored."""
 
-def _check_fingerprint(path: Path | StoredFile, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    for name in (name for name, value in ours.items() if theirs.get(name) != value):
-        if name in _OF_MODEL:
-            raise StateError(
-                f"{path} was begun with another model: its {_OF_MODEL[name]}",
-                "name the model that it was begun with, or another --state file",
-            )
-        raise StateError(
-            f"{path} belongs to another run: its {name} is {theirs.get(name)}, and here it is {ours[name]}",
-            "give the same options, or another --state file",
+    def __getstate__(self) -> dict[str, Any]:
+        """Without functions of one's own, which another process need not find; ranking needs their names alone."""
+        patterns = [each if each in PATTERNS else replace(each, target=_elsewhere) for each in self.options.patterns]
+        return {**vars(self), "options": replace(self.options, patterns=tuple(patterns)), "format": _FORMAT}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Raises: EngineError for what another version pickled."""
+        state = dict(state)
+        if state.pop("format", None) != _FORMAT:
+            raise EngineError("the shard was pickled by another version of attnscan", "make it anew")
+        vars(self).update(state)
+
+    def __add__(self, other: ScanState) -> ScanState:
+        """Both together. Raises: EngineError if they are not of the same model and options."""
+        if not isinstance(other, ScanState):
+            return NotImplemented
+        _check_same(self.options.deciding, other.options.deciding)
+        if other.signature is not None:
+            self.check(other.signature)
+        seen = self.seen.joined(other.seen, self.options.predictive_pairs)
+        return ScanState(self.options, seen, self.sums + other.sums, self.signature or other.signature)
+
+    def __radd__(self, other: int) -> ScanState:
+        """For `sum`, which begins with 0."""
+        return self if other == 0 else NotImplemented
+
+    @property
+    def asks(self) -> bool:
+        """Whether `predictive` has yet to be asked of the sample."""
+        asked = self.signature is not None and self.signature.predictive != "off"
+        return asked and not self.options.asks_every_pair and len(self.seen.sample) > 0
+
+    def check(self, signature: Signature) -> None:
+        """Raises: EngineError if it is of another model, of other versions or of another device."""
+        if self.signature is not None:
+            _check_same(_ran(self.signature), _ran(signature))
+
+    def ranking(self, asked: ScanSums | None = None) -> Ranking:
+        """Every head ranked, with what was `asked` for predictive added.
+
+        Raises: InputError if no pair was scored, or with `split` none in one of the halves.
+        """
+        sums, options = self.sums if asked is None else self.sums + asked, self.options
+        if self.signature is None or sums.any is None:
+            raise no_pair("to score")
+        if sums.told is None or (options.split and sums.ranked is None):
+            raise InputError("--split found no pair in one of the two halves", "give more pairs, or leave it out")
+        signature, profile = replace(self.signature, **self.seen.signature_fields), None
+        if sums.profile is not None:
+            parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
+            profile = Profile(parts, fitted(sums.profile.stacked()), signature)
+        scores, of_carried = sums.told.finish(), None if sums.carried is None else sums.carried.finish()
+        labels = _labels(scores, sums.labels, options, norm=options.reading.carried)
+        carried = labels if options.reading.carried else _labels(of_carried, sums.carried_labels, options, norm=True)
+        behaviour = options.behaviour if carried is not None else replace(options.behaviour, by="weight")
+        special = not behaviour.among_words
+        return Ranking(
+            scores,
+            signature,
+            sums.ranked.finish() if sums.ranked else None,
+            profile,
+            labels=labels,
+            carried=carried,
+            statements=None
+            if sums.classes is None
+            else stated(sums.classes.stacked(), special=special, seed=options.seed, of_pairs=True),
+            behaviour=behaviour,
         )
 
 
-@contextmanager
-def held(path: Path | StoredFile) -> Iterator[None]:
-    """Keep other runs off a state file, until this one ends or is killed.
+def _labels(scores: Scores | None, sums: LabelSums | None, options: ScanOptions, *, norm: bool) -> Labels | None:
+    if scores is None or sums is None:
+        return None
+    return labels_of(scores, sums, options.threshold, options.seed, norm=norm)
 
-    The lock is the system's, on a file beside: the state file itself is replaced whenever a state is saved. In a store
-    there is none.
-    Raises: StateError if another run holds it, or the path is no regular file.
-    """
-    if isinstance(path, StoredFile):
-        yield
-        return
-    from filelock import FileLock, Timeout
 
-    target = path.resolve()  # through a link: both names mean one file
-    try:
-        if descriptor(path) is not None or (target.exists() and not stat.S_ISREG(target.stat().st_mode)):
-            raise StateError(f"{path} is not a regular file, and so cannot hold a state", "name another --state file")
-        beside = target.with_name(f".{target.name}.lock")
-        lock = FileLock(beside)
-        lock.acquire(timeout=0)
-    except Timeout:
-        raise StateError(
-            f"another run holds the state file {path}", "wait until it ends, or name another --state file"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise StateError(
-            f"cannot lock {path}: {getattr(error, 'strerror', None) or error}", "put the --state file elsewhere"
-        ) from None
-    try:
-        yield
-    finally:
-        with suppress(OSError):  # Windows does not let go of an open file
-            beside.unlink()  # before its release, so that whoever opened it meanwhile finds it gone
-        lock.release()
+def _elsewhere(_: EncodedBatch) -> NoReturn:
+    """In place of a function that did not travel."""
+    raise OptionError(
+        "predictive words vote for labels beside patterns of one's own, whose functions do not travel with shards",
+        "leave out labelled, or predictive",
+    )
+
+
+def _ran(signature: Signature) -> dict[str, Any]:
+    """What a signature says of the numbers: of the model its fingerprint, whatever its name and place."""
+    return {name: value for name, value in asdict(signature).items() if name not in _NAMES}
+
+
+def _check_same(ours: Mapping[str, Any], theirs: Mapping[str, Any]) -> None:
+    if unlike := [f"{name} {ours[name]} and {theirs[name]}" for name in ours if ours[name] != theirs[name]]:
+        raise EngineError(
+            f"parts of one scan differ: {'; '.join(unlike)}",
+            "use the same model, options and versions on all machines",
+        )

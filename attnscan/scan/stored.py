@@ -1,48 +1,95 @@
-"""Sums in a file: an .npz with one array for each sum, to the last bit, and JSON in `about` for all that is no sum.
+"""A scan's state in a file, so that a run that was stopped or killed can be gone on with, here or on a cluster.
 
-A file of them is replaced whole, so that a kill at any moment leaves the last one or the one before; and it is not
-trusted, since a damaged sum would go on into every later one: zip keeps a CRC of every array.
+The file is an .npz with one array for each sum, to the last bit, and JSON in `about` for all that is no sum. It is
+replaced whole, so that a kill at any moment leaves the last one or the one before; and it is not trusted, since a
+damaged sum would go on into every later one: zip keeps a CRC of every array.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import math
+import time
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, astuple, fields, is_dataclass
+from dataclasses import asdict, fields, is_dataclass
+from functools import partial
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from attnscan.errors import StateError
-from attnscan.inputs.pairs import Pair, Place
-from attnscan.inputs.sentence import Sentence
 from attnscan.results.files import write_file
-from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
 from attnscan.results.statement import COLUMNS
-from attnscan.results.stored_file import StoredFile
+from attnscan.results.stored_file import Saving, StoredFile
 from attnscan.results.terms import Scored
-from attnscan.scan.local import ScanSums
+from attnscan.scan.local import with_signature
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.seen import Drawn, Seen
+from attnscan.scan.per_pair_about import signature_read
+from attnscan.scan.scanner import Scanner
+from attnscan.scan.seen import Seen
+from attnscan.scan.state import ScanState, ScanSums
 from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import profiled
 from attnscan.scoring.profile_sums import sums_shapes
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
+State = TypeVar("State")
+_FORMAT = 14
 _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 50 MiB, nearly all for the products of heads; split, twice that
 _ABOUT = "about"
+_OF_MODEL = {
+    "weights": "weights differ",
+    "config": "config differs",
+    "modules": "modules differ, or those of another version of transformers",
+    "tokenizer": "tokenizer differs",
+}
 
 
-def write_checked(path: Path | StoredFile, form: int | str, about: Mapping[str, Any], sums: ScanSums) -> None:
-    """Write what `read_checked` reads, whole or not at all. Raises: OutputError."""
+def save_state(path: Path | StoredFile, state: ScanState, scanner: Scanner) -> None:
+    """Write the state of a scan on this machine, whole or not at all. Raises: OutputError."""
+    write_state(path, with_signature(scanner, state), _about(scanner))
+
+
+def load_state(path: Path | StoredFile, scanner: Scanner) -> ScanState:
+    """Read a state that was written by the same model with the same options.
+
+    Raises: StateError if it was not, or is damaged.
+    """
+    with read_state(path, scanner.options, _about(scanner)) as (state, _):
+        return state
+
+
+def _about(scanner: Scanner) -> dict[str, Any]:
+    """What must be equal for sums to be added to: of the model its files, whatever its name and place."""
+    signature = asdict(scanner.signature(Seen()))
+    about = {name: signature[name] for name in ("attnscan", "dtype", "pattern_set")}
+    return about | asdict(scanner.loaded.fingerprint) | scanner.options.deciding | {"predictive": scanner.measure}
+
+
+def write_state(
+    path: Path | StoredFile, state: ScanState, about: Mapping[str, Any], position: Mapping[str, Any] | None = None
+) -> None:
+    """Write what `read_state` reads, whole or not at all.
+
+    `about` must be equal for the state to be gone on with; `position` says how far a cluster is. Both are JSON.
+    Raises: OutputError.
+    """
+    assert state.signature is not None and state.sums.any is not None
+    told = {
+        "format": _FORMAT,
+        "scan": about,
+        "position": position,
+        "signature": asdict(state.signature),
+        "grid": state.sums.any.entropy.shape,
+        "seen": state.seen.dumped(),
+    }
     file = BytesIO()
-    arrays: dict[str, Any] = {_ABOUT: np.array(json.dumps({"format": form, **about})), **arrays_of(sums)}
-    np.savez(file, allow_pickle=False, **arrays)
+    np.savez(file, allow_pickle=False, **{_ABOUT: np.array(json.dumps(told))}, **arrays_of(state.sums))
     if isinstance(path, StoredFile):
         path.write_bytes(file.getvalue())
     else:
@@ -50,34 +97,65 @@ def write_checked(path: Path | StoredFile, form: int | str, about: Mapping[str, 
 
 
 @contextmanager
-def read_checked(path: Path | StoredFile, form: int | str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Read a state file of a format, which of clusters is text: what it is about, and its arrays by name.
+def read_state(
+    path: Path | StoredFile, options: ScanOptions, about: Mapping[str, Any], *, of_cluster: bool = False
+) -> Iterator[tuple[ScanState, dict[str, Any]]]:
+    """Read a state file: the state, and of a cluster's its position.
 
-    Raises: StateError if it is of another format or damaged, as any error of the caller's says, too.
+    Raises: StateError if it is of another format or run, or damaged, as any error of the caller's says, too.
     """
     try:
-        content = _whole(path)
-        if content is None:
-            raise StateError(f"{path} is too large for a state file", "give the file that an earlier --state wrote")
-        if content.startswith(b'{"format"'):  # as earlier versions wrote states
+        arrays = _arrays_in(path)
+        told = json.loads(str(arrays.pop(_ABOUT)))
+        if told["format"] != _FORMAT:
             raise _of_another_version(path)
-        with np.load(BytesIO(content), allow_pickle=False) as file:
-            if sum(member.file_size for member in file.zip.infolist()) > len(content):
-                raise ValueError("compressed, as no state is")
-            arrays = dict(file)
-        about = json.loads(str(arrays.pop(_ABOUT)))
-        if (theirs := about.pop("format")) != form:
-            if isinstance(theirs, str) != isinstance(form, str):
-                where = "a cluster" if isinstance(theirs, str) else "one machine"
-                raise StateError(f"{path} is of a run on {where}", "go on there, or name another --state file")
-            raise _of_another_version(path)
-        yield about, arrays
+        if (told["position"] is not None) != of_cluster:
+            where = "one machine" if of_cluster else "a cluster"
+            raise StateError(f"{path} is of a run on {where}", "go on there, or name another --state file")
+        _check_about(path, told["scan"], about)
+        signature = signature_read(told["signature"])
+        layers, heads = told["grid"]
+        parts = profiled(options.patterns, predictive=signature.predictive != "off" and options.predictive_part)
+        sums = _Arrays(arrays, tuple(pattern.scored for pattern in options.patterns), (layers, heads)).sums(len(parts))
+        yield ScanState(options, Seen.loaded(**told["seen"]), sums, signature), told["position"]
     except StateError:
         raise
     except OSError as error:
         raise StateError(f"cannot read {path}: {error.strerror or error}", "check the path") from None
     except Exception:  # parsing a damaged file fails in any way
         raise StateError(f"{path} is not a sound state file", "remove it to start anew") from None
+
+
+def _check_about(path: Path | StoredFile, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
+    """Raises: StateError for what is not equal."""
+    for name in (name for name, value in ours.items() if theirs.get(name) != value):
+        if name in _OF_MODEL:
+            raise StateError(
+                f"{path} was begun with another model: its {_OF_MODEL[name]}",
+                "name the model that it was begun with, or another --state file",
+            )
+        if name == "files":
+            raise StateError(
+                f"{path} was begun with other files, or with these before they changed",
+                "give the same files in the same order, or another --state file",
+            )
+        raise StateError(
+            f"{path} belongs to another run: its {name} is {theirs.get(name)}, and here it is {ours[name]}",
+            "give the same options, or another --state file",
+        )
+
+
+def _arrays_in(path: Path | StoredFile) -> dict[str, Any]:
+    """What is in a file, by name. Raises: StateError; whatever a damaged file makes of it."""
+    content = _whole(path)
+    if content is None:
+        raise StateError(f"{path} is too large for a state file", "give the file that an earlier --state wrote")
+    if content.startswith(b'{"format"'):  # as earlier versions wrote states
+        raise _of_another_version(path)
+    with np.load(BytesIO(content), allow_pickle=False) as file:
+        if sum(member.file_size for member in file.zip.infolist()) > len(content):
+            raise ValueError("compressed, as no state is")
+        return dict(file)
 
 
 def _of_another_version(path: Path | StoredFile) -> StateError:
@@ -90,6 +168,29 @@ def _whole(path: Path | StoredFile) -> bytes | None:
         content = path.read_bytes(_MAX_BYTES)
         return content if len(content) <= _MAX_BYTES else None
     return path.read_bytes() if path.stat().st_size <= _MAX_BYTES else None
+
+
+class Keeper(Generic[State]):
+    """Keeps how far a scan is, now and then and at the end."""
+
+    def __init__(
+        self, write: Callable[[State], None], every: float, say: Callable[[str], None] | None, first: State
+    ) -> None:
+        """`every` is in seconds; `say` is told what cannot be written, which without it ends the scan."""
+        self._write, self._every, self._kept, self._when = write, every, first, time.monotonic()
+        self._saving = None if say is None else Saving(say)
+
+    def __call__(self, state: State, *, last: bool = False) -> None:
+        """Keep a state, if it is another one, and time for that or the `last`. Raises: OutputError."""
+        if state is self._kept or not (last or time.monotonic() - self._when > self._every):
+            return
+        write = partial(self._write, state)
+        if self._saving is None:
+            write()
+            self._kept = state
+        elif self._saving(write, last=last):
+            self._kept = state
+        self._when = time.monotonic()
 
 
 def arrays_of(sums: ScanSums) -> dict[str, Any]:
@@ -109,50 +210,14 @@ def _arrays(name: str, value: Any) -> Iterator[tuple[str, Any]]:
         yield from _arrays(f"{name}.{key}", part)
 
 
-def seen_dumped(seen: Seen) -> dict[str, Any]:
-    """What was read, as JSON holds it."""
-    drawn = [[key, *astuple(place), *map(_sentence_dumped, pair.sentences)] for key, place, pair in seen.sample]
-    return {**asdict(seen), "sample": drawn}
-
-
-def _sentence_dumped(sentence: Sentence) -> str | list[Any]:
-    return sentence.text if sentence.words is None else [sentence.text, sentence.words, sentence.tags]
-
-
-def seen_loaded(*, read: int, truncated: int, skipped: int, digest: str, sample: list[list[Any]]) -> Seen:
-    """Read what `seen_dumped` made. Raises: ValueError for counts or places of another type."""
-    if not all(type(each) is int and each >= 0 for each in (read, truncated, skipped)) or type(digest) is not str:
-        raise ValueError("counts of another type")
-    return Seen(read, truncated, skipped, digest, tuple(_drawn(*each) for each in sample))
-
-
-def _drawn(key: str, file: str, row: int, name: str | None, *sentences: str | list[Any]) -> Drawn:
-    if not (type(key) is type(file) is str and type(row) is int and isinstance(name, str | None)):
-        raise ValueError("a place of another type")
-    return (
-        key,
-        Place(file, row, name),
-        Pair(*(Sentence(*known) if isinstance(known, list) else known for known in sentences)),
-    )
-
-
-def sums_loaded(arrays: Mapping[str, Any], options: ScanOptions, grid: Grid, *, predictive: bool) -> ScanSums:
-    """Read a model's sums from the arrays of a file; `predictive` says whether these patterns were asked for.
-
-    Raises: KeyError, ValueError if they are not those of a scan with these options.
-    """
-    parts = profiled(options.patterns, predictive=predictive and options.predictive_part)
-    return _Arrays(arrays, tuple(pattern.scored for pattern in options.patterns), grid).sums(len(parts))
-
-
 class _Arrays:
     """The arrays of a file, each of which has to be of the shape that is expected."""
 
-    def __init__(self, arrays: Mapping[str, Any], scored: tuple[Scored, ...], grid: Grid) -> None:
-        self._arrays, self._scored, self._grid = arrays, scored, grid
+    def __init__(self, arrays: Mapping[str, Any], scored: tuple[Scored, ...], shape: tuple[int, int]) -> None:
+        self._arrays, self._scored, self._shape = arrays, scored, shape
 
     def sums(self, parts: int) -> ScanSums:
-        shape, columns = self._grid.shape, (*self._grid.shape, COLUMNS)
+        shape, columns = self._shape, (*self._shape, COLUMNS)
         return ScanSums(
             told=self._scores("sums.told"),
             ranked=self._scores("sums.ranked"),
@@ -178,10 +243,10 @@ class _Arrays:
     def _scores(self, name: str) -> ScoreSums | None:
         if not self._has(name):
             return None
-        grid, patterns = self._grid, len(self._scored)
-        every_key, words_only = (self._record(Sums, f"{name}.{kind}", (*grid.shape, patterns)) for kind in KINDS)
-        entropy, words = (self._array(f"{name}.{of_rows}", grid.shape) for of_rows in ("entropy", "words"))
-        products, of_heads = None, (patterns, len(grid), len(grid))
+        shape, patterns, heads = self._shape, len(self._scored), math.prod(self._shape)
+        every_key, words_only = (self._record(Sums, f"{name}.{kind}", (*shape, patterns)) for kind in KINDS)
+        entropy, words = (self._array(f"{name}.{of_rows}", shape) for of_rows in ("entropy", "words"))
+        products, of_heads = None, (patterns, heads, heads)
         if self._has(f"{name}.products"):
             products = {kind: self._record(HeadProducts, f"{name}.products.{kind}", of_heads) for kind in KINDS}
         return ScoreSums(self._scored, every_key, words_only, entropy, words, products)
@@ -189,7 +254,7 @@ class _Arrays:
     def _labels(self, name: str) -> LabelSums | None:
         if not self._has(name):
             return None
-        votes, shape = self._arrays[f"{name}.votes"], (len(KINDS), *self._grid.shape, len(self._scored) + 1)
+        votes, shape = self._arrays[f"{name}.votes"], (len(KINDS), *self._shape, len(self._scored) + 1)
         if votes.shape != shape or votes.dtype != np.int64:
             raise ValueError("votes of another shape")
         return LabelSums(self._scored, self._unpacked(f"{name}.blocks"), votes).checked()

@@ -15,7 +15,6 @@ from attnscan.inputs.batch import EncodedInput, batches
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.model.running import in_halves
 from attnscan.model.threads import W, ahead, is_too_long, side_by_side
-from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
 
@@ -172,14 +171,14 @@ def _pieces(windows: Iterable[tuple[Window, Seen]]) -> Iterator[tuple[list[Encod
         yield last, seen
 
 
-def unseen(records: Iterable[Record], seen: Seen, options: ScanOptions) -> Iterator[Record]:
+def unseen(records: Iterable[Record], seen: Seen) -> Iterator[Record]:
     """The records behind those that a state has seen, once those are found to be the same.
 
     Raises: StateError if they are not.
     """
     rest, again = iter(records), Seen()
     for record in itertools.islice(rest, seen.read):
-        again = again.and_then(record, options, truncated=False, skipped=True)
+        again = again.joined(Seen.of(record.pair), 0)
     if (again.read, again.digest) != (seen.read, seen.digest):
         raise StateError("the state belongs to other pairs than these", "give the same files in the same order")
     yield from rest

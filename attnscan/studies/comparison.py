@@ -21,10 +21,11 @@ from attnscan.results.reading import Reading
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.terms import QUERIES, Match
 from attnscan.scan.events import PairScores, Progress, Steps
-from attnscan.scan.local import ScanState, scan
+from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import no_pair
+from attnscan.scan.state import ScanState
 from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.resampling import stability
@@ -127,7 +128,7 @@ def _scanned(
 ) -> Steps[tuple[_PairedSums | None, list[ScanState]]]:
     """Both models' sums over the pairs that both read, block by block."""
     total: _PairedSums | None = None
-    states = [ScanState(), ScanState()]
+    states = [ScanState(scanner_a.options), ScanState(scanner_b.options)]
     unheard = None if on_bad is None else lambda _: None  # the first model has told of it
     while block := list(itertools.islice(records, _BLOCK)):
         kept: list[dict[int, PairSums]] = [{}, {}]

@@ -77,7 +77,7 @@ def explain_input(
     explainer = _Explainer(scanner, heads, pattern)
     encoded = encoded or scanner.encode(record.pair)
     sums = yield from explainer.looking(scanner, [encoded], keep=True)
-    seen = Seen().and_then(record, scanner.options, truncated=encoded.truncated, skipped=False)
+    seen = Seen.of(record.pair, truncated=encoded.truncated)
     return explainer.finish(sums, seen)
 
 

@@ -21,7 +21,7 @@ from attnscan.results.ablation import HeadSet
 from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import MIXED, Scores
 from attnscan.scan.events import Steps
-from attnscan.scan.local import ScanState, scan
+from attnscan.scan.local import finished, scanned
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen, half
@@ -74,15 +74,11 @@ def measured(records: Iterable[Record], request: AblationRequest, seed: int) -> 
 def _by_patterns(
     scanner: Scanner, records: Iterable[Record], request: AblationRequest, on_bad: OnBad | None
 ) -> Steps[RequestedSets]:
-    options, state, counts = scanner.options, ScanState(), [0, 0]
+    options, counts = scanner.options, [0, 0]
     chosen = _choosing(records, options.seed, counts)
-    for event in scan(scanner, chosen, on_bad=on_bad, doing="labels: scoring one half of the pairs"):
-        if isinstance(event, ScanState):
-            state = event
-        else:
-            yield event
+    state = yield from scanned(scanner, chosen, on_bad, doing="labels: scoring one half of the pairs")
     _check_halves(counts)
-    ranking = yield from state.finishing(scanner, "labels: pairs asked for predictive words")
+    ranking = yield from finished(scanner, state, "labels: pairs asked for predictive words")
     scores = ranking.scores
     known = [pattern.id for pattern in options.patterns if pattern.target is not None or options.predictive != "off"]
     patterns = [name for name in known if not request.patterns or name in request.patterns]

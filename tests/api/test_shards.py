@@ -81,7 +81,7 @@ def test_shards_of_nothing_add_nothing(model: attnscan.LoadedModel) -> None:
         with pytest.raises(InputError, match="there is no pair to score"):
             attnscan.finish(nothing)
     none: Any = sum([])
-    with pytest.raises(OptionError, match="shard is of the class int; give a Shard"):
+    with pytest.raises(OptionError, match="shard is of the class int; give a ScanState"):
         attnscan.finish(none)
     with pytest.raises(TypeError):
         one + 1  # type: ignore[operator]
@@ -100,7 +100,7 @@ def test_what_is_not_of_one_scan_does_not_add(model: attnscan.LoadedModel, tmp_p
     state = one.__getstate__()
     for old in ({**state, "format": 0}, {name: value for name, value in state.items() if name != "format"}):
         with pytest.raises(EngineError, match="another version"):
-            object.__new__(attnscan.Shard).__setstate__(old)
+            object.__new__(attnscan.ScanState).__setstate__(old)
 
 
 def test_a_model_in_memory_is_given_again_to_finish(model: attnscan.LoadedModel) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from scans import ranked
 from shipped_answers import questions_of
 from tiny_checkpoints import SMALL, loaded, save
 from transformers import BertConfig, BertForMaskedLM
@@ -285,7 +286,7 @@ def test_shipped_answers_are_what_the_model_says() -> None:
 def test_the_default_run_asks_nothing_and_writes_nothing(asked: list[int], place: Path) -> None:
     with Scanner(ScanOptions(model="bundled", related=False)) as scanner:
         *_, state = scan(scanner, shipped_pairs())
-        ranking = state.finish(scanner)
+        ranking = ranked(scanner, state)
     assert ranking.signature.predictive == "distance"
     p = ranking.scores.patterns.index("predictive")
     assert int(ranking.scores.every_key.pairs[0, 0, p]) == 16

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
-from scans import BUNDLED, PAIRS, records_of, states_of
+from scans import BUNDLED, PAIRS, ranked, records_of, states_of
 from work import classify
 
 import attnscan
@@ -18,10 +18,10 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.labels import Labels
 from attnscan.results.ranking import Ranking
 from attnscan.scan import stream as reading
-from attnscan.scan.local import ScanState, ScanSums
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import load_state, save_state
+from attnscan.scan.state import ScanState, ScanSums
+from attnscan.scan.stored import load_state, save_state
 from attnscan.scan.stream import unseen
 from attnscan.scoring.patterns import PATTERNS
 
@@ -31,7 +31,7 @@ LABELLED = replace(BUNDLED, labelled=True, predictive="off")
 
 def _ranking(options: ScanOptions, pairs: list[Pair]) -> Ranking:
     with Scanner(options) as scanner:
-        return states_of(scanner, records_of(pairs))[-1].finish(scanner)
+        return ranked(scanner, states_of(scanner, records_of(pairs))[-1])
 
 
 def _sums(options: ScanOptions, pairs: list[Pair]) -> ScanSums:
@@ -81,14 +81,15 @@ def test_what_heads_carry_is_what_a_scan_by_norm_finds() -> None:
 def test_batches_order_and_shards_change_nothing(more: dict[str, bool]) -> None:
     options = replace(LABELLED, **more)  # type: ignore[arg-type]
     with Scanner(options) as scanner:
-        whole = states_of(scanner, records_of(DIFFERENT))[-1].finish(scanner)
+        whole = ranked(scanner, states_of(scanner, records_of(DIFFERENT))[-1])
     for batch_tokens, pairs in ((1, DIFFERENT), (10_000, DIFFERENT[::-1])):
         again = _ranking(replace(options, batch_tokens=batch_tokens), pairs)
         _assert_equal(again.labels, whole.labels)
         _assert_equal(again.carried, whole.carried)
     shards = reduce(add, [_sums(options, DIFFERENT[i::3]) for i in range(3)])
     with Scanner(options) as scanner:
-        _assert_equal(shards.ranking(whole.signature, options).labels, whole.labels)
+        together = ScanState(options, sums=shards, signature=whole.signature).ranking()
+        _assert_equal(together.labels, whole.labels)
 
 
 def test_predictive_words_vote_where_pairs_were_asked_for_them() -> None:
@@ -98,7 +99,7 @@ def test_predictive_words_vote_where_pairs_were_asked_for_them() -> None:
     pairs = DIFFERENT[:9]
     with Scanner(options) as scanner:
         state = states_of(scanner, records_of(pairs))[-1]
-        ranking = state.finish(scanner)
+        ranking = ranked(scanner, state)
         asked = {pair for _, _, pair in state.seen.sample}
         with_them = {pair: classify(scanner, pair) for pair in asked}
     with Scanner(replace(options, predictive="off")) as scanner:
@@ -129,9 +130,9 @@ def test_a_state_keeps_them_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.
         states = states_of(scanner, records_of(DIFFERENT))
         save_state(path, states[2], scanner)
         state = load_state(path, scanner)
-        rest = unseen(records_of(DIFFERENT), state.seen, options)
+        rest = unseen(records_of(DIFFERENT), state.seen)
         after: ScanState = [state, *states_of(scanner, rest, state)][-1]
-        one, other = after.finish(scanner).to_labels(), states[-1].finish(scanner).to_labels()
+        one, other = ranked(scanner, after).to_labels(), ranked(scanner, states[-1]).to_labels()
     assert len(states) > 3 and one.equals(other)
     assert one.attrs["shares"] == other.attrs["shares"] != []
 
@@ -139,7 +140,7 @@ def test_a_state_keeps_them_to_the_last_bit(tmp_path: Path, monkeypatch: pytest.
 def test_a_model_that_does_not_show_what_heads_carry_is_labelled_by_weight(options: ScanOptions) -> None:
     with Scanner(replace(options, labelled=True)) as scanner:
         scanner.__dict__["carrying"] = "its output projection cannot be seen"
-        ranking = states_of(scanner, (Record(pair, "x") for pair in PAIRS))[-1].finish(scanner)
+        ranking = ranked(scanner, states_of(scanner, (Record(pair, "x") for pair in PAIRS))[-1])
     assert ranking.carried is None and ranking.mapped is ranking.labels
     assert ranking.to_labels()["carried_label"].isna().all()
 

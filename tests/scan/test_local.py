@@ -19,6 +19,7 @@ from scans import (
     assert_equal_profiles,
     assert_equal_sums,
     profile_shard,
+    ranked,
     records_of,
     scan_shard,
     states_of,
@@ -30,10 +31,11 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores
-from attnscan.scan.local import ScanState, scan
+from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen, half
+from attnscan.scan.state import ScanState
 from attnscan.scoring.patterns import PATTERNS, Pattern
 from attnscan.scoring.sums import ScoreSums
 
@@ -68,9 +70,9 @@ def test_nothing_of_this_changes_a_profile(options: ScanOptions, more: dict[str,
 
 def test_planted_heads_are_told_by_their_profiles_beside_the_scores_of_a_scan_without(options: ScanOptions) -> None:
     with Scanner(replace(options, profile=True)) as scanner:
-        ranking = states_of(scanner, records_of(PAIRS))[-1].finish(scanner)
+        ranking = ranked(scanner, states_of(scanner, records_of(PAIRS))[-1])
     with Scanner(options) as scanner:
-        plain = states_of(scanner, records_of(PAIRS))[-1].finish(scanner)
+        plain = ranked(scanner, states_of(scanner, records_of(PAIRS))[-1])
     assert_allclose(ranking.scores.every_key.score, plain.scores.every_key.score, rtol=1e-12)
     assert plain.profile is None and ranking.profile is not None
     leading = {place: ranking.profile.strongest(Head(*place))[0] for place in ((0, 0), (1, 1))}
@@ -89,9 +91,9 @@ def test_profiles_ask_every_pair_for_predictive_and_not_a_sample_again() -> None
     pairs = PAIRS[:5]
     with Scanner(replace(asked, profile=True)) as scanner:
         state = states_of(scanner, records_of(pairs))[-1]
-        ranking = state.finish(scanner)
+        ranking = ranked(scanner, state)
     with Scanner(replace(asked, predictive_pairs=5)) as scanner:
-        sampled = states_of(scanner, records_of(pairs))[-1].finish(scanner)
+        sampled = ranked(scanner, states_of(scanner, records_of(pairs))[-1])
     assert ranking.profile is not None and "predictive" in ranking.profile.parts
     assert_allclose(ranking.scores.every_key.score, sampled.scores.every_key.score, rtol=1e-9)
     assert ranking.scores.every_key.n[0, 0].tolist() == sampled.scores.every_key.n[0, 0].tolist()
@@ -106,11 +108,11 @@ def test_profiles_without_predictive_leave_it_to_a_sample(labelled: bool) -> Non
     beside = replace(BUNDLED, predictive="distance", predictive_pairs=2, labelled=labelled)
     both = replace(beside, profile=True, predictive_part=False)
 
-    def ranked(options: ScanOptions) -> Ranking:
+    def ranking_by(options: ScanOptions) -> Ranking:
         with Scanner(options) as scanner:
-            return states_of(scanner, records_of(PAIRS[:6]))[-1].finish(scanner)
+            return ranked(scanner, states_of(scanner, records_of(PAIRS[:6]))[-1])
 
-    found, scores, profiled = (ranked(each) for each in (both, beside, replace(both, predictive="off")))
+    found, scores, profiled = (ranking_by(each) for each in (both, beside, replace(both, predictive="off")))
     assert_allclose(found.scores.every_key.score, scores.scores.every_key.score, atol=1e-9)
     assert found.scores.every_key.pairs[..., found.scores.patterns.index("predictive")].max() == 2
     profile, alone = found.known_profile(), profiled.known_profile()
@@ -135,7 +137,7 @@ def test_profiles_are_refused_with_what_they_cannot_be_of() -> None:
 
 def test_planted_heads_lead_the_ranking(options: ScanOptions) -> None:
     with Scanner(options) as scanner:
-        ranking = states_of(scanner, records_of(PAIRS))[-1].finish(scanner)
+        ranking = ranked(scanner, states_of(scanner, records_of(PAIRS))[-1])
     table = ranking.to_frame(ranking.scores.patterns).groupby("pattern").first()
     for pattern, place in (("next-word", (0, 0)), ("previous-word", (1, 1)), ("cross-sentence", (1, 2))):
         assert tuple(table.loc[pattern, ["layer", "head"]]) == place
@@ -145,7 +147,7 @@ def test_planted_heads_lead_the_ranking(options: ScanOptions) -> None:
 
 def test_a_ranking_has_the_columns_of_the_contract(options: ScanOptions) -> None:
     with Scanner(options) as scanner:
-        ranking = states_of(scanner, records_of(PAIRS))[-1].finish(scanner)
+        ranking = ranked(scanner, states_of(scanner, records_of(PAIRS))[-1])
     frame = ranking.to_frame(["delimiter", "next-word"], 4)
     columns = ["model", "pattern", "rank", "layer", "head", "score", "chance", "above_chance", "se", "n", "pairs"]
     assert frame.columns.tolist() == [*columns, "low", "high", "lead", "lead_se", "self"]
@@ -166,7 +168,7 @@ def test_no_pair_is_an_error(options: ScanOptions) -> None:
     with Scanner(options) as scanner:
         assert states_of(scanner, []) == []
         with pytest.raises(InputError, match="no pair"):
-            ScanState().finish(scanner)
+            ranked(scanner, ScanState(scanner.options))
 
 
 LONG = Pair("the cat " * 40, "a mat")
@@ -196,7 +198,7 @@ def test_all_skipped_is_no_pair(options: ScanOptions) -> None:
     with Scanner(replace(options, on_long="skip")) as scanner:
         state = states_of(scanner, records_of([LONG]))[-1]
         with pytest.raises(InputError, match="no pair"):
-            state.finish(scanner)
+            ranked(scanner, state)
 
 
 def test_a_batch_that_does_not_fit_is_halved(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -360,7 +362,7 @@ def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptio
     halves = [[pair for pair in pairs if half(pair, options.seed) == which] for which in (0, 1)]
     assert min(map(len, halves)) > 10
     with Scanner(replace(options, split=True)) as scanner:
-        ranking = states_of(scanner, records_of(pairs[::-1]))[-1].finish(scanner)
+        ranking = ranked(scanner, states_of(scanner, records_of(pairs[::-1]))[-1])
     assert ranking.ranked_by is not None
     for scores, own in zip((ranking.ranked_by, ranking.scores), halves, strict=True):
         alone = scan_shard(options, own).finish()
@@ -377,7 +379,7 @@ def test_a_half_without_a_pair_is_an_error(options: ScanOptions) -> None:
         with Scanner(replace(options, split=True)) as scanner:
             state = states_of(scanner, records_of([one]))[-1]
             with pytest.raises(InputError, match="no pair in one of the two halves; give more pairs"):
-                state.finish(scanner)
+                ranked(scanner, state)
 
 
 def test_other_seeds_halve_otherwise_and_samples_lie_in_both_halves() -> None:
@@ -393,10 +395,10 @@ def test_other_seeds_halve_otherwise_and_samples_lie_in_both_halves() -> None:
 
 def _scanned(options: ScanOptions, pairs: list[Pair]) -> Scores:
     with Scanner(options) as scanner:
-        state = ScanState()
+        state = ScanState(scanner.options)
         for after in scan(scanner, [Record(pair, "") for pair in pairs]):
             state = after
-        return state.finish(scanner).scores
+        return ranked(scanner, state).scores
 
 
 def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -> None:

@@ -10,11 +10,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
-from scans import PAIRS, records_of, states_of, write
+from scans import PAIRS, ranked, records_of, states_of, write
 
 from attnscan.errors import InputError, OutputError, SelectionError
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.scan.events import outcome
+from attnscan.scan.local import finished
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter, finish_directory
 from attnscan.scan.per_pair_read import rank_file
@@ -27,7 +28,7 @@ def test_a_file_of_every_pair_ranks_as_the_scan_did(options: ScanOptions, tmp_pa
     sampling = replace(options, model="bundled", predictive="auto", predictive_pairs=3)
     with Scanner(sampling) as scanner, PerPairWriter(path, [p.id for p in PATTERNS]) as writer:
         state = states_of(scanner, records_of(PAIRS), writer=writer)[-1]
-        ranking = outcome(state.finishing(scanner), partial(write, writer))
+        ranking = outcome(finished(scanner, state), partial(write, writer))
         assert not path.exists()  # it gets its name when it is whole
         writer.finish(ranking.signature, ranking.scores.grid)
     again = rank_file(path)
@@ -46,7 +47,7 @@ def test_a_directory_of_files_of_pairs_ranks_as_one_file_does(options: ScanOptio
     directory, whole, names = tmp_path / "parts", tmp_path / "pairs.parquet", [pattern.id for pattern in PATTERNS]
     parts = ["000000-000000", "000000-000001"]
     with Scanner(options) as scanner, PerPairWriter(whole, names) as writer:
-        ranking = states_of(scanner, records_of(PAIRS), writer=writer)[-1].finish(scanner)
+        ranking = ranked(scanner, states_of(scanner, records_of(PAIRS), writer=writer)[-1])
         writer.finish(ranking.signature, ranking.scores.grid)
         directory.mkdir()
         for part, some in zip(parts, (PAIRS[:15], PAIRS[15:]), strict=True):
@@ -80,7 +81,7 @@ def test_rows_are_compact_and_of_the_heads_that_were_named(options: ScanOptions,
     with Scanner(options) as scanner:
         for path, heads in ((whole, None), (some, "1-2, layer:0")):
             with PerPairWriter(path, names, heads=heads) as writer:
-                ranking = states_of(scanner, records_of(PAIRS), writer=writer)[-1].finish(scanner)
+                ranking = ranked(scanner, states_of(scanner, records_of(PAIRS), writer=writer)[-1])
                 writer.finish(ranking.signature, ranking.scores.grid)
         with PerPairWriter(tmp_path / "none.parquet", names, heads="9-0") as writer, pytest.raises(SelectionError):
             states_of(scanner, records_of(PAIRS), writer=writer)
@@ -102,7 +103,7 @@ def test_every_pair_counts_once_whatever_its_file_and_row(options: ScanOptions, 
     some = [each for record in records for each in (record, record)] + records_of([Pair("the cat sat")])
     path = tmp_path / "pairs.parquet"
     with Scanner(options) as scanner, PerPairWriter(path, [p.id for p in PATTERNS]) as writer:
-        ranking = states_of(scanner, some, writer=writer)[-1].finish(scanner)
+        ranking = ranked(scanner, states_of(scanner, some, writer=writer)[-1])
         writer.finish(ranking.signature, ranking.scores.grid)
     found, expected = rank_file(path).scores.every_key, ranking.scores.every_key
     assert found.pairs.max() == 81

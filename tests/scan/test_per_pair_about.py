@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from hostile.values import changed, of_other_types
-from scans import PAIRS, records_of, states_of
+from scans import PAIRS, ranked, records_of, states_of
 from small_results import SIGNATURE
 
 from attnscan.errors import PairsError
@@ -35,7 +35,7 @@ def file(options: ScanOptions, tmp_path: Path) -> Path:
     path = tmp_path / "pairs.parquet"
     asked = tuple(pattern for pattern in options.patterns if pattern.id in NAMES)
     with Scanner(ScanOptions(model=options.model, patterns=asked)) as scanner, PerPairWriter(path, NAMES) as writer:
-        ranking = states_of(scanner, records_of(PAIRS[:5]), writer=writer)[-1].finish(scanner)
+        ranking = ranked(scanner, states_of(scanner, records_of(PAIRS[:5]), writer=writer)[-1])
         writer.finish(ranking.signature, ranking.scores.grid)
     return path
 

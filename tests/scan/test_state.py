@@ -15,17 +15,18 @@ from typing import Any
 import numpy as np
 import pytest
 from safetensors.torch import load_file, save_file
-from scans import PAIRS, assert_equal_profiles, assert_equal_sums, records_of, states_of
+from scans import PAIRS, assert_equal_profiles, assert_equal_sums, ranked, records_of, states_of
 from torch import Tensor
 
 from attnscan.errors import StateError
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Sentence
+from attnscan.run.ranking import held
 from attnscan.scan import stream as reading
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import held, load_state, save_state
+from attnscan.scan.stored import load_state, save_state
 from attnscan.scan.stream import unseen
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
@@ -54,7 +55,7 @@ def test_a_run_stopped_anywhere_and_gone_on_with_is_the_run_that_was_not(options
             save_state(path, states[stop], scanner)
             state = load_state(path, scanner)
             assert state.seen == states[stop].seen
-            rest = unseen(records_of(PAIRS), state.seen, sampling)
+            rest = unseen(records_of(PAIRS), state.seen)
             after = [state, *states_of(scanner, rest, state)][-1]
             assert after.seen == states[-1].seen
             for name in ("told", "ranked"):
@@ -81,15 +82,15 @@ def test_profiles_go_on_from_a_state_to_the_last_bit(options: ScanOptions, tmp_p
     path = tmp_path / "state.json"
     with Scanner(profiling) as scanner:
         states = states_of(scanner, records_of(PAIRS))
-        expected = states[-1].finish(scanner)
+        expected = ranked(scanner, states[-1])
         assert expected.profile is not None and "mine" in expected.profile.parts
         for stop in (0, 3):
             save_state(path, states[stop], scanner)
             state = load_state(path, scanner)
             assert_equal_profiles(state.sums.profile, states[stop].sums.profile, 0)
-            after = [state, *states_of(scanner, unseen(records_of(PAIRS), state.seen, profiling), state)][-1]
+            after = [state, *states_of(scanner, unseen(records_of(PAIRS), state.seen), state)][-1]
             assert_equal_profiles(after.sums.profile, states[-1].sums.profile, 0)
-            found = after.finish(scanner)
+            found = ranked(scanner, after)
             assert found.profile is not None and found.profile.parts == expected.profile.parts
             np.testing.assert_array_equal(found.profile.fit.share, expected.profile.fit.share)
         rewritten(path, {"sums.profile.mass": lambda mass: mass[..., :-1]})
@@ -101,10 +102,10 @@ def test_profiles_go_on_from_a_state_to_the_last_bit(options: ScanOptions, tmp_p
 def test_a_state_of_other_pairs_is_refused(options: ScanOptions) -> None:
     with Scanner(options) as scanner:
         seen = states_of(scanner, records_of(PAIRS[:10]))[-1].seen
-    for other in (PAIRS[1:11], PAIRS[:5], [*PAIRS[:9], Pair("the cat")], PAIRS[9::-1]):
+    for other in (PAIRS[1:11], PAIRS[:5], [*PAIRS[:9], Pair("the cat")], [*PAIRS[:9], PAIRS[8]]):
         with pytest.raises(StateError, match="other pairs"):
-            list(unseen(records_of(other), seen, options))
-    assert [record.pair for record in unseen(records_of(PAIRS[:12]), seen, options)] == PAIRS[10:12]
+            list(unseen(records_of(other), seen))
+    assert [record.pair for record in unseen(records_of(PAIRS[:12]), seen)] == PAIRS[10:12]
 
 
 @pytest.mark.parametrize(

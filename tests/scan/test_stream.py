@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from scans import PAIRS, RECORDS, assert_equal_sums, records_of, states_of
+from scans import PAIRS, RECORDS, assert_equal_sums, ranked, records_of, states_of
 from toy import save_toy_bert
 
 from attnscan.errors import InputError, PairsError
@@ -18,10 +18,11 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.model import threads as side_by_side
 from attnscan.scan import stream as reading
 from attnscan.scan.events import PairScores
-from attnscan.scan.local import ScanState, scan
+from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Seen
+from attnscan.scan.state import ScanState
 from attnscan.scan.stream import Stream
 
 
@@ -79,7 +80,7 @@ def _scanned(options: ScanOptions) -> tuple[list[ScanState], Any]:
     """All states, and the finished ranking with `predictive`."""
     with Scanner(options) as scanner:
         states = states_of(scanner, RECORDS)
-        return states, states[-1].finish(scanner).to_frame()
+        return states, ranked(scanner, states[-1]).to_frame()
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])

@@ -10,11 +10,13 @@ from numpy.testing import assert_allclose
 
 from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.results.profile import Fit
-from attnscan.scan.events import PairScores
-from attnscan.scan.local import ScanState, scan
+from attnscan.results.ranking import Ranking
+from attnscan.scan.events import PairScores, outcome
+from attnscan.scan.local import finished, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.scanner import Scanner
+from attnscan.scan.state import ScanState
 from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.profile_sums import fitted
 from attnscan.scoring.sums import HeadProducts, ScoreSums, Sums
@@ -41,6 +43,11 @@ def states_of(
         elif writer is not None:
             write(writer, event)
     return states
+
+
+def ranked(scanner: Scanner, state: ScanState) -> Ranking:
+    """The ranking of a state."""
+    return outcome(finished(scanner, state))
 
 
 def write(writer: PerPairWriter, event: object) -> None:

@@ -23,10 +23,12 @@ PART_BYTES = 128 << 20
 MOST_PARTS = 256
 """Of all Parquet files together, which feed any cluster; beyond that, parts are larger."""
 
+ASKED_AT_ONCE = 32
+"""Files, of stores that answer slowly."""
+
 Cuts = Mapping[int, tuple[RowGroups, ...]]
 """The parts of those files that have several, by the files' places."""
 
-_ASKED_AT_ONCE = 32  # files, of stores that answer slowly
 _TOLD = 3  # bad records whose words travel; the others are counted
 
 
@@ -92,7 +94,7 @@ class BlockFiles:
         columnar = [at for at, file in enumerate(self.paths) if suffix_in(file) in PARQUET and not packing_in(file)]
         if len(columnar) > MOST_PARTS:  # readers enough: stores are not asked how large their files are
             columnar = [at for at in columnar if not scheme_of(self.paths[at])]
-        with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
+        with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
             sizes = dict(zip(columnar, threads.map(lambda at: size_of(self.paths[at]) or 0, columnar), strict=True))
             piece = max(PART_BYTES, -(-sum(sizes.values()) // MOST_PARTS))
             large = [at for at, size in sizes.items() if size > piece]

@@ -1,37 +1,35 @@
-"""How far a scan on a cluster is: sums of its first blocks, in a file too, so that another driver goes on from there.
+"""How far a scan on a cluster is: each block added once, in one order, and kept in a file for another driver.
 
 Blocks are added in their order, so that sums are the same to the last bit however often a scan is stopped, and the file
-names the next block alone. The block before it, scored again, shows that pairs and model are the same.
+names the next block alone. The block before it, scored again, shows that pairs and model are the same. Needs no Ray.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from operator import add
 from pathlib import Path
 from typing import Any
 
-from attnscan.errors import PairsError, StateError
+from attnscan.errors import AttnscanError, EngineError, PairsError, StateError
 from attnscan.hashing import hashed
 from attnscan.inputs.formats.columnar import RowGroups
 from attnscan.inputs.places.files import version_of
-from attnscan.results.grid import Grid
-from attnscan.results.stored_file import Saving, StoredFile
-from attnscan.scan.cluster.blocks import Bad, BlockFiles, Cuts
+from attnscan.results.ranking import Ranking
+from attnscan.results.signature import Signature
+from attnscan.results.stored_file import StoredFile
+from attnscan.scan.cluster.blocks import ASKED_AT_ONCE, Bad, Block, BlockFiles, Cuts
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.per_pair_about import signature_read
-from attnscan.scan.shard import Shard
-from attnscan.scan.stored import read_checked, seen_dumped, seen_loaded, sums_loaded, write_checked
+from attnscan.scan.seen import no_pair
+from attnscan.scan.state import ScanState, ScanSums
+from attnscan.scan.stored import Keeper, read_state, write_state
 
 SAVE_EVERY = 60.0
 """Seconds between two states in a file."""
-_FORMAT = "cluster 7"
-_ASKED_AT_ONCE = 32  # files, of stores that answer slowly
-
 Number = tuple[int, int]
 """Of a block: its part's place, and its own."""
 
@@ -46,10 +44,10 @@ class Proof:
 
 
 @dataclass(frozen=True)
-class ClusterState:
-    """The sums of the first blocks, and which is next."""
+class ClusterProgress:
+    """What the first blocks add up to, and which is next."""
 
-    shard: Shard
+    state: ScanState
     next: Number = (0, 0)
     bad: Bad = field(default_factory=Bad)
     proof: Proof | None = None
@@ -58,70 +56,29 @@ class ClusterState:
     """What blocks are numbered by."""
 
 
-def save_progress(path: Path | StoredFile, progress: ClusterState, about: Mapping[str, Any]) -> None:
-    """Write what `load_progress` reads, whole or not at all. Raises: OutputError."""
-    shard, proof, bad = progress.shard, progress.proof, progress.bad
-    assert shard.signature is not None and shard.sums.any is not None and proof is not None
-    whole = {
-        "scan": about,
+def save_progress(path: Path | StoredFile, progress: ClusterProgress, about: Mapping[str, Any]) -> None:
+    """Write what `load_progress` reads, whole or not at all; nothing before a block had pairs. Raises: OutputError."""
+    proof, bad = progress.proof, progress.bad
+    if proof is None:
+        return
+    position = {
         "cuts": progress.cuts,
         "next": progress.next,
         "proof": [*proof.number, proof.digest],
         "bad": [bad.count, *([error.what, error.remedy] for error in bad.first)],
-        "signature": asdict(shard.signature),
-        "grid": shard.sums.any.entropy.shape,
-        "seen": seen_dumped(shard.seen),
     }
-    write_checked(path, _FORMAT, whole, shard.sums)
+    write_state(path, progress.state, about, position)
 
 
-def load_progress(path: Path | StoredFile, options: ScanOptions, about: Mapping[str, Any]) -> ClusterState:
+def load_progress(path: Path | StoredFile, options: ScanOptions, about: Mapping[str, Any]) -> ClusterProgress:
     """Read what `save_progress` wrote. Raises: StateError if that was of other files or options, or is damaged."""
-    with read_checked(path, _FORMAT) as (data, arrays):
-        _check_about(path, data["scan"], about)
-        signature, grid = signature_read(data["signature"]), Grid.square(*data["grid"])
-        sums = sums_loaded(arrays, options, grid, predictive=signature.predictive != "off")
-        part, block, digest = data["proof"]
-        count, *first = data["bad"]
-        shard = Shard(options, seen_loaded(**data["seen"]), sums, signature)
+    with read_state(path, options, about, of_cluster=True) as (state, position):
+        part, block, digest = position["proof"]
+        count, *first = position["bad"]
         bad = Bad(count, tuple(PairsError(what, remedy) for what, remedy in first))
-        cuts = {int(at): tuple(RowGroups(*groups) for groups in cut) for at, cut in data["cuts"].items()}
-        part_next, block_next = data["next"]
-        return ClusterState(shard, (part_next, block_next), bad, Proof((part, block), digest), cuts)
-
-
-@contextmanager
-def saved(
-    path: Path | StoredFile | None,
-    about: Mapping[str, Any],
-    now: Callable[[], ClusterState],
-    say: Callable[[str], None],
-) -> Iterator[Callable[[], None]]:
-    """What keeps in a file how far a scan is, if that is wanted and was not done within a minute.
-
-    At the end, however it comes, it is kept as well. A file that cannot be written ends no scan, and is told.
-    """
-    last, before, saving = time.monotonic(), now(), Saving(say)
-
-    def save(*, at_end: bool = False) -> None:
-        nonlocal before
-        if path is None or (progress := now()) is before or progress.proof is None:
-            return
-        if saving(partial(save_progress, path, progress, about), last=at_end):
-            before = progress
-
-    def now_and_then() -> None:
-        nonlocal last
-        if time.monotonic() - last > SAVE_EVERY:
-            save()
-            last = time.monotonic()
-
-    try:
-        yield now_and_then
-    except BaseException:
-        save(at_end=True)
-        raise
-    save(at_end=True)
+        cuts = {int(at): tuple(RowGroups(*groups) for groups in cut) for at, cut in position["cuts"].items()}
+        part_next, block_next = position["next"]
+        return ClusterProgress(state, (part_next, block_next), bad, Proof((part, block), digest), cuts)
 
 
 def about_scan(options: ScanOptions, files: BlockFiles) -> dict[str, Any]:
@@ -129,7 +86,7 @@ def about_scan(options: ScanOptions, files: BlockFiles) -> dict[str, Any]:
 
     Raises: PairsError if a file cannot be looked at.
     """
-    with ThreadPoolExecutor(_ASKED_AT_ONCE) as threads:
+    with ThreadPoolExecutor(ASKED_AT_ONCE) as threads:
         versions = list(threads.map(version_of, files.paths))
     told = (f"{name} {version}".encode() for name, version in zip(files.paths, versions, strict=True))
     return {
@@ -141,14 +98,148 @@ def about_scan(options: ScanOptions, files: BlockFiles) -> dict[str, Any]:
     }
 
 
-def _check_about(path: Path | StoredFile, theirs: Mapping[str, Any], ours: Mapping[str, Any]) -> None:
-    for name in (name for name, value in ours.items() if theirs.get(name) != value):
-        if name == "files":
-            raise StateError(
-                f"{path} was begun with other files, or with these before they changed",
-                "give the same files in the same order, or another --state file",
-            )
-        raise StateError(
-            f"{path} belongs to another run: its {name} is {theirs.get(name)}, and here it is {ours[name]}",
-            "give the same options, or another --state file",
+@dataclass(frozen=True)
+class BlockResult:
+    """What a block adds."""
+
+    block: Block
+    """Without its records."""
+    state: ScanState | None = None
+    """None where the block could not be scored, or has no records."""
+    bad: Bad = field(default_factory=Bad)
+    rows: int = 0
+    """Of its pairs' own scores, if these are kept."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a pair of the sample adds to `predictive`."""
+
+    number: int
+    """In the sample."""
+    sums: ScanSums | None = None
+    error: AttnscanError | None = None
+    """What ends the run."""
+    signature: Signature | None = None
+    """Of the model that was asked; None where that failed."""
+    rows: int = 0
+    """Of the pair's own scores, if these are kept."""
+
+
+@dataclass
+class Totals:
+    """Blocks and answers added, each once and in one order, whatever the order in which they come."""
+
+    progress: ClusterProgress
+    """Of what has been added."""
+    rows: int = 0
+    """Of pairs' own scores."""
+    notes: set[str] = field(default_factory=set)
+    """What the user has been told already, so that each note is told once and not once a block."""
+    _waiting: dict[Number, BlockResult] = field(default_factory=dict)
+    """Blocks that came before the one that is next."""
+    _answers: dict[int, ScanSums] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._unproven = self.progress.proof
+
+    @property
+    def state(self) -> ScanState:
+        """What they add up to."""
+        return self.progress.state
+
+    @property
+    def start(self) -> Number:
+        """The first block that is wanted."""
+        return self.progress.next if self._unproven is None else self._unproven.number
+
+    def add(self, result: BlockResult) -> None:
+        """Add what a block found, unless it is here already, once all before it are.
+
+        Raises: AttnscanError if the block says so; EngineError if its worker ran another model than the others;
+        StateError if it shows that sums from a file are of other pairs or another model.
+        """
+        if result.block.error is not None:
+            raise result.block.error
+        number = result.block.part, result.block.number
+        if self._unproven is not None and number == self._unproven.number:
+            self._prove(result, self._unproven)
+        elif number >= self.progress.next:
+            self._waiting[number] = result
+        while self._unproven is None and (after := self._waiting.pop(self.progress.next, None)) is not None:
+            self._add(after)
+
+    def _add(self, result: BlockResult) -> None:
+        before, block, state = self.progress, result.block, result.state
+        self.rows += result.rows
+        number = block.part, block.number
+        # In one step: whatever ends the run, the sums are of the blocks that are said to be in them
+        self.progress = replace(
+            before,
+            state=before.state if state is None else before.state + state,
+            next=(block.part + 1, 0) if block.last else (block.part, block.number + 1),
+            bad=before.bad + result.bad,
+            proof=before.proof if state is None else Proof(number, state.seen.digest),
         )
+
+    def _prove(self, result: BlockResult, proof: Proof) -> None:
+        """Raises: StateError."""
+        if result.state is None or result.state.seen.digest != proof.digest:
+            raise StateError("the state belongs to other pairs than these", "give the same files in the same order")
+        assert result.state.signature is not None
+        try:
+            self.state.check(result.state.signature)
+        except EngineError as error:
+            raise StateError(
+                f"the state was begun with another model, or by other versions: {error.what}",
+                "name the model that it was begun with, or another --state file",
+            ) from None
+        self._unproven = None
+
+    def add_answer(self, asked: Asked) -> None:
+        """Add what a pair of the sample was asked, unless it is here already.
+
+        Raises: AttnscanError if the answer is one; EngineError if another model was asked than scored.
+        """
+        if asked.error is not None:
+            raise asked.error
+        assert asked.sums is not None and asked.signature is not None
+        self.state.check(asked.signature)
+        self.rows += asked.rows if asked.number not in self._answers else 0
+        self._answers[asked.number] = asked.sums
+
+    def check(self, parts: int) -> None:
+        """Raises: EngineError if a block of a part has not arrived; InputError if there is nothing to rank by."""
+        if self._unproven is not None or self._waiting or self.progress.next != (parts, 0):
+            raise EngineError("the cluster lost blocks of pairs, and the sums are not whole", "run it again")
+        if self.state.signature is None:
+            raise no_pair("to score")
+
+    def ranking(self) -> Ranking:
+        """The ranking by all that was added.
+
+        Raises: EngineError if a pair of the sample was not answered; InputError if one of two halves is empty.
+        """
+        if self.state.asks and len(self._answers) != len(self.state.seen.sample):
+            raise EngineError("the cluster lost pairs that predictive was asked of", "run it again")
+        return self.state.ranking(reduce(add, (self._answers[number] for number in sorted(self._answers)), ScanSums()))
+
+
+@contextmanager
+def kept(
+    place: Path | StoredFile | None, about: Mapping[str, Any], totals: Totals, say: Callable[[str], None]
+) -> Iterator[Keeper[ClusterProgress]]:
+    """What keeps in a file how far a scan is; at the end, however that comes, too.
+
+    A file that cannot be written ends no scan, and is told.
+    """
+
+    def save(progress: ClusterProgress) -> None:
+        if place is not None:
+            save_progress(place, progress, about)
+
+    keep = Keeper(save, SAVE_EVERY, say, totals.progress)
+    try:
+        yield keep
+    finally:
+        keep(totals.progress, last=True)

@@ -30,12 +30,19 @@ from attnscan.scan import events
 from attnscan.scan.cluster.blocks import Bad, BlockFiles, FilePart
 from attnscan.scan.cluster.connection import Lives, Share, connected, shared
 from attnscan.scan.cluster.pair_directory import PairDirectory, pieces_of_file, write_rows
-from attnscan.scan.cluster.progress import ClusterState, about_scan, load_progress, saved
-from attnscan.scan.cluster.totals import Asked, BlockResult, Totals
+from attnscan.scan.cluster.progress import (
+    Asked,
+    BlockResult,
+    ClusterProgress,
+    Totals,
+    about_scan,
+    kept,
+    load_progress,
+)
 from attnscan.scan.cluster.worker import AskingActor, Plan, ScoringActor, TokenizingActor
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.seen import Drawn
-from attnscan.scan.shard import Shard
+from attnscan.scan.state import ScanState
 
 # Of a worker: what has ended that many will end the next one. A task's tries are no such bound: while Ray finds out
 # that an actor has died, the tasks it had are tried again and again, and several tries go with one death.
@@ -58,8 +65,7 @@ def scan_on_ray(
 
     `files` are named, globbed or in directories. With `per_pair`, every pair's own scores, of all `heads` or those
     named, are written into that new directory. `state` is a file that keeps the sums, and that is gone on from if it is
-    there. `note` is told how files are read; without it, `say`. The signature's hash is the sum, modulo 2**256, of the
-    hashes of all records: the same in any order, and not that of the one-machine engine.
+    there. `note` is told how files are read; without it, `say`.
     Raises: AttnscanError, whichever a worker met first.
     """
     yield _RUNS
@@ -68,10 +74,10 @@ def scan_on_ray(
     say(source.note)
     about = {} if state is None else about_scan(options, files)
     begun = state is not None and state.exists()
-    totals = Totals(load_progress(state, options, about) if state and begun else ClusterState(Shard(options)))
-    before, commit = totals.shard.seen.read, _commit(source, totals)
-    kept: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
-    with kept as directory, connected(cluster), Lives(_LIVES) as lives, _settled(), _explained():
+    totals = Totals(load_progress(state, options, about) if state and begun else ClusterProgress(ScanState(options)))
+    before, commit = totals.state.seen.read, _commit(source, totals)
+    made: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
+    with made as directory, connected(cluster), Lives(_LIVES) as lives, _settled(), _explained():
         if not begun:
             totals.progress = replace(totals.progress, cuts=files.cuts())
         parts = files.parts(totals.progress.cuts, totals.start)
@@ -88,19 +94,19 @@ def scan_on_ray(
             commit,
         )
         with (
-            _told(say, share, "pairs", lambda: totals.shard.seen.read - before),
-            saved(state, about, lambda: totals.progress, say) as now_and_then,
+            _told(say, share, "pairs", lambda: totals.state.seen.read - before),
+            kept(state, about, totals, say) as keep,
         ):
             for result in _scored(plan, parts, share, directory):
                 for told in set(result.block.notes) - totals.notes:
                     totals.notes.add(told)
                     (note or say)(told)
                 totals.add(result)
-                now_and_then()
+                keep(totals.progress)
                 yield _RUNS
         totals.check(len(files.parts(totals.progress.cuts)))
-        if totals.shard.asks:
-            sample = totals.shard.seen.sample
+        if totals.state.asks:
+            sample = totals.state.seen.sample
             askers = replace(share, workers=min(share.workers, len(sample)), most=min(share.most, len(sample)))
             with _told(say, askers, "pairs asked for predictive words", lambda: len(sample)):
                 for asked in _asked(plan, askers, sample, directory):
@@ -228,7 +234,7 @@ def _commit(source: Source, totals: Totals) -> str | None:
 
     Raises: ModelError if the hub does not say which.
     """
-    begun = totals.shard.signature
+    begun = totals.state.signature
     if begun is not None and begun.model == source.name and begun.revision is not None:
         return begun.revision
     return pinned(source).revision

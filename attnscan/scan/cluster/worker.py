@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
@@ -14,22 +14,20 @@ import torch
 
 from attnscan.errors import AttnscanError, InputError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Pair, Place
+from attnscan.inputs.pairs import Pair
 from attnscan.model.commits import at_commit
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load_to_tokenize
 from attnscan.model.sources import Source, choose
-from attnscan.results.scores import FloatArray
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
 from attnscan.scan.cluster.pair_directory import handed
-from attnscan.scan.cluster.totals import Asked, BlockResult
+from attnscan.scan.cluster.progress import Asked, BlockResult
 from attnscan.scan.events import PairScores, Progress, outcome
-from attnscan.scan.local import predictive_sums
+from attnscan.scan.local import predictive_sums, scanned
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import pair_table
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.seen import Drawn, Seen
-from attnscan.scan.shard import Shard
 from attnscan.scan.stream import Encode, read_together
 
 if TYPE_CHECKING:
@@ -64,10 +62,15 @@ class Plan:
         source = choose(self.options.model) if self.commit is None else at_commit(self.source_name, self.commit)
         return replace(source, name=self.source_name)
 
-    def table(self, places: Sequence[Place], sums: Mapping[str, FloatArray]) -> pa.Table:
-        """The rows of some pairs, for the file of all pairs."""
-        patterns = [pattern.id for pattern in self.options.patterns]
-        return pair_table(places, sums, patterns, ids=self.files.reading.id is not None, heads=self.heads)
+    def keeping(self, tables: list[pa.Table]) -> Callable[[Progress | PairScores], None]:
+        """What keeps the rows of pairs whose scores are told, if they are wanted."""
+        patterns, ids = [pattern.id for pattern in self.options.patterns], self.files.reading.id is not None
+
+        def keep(event: Progress | PairScores) -> None:
+            if isinstance(event, PairScores) and self.per_pair:
+                tables.append(pair_table(event.places, event.sums, patterns, ids=ids, heads=self.heads))
+
+        return keep
 
 
 class _Holder:
@@ -162,17 +165,15 @@ class ScoringActor(_Holder):
             return BlockResult(bare, bad=block.bad)
         bad: list[InputError] = []
 
-        def keep(places: Sequence[Place], sums: Mapping[str, FloatArray]) -> None:
-            tables.append(self._plan.table(places, sums))
-
-        on_bad, on_pairs = bad.append if self._plan.files.skip_bad else None, keep if self._plan.per_pair else None
+        on_bad = bad.append if self._plan.files.skip_bad else None
+        encode = None if block.inputs is None else _handed(block.inputs)
         try:
-            encode = None if block.inputs is None else _handed(block.inputs)
-            shard = Shard.of(scanner, block.records, on_bad, on_pairs, encode=encode)
+            scan = scanned(scanner, block.records, on_bad, encode, pair_scores=self._plan.per_pair)
+            state = outcome(scan, self._plan.keeping(tables))
         except AttnscanError as error:
             tables.clear()
             return BlockResult(replace(bare, error=error))
-        return BlockResult(bare, shard, block.bad + Bad.of(bad), sum(map(len, tables)))
+        return BlockResult(bare, state, block.bad + Bad.of(bad), sum(map(len, tables)))
 
 
 class AskingActor(_Holder):
@@ -188,13 +189,8 @@ class AskingActor(_Holder):
         """The sums of `predictive` on one pair, or the error that it met."""
         if isinstance(scanner := self._scanner, AttnscanError):
             return Asked(number, error=scanner)
-
-        def listen(event: Progress | PairScores) -> None:
-            if isinstance(event, PairScores) and self._plan.per_pair:
-                tables.append(self._plan.table(event.places, event.sums))
-
         try:
-            sums = outcome(predictive_sums(scanner, [drawn]), listen)
+            sums = outcome(predictive_sums(scanner, [drawn]), self._plan.keeping(tables))
         except AttnscanError as error:
             return Asked(number, error=error)
         signature = scanner.signature(Seen(), fingerprint=True)

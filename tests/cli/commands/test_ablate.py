@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from attnscan.cli.app import app
 from attnscan.inputs.pairs import shipped_pairs
 from attnscan.scan.events import Steps
-from attnscan.scan.local import ScanSums
+from attnscan.scan.state import ScanSums
 
 
 def _run(*arguments: str, stdin: str | None = None) -> Result:

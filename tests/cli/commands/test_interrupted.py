@@ -15,6 +15,7 @@ from typer.testing import CliRunner, Result
 from attnscan.cli.app import app
 from attnscan.scan import local, scanner, stream
 from attnscan.scan.per_pair_read import rank_file
+from attnscan.scan.state import ScanState
 
 SENTENCES = ["the cat sat on the mat", "he ran to a store", "a dog ran", "the store was red", "cats sat", "dogs ran"]
 OLD = b"of an earlier run"
@@ -35,10 +36,10 @@ def interrupted_in_the_second_window(monkeypatch: pytest.MonkeyPatch) -> None:
     def scan(*given: Any, **named: Any) -> Iterator[Any]:
         windows = 0
         for event in whole(*given, **named):
-            if windows and isinstance(event, local.ScanState):
+            if windows and isinstance(event, ScanState):
                 raise KeyboardInterrupt
             yield event
-            windows += isinstance(event, local.ScanState)
+            windows += isinstance(event, ScanState)
 
     monkeypatch.setattr(local, "scan", scan)
     monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (1, 1))

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from pyarrow import fs
+from scans import PAIRS, records_of, states_of
 from toy import save_toy_bert
 
 from attnscan.errors import PairsError, StateError
@@ -21,15 +22,20 @@ from attnscan.inputs.places import stores
 from attnscan.results.stored_file import StoredFile
 from attnscan.scan.cluster import progress as keeping
 from attnscan.scan.cluster.blocks import BlockFiles
-from attnscan.scan.cluster.progress import ClusterState, about_scan, load_progress, save_progress, saved
-from attnscan.scan.cluster.totals import BlockResult, Totals
+from attnscan.scan.cluster.progress import (
+    BlockResult,
+    ClusterProgress,
+    Totals,
+    about_scan,
+    kept,
+    load_progress,
+    save_progress,
+)
 from attnscan.scan.cluster.worker import Plan, ScoringActor
-from attnscan.scan.local import ScanState
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.shard import Shard
-from attnscan.scan.state import load_state, save_state
-from attnscan.scan.stored import arrays_of
+from attnscan.scan.state import ScanState
+from attnscan.scan.stored import arrays_of, load_state, save_state
 
 WORDS = ["the", "a", "cat", "dog", "sat", "ran", "on", "."]
 
@@ -56,7 +62,7 @@ def plan_of(toy: str, files: list[str], **options: Any) -> Plan:
 
 
 def begun(plan: Plan) -> Totals:
-    return Totals(ClusterState(Shard(plan.options)))
+    return Totals(ClusterProgress(ScanState(plan.options)))
 
 
 def found_in(plan: Plan, start: tuple[int, int] = (0, 0)) -> list[BlockResult]:
@@ -69,8 +75,8 @@ def assert_same(found: Totals, expected: Totals) -> None:
     """To the last bit."""
     a, b = found.progress, expected.progress
     assert (a.next, a.bad.count, a.proof) == (b.next, b.bad.count, b.proof)
-    assert (a.shard.seen, a.shard.signature) == (b.shard.seen, b.shard.signature)
-    ours, theirs = arrays_of(a.shard.sums), arrays_of(b.shard.sums)
+    assert (a.state.seen, a.state.signature) == (b.state.seen, b.state.signature)
+    ours, theirs = arrays_of(a.state.sums), arrays_of(b.state.sums)
     assert ours.keys() == theirs.keys()
     assert all((values == theirs[name]).all() for name, values in ours.items())
 
@@ -214,7 +220,7 @@ def test_a_damaged_file_or_one_of_another_kind_is_refused(toy: str, files: list[
     with Scanner(plan.options) as scanner:
         with pytest.raises(StateError, match="is of a run on a cluster"):
             load_state(path, scanner)
-        save_state(local, ScanState(), scanner)
+        save_state(local, states_of(scanner, records_of(PAIRS[:2]))[-1], scanner)
     with pytest.raises(StateError, match="is of a run on one machine"):
         load_progress(local, plan.options, about)
 
@@ -225,18 +231,18 @@ def test_a_state_is_kept_now_and_then_and_whatever_ends_the_scan(
     plan, path = plan_of(toy, files), tmp_path / "state"
     about, found, totals = about_scan(plan.options, plan.files), found_in(plan), begun(plan)
     monkeypatch.setattr(keeping, "SAVE_EVERY", 10**6)
-    with pytest.raises(KeyboardInterrupt), saved(path, about, lambda: totals.progress, print) as now_and_then:
-        now_and_then()
+    with pytest.raises(KeyboardInterrupt), kept(path, about, totals, print) as keep:
+        keep(totals.progress)
         totals.add(found[0])
-        now_and_then()
+        keep(totals.progress)
         assert not path.exists()
-        monkeypatch.setattr(keeping, "SAVE_EVERY", -1)
-        now_and_then()
+        keep._every = -1
+        keep(totals.progress)
         assert load_progress(path, plan.options, about).next == (0, 1)
         totals.add(found[1])
         raise KeyboardInterrupt
     assert load_progress(path, plan.options, about).next == (0, 2)
-    with saved(path, about, lambda: totals.progress, print):
+    with kept(path, about, totals, print):
         totals.add(found[2])
     assert load_progress(path, plan.options, about).next == (0, 3)
 
@@ -255,18 +261,18 @@ def test_a_state_in_a_store_that_fails_at_times(
         expected.add(each)
     said: list[str] = []
     totals, whole = begun(plan), store
-    with saved(place, about, lambda: totals.progress, said.append) as now_and_then:
+    with kept(place, about, totals, said.append) as keep:
         for number, each in enumerate(found[:6]):
             store = None if number in (0, 3, 4, 5) else whole
             totals.add(each)
-            now_and_then()
+            keep(totals.progress)
     assert [line.partition(": ")[0] for line in said] == ["cannot write s3://bucket/state"] * 3
     assert [line.rpartition("; ")[2] for line in said[:2]] == ["the scan goes on, and tries again each minute"] * 2
     assert "SECRET" not in "".join(said)
     store = whole
     again = Totals(load_progress(place, plan.options, about))
     assert again.progress.next == (0, 3)
-    with saved(place, about, lambda: again.progress, said.append):
+    with kept(place, about, again, said.append):
         for each in found_in(plan, again.start):
             again.add(each)
     again.check(3)

@@ -22,7 +22,7 @@ import pandas as pd
 import pytest
 import torch
 from numpy.testing import assert_allclose
-from scans import assert_equal_profiles, states_of, write
+from scans import assert_equal_profiles, ranked, states_of, write
 from tiny_checkpoints import with_weights
 from toy import ARTICLES, NOUNS, VERBS, save_toy_bert
 from typer.testing import CliRunner
@@ -35,22 +35,22 @@ from attnscan.inputs.pairs import read_pairs
 from attnscan.results.ranking import Ranking
 from attnscan.scan.cluster import blocks as blocks_module
 from attnscan.scan.cluster.blocks import Bad, Block, BlockFiles, row
-from attnscan.scan.cluster.progress import ClusterState
+from attnscan.scan.cluster.progress import ClusterProgress
 from attnscan.scan.events import outcome
-from attnscan.scan.local import ScanState, scan
+from attnscan.scan.local import finished, scan
 from attnscan.scan.options import ClusterOptions, ScanOptions
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.per_pair_read import rank_file
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.shard import Shard
+from attnscan.scan.state import ScanState
 from attnscan.scoring.patterns import PATTERNS, Pattern
 
 ray = pytest.importorskip("ray")
 from attnscan.scan.cluster import pair_directory  # noqa: E402
 from attnscan.scan.cluster import scan as engine_ray  # noqa: E402
 from attnscan.scan.cluster.pair_directory import PairDirectory, write_rows  # noqa: E402
+from attnscan.scan.cluster.progress import Asked, BlockResult, Totals  # noqa: E402
 from attnscan.scan.cluster.scan import scan_on_ray  # noqa: E402
-from attnscan.scan.cluster.totals import Asked, BlockResult, Totals  # noqa: E402
 from attnscan.scan.cluster.worker import AskingActor, Plan, ScoringActor  # noqa: E402
 
 ray.cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers do not import tests
@@ -124,8 +124,8 @@ def rank_on_ray(*given: Any, **named: Any) -> tuple[Ranking, Bad]:
 def local(options: ScanOptions, files: list[str], per_pair: Path) -> Ranking:
     """The one-machine engine's table, and every pair's scores in a file."""
     with Scanner(options) as scanner, PerPairWriter(per_pair, [pattern.id for pattern in options.patterns]) as writer:
-        state = [ScanState(), *states_of(scanner, read_pairs(files), writer=writer)][-1]
-        result = outcome(state.finishing(scanner), partial(write, writer))
+        state = [ScanState(scanner.options), *states_of(scanner, read_pairs(files), writer=writer)][-1]
+        result = outcome(finished(scanner, state), partial(write, writer))
         writer.finish(result.signature, result.scores.grid)
         return result
 
@@ -179,13 +179,13 @@ def added(plan: Plan, blocks: list[Block]) -> Totals:
 
 def begun(options: ScanOptions) -> Totals:
     """The sums of nothing."""
-    return Totals(ClusterState(Shard(options)))
+    return Totals(ClusterProgress(ScanState(options)))
 
 
 def answered(plan: Plan, totals: Totals) -> Totals:
     """The same, and the sample as one worker here asks about it."""
     asker = AskingActor(plan)
-    for number, drawn in enumerate(totals.shard.seen.sample):
+    for number, drawn in enumerate(totals.state.seen.sample):
         totals.add_answer(asker.ask(number, drawn, []))
     return totals
 
@@ -230,19 +230,19 @@ def test_a_block_that_comes_twice_counts_once_and_one_that_is_missing_is_found_o
     plan = plan_of(toy, files)
     blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
     once, twice = added(plan, blocks), added(plan, [*blocks, *blocks[:5]][::-1])
-    assert once.shard.seen.read == twice.shard.seen.read == 300
-    assert once.shard.seen.digest == twice.shard.seen.digest and len(once.shard.seen.digest) == 64
-    assert once.shard.seen.sample == twice.shard.seen.sample
+    assert once.state.seen.read == twice.state.seen.read == 300
+    assert once.state.seen.digest == twice.state.seen.digest and len(once.state.seen.digest) == 64
+    assert once.state.seen.sample == twice.state.seen.sample
     once.check(len(files))
     twice.check(len(files))
     with pytest.raises(EngineError, match="lost pairs"):
         once.ranking()
     assert_equal(answered(plan, twice).ranking(), local(plan.options, files, tmp_path / "local.parquet"))
     found = ScoringActor(plan).score(blocks[0], [])
-    assert found.shard is not None and found.shard.signature is not None
-    other = replace(found.shard, signature=replace(found.shard.signature, torch="1.0"))
+    assert found.state is not None and found.state.signature is not None
+    other = replace(found.state, signature=replace(found.state.signature, torch="1.0"))
     with pytest.raises(EngineError, match=r"differ: torch 1\.0 and .*; use the same"):
-        added(plan, blocks[1:2]).add(replace(found, shard=other))
+        added(plan, blocks[1:2]).add(replace(found, state=other))
     for some in (blocks[:3] + blocks[4:], [block for block in blocks if block.part]):
         with pytest.raises(EngineError, match="lost blocks"):
             added(plan, some).check(len(files))
@@ -253,7 +253,7 @@ def test_the_digest_tells_other_pairs_and_how_often_each_is_there(toy: str, file
     (first, *_), (other, *_) = blocks_of(plan, 0), blocks_of(plan, 1)
 
     def digest(*blocks: Block) -> str:
-        return added(plan, [replace(each, part=0, number=i) for i, each in enumerate(blocks)]).shard.seen.digest
+        return added(plan, [replace(each, part=0, number=i) for i, each in enumerate(blocks)]).state.seen.digest
 
     digests = {digest(*blocks) for blocks in ([first], [other], [first, other], [first, first])}
     assert len(digests) == 4
@@ -264,7 +264,7 @@ def test_samples_of_shards_merge_into_the_sample_of_all(toy: str, files: list[st
     blocks = [block for file in range(len(files)) for block in blocks_of(plan, file)]
     with Scanner(plan.options) as scanner:
         (*_, whole) = scan(scanner, read_pairs(files))
-    assert added(plan, blocks[::-1]).shard.seen.sample == whole.seen.sample
+    assert added(plan, blocks[::-1]).state.seen.sample == whole.seen.sample
 
 
 def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) -> None:
@@ -276,7 +276,7 @@ def test_the_sample_is_asked_a_pair_at_a_time(files: list[str], tmp_path: Path) 
     # One machine asks several pairs at once, and on some processors the model's numbers then differ in their last bits
     assert_equal(found, expected, rtol=0, atol=1e-6)
     pd.testing.assert_frame_equal(found.to_labels(), expected.to_labels(), atol=1e-6)
-    sample, tables = totals.shard.seen.sample, [list[Any]() for _ in range(3)]
+    sample, tables = totals.state.seen.sample, [list[Any]() for _ in range(3)]
     for number, drawn in enumerate(sample):
         assert AskingActor(plan).ask(number, drawn, tables[number]).rows == sum(map(len, tables[number])) > 0
     rows = pd.concat([table.to_pandas().astype({"file": str}) for several in tables for table in several])
@@ -306,11 +306,11 @@ def test_profiles_add_up_on_a_cluster(toy: str, files: list[str], predictive: An
     plan = plan_of(toy, names, options=options)
     blocks = [block for file in range(len(names)) for block in blocks_of(plan, file)]
     totals = added(plan, [*blocks, *blocks[:2]][::-1])
-    assert not totals.shard.asks
+    assert not totals.state.asks
     with Scanner(options) as scanner:
         (*_, state) = scan(scanner, read_pairs(names))
-        expected = state.finish(scanner)
-    assert_equal_profiles(totals.shard.sums.profile, state.sums.profile, 1e-9)
+        expected = ranked(scanner, state)
+    assert_equal_profiles(totals.state.sums.profile, state.sums.profile, 1e-9)
     found = totals.ranking()
     assert_equal(found, expected)
     assert found.profile is not None and expected.profile is not None
@@ -333,7 +333,7 @@ def test_bad_records_are_counted_and_the_first_ones_told(toy: str, tmp_path: Pat
     path.write_text("sentence_a\tsentence_b\n" + "the cat\tsat\nthe dog\n" * 6)
     plan = plan_of(toy, [str(path)], skip_bad=True, block_pairs=4)
     totals = added(plan, list(blocks_of(plan, 0)))
-    assert (totals.shard.seen.read, totals.progress.bad.count, len(totals.progress.bad.first)) == (6, 6, 3)
+    assert (totals.state.seen.read, totals.progress.bad.count, len(totals.progress.bad.first)) == (6, 6, 3)
     assert str(totals.progress.bad.first[0]).startswith(f"{path}:3: ")
 
 

@@ -20,11 +20,10 @@ from attnscan.inputs.columns import FileReading
 from attnscan.model.loaded import LoadedModel
 from attnscan.scan import events, stream
 from attnscan.scan.cluster.blocks import Block, BlockFiles, row
-from attnscan.scan.cluster.progress import ClusterState
-from attnscan.scan.cluster.totals import Totals
+from attnscan.scan.cluster.progress import ClusterProgress, Totals
 from attnscan.scan.cluster.worker import Plan, ScoringActor, TokenizingActor
 from attnscan.scan.options import ClusterOptions, ScanOptions
-from attnscan.scan.shard import Shard
+from attnscan.scan.state import ScanState
 from attnscan.scan.stored import arrays_of
 
 LONG = "cat " * 60
@@ -66,8 +65,8 @@ def outcome(plan: Plan, block: Block) -> Any:
     found = ScoringActor(plan).score(block, tables)
     if found.block.error is not None:
         return type(found.block.error), str(found.block.error)
-    assert found.shard is not None and found.block.records == () and found.block.inputs is None
-    shard = found.shard
+    assert found.state is not None and found.block.records == () and found.block.inputs is None
+    shard = found.state
     bad = found.bad.count, [str(error) for error in found.bad.first]
     return (
         {name: values.tobytes() for name, values in arrays_of(shard.sums).items()},
@@ -110,7 +109,7 @@ def test_workers_do_not_tokenize_what_comes_tokenized(toy: str, file: str, monke
     block = next(blocks_of(plan))
     handed, worker = TokenizingActor(plan).tokenize(block), ScoringActor(plan)
     monkeypatch.setattr(LoadedModel, "encode_all", lambda *_, **__: pytest.fail("tokenized"))
-    assert worker.score(handed, []).shard is not None
+    assert worker.score(handed, []).state is not None
     with pytest.raises(pytest.fail.Exception, match="tokenized"):  # a control
         worker.score(block, [])
 
@@ -196,7 +195,10 @@ def test_on_a_cluster_with_gpus_tokenizers_feed_workers_that_share_one(
     finally:
         ray.shutdown()
         made.shutdown()
-    totals, worker = Totals(ClusterState(Shard(options))), ScoringActor(replace(plan, options=options, per_pair=False))
+    totals, worker = (
+        Totals(ClusterProgress(ScanState(options))),
+        ScoringActor(replace(plan, options=options, per_pair=False)),
+    )
     for block in blocks_of(replace(plan, files=files)):
         totals.add(worker.score(block, []))
     expected = totals.ranking()

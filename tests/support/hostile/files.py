@@ -20,12 +20,13 @@ from openpyxl import Workbook
 from attnscan.errors import AttnscanError
 from attnscan.inputs.pairs import Pair, Record, read_pairs
 from attnscan.inputs.weights import read_weights
-from attnscan.scan.events import PairScores
-from attnscan.scan.local import ScanState, scan
+from attnscan.scan.events import PairScores, outcome
+from attnscan.scan.local import finished, scan
 from attnscan.scan.per_pair import PerPairWriter
 from attnscan.scan.per_pair_read import rank_file
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.state import load_state, save_state
+from attnscan.scan.state import ScanState
+from attnscan.scan.stored import load_state, save_state
 
 PAIRS = [
     Pair("the cat sat .", "a mat , \u202e [bold] =1+1"),
@@ -112,7 +113,7 @@ def scan_kinds(scanner: Scanner) -> Iterator[Kind]:
     records = [Record(pair, f"{number}") for number, pair in enumerate(PAIRS)]
     *told, state = scan(scanner, records, pair_scores=True)
     assert isinstance(state, ScanState)
-    ranking = state.finish(scanner)
+    ranking = outcome(finished(scanner, state))
 
     def write(path: Path) -> None:
         with PerPairWriter(path, [pattern.id for pattern in scanner.options.patterns]) as writer:
