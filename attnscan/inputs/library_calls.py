@@ -10,6 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
@@ -29,25 +30,19 @@ def within(seconds: float, work: Callable[[], R], name: str) -> R:
 
     Raises: NoAnswer if that takes longer; whatever the work raises.
     """
-    results: list[R] = []
-    raised: list[BaseException] = []
-    done = threading.Event()
+    result: Future[R] = Future()
 
     def run() -> None:
         try:
-            results.append(work())
+            result.set_result(work())
         except BaseException as error:  # it belongs to whoever waits
-            raised.append(error)
-        finally:
-            done.set()
+            result.set_exception(error)
 
     threading.Thread(target=run, daemon=True, name=f"attnscan-{name}").start()
-    if not done.wait(seconds):
+    if not wait([result], seconds).done:
         _left_alone.append(name)
         raise NoAnswer(name)
-    if raised:
-        raise raised[0]
-    return results[0]
+    return result.result()
 
 
 def distrust(name: str) -> None:

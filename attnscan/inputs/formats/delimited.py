@@ -175,26 +175,19 @@ def begun(name: str, cells: Sequence[str], reading: FileReading, note: OnNote) -
             note(f"{name}: its first line is read as data, by its looks (--header if it names the columns)")
         elif any(" " in cell.strip() for cell in _open_to_doubt(cells, reading)):
             note(f"{name}: its first line is taken for the columns' names (--no-header if it is data)")
+    names = cells if names_columns else [str(number) for number in range(1, len(cells) + 1)]
     try:
-        if names_columns:
-            return picked(reading, cells), True
-        return _numbered(len(cells), reading), False
+        if not names_columns and reading.columns is None:
+            if len(cells) > 2:
+                what = f"it has {len(cells)} columns without names"
+                raise PairsError(what, "say with --columns which hold the sentences, counted from 1")
+            reading = replace(reading, columns=tuple(names))
+        return picked(reading, names), names_columns
     except PairsError as error:
         remedy = error.remedy
         if names_columns and reading.header is None and reading.columns is None:
             remedy = f"{remedy}; if its first line is data, pass --no-header"
         raise PairsError(f"{name}: {error.what}", remedy) from None
-
-
-def _numbered(count: int, reading: FileReading) -> Picked:
-    """Choose the columns of a table without names. Raises: PairsError."""
-    if reading.columns is None:
-        if count > 2:
-            raise PairsError(
-                f"it has {count} columns without names", "say with --columns which hold the sentences, counted from 1"
-            )
-        reading = replace(reading, columns=tuple(str(number) for number in range(1, count + 1)))
-    return picked(reading, [str(number) for number in range(1, count + 1)])
 
 
 def separator(first: str, reading: FileReading) -> str:

@@ -9,11 +9,13 @@ import csv
 import io
 import re
 from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import chain
 from typing import IO, Any, TypeVar
 
 from attnscan.errors import PairsError
 from attnscan.inputs.columns import MAX_BYTES, bad_record
-from attnscan.inputs.places.compression import KINDS
+from attnscan.inputs.places.compression import KINDS, Pieces
 
 MAX_LINES = 1 << 16
 """The most lines of one CSV row, whose quoted cells may have some."""
@@ -143,28 +145,12 @@ class Lines:
         return text.removeprefix("\ufeff") if self.number == 1 else text
 
 
-class _Resumed(io.RawIOBase):
-    """A stream with its first bytes, which were read already, in front. No read waits to fill its buffer."""
-
-    def __init__(self, start: bytes, stream: Any) -> None:
-        self._start, self._stream = start, stream
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        piece = self._start[: len(buffer)] or self._stream.read1(len(buffer))
-        self._start = self._start[len(piece) :]
-        buffer[: len(piece)] = piece
-        return len(piece)
-
-
 def _by_lines(stream: Any) -> tuple[Callable[[int], bytes], tuple[bytes, ...]]:
     """A function that reads the next line, or so many bytes of it, and what lines end in."""
     start = b""
     while len(start) < _SAMPLE and not re.search(rb"\n|\r.", start) and (piece := stream.read1(_SAMPLE)):
         start += piece
-    resumed = io.BufferedReader(_Resumed(start, stream), _SAMPLE)
+    resumed = io.BufferedReader(Pieces(chain([start], iter(partial(stream.read1, _SAMPLE), b""))), _SAMPLE)
     if start.count(b"\r") - start.count(b"\r\n") <= start.count(b"\n"):
         return resumed.readline, (b"\n",)
     text = io.TextIOWrapper(resumed, "latin-1", newline="")  # a character is a byte, and each of the three ends a line

@@ -13,7 +13,7 @@ import lzma
 import tempfile
 import zlib
 from bz2 import BZ2Decompressor
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import IO, Any, cast
@@ -66,7 +66,7 @@ def _stream(file: IO[bytes], name: str, packing: str) -> IO[bytes]:
         raise PairsError(f"{name} is not {what} but {_begins_as(head)}", "let its name end as it is packed, or pack it")
     if packing == ".gz":
         return cast(IO[bytes], gzip.GzipFile(fileobj=file))
-    return cast(IO[bytes], io.BufferedReader(_Unpacker(file, _decompressor(name, packing), name, packing)))
+    return cast(IO[bytes], io.BufferedReader(Pieces(_unpacked(file, _decompressor(name, packing), name, packing))))
 
 
 def _begins_as(head: bytes) -> str:
@@ -95,37 +95,38 @@ def _decompressor(name: str, packing: str) -> Callable[[], Any]:
     return cast(Callable[[], Any], zstd.ZstdDecompressor)
 
 
-class _Unpacker(io.RawIOBase):
-    """The compressed parts of a file as one stream."""
+class Pieces(io.RawIOBase):
+    """Pieces of bytes as a stream. No read waits to fill its buffer."""
 
-    def __init__(self, file: IO[bytes], begin: Callable[[], Any], name: str, packing: str) -> None:
-        self._file, self._begin = file, begin
-        self._not_whole = partial(_not_whole, name, packing)
-        self._part: Any = begin()
-        self._rest = b""  # of what was read, for the next part
+    def __init__(self, pieces: Iterable[bytes]) -> None:
+        self._pieces, self._piece = filter(None, pieces), b""
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        while True:
-            if self._part.eof:
-                self._rest = self._part.unused_data.lstrip(b"\0") or self._rest
-                while not self._rest:
-                    if not (read := self._file.read(_CHUNK)):
-                        return 0
-                    self._rest = read.lstrip(b"\0")  # xz may fill up with them
-                self._part = self._begin()
-            packed, self._rest = self._rest, b""
-            if not packed and self._part.needs_input and not (packed := self._file.read(_CHUNK)):
-                raise self._not_whole("it ends too soon")
+        piece = self._piece or next(self._pieces, b"")
+        size = min(len(piece), len(buffer))
+        buffer[:size], self._piece = piece[:size], piece[size:]
+        return size
+
+
+def _unpacked(file: IO[bytes], begin: Callable[[], Any], name: str, packing: str) -> Iterator[bytes]:
+    """The content of compressed parts, one behind another. Raises: PairsError."""
+    rest = file.read(_CHUNK)
+    while rest:
+        part = begin()
+        while not part.eof:
+            packed, rest = rest, b""
+            if not packed and part.needs_input and not (packed := file.read(_CHUNK)):
+                raise _not_whole(name, packing, "it ends too soon")
             try:
-                piece = self._part.decompress(packed, len(buffer))
+                yield part.decompress(packed, _CHUNK)
             except Exception as error:  # OSError, ValueError, LZMAError, ZstdError
-                raise self._not_whole(error) from None
-            if piece:
-                buffer[: len(piece)] = piece
-                return len(piece)
+                raise _not_whole(name, packing, error) from None
+        rest = part.unused_data.lstrip(b"\0")
+        while not rest and (read := file.read(_CHUNK)):
+            rest = read.lstrip(b"\0")  # xz may fill up with them
 
 
 def _copy(stream: IO[bytes], spool: IO[bytes], name: str) -> None:
