@@ -228,13 +228,13 @@ def _of_files(
 def _records(rows: Rows, name: str, on_bad: OnBad | None) -> Iterator[Record]:
     for row in rows:
         try:
-            record = _record(row, name)
+            if isinstance(row, PairsError):
+                raise row
+            yield _record(row, name)
         except PairsError as error:
             if on_bad is None:
                 raise
             on_bad(error)
-        else:
-            yield record
 
 
 def _rows(
@@ -285,17 +285,12 @@ def _sniffed(lines: Lines) -> str:
     return ".tsv" if "\t" in first else ".csv"
 
 
-def _record(row: Row | PairsError, name: str) -> Record:
-    if isinstance(row, PairsError):
-        raise row
+def _record(row: Row, name: str) -> Record:
     texts: list[str | Sentence] = []
     for sentence, cell in zip("AB", row.sentences, strict=False):
-        if isinstance(cell, Sentence):
-            texts.append(cell)
-            continue
-        if not isinstance(cell, str):
+        if not isinstance(cell, str | Sentence):
             raise bad_record(row.where, f"sentence {sentence} is {'missing' if cell is None else 'not text'}")
-        if len(cell) > MAX_BYTES:
+        if isinstance(cell, str) and len(cell) > MAX_BYTES:
             raise bad_record(row.where, f"sentence {sentence} is longer than {MAX_BYTES >> 20} MiB")
         texts.append(cell)
     try:

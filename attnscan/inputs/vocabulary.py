@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import chain, pairwise
@@ -72,10 +72,11 @@ class WholeWords:
 
         Shape: [input, unit].
         """
-        row = np.repeat(np.arange(len(inputs)), [len(tokens) for tokens, _, _ in inputs])
+        tokens, sentences, units = zip(*inputs, strict=True)
+        row = np.repeat(np.arange(len(inputs)), list(map(len, tokens)))
         known, sentence, unit = (
             np.fromiter(chain.from_iterable(parts), np.int64, len(row))
-            for parts in ((map(self._known.__getitem__, tokens) for tokens, _, _ in inputs), *_columns(inputs))
+            for parts in ((map(self._known.__getitem__, own) for own in tokens), sentences, units)
         )
         follows = (np.diff(row, prepend=-1) == 0) & (np.diff(sentence, prepend=0) == 0)
         before = np.roll(known, 1)
@@ -92,7 +93,7 @@ class WholeWords:
 
 
 class _Known(dict[str, int]):
-    """Of each token that was met, the id of the word that it is, one more, and what it says of its neighbours."""
+    """Cache: token → (word id + 1) << 3 | flags, which say what it says of its neighbours."""
 
     def __init__(self, words: WholeWords) -> None:
         super().__init__()
@@ -109,11 +110,6 @@ class _Known(dict[str, int]):
         )
         known = (ids.get(text or "", NO_WORD) - NO_WORD << _FACTS) + facts
         return self.setdefault(token, known)
-
-
-def _columns(inputs: Sequence[Units]) -> tuple[Iterator[Sequence[int]], ...]:
-    """Sentences, and units."""
-    return (sentence for _, sentence, _ in inputs), (unit for _, _, unit in inputs)
 
 
 def _mark_of(texts: Collection[str]) -> str:
