@@ -17,7 +17,7 @@ test: $(VENV)/dev.stamp  ## set up, then run the tests but the long ones: fewer 
 	$(PYTEST) --dist worksteal -m 'not long' --hypothesis-profile quick
 
 test-long: $(VENV)/dev.stamp  ## what `make test` leaves out: Ray, examples, kills, all draws of each property
-	$(PYTEST) --dist loadgroup -m 'long or hypothesis'
+	$(PYTEST) --numprocesses 4 --dist loadgroup -m 'long or hypothesis'  # much of it waits for other processes
 
 test-all: $(VENV)/dev.stamp  ## every test, with all draws
 	$(PYTEST) --dist loadgroup

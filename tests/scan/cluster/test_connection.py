@@ -12,8 +12,6 @@ from attnscan.scan.options import ClusterOptions, ScanOptions
 ray = pytest.importorskip("ray")
 from attnscan.scan.cluster.connection import Share, shared  # noqa: E402
 
-pytestmark = pytest.mark.xdist_group("ray")
-
 
 def share(
     monkeypatch: pytest.MonkeyPatch, *machines: dict[str, float], device: Any = "auto", said: Any = None, **asked: Any

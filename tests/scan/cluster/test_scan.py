@@ -490,36 +490,53 @@ def test_whatever_dies_the_tables_are_the_local_engines(
 
 
 @on_cluster
-def test_a_driver_is_killed_and_another_one_goes_on_to_the_same_bytes(
-    cluster: Any, toy: str, files: list[str], tmp_path: Path
+def test_a_driver_is_killed_in_the_middle_of_a_large_file_and_another_one_goes_on_to_the_same_bytes(
+    cluster: Any, monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], tmp_path: Path
 ) -> None:
-    """It dies by itself, when it has kept its state for the fourth time."""
-    state, wanted, again = (tmp_path / name for name in ("state", "whole.csv", "again.csv"))
+    """The file is read by its row groups, those beside it whole; the driver dies by itself as it keeps its state."""
+    monkeypatch.setattr(blocks_module, "PART_BYTES", 1500)
+    large, text, small, state = (tmp_path / name for name in ("large.parquet", "large.csv", "small.parquet", "state"))
+    sentences = [record.pair.a for record in read_pairs(files[:1])]
+    frame = pd.DataFrame({"text1": sentences * 2, "text2": "the cat sat"})
+    frame.to_parquet(large, row_group_size=20)
+    frame[:60].to_csv(text, index=False)
+    frame[:5].to_parquet(small)
+    names = [str(large), str(text), str(small)]
+    asked = block_files(names, 16)
+    cuts = asked.cuts()
+    parts = asked.parts(cuts)
+    assert list(cuts) == [0] and len(parts) > 4 and {part.file for part in parts} == set(names)
     script = """
 import itertools, os, signal
 from attnscan.cli.app import app
-from attnscan.scan.cluster import progress
+from attnscan.scan.cluster import blocks, progress
 saves, save = itertools.count(1), progress.save_progress
-progress.SAVE_EVERY = 0
+blocks.PART_BYTES, progress.SAVE_EVERY = 1500, 0
 
 def saved(*given):
     save(*given)
-    if next(saves) == 4:
+    if next(saves) == 7:
         os.kill(os.getpid(), signal.SIGKILL)
 
 progress.save_progress = saved
 app()
 """
-    scan = ["heads", "--model", toy, "--engine", "ray", "--ray-address", cluster[0].address, "--workers", "1"]
-    scan += ["--block-pairs", "4", "--predictive-pairs", "2", *(f"--pairs={name}" for name in files)]
+    heads = ["heads", "--model", toy, "--predictive-pairs", "2", *(f"--pairs={name}" for name in names)]
+    scan = [*heads, "--engine", "ray", "--ray-address", cluster[0].address, "--workers", "1", "--block-pairs", "16"]
+    here, wanted, again = (tmp_path / f"{name}.csv" for name in ("here", "wanted", "again"))
+    rows, rows_here = tmp_path / "rows", tmp_path / "rows.parquet"
 
-    assert CliRunner().invoke(app, [*scan, "-o", str(wanted)]).exit_code == 0
+    assert CliRunner().invoke(app, [*heads, "-o", str(here), "--per-pair", str(rows_here)]).exit_code == 0
+    assert CliRunner().invoke(app, [*scan, "-o", str(wanted), "--per-pair", str(rows)]).exit_code == 0
+    pd.testing.assert_frame_equal(pd.read_csv(wanted), pd.read_csv(here), rtol=1e-5, atol=1e-5)
+    assert_same_rows(rows, rows_here, names)
     killed = [sys.executable, "-c", script, *scan, "--state", str(state), "-o", str(tmp_path / "none.csv")]
     assert subprocess.run(killed, capture_output=True).returncode == -signal.SIGKILL
     assert state.exists() and not (tmp_path / "none.csv").exists()
+    monkeypatch.setattr(BlockFiles, "cuts", None)  # what is gone on with is cut already
     last = CliRunner().invoke(app, [*scan, "--state", str(state), "-o", str(again)])
     assert last.exit_code == 0 and again.read_bytes() == wanted.read_bytes()
-    assert 0 < int(re.findall(r"(\d+) pairs in ", last.stderr)[0]) < 300, last.stderr
+    assert 0 < int(re.findall(r"(\d+) pairs in ", last.stderr)[0]) < 300, last.stderr  # of 365
 
 
 @on_cluster
@@ -546,46 +563,6 @@ def test_profiles_of_a_cluster_are_the_local_ones(toy: str, files: list[str], tm
     for field in fields(expected.profile.fit):
         ours, theirs = (getattr(ranking.profile.fit, field.name) for ranking in (result, expected))
         assert_allclose(ours, theirs, atol=1e-6, err_msg=field.name)
-
-
-@on_cluster
-def test_large_files_are_read_in_parts_and_gone_on_with(
-    monkeypatch: pytest.MonkeyPatch, toy: str, files: list[str], tmp_path: Path
-) -> None:
-    """By its row groups; files beside it are left whole."""
-    monkeypatch.setattr(blocks_module, "PART_BYTES", 1500)
-    sentences = [record.pair.a for record in read_pairs(files[:1])]
-    large, text, small, state = (tmp_path / name for name in ("large.parquet", "large.csv", "small.parquet", "state"))
-    frame = pd.DataFrame({"text1": sentences * 2, "text2": "the cat sat"})
-    frame.to_parquet(large, row_group_size=20)
-    frame[:60].to_csv(text, index=False)
-    frame[:5].to_parquet(small)
-    options, names = ScanOptions(model=toy, on_long="truncate", predictive="off"), [str(large), str(text), str(small)]
-    asked, cluster = block_files(names, 16), ClusterOptions(workers=1)
-    cuts = asked.cuts()
-    parts = asked.parts(cuts)
-    assert list(cuts) == [0] and len(parts) > 4 and {part.file for part in parts} == set(names)
-    whole, _ = rank_on_ray(options, asked, cluster, per_pair=tmp_path / "rows", state=None)
-    assert_equal(whole, local(options, names, tmp_path / "local.parquet"))
-    assert_same_rows(tmp_path / "rows", tmp_path / "local.parquet", names)
-    seen: list[BlockResult] = []
-
-    def until_the_seventh(*given: Any) -> Iterator[BlockResult]:
-        for found in scored(*given):
-            if len(seen) == 7:
-                raise KeyboardInterrupt
-            seen.append(found)
-            yield found
-
-    scored = engine_ray._scored
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(engine_ray, "_scored", until_the_seventh)
-        rank_on_ray(options, asked, cluster, state=state)
-    monkeypatch.setattr(BlockFiles, "cuts", None)  # what is gone on with is cut already
-    told: list[str] = []
-    again, _ = rank_on_ray(options, asked, cluster, state=state, say=told.append)
-    assert seen[-1].block.part > 0 and int(told[-1].split()[0]) < 300  # of 365
-    assert again.to_frame().equals(whole.to_frame()) and again.signature == whole.signature
 
 
 def test_rows_travel_in_pieces_and_are_written_once_however_often(
