@@ -15,13 +15,13 @@ def _input(length: int) -> EncodedInput:
 @given(st.lists(st.integers(1, 50), max_size=60), st.integers(1, 120), st.integers(1, 5000))
 def test_batches_hold_every_input_once_and_no_more_than_they_may(lengths: list[int], tokens: int, cells: int) -> None:
     made = list(batches([_input(length) for length in lengths], Room(tokens, cells)))
-    assert sorted(len(one.tokens) for batch in made for one in batch) == sorted(lengths)
+    assert sorted(len(encoded.tokens) for batch in made for encoded in batch) == sorted(lengths)
     for batch in made:
         assert batch
-        longest = max(len(one.tokens) for one in batch)
+        longest = max(len(encoded.tokens) for encoded in batch)
         assert len(batch) == 1 or (longest * len(batch) <= tokens and longest**2 * len(batch) <= cells)
 
 
 def test_inputs_of_like_length_share_a_batch() -> None:
     made = list(batches([_input(length) for length in (3, 50, 4, 48, 3)], Room(100)))
-    assert [[len(one.tokens) for one in batch] for batch in made] == [[50, 48], [4, 3, 3]]
+    assert [[len(encoded.tokens) for encoded in batch] for batch in made] == [[50, 48], [4, 3, 3]]

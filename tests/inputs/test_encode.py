@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -33,7 +33,7 @@ def tokenizer(request: pytest.FixtureRequest) -> Any:
     return KINDS[request.param]()
 
 
-def _encoded(tokenizer: Any, a: str, b: str | None = None, unit: Unit = "token") -> EncodedInput:
+def _encoded(tokenizer: Any, a: str | Sentence, b: str | Sentence | None = None, unit: Unit = "token") -> EncodedInput:
     return encode_pair(tokenizer, Pair(a, b), unit, NO_LIMIT, truncate=False)
 
 
@@ -297,9 +297,6 @@ def test_unknown_words_are_told_as_they_were_written() -> None:
     assert unknown_words(byte_level, _encoded(byte_level, "the ☃ cat")) == []
 
 
-A, B = "The cat sat on the mat.", "a cat, and the strawberries!"
-
-
 def annotated(text: str, pattern: str = r"\w+|[^\w\s]") -> Sentence:
     """Its words by a regular expression, each tagged with its own text and its number."""
     matches = list(re.finditer(pattern, text))
@@ -307,8 +304,7 @@ def annotated(text: str, pattern: str = r"\w+|[^\w\s]") -> Sentence:
     return Sentence(text, spans, {"form": [match[0] for match in matches], "number": range(len(matches))})
 
 
-def encoded(tokenizer: Any, a: str | Sentence, b: str | Sentence | None = None, unit: Unit = "word") -> EncodedInput:
-    return encode_pair(tokenizer, Pair(a, b), unit, 10**6, truncate=False)
+encoded = partial(_encoded, unit="word")
 
 
 def test_given_words_are_the_units(tokenizer: Any) -> None:
@@ -328,7 +324,7 @@ def test_given_words_are_the_units(tokenizer: Any) -> None:
 
 
 def test_tokens_have_the_numbers_and_tags_of_their_words(tokenizer: Any) -> None:
-    read = encoded(tokenizer, annotated(A), annotated(B), "token")
+    read = _encoded(tokenizer, annotated(A), annotated(B))
     for token, (number, form) in enumerate(zip(read.unit_words, read.tags("form"), strict=True)):
         if read.sentence[token] == SPECIAL:
             assert (number, form) == (NO_WORD, None)

@@ -216,8 +216,8 @@ class TestColumns:
         columns = {name: [row[name] for row in rows] for name in ("id", "translation")}
         arrow = pa.Table.from_pylist(rows)
         for pairs in (rows, iter(rows), columns, iter([columns]), pd.DataFrame(rows), arrow):
-            found = records(pairs, "translation.de", "translation.en", id="id.n")
-            assert [(each.pair.texts, each.place.id) for each in found] == [
+            read = records(pairs, "translation.de", "translation.en", id="id.n")
+            assert [(record.pair.texts, record.place.id) for record in read] == [
                 (pair, str(n)) for n, pair in enumerate(PAIRS)
             ]
         assert skipping([{"text": "a"}, {"text": {"en": "b"}}])[1] == [
@@ -227,14 +227,14 @@ class TestColumns:
 
     def test_ids_and_labels_come_along(self) -> None:
         for pairs in (FRAME, ROWS, iter(ROWS), pa.Table.from_pandas(FRAME)):
-            found = records(pairs, id="idx", labelled=True)
-            assert [(each.place.row, each.place.id, each.label) for each in found] == [
+            read = records(pairs, id="idx", labelled=True)
+            assert [(record.place.row, record.place.id, record.label) for record in read] == [
                 (1, "7", "0"),
                 (2, "8", "1"),
                 (3, "9", "0"),
             ]
-            assert found[1].where == "row 2" and found[1].place.file == ""
-        assert [each.place.id for each in records([("x", *PAIRS[0])], "2", "3", id="1")] == ["x"]
+            assert read[1].where == "row 2" and read[1].place.file == ""
+        assert [record.place.id for record in records([("x", *PAIRS[0])], "2", "3", id="1")] == ["x"]
 
     def test_those_that_are_not_there(self) -> None:
         line = refused(FRAME, "premise", kind=PairsError)
@@ -388,7 +388,7 @@ def _nested(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
         some.map(lambda values: pd.Series(values, dtype=object)),
         rows.map(lambda values: pd.DataFrame(values, dtype=object)),
         rows.map(lambda values: pd.DataFrame(values, dtype=object).itertuples()),
-        rows.map(lambda values: (pd.DataFrame([each], dtype=object) for each in values)),
+        rows.map(lambda values: (pd.DataFrame([row], dtype=object) for row in values)),
     )
 
 
@@ -402,7 +402,7 @@ def test_whatever_comes_is_read_or_refused_in_a_line(pairs: Any, columns: list[s
     try:
         reading = FileReading(None if columns is None else tuple(columns), id="x" if skip else None)
         for record in objects_in(pairs, reading).records(bad.append if skip else None):
-            assert isinstance(record, Record) and all(isinstance(each, str) for each in record.pair.texts)
+            assert isinstance(record, Record) and all(isinstance(text, str) for text in record.pair.texts)
     except AttnscanError as error:
         bad.append(error)  # type: ignore[arg-type]
     assert all(error.remedy and len(str(error).splitlines()) == 1 for error in bad)

@@ -156,8 +156,8 @@ def test_the_company_of_a_word_changes_nothing() -> None:
     inputs = [([NAMES[i] for i in places], [0, 0], [0, 1]) for places in ((KING, QUEEN), (RARE, QUEEN), (40, 41))]
     together = Relatedness(rows, WORDS)
     alone = [Relatedness(rows, WORDS).related([one])[0] for one in inputs]
-    for found, expected in zip(together.related(inputs), alone, strict=True):
-        assert torch.equal(found, expected)
+    for related, expected in zip(together.related(inputs), alone, strict=True):
+        assert torch.equal(related, expected)
     again = Relatedness(rows, WORDS)
     again.related(inputs[::-1])
     assert again._nearest == together._nearest
@@ -172,16 +172,16 @@ def test_a_word_that_occurs_twice_is_related_in_both_places() -> None:
 
 
 def test_two_models_must_agree() -> None:
-    one, other = _rows(), _rows(1)
-    for rows, near in ((one, (QUEEN, RARE)), (other, (QUEEN, OTHER))):
+    first, second = _rows(), _rows(1)
+    for rows, near in ((first, (QUEEN, RARE)), (second, (QUEEN, OTHER))):
         for place in near:
             _near(rows, place, KING)
-    relations = [Relatedness(rows, WORDS) for rows in (one, other)]
+    relations = [Relatedness(rows, WORDS) for rows in (first, second)]
     tokens = [NAMES[place] for place in (KING, QUEEN, RARE, OTHER)]
     units = (tokens, [0] * 4, [0, 1, 2, 3])
-    (found,) = Both(*relations).related([units])
-    assert found.triu().nonzero().tolist() == [[0, 1]]
-    assert torch.equal(found, Both(*relations[::-1]).related([units])[0])
+    (related,) = Both(*relations).related([units])
+    assert related.triu().nonzero().tolist() == [[0, 1]]
+    assert torch.equal(related, Both(*relations[::-1]).related([units])[0])
 
 
 @pytest.mark.parametrize("name", ["bundled", "minilm-l6-mlm"])

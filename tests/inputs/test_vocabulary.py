@@ -21,11 +21,11 @@ from attnscan.inputs.vocabulary import NO_WORD, WholeWords
 def _words(tokenizer: Any, pair: Pair, unit: Unit = "token") -> dict[str, str]:
     """The units of an input that are whole words, with what the vocabulary has in their place."""
     words = whole_words(tokenizer)
-    one = encode_pair(tokenizer, pair, unit, 100, truncate=False)
+    encoded = encode_pair(tokenizer, pair, unit, 100, truncate=False)
     written = tokenizer.convert_ids_to_tokens
-    numbers = words.of_units([(one.tokens, one.sentence, one.unit)])[0].tolist()
-    assert len(numbers) == len(one.units)
-    return {text.strip(" ▁"): written(id_) for text, id_ in zip(one.units, numbers, strict=True) if id_ != NO_WORD}
+    numbers = words.of_units([(encoded.tokens, encoded.sentence, encoded.unit)])[0].tolist()
+    assert len(numbers) == len(encoded.units)
+    return {text.strip(" ▁"): written(id_) for text, id_ in zip(encoded.units, numbers, strict=True) if id_ != NO_WORD}
 
 
 def _of_units(words: WholeWords, tokens: list[str], unit: list[int]) -> list[int]:
@@ -71,9 +71,9 @@ def test_the_words_of_many_inputs_are_those_of_each_token_beside_the_one_before_
 
 
 def test_wordpiece_words_bear_no_mark() -> None:
-    found = _words(KINDS["wordpiece"](), Pair("The cat, sat!", "a strawberry"))
-    assert {"the": "the", "cat": "cat", "sat": "sat"}.items() <= found.items()
-    assert not {"a", ",", "!", "[CLS]"} & set(found) and not any(text.startswith("#") for text in found)
+    words = _words(KINDS["wordpiece"](), Pair("The cat, sat!", "a strawberry"))
+    assert {"the": "the", "cat": "cat", "sat": "sat"}.items() <= words.items()
+    assert not {"a", ",", "!", "[CLS]"} & set(words) and not any(text.startswith("#") for text in words)
 
 
 def test_byte_level_words_are_the_marked_ones_and_a_first_word_counts_as_marked() -> None:
@@ -91,8 +91,8 @@ def test_byte_level_words_are_the_marked_ones_and_a_first_word_counts_as_marked(
 
 
 def test_sentencepiece_words_are_the_marked_ones() -> None:
-    found = _words(KINDS["unigram"](), Pair("the cat sat on the mat ."))
-    assert found == {"cat": "▁cat", "mat": "▁mat"}  # `the` is ▁t h e, and `sat` is ▁ s at
+    words = _words(KINDS["unigram"](), Pair("the cat sat on the mat ."))
+    assert words == {"cat": "▁cat", "mat": "▁mat"}  # `the` is ▁t h e, and `sat` is ▁ s at
 
 
 def test_a_piece_that_goes_on_and_one_that_follows_it_are_no_words(tmp_path: Path) -> None:
@@ -112,10 +112,10 @@ def test_words_that_end_with_a_mark() -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_unit_of_several_tokens_is_no_word_of_the_vocabulary(kind: str) -> None:
     tokenizer = KINDS[kind]()
-    one = encode_pair(tokenizer, Pair("the cats mat"), "word", 100, truncate=False)
-    assert len(one.units) < len(one.tokens)
-    found = _words(tokenizer, Pair("the cats mat"), "word")
-    assert "mat" in found and not any("cats" in text for text in found)
+    encoded = encode_pair(tokenizer, Pair("the cats mat"), "word", 100, truncate=False)
+    assert len(encoded.units) < len(encoded.tokens)
+    words = _words(tokenizer, Pair("the cats mat"), "word")
+    assert "mat" in words and not any("cats" in text for text in words)
 
 
 def test_words_that_were_added_count_and_special_tokens_do_not() -> None:

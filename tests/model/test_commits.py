@@ -94,9 +94,9 @@ class TestOneMachine:
         }
         # Whoever is offline later finds it
         monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-        found = choose(ID)
-        assert (found.revision, Path(found.location).is_dir()) == (A, True)
-        assert weights(load(found)) == weights(loaded)
+        source = choose(ID)
+        assert (source.revision, Path(source.location).is_dir()) == (A, True)
+        assert weights(load(source)) == weights(loaded)
 
     def test_a_hub_that_does_not_say_is_asked_as_before(
         self, moving: ModelHub, commits: dict[str, Path], monkeypatch: pytest.MonkeyPatch
@@ -231,7 +231,7 @@ def test_processes_of_one_machine_fetch_each_file_once(commits: dict[str, Path],
         ]
         said = [process.communicate(timeout=300)[0].split() for process in started]
     assert said == [[A, str(weights_of(commits[A]))]] * workers
-    assert sum(each == f"HEAD {A}/model.safetensors" for each in hub.requests) == workers
+    assert sum(request == f"HEAD {A}/model.safetensors" for request in hub.requests) == workers
     files = ["model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"]
     assert {name: hub.fetched(name) for name in files} == dict.fromkeys(files, 1)
     assert hub.commits_read == {A}

@@ -38,21 +38,23 @@ PAIR = Pair("the cat sat on the mat .", "the cat ran to the store .")
 
 def state(model: Any, tokenizer: Any) -> dict[str, Any]:
     """All that could be found changed."""
-    found: dict[str, Any] = {
+    state_now: dict[str, Any] = {
         "config": copy.deepcopy(model.config.to_dict()),
-        "attention": [each.config._attn_implementation for each in model.modules() if hasattr(each, "config")],
+        "attention": [module.config._attn_implementation for module in model.modules() if hasattr(module, "config")],
         "random": (random.getstate(), torch.get_rng_state().tolist(), np.random.get_state()[1].tolist()),
         "tokenizer": tokenizer.backend_tokenizer.to_str(),
     }
     for name, module in model.named_modules():
-        found[f"module {name}"] = id(module), module.training, sorted(vars(module))
+        state_now[f"module {name}"] = id(module), module.training, sorted(vars(module))
         for kind, hooks in vars(module).items():
             if kind.endswith("_hooks"):
-                found[f"{kind} {name}"] = list(hooks.items())
+                state_now[f"{kind} {name}"] = list(hooks.items())
     for name, weights in (*model.named_parameters(), *model.named_buffers()):
-        found[name] = id(weights), weights._version, weights.dtype, weights.device, weights.requires_grad
-        found[f"gradient {name}"] = weights.grad if weights.grad is None else (id(weights.grad), weights.grad._version)
-    return found
+        state_now[name] = id(weights), weights._version, weights.dtype, weights.device, weights.requires_grad
+        state_now[f"gradient {name}"] = (
+            weights.grad if weights.grad is None else (id(weights.grad), weights.grad._version)
+        )
+    return state_now
 
 
 def scored(source: LoadedModel | str, **options: Any) -> Classification:
@@ -60,13 +62,13 @@ def scored(source: LoadedModel | str, **options: Any) -> Classification:
         return classify(scanner, PAIR)
 
 
-def same(one: Classification, other: Classification) -> bool:
+def same(first: Classification, second: Classification) -> bool:
     """Whether every number is the same but for last bits: how a processor multiplies may hang on where weights lie."""
-    ours, theirs = (result.to_frame().drop(columns="model") for result in (one, other))
+    ours, theirs = (result.to_frame().drop(columns="model") for result in (first, second))
     numbers = list(ours.select_dtypes("number"))
     near = np.allclose(ours[numbers].astype(float), theirs[numbers].astype(float), rtol=0, atol=1e-6, equal_nan=True)
     rest = ours.drop(columns=numbers).equals(theirs.drop(columns=numbers))
-    return near and rest and one.not_measured == other.not_measured
+    return near and rest and first.not_measured == second.not_measured
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -199,8 +201,8 @@ def test_buffers_are_its_own_and_weights_are_shared(bert: tuple[Any, Any]) -> No
     loaded = adopted(model, tokenizer)
     own = dict(model.bert.named_parameters())
     assert all(own[name] is weights for name, weights in loaded.model.named_parameters())
-    theirs = {id(each) for each in model.buffers()}
-    assert theirs and not any(id(each) in theirs for each in loaded.model.buffers())
+    theirs = {id(buffer) for buffer in model.buffers()}
+    assert theirs and not any(id(buffer) in theirs for buffer in loaded.model.buffers())
     assert loaded.tokenizer is not tokenizer and loaded.masked_lm.bert is loaded.model
 
 

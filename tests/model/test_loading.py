@@ -228,14 +228,14 @@ class TestDevice:
         model = load(
             Source("tiny", str(save(tmp_path / "bert", BertForMaskedLM(BertConfig(**SMALL))))), "cpu", "bfloat16"
         )
-        assert {each.dtype for each in model.whole.parameters()} == {torch.float32} == {model.dtype}
-        assert {each.dtype for each in model.scored.parameters()} == {torch.bfloat16} == {model.scored_in}
+        assert {weights.dtype for weights in model.whole.parameters()} == {torch.float32} == {model.dtype}
+        assert {weights.dtype for weights in model.scored.parameters()} == {torch.bfloat16} == {model.scored_in}
         for name, weights in model.scored.state_dict().items():
             assert torch.equal(weights, model.model.state_dict()[name].to(weights.dtype))
         replica = model.replica()
         assert replica.scored is not model.scored
-        own = {each.data_ptr() for each in (*model.whole.parameters(), *model.scored.parameters())}
-        assert {each.data_ptr() for each in (*replica.whole.parameters(), *replica.scored.parameters())} == own
+        own = {weights.data_ptr() for weights in (*model.whole.parameters(), *model.scored.parameters())}
+        assert {weights.data_ptr() for weights in (*replica.whole.parameters(), *replica.scored.parameters())} == own
 
     @pytest.mark.parametrize("device", ["auto", "cpu"])
     @pytest.mark.parametrize("dtype", ["auto", "float32"])

@@ -33,8 +33,8 @@ class Runner:
 
 @given(st.lists(st.integers(), max_size=30), st.integers(1, 4))
 def test_results_come_in_order(items: list[int], workers: int) -> None:
-    found = side_by_side.side_by_side([Runner() for _ in range(workers)], items, lambda _, item: item + 1)
-    assert list(found) == [(item, item + 1) for item in items]
+    results = side_by_side.side_by_side([Runner() for _ in range(workers)], items, lambda _, item: item + 1)
+    assert list(results) == [(item, item + 1) for item in items]
 
 
 def test_workers_work_at_the_same_time_and_never_share() -> None:
@@ -131,10 +131,10 @@ def _loaded(model: Any) -> LoadedModel:
 def test_replicas_that_run_at_once_show_what_the_model_shows_alone(family: str) -> None:
     model, inputs = tiny_model(family, TAPPED[family]), tiny_inputs()
     crew = side_by_side.replicas(_loaded(model), 3)
-    addresses = {each.data_ptr() for each in model.parameters()}
+    addresses = {weights.data_ptr() for weights in model.parameters()}
     for replica in crew[1:]:
         assert replica.model is not model and replica.model.config is not model.config
-        assert {each.data_ptr() for each in replica.model.parameters()} == addresses
+        assert {weights.data_ptr() for weights in replica.model.parameters()} == addresses
     gate = threading.Barrier(3)
 
     def work(tap: tuple[Tap, LoadedModel], row: int) -> list[torch.Tensor]:
@@ -149,25 +149,25 @@ def test_replicas_that_run_at_once_show_what_the_model_shows_alone(family: str) 
         return [collected.layer(layer) for layer in sorted(collected.blocks)]
 
     with ExitStack() as stack:
-        taps = [(stack.enter_context(Tap(each.model)), each) for each in crew]
+        taps = [(stack.enter_context(Tap(member.model)), member) for member in crew]
         together = _run_at_once(taps, work)
         gate = threading.Barrier(1)
-        for row, found in enumerate(together):
-            torch.testing.assert_close(found, work(taps[0], row), atol=1e-6, rtol=0)
+        for row, shown in enumerate(together):
+            torch.testing.assert_close(shown, work(taps[0], row), atol=1e-6, rtol=0)
 
 
 def _run_at_once(workers: list[Any], work: Callable[[Any, int], Any]) -> list[Any]:
-    found: dict[int, Any] = {}
+    results: dict[int, Any] = {}
 
     def run(number: int) -> None:
-        found[number] = work(workers[number], number)
+        results[number] = work(workers[number], number)
 
     every = [threading.Thread(target=run, args=(number,)) for number in range(len(workers))]
-    for each in every:
-        each.start()
-    for each in every:
-        each.join()
-    return [found[number] for number in range(len(workers))]
+    for thread in every:
+        thread.start()
+    for thread in every:
+        thread.join()
+    return [results[number] for number in range(len(workers))]
 
 
 def test_a_replica_of_a_task_head_holds_the_replica_of_its_encoder() -> None:
@@ -190,15 +190,15 @@ def test_what_cannot_be_copied_works_alone() -> None:
 
 def test_as_many_work_as_cores_and_memory_allow(toy: str, threads: Callable[[int], None]) -> None:
     with Scanner(ScanOptions(model=toy, predictive="off")) as scanner:
-        found = []
+        results = []
         for count, tokens in ((1, None), (2, None), (8, None), (64, None), (8, 20_000), (8, 10**9)):
             threads(count)
-            found.append(side_by_side.most_workers(scanner.loaded, tokens, 512))
+            results.append(side_by_side.most_workers(scanner.loaded, tokens, 512))
         threads(16)
         by_length = [side_by_side.most_workers(scanner.loaded, None, length) for length in (2048, 4096, 8192, 10**6)]
         on_gpu = replace(scanner.loaded, device=torch.device("cuda"))
         assert side_by_side.most_workers(on_gpu, None, 512) == 1
-    assert found == [1, 2, 8, 16, 3, 1] and by_length == [16, 4, 1, 1]
+    assert results == [1, 2, 8, 16, 3, 1] and by_length == [16, 4, 1, 1]
 
 
 @given(st.lists(st.integers()))

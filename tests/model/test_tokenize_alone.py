@@ -18,9 +18,9 @@ FAMILIES = {**TAPPED, **UNTAPPED}
 PAIRS = [Pair("the cat sat on the mat .", "the cats"), Pair("on", "mat"), Pair("the"), Pair("cat " * 70, "sat")]
 
 
-def told(one: EncodedInput | InputError) -> object:
+def told(encoded: EncodedInput | InputError) -> object:
     """Errors are equal by their words."""
-    return str(one) if isinstance(one, InputError) else one
+    return str(encoded) if isinstance(encoded, InputError) else encoded
 
 
 @pytest.mark.usefixtures("quiet")
@@ -29,14 +29,16 @@ def test_it_reads_as_the_model_with_weights_does(family: str, tmp_path: Path) ->
     path = save(tmp_path / "model", tiny_model(family, FAMILIES[family]))
     whole, shapes = loaded(path), load_to_tokenize(Source("tiny", str(path)))
     assert (shapes.limit, len(shapes.embedding)) == (whole.limit, len(whole.embedding))
-    assert {each.device.type for each in shapes.model.parameters()} == {"meta"}
+    assert {part.device.type for part in shapes.model.parameters()} == {"meta"}
     for truncate in (False, True):
-        found, expected = ([*map(told, each.encode_all(PAIRS, "word", truncate=truncate))] for each in (shapes, whole))
-        assert found == expected and len(found) == 4
+        told_of_shapes, expected = (
+            [*map(told, model.encode_all(PAIRS, "word", truncate=truncate))] for model in (shapes, whole)
+        )
+        assert told_of_shapes == expected and len(told_of_shapes) == 4
 
 
 def test_the_bundled_model_is_read_with_weights_and_without(tmp_path: Path) -> None:
     shapes = load_to_tokenize(choose("bundled"))
-    (one,) = shapes.encode_all([Pair("The cat sat.", "It purred.")], "token", truncate=False)
-    assert shapes.limit == 512 and isinstance(one, EncodedInput) and one.tokens[:3] == ("[CLS]", "the", "cat")
+    (encoded,) = shapes.encode_all([Pair("The cat sat.", "It purred.")], "token", truncate=False)
+    assert shapes.limit == 512 and isinstance(encoded, EncodedInput) and encoded.tokens[:3] == ("[CLS]", "the", "cat")
     assert "cannot load the model" in refusal(lambda: load_to_tokenize(Source("none", str(tmp_path))))

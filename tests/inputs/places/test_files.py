@@ -51,13 +51,13 @@ def directory(tmp_path: Path) -> Path:
 def test_names_stand_for_files(directory: Path, name: str, expected: list[str], scheme: str) -> None:
     if scheme and name == "f[1].txt":
         name = "f[[]1].txt"  # in a URI brackets are a glob's
-    found = files_named([f"{scheme}{directory}/{name}"])
-    assert found == [f"{directory}/{each}" for each in expected]
+    files = files_named([f"{scheme}{directory}/{name}"])
+    assert files == [f"{directory}/{file}" for file in expected]
 
 
 def test_relative_names_stay_relative(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(directory)
-    assert [str(Path(each)) for each in files_named(["*.tsv", "./*.tsv", "b/*.gz"])] == ["a.tsv", "a.tsv", "b/c.csv.gz"]
+    assert [str(Path(file)) for file in files_named(["*.tsv", "./*.tsv", "b/*.gz"])] == ["a.tsv", "a.tsv", "b/c.csv.gz"]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_opened_files_are_read_as_local_ones_are(tmp_path: Path, scheme: str) ->
         (name,) = files_named([name])
         with opened(name) as stream:
             records = list(pairs_in(stream, name, on_bad=bad.append))
-        assert [(each.pair.texts, each.where) for each in records] == [(('the "cat', "sat"), f"{name}:2")]
+        assert [(record.pair.texts, record.where) for record in records] == [(('the "cat', "sat"), f"{name}:2")]
         assert len(bad) == 1 and str(bad[0]).startswith(f"{name}:4: ")
     with pytest.raises(PairsError, match="cannot read"), opened(f"{tmp_path}/none.tsv"):
         pass
@@ -136,7 +136,7 @@ def test_parquet_is_read_by_a_uri(tmp_path: Path) -> None:
     bad: list[PairsError] = []
     (name,) = files_named([f"file://localhost{tmp_path}/p.parquet"])
     with opened(name) as stream:
-        assert [each.pair.a for each in pairs_in(stream, name, on_bad=bad.append)] == ["the cat", "sat"]
+        assert [record.pair.a for record in pairs_in(stream, name, on_bad=bad.append)] == ["the cat", "sat"]
     assert f"{name}: row 2" in str(bad[0])
 
 
@@ -150,9 +150,9 @@ def test_names_of_one_directory_a_pipe_and_standard_input(directory: Path) -> No
 def test_links_are_followed_to_files_but_not_in_circles(directory: Path) -> None:
     (directory / "b" / "link.tsv").symlink_to(directory / "a.tsv")
     (directory / "b" / "d" / "round").symlink_to(directory)
-    assert [Path(each).name for each in files_named([f"{directory}/b"])] == ["c.csv.gz", "e.jsonl", "link.tsv"]
-    assert [Path(each).name for each in files_named([f"{directory}/b/**/*[lv]"])] == ["e.jsonl", "link.tsv"]
-    assert [Path(each).name for each in files_named([f"{directory}/b/d/*/a.tsv"])] == ["a.tsv"]
+    assert [Path(file).name for file in files_named([f"{directory}/b"])] == ["c.csv.gz", "e.jsonl", "link.tsv"]
+    assert [Path(file).name for file in files_named([f"{directory}/b/**/*[lv]"])] == ["e.jsonl", "link.tsv"]
+    assert [Path(file).name for file in files_named([f"{directory}/b/d/*/a.tsv"])] == ["a.tsv"]
 
 
 def test_a_directory_without_any_and_one_that_cannot_be_listed(

@@ -198,9 +198,9 @@ class TestStores:
             ("?.csv", ["1.csv"]),
             ("1.csv", ["1.csv"]),
         ):
-            found = files_named([f"abfs://b@host/{name}?account=x"])
-            assert found == [f"abfs://b@host/{each}?account=x" for each in expected]
-            assert pairs_in(*found) == [AB, CD] * len(expected)
+            files = files_named([f"abfs://b@host/{name}?account=x"])
+            assert files == [f"abfs://b@host/{file}?account=x" for file in expected]
+            assert pairs_in(*files) == [AB, CD] * len(expected)
         with pytest.raises(PairsError, match=r"cannot read abfs://b@host/none/[*].csv: there is no such file"):
             files_named(["abfs://b@host/none/*.csv?account=x"])
 
@@ -215,7 +215,8 @@ root = "hf://datasets/org/name"
 for name in ("/a.csv", "/**/*.csv", "@~parquet/d/*.csv", "", "/none.csv", "/none/*.csv"):
     try:
         files = files_named([root + name])
-        print(*(file.removeprefix("hf://") for file in files), "|", *(each.pair.a for each in read_pairs(files[:1])))
+        read = [record.pair.a for record in read_pairs(files[:1])]
+        print(*(file.removeprefix("hf://") for file in files), "|", *read)
     except PairsError as error:
         print(error)
 """
@@ -231,8 +232,8 @@ def test_the_hub() -> None:
             "HF_HUB_DISABLE_XET": "1",
         }
         done = subprocess.run([sys.executable, "-c", HUB], capture_output=True, text=True, timeout=300, env=environ)
-    one, several, at_revision, whole, *none = done.stdout.splitlines()
-    assert one == "datasets/org/name/a.csv | a"
+    single, several, at_revision, whole, *none = done.stdout.splitlines()
+    assert single == "datasets/org/name/a.csv | a"
     assert several == "datasets/org/name/a.csv datasets/org/name/d/b.csv | a"
     assert at_revision.endswith("parquet/d/b.csv | b")
     assert whole == "datasets/org/name/a.csv datasets/org/name/d/b.csv datasets/org/name/d/c.parquet | a"
