@@ -54,7 +54,6 @@ NO_TORCH = {
             "options",
             "per_pair",
             "per_pair_read",
-            "per_pair_about",
             "cluster.blocks",
             "cluster.pair_directory",
         )

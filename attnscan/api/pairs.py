@@ -165,4 +165,4 @@ def _frame(scores: PairScores, request: Request) -> pd.DataFrame:
 
     assert isinstance(request, Rank)
     patterns = [pattern.id for pattern in request.options.patterns]
-    return pair_frame(scores.places, scores.sums, patterns, ids=request.pairs.ids)
+    return pair_frame(scores.places, scores.sums, patterns, ids=request.pairs.has_ids())

@@ -6,7 +6,7 @@ No numpy, so that the command line can offer them before it has imported anythin
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Literal
 
 HelpMeasure = Literal["cpmi", "distance"]
 """How much a word helps to predict another: by the masked-LM head, or by how far the last hidden state moves."""
@@ -16,13 +16,6 @@ Replacement = Literal["zero", "mean"]
 """What takes the place of a switched-off head's output: nothing, or its mean over the words of the measured pairs."""
 Match = Literal["place", "nearest"]
 """Which heads of two models belong together: those of one place, or those that attend most alike."""
-
-
-class OnStep(Protocol):
-    """Told what runs now, how much of it is done, and how much there is if that is known."""
-
-    def __call__(self, doing: str, done: int, total: int | None = None, /) -> None:
-        """Take it."""
 
 
 THRESHOLD = 0.25

@@ -4,10 +4,8 @@ requests.py   what can be run
 reading.py    pairs to be read, wherever they are, and what is told of them once
 events.py     what a run tells, up to its result
 engine.py     run: tells events, ends at Ctrl-C with what is done, and cleans up
-opening.py    models opened for a run, and what a run holds
+running.py    what a run holds, models opened for it, and notes on its inputs
 one_input.py  one input, and several one by one
-ranking.py    scans of many pairs, with their state files and per-pair output
+ranking.py    scans of many pairs and parts of them, with state files and per-pair output
 studies.py    explanation, ablation, similarity, comparison, checkpoint
-shards.py     models that stay loaded, and parts of scans that callers spread themselves
-notes.py      what a user should know beside a result
 """

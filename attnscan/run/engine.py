@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from attnscan.run import one_input, ranking, requests, shards, studies
+from attnscan.run import one_input, ranking, requests, studies
 from attnscan.run.events import Event, Partial, Result, Work
-from attnscan.run.opening import Running
 from attnscan.run.reading import Ledger
+from attnscan.run.running import Running, load
 
 if TYPE_CHECKING:
     from attnscan.scan.scanner import Scanner
@@ -32,7 +32,7 @@ def run(request: requests.Request, scanner: Scanner | None = None) -> Run:
     """
     running = Running(scanner)
     with running.stack:
-        value = yield from _relayed(_work(request, running), running.ledger)
+        value = yield from _relayed(_WORK[type(request)](request, running), running.ledger)
     yield (Partial if running.interrupted else Result)(value)
 
 
@@ -71,34 +71,20 @@ def _relayed(work: Work[T], ledger: Ledger) -> Work[T]:
                 take = partial(work.throw, error)
 
 
-def _work(request: requests.Request, running: Running) -> Work[object]:
-    """What does the work of a request. Torch is imported when a model is loaded."""
-    match request:
-        case requests.Classify():
-            return one_input.classify(request, running)
-        case requests.ClassifyEach():
-            return one_input.classify_each(request, running)
-        case requests.Predictive():
-            return one_input.predictive(request, running)
-        case requests.Rank():
-            return ranking.rank(request, running)
-        case requests.RankFile():
-            return ranking.rank_by_file(request)
-        case requests.Explain():
-            return studies.explain(request, running)
-        case requests.Ablate():
-            return studies.ablate(request, running)
-        case requests.LookAt():
-            return studies.look_at(request, running)
-        case requests.Similar():
-            return studies.similar(request, running)
-        case requests.Compare():
-            return studies.compare(request, running)
-        case requests.Examine():
-            return studies.examine(request, running)
-        case requests.Load():
-            return shards.load(request, running)
-        case requests.MakeShard():
-            return shards.make_shard(request, running)
-        case requests.FinishShard():
-            return shards.finish_shard(request, running)
+_WORK: dict[type[requests.Request], Callable[[Any, Running], Work[object]]] = {
+    requests.Classify: one_input.classify,
+    requests.ClassifyEach: one_input.classify_each,
+    requests.Predictive: one_input.predictive,
+    requests.Rank: ranking.rank,
+    requests.RankFile: ranking.rank_by_file,
+    requests.MakeShard: ranking.make_shard,
+    requests.FinishShard: ranking.finish_shard,
+    requests.Explain: studies.explain,
+    requests.Ablate: studies.ablate,
+    requests.LookAt: studies.look_at,
+    requests.Similar: studies.similar,
+    requests.Compare: studies.compare,
+    requests.Examine: studies.examine,
+    requests.Load: load,
+}
+"""What does the work of each kind of request. Torch is imported when a model is loaded."""

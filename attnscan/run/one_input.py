@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from attnscan.errors import InputError
-from attnscan.run import notes
 from attnscan.run.events import Answer, Interrupted, Loading, Progress, Work
-from attnscan.run.opening import Running, opened
 from attnscan.run.reading import on_bad_of
 from attnscan.run.requests import Classify, ClassifyEach, Predictive, WeightsInput
+from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened
 
 if TYPE_CHECKING:
     from attnscan.results.classification import Classification
@@ -32,8 +31,8 @@ def classify(request: Classify, running: Running) -> Work[Classification]:
 
     encoded = scanner.encode(request.input)
     result = yield from one_input.classify(scanner, request.input, encoded, keep=request.keep)
-    yield from notes.of_inputs(result.signature, length=scanner.loaded.limit)
-    yield from notes.of_unknown_words(scanner, encoded)
+    yield from notes_of_inputs(result.signature, length=scanner.loaded.limit)
+    yield from notes_of_unknown_words(scanner, encoded)
     return result
 
 
@@ -59,7 +58,7 @@ def classify_each(request: ClassifyEach, running: Running) -> Work[Signature]:
     scanner = yield from opened(running, request.options, request.memory)
     yield Progress("scoring inputs")
     from attnscan.scan import one_input
-    from attnscan.scan.seen import Seen, no_pair
+    from attnscan.scan.state import Seen, no_pair
 
     signature, seen = None, Seen()
     try:
@@ -84,7 +83,7 @@ def classify_each(request: ClassifyEach, running: Running) -> Work[Signature]:
     if signature is None:
         raise no_pair("to score")
     if not running.interrupted:
-        yield from notes.of_inputs(signature, bad=ledger.bad)
+        yield from notes_of_inputs(signature, bad=ledger.bad)
     return signature
 
 
@@ -96,6 +95,6 @@ def predictive(request: Predictive, running: Running) -> Work[Dependencies]:
 
     encoded = scanner.encode(request.pair)
     result = yield from one_input.dependencies(scanner, request.pair, encoded)
-    yield from notes.of_inputs(result.signature, length=scanner.loaded.limit, dtype=request.options.dtype)
-    yield from notes.of_unknown_words(scanner, encoded)
+    yield from notes_of_inputs(result.signature, length=scanner.loaded.limit, dtype=request.options.dtype)
+    yield from notes_of_unknown_words(scanner, encoded)
     return result

@@ -1,4 +1,4 @@
-"""Scans of many pairs, here or on a cluster: with their state files, per-pair output, and what is left at Ctrl-C."""
+"""Scans of many pairs, here, on a cluster or spread by callers: state files, per-pair output, what Ctrl-C leaves."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import stat
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -14,11 +15,10 @@ from typing import TYPE_CHECKING, TypeVar
 from attnscan.errors import OptionError, StateError
 from attnscan.results.files import descriptor
 from attnscan.results.stored_file import StoredFile
-from attnscan.run import notes
 from attnscan.run.events import Interrupted, Note, PairScores, Progress, Skipped, Work
-from attnscan.run.opening import Running, opened
 from attnscan.run.reading import FilePairs, Ledger, OnePair, on_bad_of
-from attnscan.run.requests import Rank, RankFile
+from attnscan.run.requests import FinishShard, MakeShard, Rank, RankFile
+from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened
 
 if TYPE_CHECKING:
     from attnscan.inputs.pairs import Record
@@ -48,7 +48,7 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
     if request.per_pair is not None:
         patterns = [pattern.id for pattern in request.options.patterns]
         writer = stack.enter_context(
-            PerPairWriter(request.per_pair, patterns, ids=pairs.ids, heads=request.per_pair_heads)
+            PerPairWriter(request.per_pair, patterns, ids=pairs.has_ids(), heads=request.per_pair_heads)
         )
     scanner = yield from opened(running, request.options, request.memory)
     from attnscan.scan.local import finished
@@ -59,9 +59,9 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
     result = yield from _written(finishing, writer, tell=request.pair_scores)
     if writer is not None:
         writer.finish(result.signature, result.scores.grid, whole=not running.interrupted)
-    yield from notes.of_inputs(result.signature, bad=running.ledger.bad)
+    yield from notes_of_inputs(result.signature, bad=running.ledger.bad)
     if isinstance(pairs, OnePair):
-        yield from notes.of_unknown_words(scanner, scanner.encode(pairs.pair))
+        yield from notes_of_unknown_words(scanner, scanner.encode(pairs.pair))
     return result
 
 
@@ -215,13 +215,39 @@ def _rank_on_cluster(request: Rank, running: Running) -> Work[Ranking]:
                 yield Note(f"interrupted; the same command goes on from {state}")
         raise
     yield from map(Skipped, bad.first)
-    yield from notes.of_inputs(result.signature, bad=bad.count)
+    yield from notes_of_inputs(result.signature, bad=bad.count)
     return result
 
 
-def rank_by_file(request: RankFile) -> Work[Ranking]:
+def rank_by_file(request: RankFile, _: Running) -> Work[Ranking]:
     """Every head ranked by what a scan wrote of each pair. Raises: PairsError if that cannot be read."""
     yield Progress(f"ranking heads by {request.path.name}")
     from attnscan.scan.per_pair_read import rank_file
 
     return rank_file(request.path, request.patterns)
+
+
+def make_shard(request: MakeShard, running: Running) -> Work[ScanState]:
+    """What some pairs add to a ranking. Raises: InputError for a pair that cannot be read."""
+    pairs, ledger = request.pairs.ready(running.ledger), running.ledger
+    scanner = yield from opened(running, request.options, request.memory)
+    from attnscan.scan.local import scanned
+
+    shard = yield from scanned(scanner, pairs.read(ledger), on_bad_of(pairs, ledger))
+    name = None if scanner.loaded.given is not None else scanner.loaded.source.name
+    return replace(shard, options=replace(request.options, model=name))
+
+
+def finish_shard(request: FinishShard, running: Running) -> Work[Ranking]:
+    """The ranking of all pairs that a shard is made of, with `predictive` asked of a sample of them.
+
+    Raises: EngineError if the model is not that of the shard.
+    """
+    scanner = yield from opened(running, request.options, request.memory)
+    from attnscan.scan.local import finished
+    from attnscan.scan.state import Seen
+
+    shard, signature = request.shard, scanner.signature(Seen(), fingerprint=True)
+    if (own := shard.signature) is not None:
+        shard.check(replace(signature, read_by=own.read_by, device=own.device))
+    return (yield from finished(scanner, shard))

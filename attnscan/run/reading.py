@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated
 
 from attnscan.errors import InputError, PairsError
 from attnscan.inputs.columns import FileReading
@@ -57,28 +57,30 @@ class Ledger:
         return is_new
 
 
-class Pairs(Protocol):
+class Pairs:
     """Pairs that can be read."""
 
-    @property
-    def skip_bad(self) -> bool:
-        """Whether a bad record is counted and skipped; else it ends the run."""
-
-    @property
-    def ids(self) -> bool:
-        """Whether a column of ids was named, which tell pairs apart."""
+    skip_bad: bool = False
+    """Whether a bad record is counted and skipped; else it ends the run."""
 
     def read(self, ledger: Ledger) -> Iterator[Record]:
         """Begin a pass over all pairs. Raises: PairsError, InputError for a bad one that is not to be skipped."""
+        raise NotImplementedError
 
-    def ready(self, ledger: Ledger, passes: int = 1, remedy: str = "") -> Pairs:
+    def ready(self, ledger: Ledger, passes: int = 1, remedy: str = "") -> Pairs:  # noqa: ARG002
         """Pairs that can be read so often, checked as far as is quick, so that a model is not loaded in vain.
 
         Raises: PairsError if these cannot, with a `remedy` that would do; as `read`.
         """
+        return self
 
     def how_many(self) -> int | None:
         """About how many pairs there are; None where that cannot be told cheaply."""
+        return None
+
+    def has_ids(self) -> bool:
+        """Whether a column of ids was named, which tell pairs apart."""
+        return False
 
 
 def on_bad_of(pairs: Pairs, ledger: Ledger) -> OnBad | None:
@@ -87,15 +89,14 @@ def on_bad_of(pairs: Pairs, ledger: Ledger) -> OnBad | None:
 
 
 @dataclass(frozen=True)
-class FilePairs:
+class FilePairs(Pairs):
     """Files of pairs by their names; without any, the pairs that attnscan ships."""
 
     paths: tuple[str, ...] = ()
     reading: FileReading = FileReading()
     skip_bad: Annotated[bool, Option("Report and count bad records instead of stopping.")] = False
 
-    @property
-    def ids(self) -> bool:
+    def has_ids(self) -> bool:
         """Whether a column of ids was named."""
         return self.reading.id is not None
 
@@ -130,7 +131,7 @@ def _is_no_file(path: str) -> bool:
 
 
 @dataclass(frozen=True)
-class ObjectPairs:
+class ObjectPairs(Pairs):
     """Pairs that a program has."""
 
     objects: Objects
@@ -138,8 +139,7 @@ class ObjectPairs:
     classes: Sequence[str] = ()
     """Which class each pair is of, as far as they go."""
 
-    @property
-    def ids(self) -> bool:
+    def has_ids(self) -> bool:
         """Whether a column of ids was named."""
         return self.objects.reading.id is not None
 
@@ -159,11 +159,10 @@ class ObjectPairs:
 
 
 @dataclass(frozen=True)
-class OnePair:
+class OnePair(Pairs):
     """A sentence or a pair, alone."""
 
     pair: Pair
-    skip_bad = ids = False
 
     def read(self, ledger: Ledger) -> Iterator[Record]:  # noqa: ARG002 (nothing is told of it)
         """Yield the single record."""
@@ -171,31 +170,19 @@ class OnePair:
 
         yield Record(self.pair, "the input")
 
-    def ready(self, ledger: Ledger, passes: int = 1, remedy: str = "") -> OnePair:  # noqa: ARG002
-        """Itself."""
-        return self
-
     def how_many(self) -> int:
         """One."""
         return 1
 
 
 @dataclass(frozen=True)
-class LinePairs:
+class LinePairs(Pairs):
     """Standard input, an input a line, read as the lines come."""
 
     skip_bad: bool = False
-    ids = False
 
     def read(self, ledger: Ledger) -> Iterator[Record]:
         """Begin the one pass over all lines, as `Pairs.read`."""
         from attnscan.inputs.pairs import lines_of_stdin
 
         return lines_of_stdin(on_bad_of(self, ledger))
-
-    def ready(self, ledger: Ledger, passes: int = 1, remedy: str = "") -> LinePairs:  # noqa: ARG002
-        """Itself: what reads lines takes one pass."""
-        return self
-
-    def how_many(self) -> None:
-        """Unknown: None."""

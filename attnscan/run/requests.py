@@ -39,8 +39,21 @@ class WeightsInput:
     """Stands for the model in results."""
 
 
+class Request:
+    """What can be run."""
+
+
 @dataclass(frozen=True)
-class Classify:
+class OfPairs(Request):
+    """What reads pairs, and runs a model on them."""
+
+    pairs: Pairs
+    options: ScanOptions
+    memory: InMemory | None = None
+
+
+@dataclass(frozen=True)
+class Classify(Request):
     """What every head does on one input: a `Classification`."""
 
     input: Pair | WeightsInput
@@ -51,17 +64,14 @@ class Classify:
 
 
 @dataclass(frozen=True)
-class ClassifyEach:
+class ClassifyEach(OfPairs):
     """What every head does on each of several inputs: an `Answer` each, and in the end the signature of all."""
 
-    pairs: Pairs
-    options: ScanOptions
-    memory: InMemory | None = None
     keep: bool = False
 
 
 @dataclass(frozen=True)
-class Predictive:
+class Predictive(Request):
     """Which words of one input help to predict which: `Dependencies`."""
 
     pair: Pair
@@ -70,12 +80,9 @@ class Predictive:
 
 
 @dataclass(frozen=True)
-class Rank:
+class Rank(OfPairs):
     """Every head's scores over many pairs and, by options, labels and profiles: a `Ranking`."""
 
-    pairs: Pairs
-    options: ScanOptions
-    memory: InMemory | None = None
     state: Path | StoredFile | None = None
     """Keeps the sums, and is gone on from if it is there."""
     per_pair: Path | None = None
@@ -94,7 +101,7 @@ class Rank:
 
 
 @dataclass(frozen=True)
-class RankFile:
+class RankFile(Request):
     """Heads ranked by what `Rank.per_pair` wrote: a `Ranking`."""
 
     path: Path
@@ -103,7 +110,7 @@ class RankFile:
 
 
 @dataclass(frozen=True)
-class Explain:
+class Explain(Request):
     """How heads make their patterns, by one input or by many pairs: `Explanations`."""
 
     input: Pair | Pairs
@@ -124,34 +131,25 @@ class Explain:
 
 
 @dataclass(frozen=True)
-class Ablate:
+class Ablate(OfPairs):
     """What a model loses without some heads: an `Ablation`."""
 
-    pairs: Pairs
-    options: ScanOptions
-    memory: InMemory | None = None
     sets: AblationRequest = field(default_factory=AblationRequest)
 
 
 @dataclass(frozen=True)
-class LookAt:
+class LookAt(OfPairs):
     """Everything about some heads over many pairs: `Cards`."""
 
-    pairs: Pairs
-    options: ScanOptions
-    memory: InMemory | None = None
     heads: str = "all"
     ablate: bool = False
     """Whether each head is switched off, too."""
 
 
 @dataclass(frozen=True)
-class Similar:
+class Similar(OfPairs):
     """Which heads attend alike: a `Similarity`."""
 
-    pairs: Pairs
-    options: ScanOptions
-    memory: InMemory | None = None
     queries: int = QUERIES
     within: float = WITHIN
     heads: str | None = None
@@ -159,7 +157,7 @@ class Similar:
 
 
 @dataclass(frozen=True)
-class Compare:
+class Compare(Request):
     """What sets the heads of two models apart: a `Comparison`."""
 
     pairs: Pairs
@@ -172,14 +170,14 @@ class Compare:
 
 
 @dataclass(frozen=True)
-class Examine:
+class Examine(Request):
     """What a checkpoint is, and what can be scored in it: a `Checkpoint`."""
 
     options: ScanOptions
 
 
 @dataclass(frozen=True)
-class Load:
+class Load(Request):
     """A model for later runs: a `LoadedModel`."""
 
     options: ScanOptions
@@ -187,36 +185,14 @@ class Load:
 
 
 @dataclass(frozen=True)
-class MakeShard:
+class MakeShard(OfPairs):
     """What some pairs add to a ranking: a `ScanState`."""
-
-    pairs: Pairs
-    options: ScanOptions
-    memory: InMemory | None = None
 
 
 @dataclass(frozen=True)
-class FinishShard:
+class FinishShard(Request):
     """The ranking of the pairs of a shard, for which its model is asked for `predictive`: a `Ranking`."""
 
     shard: ScanState
     options: ScanOptions
     memory: InMemory | None = None
-
-
-Request = (
-    Classify
-    | ClassifyEach
-    | Predictive
-    | Rank
-    | RankFile
-    | Explain
-    | Ablate
-    | LookAt
-    | Similar
-    | Compare
-    | Examine
-    | Load
-    | MakeShard
-    | FinishShard
-)

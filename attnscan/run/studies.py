@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.tokens import token_named
-from attnscan.run import notes, one_input
+from attnscan.run import one_input
 from attnscan.run.events import Loading, Progress, Work
-from attnscan.run.opening import Running, opened, opened_all
 from attnscan.run.ranking import rank
 from attnscan.run.reading import OnePair, Pairs, on_bad_of
 from attnscan.run.requests import Ablate, Classify, Compare, Examine, Explain, LookAt, Rank, Similar
+from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened, opened_all
 from attnscan.scan.options import AblationRequest
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ def explain(request: Explain, running: Running) -> Work[Explanations]:
     query = None if request.token is None else token_named(request.token, encoded.tokens)
     heads = scanner.grid().select(request.heads)
     result = yield from explain_input(scanner, record, heads, request.pattern, encoded)
-    yield from notes.of_inputs(result.signature, length=len(encoded.tokens), dtype=request.options.dtype)
-    yield from notes.of_unknown_words(scanner, encoded)
+    yield from notes_of_inputs(result.signature, length=len(encoded.tokens), dtype=request.options.dtype)
+    yield from notes_of_unknown_words(scanner, encoded)
     return replace(result, query=query)
 
 
@@ -55,7 +55,7 @@ def _explain_pairs(request: Explain, pairs: Pairs, running: Running) -> Work[Exp
 
     heads = scanner.grid().select(request.heads)
     result = yield from explain_pairs(scanner, records, heads, request.pattern, on_bad_of(pairs, ledger))
-    yield from notes.of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
+    yield from notes_of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
     return result
 
 
@@ -69,7 +69,7 @@ def ablate(request: Ablate, running: Running) -> Work[Ablation]:
 
     read = partial(pairs.read, ledger)
     result = yield from ablation.ablate(scanner, read, sets, on_bad_of(pairs, ledger))
-    yield from notes.of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
+    yield from notes_of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
     return result
 
 
@@ -124,7 +124,7 @@ def similar(request: Similar, running: Running) -> Work[Similarity]:
     result = yield from similarity.similar(
         scanner, pairs.read(ledger), request.queries, request.within, on_bad_of(pairs, ledger)
     )
-    yield from notes.of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
+    yield from notes_of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
     return result
 
 
@@ -139,7 +139,7 @@ def compare(request: Compare, running: Running) -> Work[Comparison]:
 
     read = partial(pairs.read, ledger)
     result = yield from comparison.compare(one, other, read, request.match, on_bad_of(pairs, ledger))
-    yield from notes.of_inputs(*result.signatures, bad=ledger.bad, dtype=request.options[0].dtype)
+    yield from notes_of_inputs(*result.signatures, bad=ledger.bad, dtype=request.options[0].dtype)
     return result
 
 

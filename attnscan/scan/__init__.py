@@ -1,17 +1,15 @@
 """Inputs through a model, to results.
 
-options.py         what a scan computes
-events.py          what work tells while it runs
-scanner.py         a model made ready: encode, run, score
-one_input.py       one input: its classification, its dependencies
-answers.py         what a model has said of predictive words before
-seen.py            what has been read so far: counts, a hash, a sample; halves of pairs; signatures
-stream.py          a stream of pairs to batches, and the loop over them
-local.py           many pairs through a model: a scan that can stop and go on
-state.py           what a scan has summed and seen: of a run, a shard, or a block
-stored.py          states in files
-per_pair.py        every pair's scores in Parquet
-per_pair_read.py   and back to a ranking
-per_pair_about.py  what such a file says of itself, checked
-cluster/           the same scan on Ray
+options.py        what a scan computes
+events.py         what work tells while it runs
+scanner.py        a model made ready: encode, run, score
+one_input.py      one input: its classification, its dependencies
+answers.py        what a model has said of predictive words before
+stream.py         a stream of pairs to batches, and the loop over them
+local.py          many pairs through a model: a scan that can stop and go on
+state.py          what a scan has seen and summed, of a run, a shard or a block; signatures
+stored.py         states in files
+per_pair.py       every pair's scores in Parquet, and what such a file says of itself
+per_pair_read.py  and back to a ranking
+cluster/          the same scan on Ray
 """

@@ -14,8 +14,7 @@ from attnscan.results.dependencies import Help
 from attnscan.results.ranking import Ranking
 from attnscan.scan.events import PairScores, Progress, Steps
 from attnscan.scan.scanner import OnPairs, Scanner
-from attnscan.scan.seen import Drawn, Seen, half
-from attnscan.scan.state import ScanState, ScanSums
+from attnscan.scan.state import Drawn, ScanState, ScanSums, Seen, half
 from attnscan.scan.stream import Encode, OnBad, Stream
 from attnscan.scoring.classes import ClassScorer, class_sums
 from attnscan.scoring.label_sums import LabelSums

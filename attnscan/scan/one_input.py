@@ -33,7 +33,7 @@ from attnscan.results.statement import Statements
 from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.events import Steps
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.seen import Seen, signed
+from attnscan.scan.state import Seen, signed
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.profile import Profiler
 from attnscan.scoring.profile_sums import fitted

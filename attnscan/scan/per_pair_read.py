@@ -15,8 +15,7 @@ from attnscan.errors import OutputError, PairsError
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Scored
-from attnscan.scan.per_pair import COMMON, PREFIXES, pyarrow_parquet
-from attnscan.scan.per_pair_about import About, Unsound
+from attnscan.scan.per_pair import COMMON, PREFIXES, About, Unsound, pyarrow_parquet
 from attnscan.scoring.sums import KINDS, ScoreSums
 
 if TYPE_CHECKING:

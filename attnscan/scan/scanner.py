@@ -32,7 +32,7 @@ from attnscan.results.terms import HelpMeasure
 from attnscan.scan.answers import Answers, worth_keeping
 from attnscan.scan.events import Progress, Steps, outcome
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.seen import Seen, signed
+from attnscan.scan.state import Seen, signed
 from attnscan.scoring.predictive import help_between_words, measure_of
 from attnscan.scoring.questions import Questions
 from attnscan.scoring.scorer import Scorer

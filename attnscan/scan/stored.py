@@ -28,10 +28,9 @@ from attnscan.results.stored_file import Saving, StoredFile
 from attnscan.results.terms import Scored
 from attnscan.scan.local import with_signature
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.per_pair_about import signature_read
+from attnscan.scan.per_pair import signature_read
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen
-from attnscan.scan.state import ScanState, ScanSums
+from attnscan.scan.state import ScanState, ScanSums, Seen
 from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import profiled

@@ -16,7 +16,7 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.model.running import in_halves
 from attnscan.model.threads import W, ahead, is_too_long, side_by_side
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen
+from attnscan.scan.state import Seen
 
 _BATCHES_IN_WINDOW = 4, 16  # sorted together by length, so that like ones meet; a state is saved between windows
 _TOKENS_IN_WINDOW = 16_384  # enough: more batches than the fewest are taken up to so many tokens

@@ -65,11 +65,11 @@ class Corpus:
         return {"a": kept.pair.a, "b": kept.pair.b, "where": plain(kept.where), "score": round(float(score), 4)}
 
 
-class PairKeeper:
+class PairKeeper(Pairs):
     """Pairs of which the first are kept on their way through a scan, with their own scores."""
 
     def __init__(self, pairs: Pairs, most: int = MOST_PAIRS) -> None:
-        self._pairs, self.skip_bad, self.ids = pairs, pairs.skip_bad, pairs.ids
+        self._pairs, self.skip_bad = pairs, pairs.skip_bad
         self._room, self._text_room = most, _MOST_TEXT
         self._records: dict[Place, Record] = {}
         self._scores: dict[Place, NDArray[np.float16]] = {}

@@ -18,7 +18,7 @@ from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.signature import Signature
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen
+from attnscan.scan.state import Seen
 from attnscan.server.corpus import Corpus
 from attnscan.server.question import Question
 from attnscan.server.worker import Worker

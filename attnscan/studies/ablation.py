@@ -26,7 +26,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.scan.events import Progress, Steps
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import no_pair
+from attnscan.scan.state import no_pair
 from attnscan.scan.stream import OnBad, Stream, tokens_of
 from attnscan.scoring.readout import exact
 from attnscan.scoring.sums import RatioSums

@@ -29,7 +29,7 @@ from attnscan.results.scores import FloatArray
 from attnscan.results.terms import QUERIES
 from attnscan.scan.events import Progress, Steps
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen
+from attnscan.scan.state import Seen
 from attnscan.scan.stream import OnBad
 from attnscan.scoring.classes import ClassScorer
 from attnscan.scoring.profile import Profiler

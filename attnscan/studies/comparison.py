@@ -24,8 +24,7 @@ from attnscan.scan.events import PairScores, Progress, Steps
 from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import no_pair
-from attnscan.scan.state import ScanState
+from attnscan.scan.state import ScanState, no_pair
 from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.resampling import stability

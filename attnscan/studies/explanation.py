@@ -29,7 +29,7 @@ from attnscan.results.scores import Scores
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 from attnscan.scan.events import Progress, Steps, outcome
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen, no_pair
+from attnscan.scan.state import Seen, no_pair
 from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.resampling import stability

@@ -24,7 +24,7 @@ from attnscan.scan.events import Steps
 from attnscan.scan.local import finished, scanned
 from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen, half
+from attnscan.scan.state import Seen, half
 from attnscan.scan.stream import OnBad
 from attnscan.studies.draws import generator
 

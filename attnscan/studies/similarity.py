@@ -14,7 +14,7 @@ from attnscan.results.similarity import Similarity
 from attnscan.results.terms import QUERIES, WITHIN
 from attnscan.scan.events import Progress, Steps
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import no_pair
+from attnscan.scan.state import no_pair
 from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.resampling import labels_of

@@ -34,8 +34,7 @@ from attnscan.results.scores import Scores
 from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen, half
-from attnscan.scan.state import ScanState
+from attnscan.scan.state import ScanState, Seen, half
 from attnscan.scoring.patterns import PATTERNS, Pattern
 from attnscan.scoring.sums import ScoreSums
 

@@ -19,8 +19,7 @@ from attnscan.errors import PairsError
 from attnscan.results.grid import Grid
 from attnscan.results.tables import render
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.per_pair import PerPairWriter, finish_directory
-from attnscan.scan.per_pair_about import About
+from attnscan.scan.per_pair import About, PerPairWriter, finish_directory
 from attnscan.scan.per_pair_read import rank_file
 from attnscan.scan.scanner import Scanner
 from attnscan.views.terminal.parts import render as shown

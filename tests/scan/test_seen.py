@@ -8,7 +8,7 @@ from scans import PAIRS
 
 from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.seen import Seen, sampled
+from attnscan.scan.state import Seen, sampled
 
 
 def test_the_sample_does_not_depend_on_order() -> None:

@@ -21,8 +21,7 @@ from attnscan.scan.events import PairScores
 from attnscan.scan.local import scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Seen
-from attnscan.scan.state import ScanState
+from attnscan.scan.state import ScanState, Seen
 from attnscan.scan.stream import Stream
 
 

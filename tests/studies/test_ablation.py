@@ -21,7 +21,7 @@ from attnscan.results.grid import Head
 from attnscan.results.terms import Replacement
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import half
+from attnscan.scan.state import half
 from attnscan.scoring.sums import RatioSums
 from attnscan.studies import ablation
 from attnscan.studies.ablation import se_beside_controls, sums_beside_controls

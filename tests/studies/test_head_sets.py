@@ -23,7 +23,7 @@ from attnscan.inputs.pairs import Pair
 from attnscan.results.grid import Grid, Head
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import half
+from attnscan.scan.state import half
 from attnscan.studies import head_sets
 from attnscan.studies.head_sets import heads_of_patterns, measured, with_controls
 

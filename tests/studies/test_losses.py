@@ -17,7 +17,7 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.grid import Head
 from attnscan.scan.options import AblationRequest, ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import half
+from attnscan.scan.state import half
 from attnscan.studies.losses import with_second_of
 
 

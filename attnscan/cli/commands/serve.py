@@ -24,10 +24,9 @@ from attnscan.errors import OutputError, needs
 from attnscan.inputs.library_calls import distrust
 from attnscan.inputs.places.names import shown
 from attnscan.results.terms import counted
-from attnscan.run import notes
-from attnscan.run.opening import Running, opened_all
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Rank
+from attnscan.run.running import Running, notes_of_inputs, opened_all
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def serve(
         session = Session([Loaded.of(scanner) for scanner in scanners], Question(pair), corpus)
         with working("answering the first question"):
             signatures = session.signatures()
-        for note in notes.of_inputs(*signatures, length=scanners[0].loaded.limit, dtype=scan.dtype):
+        for note in notes_of_inputs(*signatures, length=scanners[0].loaded.limit, dtype=scan.dtype):
             say(note.text)
         _serve(session, own, open_browser=open_browser)
 

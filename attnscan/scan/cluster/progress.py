@@ -24,8 +24,7 @@ from attnscan.results.signature import Signature
 from attnscan.results.stored_file import StoredFile
 from attnscan.scan.cluster.blocks import ASKED_AT_ONCE, Bad, Block, BlockFiles, Cuts
 from attnscan.scan.options import ScanOptions
-from attnscan.scan.seen import no_pair
-from attnscan.scan.state import ScanState, ScanSums
+from attnscan.scan.state import ScanState, ScanSums, no_pair
 from attnscan.scan.stored import Keeper, read_state, write_state
 
 SAVE_EVERY = 60.0

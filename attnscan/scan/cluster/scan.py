@@ -41,8 +41,7 @@ from attnscan.scan.cluster.progress import (
 )
 from attnscan.scan.cluster.worker import AskingActor, Plan, ScoringActor, TokenizingActor
 from attnscan.scan.options import ClusterOptions, ScanOptions
-from attnscan.scan.seen import Drawn
-from attnscan.scan.state import ScanState
+from attnscan.scan.state import Drawn, ScanState
 
 # Of a worker: what has ended that many will end the next one. A task's tries are no such bound: while Ray finds out
 # that an actor has died, the tasks it had are tried again and again, and several tries go with one death.

@@ -27,7 +27,7 @@ from attnscan.scan.local import predictive_sums, scanned
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.per_pair import pair_table
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import Drawn, Seen
+from attnscan.scan.state import Drawn, Seen
 from attnscan.scan.stream import Encode, read_together
 
 if TYPE_CHECKING:

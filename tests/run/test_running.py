@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from attnscan.results.signature import Signature
-from attnscan.run.notes import WITHOUT_TAP, of_inputs
+from attnscan.run.running import WITHOUT_TAP, notes_of_inputs
 
 SIGNATURE = Signature(
     model="toy",
@@ -28,7 +28,7 @@ SIGNATURE = Signature(
 
 
 def _said(*signatures: Signature, **about: Any) -> list[str]:
-    return [note.text for note in of_inputs(*signatures, **about)]
+    return [note.text for note in notes_of_inputs(*signatures, **about)]
 
 
 @pytest.mark.parametrize(

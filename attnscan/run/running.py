@@ -1,20 +1,27 @@
-"""Models opened for a run, and what a run holds while it lasts."""
+"""What a run holds while it lasts, models opened for it, and notes on how they read its inputs, a line each."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from attnscan.results.terms import counted
 from attnscan.run.events import Loading, Note, Progress, Work
 from attnscan.run.reading import Ledger
-from attnscan.run.requests import InMemory
+from attnscan.run.requests import InMemory, Load
 from attnscan.scan.options import ScanOptions
 
 if TYPE_CHECKING:
-    from attnscan.model.sources import Source
+    from attnscan.inputs.batch import EncodedInput
+    from attnscan.model.loaded import LoadedModel
+    from attnscan.model.sources import Dtype, Source
+    from attnscan.results.signature import Signature
     from attnscan.scan.scanner import Scanner
+
+WITHOUT_TAP = "this architecture has no tap: read by output_attentions, with the weights of all layers in memory"
+_NAMED = 5  # unknown words, at most
 
 
 @dataclass
@@ -85,3 +92,44 @@ def opened(
         held = renewed(held)
     running.stack.enter_context(held.in_use)
     return running.stack.enter_context(Scanner(options, held))
+
+
+def load(request: Load, running: Running) -> Work[LoadedModel]:
+    """A model for later runs. Raises: as `opened`."""
+    scanner = yield from opened(running, request.options, request.memory)
+    return scanner.loaded
+
+
+def notes_of_inputs(
+    *signatures: Signature, bad: int = 0, length: int | None = None, dtype: Dtype = "auto"
+) -> Iterator[Note]:
+    """How inputs were read: without a tap, cut, or not at all. Of two models on the same pairs, the first counts.
+
+    `bad` records were skipped; `length` is that of an input that is alone, as the model read it; `dtype` was asked for.
+    """
+    for signature in signatures:
+        if signature.read_by == "output_attentions":
+            yield Note(f"{signature.model}: {WITHOUT_TAP}" if len(signatures) > 1 else WITHOUT_TAP)
+    first = signatures[0]
+    if dtype not in ("auto", first.dtype):
+        yield Note(f"computed in {first.dtype}: on a CPU, {dtype} is for scores alone")
+    if bad:
+        yield Note(f"{counted(bad, 'bad record')} {'was' if bad == 1 else 'were'} skipped")
+    if first.pairs_truncated and length is not None:
+        yield Note(f"the input was cut to the {length} tokens that the model reads")
+    elif first.pairs_truncated:
+        yield Note(f"{first.pairs_truncated} of {first.pairs_read} inputs were cut to what the model reads")
+    if first.pairs_skipped:
+        yield Note(f"{first.pairs_skipped} of {first.pairs_read} inputs were skipped")
+
+
+def notes_of_unknown_words(scanner: Scanner, encoded: EncodedInput) -> Iterator[Note]:
+    """Which words of one input the model cannot see for what they are."""
+    from attnscan.inputs.encode import unknown_words
+
+    if words := unknown_words(scanner.loaded.tokenizer, encoded):
+        named = dict.fromkeys(words)
+        more = f" and {counted(len(named) - _NAMED, 'other')}" if len(named) > _NAMED else ""
+        how = f"{counted(len(words), 'word')} of the input {'is' if len(words) == 1 else 'are'} unknown to the model"
+        unknown = scanner.loaded.tokenizer.unk_token
+        yield Note(f"{how}, which reads {unknown} instead: {', '.join(list(named)[:_NAMED])}{more}")
