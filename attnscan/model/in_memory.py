@@ -23,6 +23,7 @@ from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import encoder_of
 from attnscan.model.running import first_line, quiet_transformers, refused
 from attnscan.model.sources import Source
+from attnscan.results.signature import IN_MEMORY
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -68,7 +69,7 @@ def renewed(loaded: LoadedModel) -> LoadedModel:
 
 
 def _as_it_is(model: Any, tokenizer: Any) -> LoadedModel:
-    source = Source(f"{model.config._name_or_path or type(model).__name__} (in memory)", "")
+    source = Source(f"{model.config._name_or_path or type(model).__name__}{IN_MEMORY}", "")
     original = encoder_of(model, source.name)
     device = _device_of(original)
     check_modules(model)

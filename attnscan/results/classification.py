@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,25 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from attnscan.results.attention import Attention
+
+
+_Value = TypeVar("_Value")
+
+
+@dataclass
+class Deferred(Generic[_Value]):
+    """Something that is worked out when it is first asked for, and then kept."""
+
+    work: Callable[[], _Value]
+    """What works it out."""
+
+    def __call__(self) -> _Value:
+        """It, worked out."""
+        return self._value
+
+    @cached_property
+    def _value(self) -> _Value:
+        return self.work()
 
 
 @dataclass(frozen=True)
@@ -56,8 +75,9 @@ class Classification:
     """What profiles are made of."""
     fits: Mapping[By, Callable[[], Fit] | None] = field(default_factory=dict, repr=False, compare=False)
     """What fits every head's profile, by weights and by what heads carry; None of models with too many heads."""
-    stated: Mapping[By, Callable[[], Statements] | None] = field(default_factory=dict, repr=False, compare=False)
-    """What states every head beside the average head, likewise, with special tokens as `behaviour` says."""
+    stated: Mapping[Reading, Callable[[], Statements] | None] = field(default_factory=dict, repr=False, compare=False)
+    """What states every head beside the average head, likewise: by the readings `behaviour` and, if the attention was
+    kept, by all readings."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
     """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
     pattern: tuple[str, ...] = ()
@@ -106,7 +126,8 @@ class Classification:
 
         Worked out when it is first asked for; None of models with too many heads.
         """
-        states = self.stated.get("weight" if self.carried is None else self.behaviour.by)
+        by = "weight" if self.carried is None else self.behaviour.by
+        states = self.stated.get(Reading(by, self.behaviour.special))
         return None if states is None else states()
 
     @cached_property

@@ -8,6 +8,9 @@ from pathlib import PurePath
 from attnscan.results.reading import By, Reading, Special
 from attnscan.results.terms import counted
 
+IN_MEMORY = " (in memory)"
+"""The end of what a model is called that a program gave, and no name can load."""
+
 
 @dataclass(frozen=True)
 class Signature:

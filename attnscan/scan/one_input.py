@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import numpy as np
 import torch
@@ -22,11 +22,12 @@ from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.attention_function import OnOutput, same_or, visible_keys
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention
-from attnscan.results.classification import Classification
+from attnscan.results.classification import Classification, Deferred
 from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
 from attnscan.results.labels import MOST_HEADS, Labels, Stability
 from attnscan.results.profile import Fit
+from attnscan.results.reading import By, Reading, Special
 from attnscan.results.scores import Scores
 from attnscan.results.signature import Signature
 from attnscan.results.statement import Statements
@@ -85,8 +86,8 @@ class InputReading:
         self.batch = scanner.collate([encoded])
         targets = Targets(self.batch, scanner.options.patterns, helps)
         self._projections = None if isinstance(scanner.carrying, str) else scanner.carrying
-        self._by_weight = _Scorers(targets, scanner.options)
-        self._carried = None if self._projections is None else _CarriedScorers(targets, scanner.options)
+        self._by_weight = _Scorers(targets, scanner.options, keep=keep)
+        self._carried = None if self._projections is None else _CarriedScorers(targets, scanner.options, keep=keep)
         self._keeper = AttentionKeeper(self._projections) if keep else None
         self._in_two, self._blocks = in_two, list[AttentionBlock]()
 
@@ -190,7 +191,7 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
     encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
     batch = collate([encoded])
     grid = Grid.of(saved.attention)
-    scorers = _Scorers(Targets(batch, options.patterns), options)
+    scorers = _Scorers(Targets(batch, options.patterns), options, keep=keep)
     everything = slice(None)
     seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
     visible = torch.zeros(0)
@@ -220,36 +221,43 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
 
 
 class _Scorers:
-    """Consumers of the attention of one input: its scores, and beside them each word's own and what profiles need."""
+    """Consumers of the attention of one input: its scores, and beside them each word's own and what profiles need.
 
-    def __init__(self, targets: Targets, options: ScanOptions) -> None:
+    With `keep`, heads are stated with special tokens in and out, else as the options say.
+    """
+
+    def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool) -> None:
         self.whole, self._by_query = Scorer(targets), Scorer(targets, by_query=True)
         special = not options.reading.among_words
         self.profiler = Profiler(targets.batch, targets.patterns, targets.helps, special=special)
-        self._classes = ClassScorer(targets.batch, special=not options.behaviour.among_words, by_query=True)
+        stated: Sequence[Special] = get_args(Special) if keep else (options.behaviour.special,)
+        self._classes = {which: ClassScorer(targets.batch, special=which == "in", by_query=True) for which in stated}
 
     def rest(self, block: AttentionBlock) -> None:
         """Take one block for all but the scores."""
         self._by_query(block)
         self.profiler(block)
-        self._classes(block)
+        for classes in self._classes.values():
+            classes(block)
 
     @property
     def fit(self) -> Callable[[], Fit] | None:
         """What fits every head's profile; None if there are too many heads to be quick."""
         sums = self.profiler.sums()
-        return partial(fitted, sums) if sums["squares"].size <= MOST_PROFILED else None
+        return Deferred(partial(fitted, sums)) if sums["squares"].size <= MOST_PROFILED else None
 
     def stability(self, scores: Scores, options: ScanOptions) -> Stability | None:
         """How sure labels by these scores are."""
         return stability(scores, self._by_query.word_sums(), options.threshold, options.seed)
 
-    def stated(self, options: ScanOptions) -> Callable[[], Statements] | None:
-        """What states every head on this input; None of more heads than are resampled."""
-        sums, special = self._classes.sums(), not options.behaviour.among_words
-        if sums["on"][0, ..., 0].size > MOST_HEADS:
-            return None
-        return partial(stated, sums, special=special, seed=options.seed, of_pairs=False)
+    def stated(self, by: By, options: ScanOptions) -> dict[Reading, Callable[[], Statements] | None]:
+        """What states every head on this input, by reading; None of more heads than are resampled."""
+        states: dict[Reading, Callable[[], Statements] | None] = {}
+        for special, classes in self._classes.items():
+            sums = classes.sums()
+            work = partial(stated, sums, special=special == "in", seed=options.seed, of_pairs=False)
+            states[Reading(by, special)] = Deferred(work) if sums["on"][0, ..., 0].size <= MOST_HEADS else None
+        return states
 
 
 class _CarriedScorers(_Scorers):
@@ -284,7 +292,7 @@ class _CarriedScorers(_Scorers):
             result,
             carried=replace(carried, stability=self.stability(carried.scores, options)),
             fits={**result.fits, "carried": self.fit},
-            stated={**result.stated, "carried": self.stated(options)},
+            stated={**result.stated, **self.stated("carried", options)},
         )
 
 
@@ -312,7 +320,7 @@ def _classification(
         result,
         by_weight=replace(result.by_weight, stability=scorers.stability(by_weight, options)),
         fits={"weight": scorers.fit},
-        stated={"weight": scorers.stated(options)},
+        stated=scorers.stated("weight", options),
     )
 
 

@@ -145,10 +145,9 @@ class Trial:
             for way in self._trials.ways[len(self._predictions) :]:
                 self._predictions.append(self._predicted(way, between))
             result = self._told(self._reading.finish(between))
-            between()
-            _ = result.profile  # fitted now
-            between()
-            _ = result.statements
+            for work in filter(None, (*result.fits.values(), *result.stated.values())):
+                between()
+                work()  # what it gives is kept
             self.result, self._reading = result, None
         return self.result, tuple(self._predictions)
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
+from attnscan.results.reading import By, Reading, Special
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 
@@ -56,7 +57,7 @@ def made_up(
     segments = tuple(int(i > length // 2) for i in range(length))
     special = (True, *[False] * (length - 2), True)
     saved = SavedWeights(weights, tuple(names), segments, special, (False,) * length)
-    result = classify_weights(saved, "made-up", ScanOptions())
+    result = classify_weights(saved, "made-up", ScanOptions(), keep=True)
     attention = replace(Attention.of(saved, result.sentence), query=query, key=key, scaling=(scaling,) * layers)
     return replace(result, attention=attention), attention
 
@@ -69,11 +70,17 @@ def carrying(result: Classification, norms: NDArray[np.floating] | None = None) 
     attention = replace(attention, norms=norms.astype(np.float32))
     shares = attention.carried.weights
     spread = np.where(shares.any(-1, keepdims=True), shares, attention.weights)  # saved weights may hold no empty row
-    carried = classify_weights(replace(attention, weights=spread).saved(), "made-up", ScanOptions())
+    carried = classify_weights(replace(attention, weights=spread).saved(), "made-up", ScanOptions(), keep=True)
     output = np.full(attention.grid.shape, 1 / attention.grid.shape[1])
     of_norms = replace(carried.by_weight, norm=True)
-    result = replace(result, carried=of_norms, output=output, fits=result.fits | {"carried": None}, attention=attention)
-    return result, attention
+    stated = {**result.stated, **{Reading("carried", by.special): states for by, states in carried.stated.items()}}
+    fits = result.fits | {"carried": None}
+    return replace(result, carried=of_norms, output=output, fits=fits, stated=stated, attention=attention), attention
+
+
+def asked_by(result: Classification, by: By, special: Special) -> Classification:
+    """A result as a command with `--by` and `--special` has it: labels and statements are of one reading."""
+    return replace(result.with_reading(by, special), behaviour=Reading(by, special))
 
 
 class Elements(HTMLParser):

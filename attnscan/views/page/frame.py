@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
@@ -21,12 +22,12 @@ from markupsafe import Markup
 from attnscan.results.grid import Head
 from attnscan.results.reading import By
 from attnscan.results.scores import MIXED
-from attnscan.results.signature import Signature
+from attnscan.results.signature import IN_MEMORY, Signature
 from attnscan.results.statement import CANDIDATES
 from attnscan.results.tables import DECIMALS
 from attnscan.safe_text import plain
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.views.page.table import Reading, Table
+from attnscan.views.page.table import HeadsByReading, Table
 from attnscan.views.palette import COLORS, HEAD_COLORS, STATED_SCREEN_COLOR, letter, readable_on
 from attnscan.views.summary import why_unsure
 
@@ -82,7 +83,7 @@ class Subject:
     """What pages of every kind say of a model's heads."""
 
     signature: Signature
-    readings: tuple[Reading, ...]
+    readings: tuple[HeadsByReading, ...]
     """The last one is what the page opens on."""
     why_not: Mapping[By, str]
     """Why there is no reading by weight, or by what heads carry; none for both."""
@@ -90,7 +91,7 @@ class Subject:
     """Of patterns that were not looked for: why."""
 
     @property
-    def usual(self) -> Reading:
+    def usual(self) -> HeadsByReading:
         """What the page opens on: what heads carry among words, as far as that can be had."""
         return self.readings[-1]
 
@@ -144,7 +145,17 @@ class Subject:
             "usual": self.usual.name,
             "drawn": self.usual.labels.drawn,
             "whyUnsure": why_unsure(self.usual.labels),
+            "card": _card_command(self.signature),
         }
+
+
+def _card_command(signature: Signature) -> str:
+    """What prints the card of HEAD over pairs: a command or, of a model in memory, a call; empty for saved weights."""
+    if signature.read_by == "file":
+        return ""
+    if signature.model.endswith(IN_MEMORY):
+        return 'attnscan.head("HEAD", model=model, tokenizer=tokenizer)'
+    return f"attnscan head HEAD --model {plain(shlex.quote(signature.model))}"
 
 
 def html_of(

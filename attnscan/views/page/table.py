@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +21,7 @@ from attnscan.results.grid import Head
 from attnscan.results.labels import Labels
 from attnscan.results.profile import OFFSETS, Profile
 from attnscan.results.ranking import Ranking
-from attnscan.results.reading import By, Special
-from attnscan.results.statement import table_columns
+from attnscan.results.reading import Reading
 from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import statement, summary
@@ -38,22 +37,22 @@ _COARSER = (4, 3, 2)  # decimals of scores that do not fit with all of them
 _UNSURE, _RESTS = 1, 2
 _PARTS, _MOST_PARTS = 6, 10  # of a head, at most: on one input, and over many pairs
 _MOST_HEADS = 600  # whose profiles take 25 kB; of more, a page has better things to hold
-_NAMED: dict[tuple[By, Special], str] = {
-    ("weight", "in"): "weight",
-    ("weight", "out"): "words",
-    ("carried", "in"): "carried",
-    ("carried", "out"): "carried-words",
+_NAMED = {
+    Reading("weight", "in"): "weight",
+    Reading("weight", "out"): "words",
+    Reading("carried", "in"): "carried",
+    Reading("carried", "out"): "carried-words",
 }
 
 
 @dataclass(frozen=True)
-class Reading:
-    """What every head is called in one way to look at it, and its line of the CSV."""
+class HeadsByReading:
+    """What every head is called by one reading, and its line of the CSV."""
 
     name: str
     """`weight`, `words` (weight among words), `carried` or `carried-words`."""
     behaviours: Behaviours
-    """With statements by the reading that the page opens on."""
+    """With statements where the result has them by this reading."""
     summary: str
     """How many heads do something, in a sentence."""
     frame: pd.DataFrame
@@ -102,54 +101,50 @@ class Table:
     """JSON, base64 of deflated bytes: the cells of the columns that all readings share (`names`); the cells of each
     other column by each reading, or the place of the reading that has the same ones (`cells`); and by each reading's
     name every head's `marks`, each pattern's `chance`, the `summary`, and what every head `does` in words; and the
-    name of the reading that has statements (`stated`)."""
+    names of the readings that have statements (`stated`)."""
     decimals: int
     """Of its numbers. The CSV has 6."""
 
 
-def readings_of_input(result: Classification, *, carried: bool) -> tuple[Reading, ...]:
-    """The ways to look at the heads of one input; `carried`, also at what they carry."""
-    turned = [result.with_reading(by, special) for by, special in _NAMED if carried or by == "weight"]
-    import pandas as pd
+def readings_of_input(result: Classification, *, carried: bool) -> tuple[HeadsByReading, ...]:
+    """The heads of one input, by every reading; by what they carry only with `carried`."""
+    readings: dict[Reading, tuple[Classification | Ranking, pd.DataFrame]] = {}
+    for reading in _NAMED:
+        if carried or not reading.carried:
+            turned = replace(result.with_reading(reading.by, reading.special), behaviour=reading)
+            frame = turned.to_frame()
+            frame.attrs = {}  # which pandas copies for each column that it looks at
+            readings[reading] = turned, frame
+    return _usual_last(readings, result)
 
-    columns = table_columns(result.statements, result.scores.grid)
-    stated = pd.DataFrame({name: values.ravel() for name, values in columns.items()}).astype(
-        {"statement_rank": "Int64"}
-    )
-    return _usual_last([(turn, _frame_of_input(turn, stated)) for turn in turned], result)
 
+def readings_of_pairs(result: Ranking) -> tuple[HeadsByReading, ...]:
+    """The heads over many pairs, by every reading that was counted; statements are by one of them.
 
-def readings_of_pairs(result: Ranking) -> tuple[Reading, ...]:
-    """The ways to look at heads over many pairs. Raises: OptionError if the ranking has no labels."""
+    Raises: OptionError if the ranking has no labels.
+    """
     there = [*([] if result.known_labels().norm else ["weight"]), *([] if result.carried is None else ["carried"])]
-    turned = [result.with_reading(by, special) for by, special in _NAMED if by in there]
-    return _usual_last([(turn, _frame_of_pairs(turn)) for turn in turned], result)
+    readings: dict[Reading, tuple[Classification | Ranking, pd.DataFrame]] = {}
+    for reading in _NAMED:
+        if reading.by in there:
+            turned = result.with_reading(reading.by, reading.special)
+            readings[reading] = replace(turned, behaviour=reading, statements=None), _frame_of_pairs(turned)
+    return _usual_last(readings, result)
 
 
 def _usual_last(
-    turned: Iterable[tuple[Classification | Ranking, pd.DataFrame]], result: Classification | Ranking
-) -> tuple[Reading, ...]:
-    """The readings, the one by which the result tells what heads do as the last: pages open on it."""
-    readings = []
-    for turn, frame in turned:
-        told: Classification | Ranking = result
-        if turn.reading.carried != result.mapped.norm or turn.reading.special != result.behaviour.special:
-            of_labels: dict[str, Any] = {"statements": None} if isinstance(turn, Ranking) else {"stated": {}}
-            told = replace(turn, behaviour=turn.reading, **of_labels)
-        name = _NAMED[turn.reading.by, turn.reading.special]
-        readings.append((told is result, Reading(name, told.behaviours, summary(told), frame)))
-    if not any(is_usual for is_usual, _ in readings):  # what heads carry is not on the page
-        readings = [(reading.among_words == result.behaviour.among_words, reading) for _, reading in readings]
-    return tuple(reading for _, reading in sorted(readings, key=lambda own: own[0]))
-
-
-def _frame_of_input(result: Classification, stated: pd.DataFrame) -> pd.DataFrame:
-    """The table without what it says beside its rows, which pandas copies for each column that it looks at."""
-    import pandas as pd
-
-    frame = result.to_frame(statements=False)
-    frame.attrs = {}
-    return pd.concat([frame, stated], axis=1)
+    readings: dict[Reading, tuple[Classification | Ranking, pd.DataFrame]], result: Classification | Ranking
+) -> tuple[HeadsByReading, ...]:
+    """The reading by which the result tells what heads do comes last: pages open on it."""
+    usual = Reading("carried" if result.mapped.norm else "weight", result.behaviour.special)
+    if usual in readings:
+        readings[usual] = result, readings[usual][1]
+    else:  # what heads carry is not on the page
+        usual = Reading("weight", usual.special)
+    return tuple(
+        HeadsByReading(_NAMED[reading], told.behaviours, summary(told), frame)
+        for reading, (told, frame) in sorted(readings.items(), key=lambda item: item[0] == usual)
+    )
 
 
 def _frame_of_pairs(result: Ranking) -> pd.DataFrame:
@@ -162,7 +157,7 @@ def _frame_of_pairs(result: Ranking) -> pd.DataFrame:
     return frame
 
 
-def tables(readings: Sequence[Reading]) -> Iterator[Table]:
+def tables(readings: Sequence[HeadsByReading]) -> Iterator[Table]:
     """The labels and scores of all heads with all decimals, then with ever fewer."""
     first, grid = readings[0].frame, readings[0].labels.scores.grid
     names = _cells(first.iloc[:, :_NAMES])
@@ -176,7 +171,7 @@ def tables(readings: Sequence[Reading]) -> Iterator[Table]:
             reading.name: [statement(reading.behaviours, head) for head in grid if len(grid) <= _MOST_HEADS]
             for reading in readings
         },
-        "stated": next((reading.name for reading in readings if reading.behaviours.statements is not None), ""),
+        "stated": [reading.name for reading in readings if reading.behaviours.statements is not None],
     }
     for decimals in (DECIMALS, *_COARSER):
         if decimals < DECIMALS:

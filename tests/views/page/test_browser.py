@@ -15,7 +15,7 @@ import pandas as pd
 import pytest
 from hostile.texts import NASTY
 from one_run import classify, classify_and_keep
-from pages import HOSTILE, carrying, made_up, without_neurons
+from pages import HOSTILE, asked_by, carrying, made_up, without_neurons
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 
 from attnscan import Ranking
@@ -129,9 +129,9 @@ def article() -> tuple[Classification, Attention]:
 
 @pytest.fixture(scope="module")
 def classified_anew() -> dict[str, Classification]:
-    """The same input as the command line classifies it for each reading, by itself."""
-    by_weight, by_norm = (classify(PAIR, replace(OPTIONS, by=by)) for by in (None, "carried"))
-    return {"weight": by_weight, "words": by_weight, "carried": by_norm, "carried-words": by_norm}
+    """The input as the command line classifies it with `--by` and `--special`, by itself."""
+    asked = {name: replace(OPTIONS, by=by, special=special) for name, (by, special) in READINGS.items()}
+    return {name: classify(PAIR, options) for name, options in asked.items()}
 
 
 @pytest.fixture(scope="module")
@@ -195,19 +195,9 @@ def turn(shown: Page, reading: str) -> None:
         shown.click(f"#{switch} button[value='{value}']")
 
 
-def csv_of(result: Classification, reading: str) -> bytes:
-    """What `classify --csv` writes by a reading."""
-    return render(result.with_reading(*READINGS[reading]).to_frame(), "csv")
-
-
-def behaviours_of(result: Classification | Ranking, reading: str) -> Behaviours:
-    """What heads do by a reading; statements are those of what heads carry among words, as in the table."""
-    if reading == "carried-words":
-        return result.behaviours
-    turned = result.with_reading(*READINGS[reading])
-    return Behaviours(
-        turned.known_labels() if isinstance(turned, Ranking) else turned.labels, None, turned.reading.special == "in"
-    )
+def behaviours_of(result: Classification, reading: str) -> Behaviours:
+    """What heads do by a reading."""
+    return asked_by(result, *READINGS[reading]).behaviours
 
 
 def words_of(behaviours: Behaviours) -> list[str]:
@@ -344,8 +334,8 @@ class TestModelView:
             assert told_to_readers(shown) == words_of(behaviours)
             counted = f"{behaviours.labelled.sum()} of 72 heads follow a pattern"
             expect(shown.locator("#summary")).to_contain_text(counted)
-            mixed = "the others are mixed" if behaviours.statements is None else "like the average head"
-            expect(shown.locator("#summary")).to_contain_text(mixed)
+            own = int((behaviours.own & ~behaviours.labelled).sum())
+            expect(shown.locator("#summary")).to_contain_text(f"{own} do something else of their own")
             delimiter = int((labels[reading] == "delimiter").sum())
             told = "–" if reading.endswith("words") else str(delimiter)
             expect(shown.locator("#legend button[value='delimiter'] .count")).to_have_text(told)
@@ -641,10 +631,13 @@ class TestHeadView:
         layer, head = differ[0].tolist()
         told, sure = {}, {}
         for reading in READINGS:
-            labels = result.with_reading("carried" if reading.startswith("carried") else "weight").labels
-            among_words, behaviours = reading.endswith("words"), behaviours_of(result, reading)
+            behaviours = behaviours_of(result, reading)
             told[reading] = words_of(behaviours)[12 * layer + head] + "?" * bool(behaviours.unsure[layer, head])
-            sure[reading] = (labels.stability.content_label if among_words else labels.stability.label)[layer, head]
+            kind = behaviours.labels.kind("in" if behaviours.special else "out")
+            stays = getattr(behaviours.labels.stability, kind)[layer, head]
+            is_stated = not behaviours.labelled[layer, head]
+            stays = behaviours.statements.stays[layer, head] if is_stated else stays
+            sure[reading] = f"{'statement' if is_stated else 'label'} stays in {round(100 * stays, 1):g} %"
         output = f"output {result.output[layer, head]:.3f} of its layer's, an equal part is 0.083"
         shown = opened(article_page, f"#view=head&heads={layer}-{head}&by=weight&special=in")
         expect(shown.locator("#facts h3 span")).to_have_text(told["weight"])
@@ -655,8 +648,7 @@ class TestHeadView:
         for reading in ("carried-words", "words", "carried"):
             turn(shown, reading)
             expect(shown.locator("#facts h3 span")).to_have_text(told[reading])
-            stays = f"label stays in {round(100 * sure[reading], 1):g} % of resamplings of the words"
-            expect(shown.locator("#facts")).to_contain_text(stays)
+            expect(shown.locator("#facts")).to_contain_text(f"{sure[reading]} of resamplings of the words")
         expect(shown.locator("#facts")).to_contain_text(f"looks at {told['weight']};")
         said = told["carried"].replace("?", ", not sure")
         button = shown.locator(f"#picker button[value='{layer}-{head}']")
@@ -664,9 +656,12 @@ class TestHeadView:
         scores = result.carried.scores.every_key.score[layer, head]
         measured = [
             float(text) if text != "–" else np.nan
-            for text in texts(shown.locator("#facts table:not(.profile) td:nth-child(2)"))
+            for text in texts(shown.locator("#facts table.scores td:nth-child(2)"))
         ]
         np.testing.assert_allclose(measured, scores, atol=0.005 + 1e-9)
+        chance = np.broadcast_to(result.carried.scores.every_key.chance, (6, 12, 7))[layer, head][~np.isnan(scores)]
+        beside = [float(text) for text in texts(shown.locator("#facts td.chance")) if text]
+        np.testing.assert_allclose(beside, chance, atol=0.005 + 1e-9)
         above = np.nan_to_num(result.carried.scores.every_key.above_chance[layer, head]).clip(0)
         bars = shown.locator("#facts table.scores .bar").evaluate_all(
             "all => all.map(bar => Number(bar.style.getPropertyValue('--share')))"
@@ -702,16 +697,36 @@ class TestHeadView:
         share, mean, rank = (columns[f"statement_{number}"] for number in ("share", "average", "rank"))
         expect(does).to_have_text(re.compile(rf"{name} {share:.2f}, average head {mean:.2f}.*, {rank:.0f}\w\w of 72"))
         expect(shown.locator("#facts h3 span")).to_have_text(re.compile(rf"{name}\??"))
-        turn(shown, "weight")
-        expect(shown.locator("#facts h3 span")).to_have_text("mixed")
-        expect(does).to_have_count(0)
-        go(shown, "#view=head&heads=0-2")
-        expect(does).to_have_text(statement(behaviours, Head(0, 2)))
-        turn(shown, "weight")
-        expect(does).to_have_text(statement(behaviours_of(result, "weight"), Head(0, 2)))
+        for name in (head.name, "0-2"):
+            shown.click(f"#picker button[value='{name}']")
+            for reading in READINGS:
+                turn(shown, reading)
+                expect(does).to_have_text(statement(behaviours_of(result, reading), behaviours.grid.head(name)))
         go(shown, f"#view=head&heads={average.name}")
         expect(shown.locator("#facts h3 span")).to_have_text("like the average head")
         expect(does).to_have_count(0)
+
+    def test_its_card_has_the_links_of_the_reading_and_the_command_for_the_rest(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        attention = article[1]
+        words, names = np.array(attention.sentence) >= 0, [re.sub(r"\W*$", "", token) for token in attention.tokens]
+        shown = opened(article_page, "#view=head&heads=1-4")
+        for reading, pairs in (*((reading, "all") for reading in READINGS), ("words", "ab")):
+            turn(shown, reading)
+            shown.select_option("#pairs", pairs)
+            of_words = numbers_of(attention, 1, 4, reading) * words[:, None]
+            if pairs == "ab":
+                of_words *= np.outer(*(np.array(attention.segments) == segment for segment in (0, 1)))
+            order = np.argsort(-of_words, axis=None, kind="stable")[:5]
+            values = [f"{of_words.flat[place]:.2f}" for place in order]
+            expect(shown.locator("#facts .links td:nth-child(2)")).to_have_text(values)
+            links = zip(shown.locator("#facts .links th").all(), order, strict=True)
+            for link, (query, key) in ((link, divmod(int(place), len(words))) for link, place in links):
+                expect(link).to_have_text(re.compile(rf"{re.escape(names[query])}.* → {re.escape(names[key])}"))
+        expect(shown.locator("#facts .more code")).to_have_text("attnscan head 1-4 --model bundled")
+        shown.click("#picker button[value='2-9']")
+        expect(shown.locator("#facts .more code")).to_have_text("attnscan head 2-9 --model bundled")
 
     def test_a_row_that_carries_nothing_is_zero(self, opened: Open, saved: Callable[..., Path]) -> None:
         norms = np.ones((1, 2, 6))
@@ -990,30 +1005,29 @@ class TestTable:
         shown.click("#tab-model")
         told = told_to_readers(shown)
         shown.click("#tab-table")
-        labels, stated = (texts(shown.locator(f"#scores tbody td:nth-child({place})")) for place in (2, 7))
+        labels, stated = (texts(shown.locator(f"#scores tbody td:nth-child({place})")) for place in (2, 6))
         does = [label.removesuffix("?") for label in labels]
-        if reading == "carried-words":
-            does = [said if label == "mixed" else label for label, said in zip(does, stated, strict=True)]
-        assert told == does
+        assert told == [said if label == "mixed" else label for label, said in zip(does, stated, strict=True)]
         unsure = shown.locator("#scores tbody tr:nth-child(9) td b").count()
         labels = result.carried if reading.startswith("carried") else result.by_weight
         own = [of.questioned("out" if reading.endswith("words") else "in")[0, 8] for of in (labels, result.carried)]
-        assert unsure == sum(map(int, (*own, labels.content_unsure[0, 8], result.carried.content_unsure[0, 8]))) > 0
+        assert unsure == sum(map(int, (*own, labels.content_unsure[0, 8]))) > 0
         shown.evaluate("document.querySelectorAll('#scores td b').forEach((mark) => mark.remove())")
         rows = shown.locator("#scores tbody tr").evaluate_all(
             "rows => rows.map(row => [...row.cells].map(cell => cell.textContent))"
         )
         names = {candidate.words: candidate.id for candidate in CANDIDATES} | {"like the average head": "average"}
-        rows = [[*row[:6], names[row[6]], *row[7:]] for row in rows]  # statements are in words
-        columns, *cells = csv.reader(io.StringIO(csv_of(result, reading).decode()))
+        rows = [[*row[:5], names[row[5]], *row[6:]] for row in rows]  # statements are in words
+        text = render(asked_by(result, *READINGS[reading]).to_frame(), "csv").decode()
+        columns, *cells = csv.reader(io.StringIO(text))
         statement = ("statement", *(f"statement_{name}" for name in ("share", "chance", "average", "rank")))
-        places = [columns.index(name) for name in ("carried_label", "map_label", *statement)]  # they stand together
-        order = [3, 4, 5, *places, *(i for i in range(6, len(columns)) if i not in places)]
+        places = [columns.index(name) for name in ("carried_label", *statement)]  # they stand together
+        left_out = [*places, *(columns.index(name) for name in ("map_label", "map_label_stays"))]  # as `label`
+        order = [3, 4, 5, *places, *(i for i in range(6, len(columns)) if i not in left_out)]
         assert rows == [[f"{row[1]}-{row[2]}", *(row[i] for i in order)] for row in cells]
         headings = texts(shown.locator("#scores thead button"))
-        assert headings[:8] == ["head", "label", "runner-up", "on words", "carries", "map", "statement", "share"]
-        ends = ["label stays", "on words stays", "carries stays", "map stays", "output", "statement stays"]
-        assert headings[-6:] == ends
+        assert headings[:7] == ["head", "label", "runner-up", "on words", "carries", "statement", "share"]
+        assert headings[-5:] == ["label stays", "on words stays", "carries stays", "output", "statement stays"]
 
     def test_it_is_searched_sorted_and_filtered(self, opened: Open, article_page: Path, article: tuple) -> None:
         result = article[0].with_reading("carried")
@@ -1045,7 +1059,7 @@ class TestTable:
             go(shown, f"#view=table&{address_of(reading)}")
             with shown.expect_download() as download:
                 shown.click("#save")
-            assert Path(download.value.path()).read_bytes() == csv_of(classified_anew[reading], reading)
+            assert Path(download.value.path()).read_bytes() == render(classified_anew[reading].to_frame(), "csv")
         assert download.value.suggested_filename == "heads.csv"
         go(shown, "#view=table&find=layer:2&sort=-entropy&by=weight&special=in")
         with shown.expect_download() as download:
@@ -1159,6 +1173,8 @@ class TestEveryView:
         assert not {"carries", "output", "carries stays"} & set(texts(shown.locator("#scores thead button")))
         shown.click("#tab-head")
         expect(shown.locator("#facts")).not_to_contain_text("carries")
+        expect(shown.locator("#facts .links td").first).to_be_visible()
+        expect(shown.locator("#facts .more")).to_have_count(0)  # there is no model to run
 
     def test_an_address_of_nonsense_is_not_obeyed(self, opened: Open, article_page: Path) -> None:
         shown = opened(

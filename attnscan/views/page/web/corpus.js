@@ -14,7 +14,7 @@ const headView = {
     const sure = isUnsure(head) ? make("b", { title: facts.whyUnsure }, "?") : "";
     const title = make("h2", {}, mark, `Head ${head.name} `, make("span", {}, kindOf(head).words, sure));
     const about = [...statementOf(head), sureness(head), alsoCalled(head)];
-    return make("article", {}, title, ...about, this.scores(head), ...this.profile(head));
+    return make("article", {}, title, ...about, this.scores(head), ...this.profile(head), ...moreOf(head));
   },
 
   /** Every pattern's score with its interval, chance, and a bar from chance to the score. */

@@ -94,8 +94,8 @@ const isUnsure = (head, by = reading()) => Number(packed.marks[by][head.index]) 
 /** Whether half or more of what is shown among words comes from delimiters in truth. */
 const rests = (head) => Number(packed.marks[reading()][head.index]) >= 2;
 
-/** Whether statements are known: by the reading that the page opens on, and a little later than an answer. */
-const areStated = (by = reading()) => by === packed.stated;
+/** Whether statements are known: over pairs, by the reading that the page opens on; in a live page, after the answer. */
+const areStated = (by = reading()) => packed.stated.includes(by);
 
 /** What heads with a statement do, by its name: as a pattern's, but for the name of the kind, which no pattern has. */
 const kinds = Object.fromEntries(

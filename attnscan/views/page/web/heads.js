@@ -110,8 +110,45 @@ function factsOf(head, count) {
   const title = make("h3", {}, make("i", { class: "swatch" }), `Head ${head.name}`, shown);
   title.querySelector("i").style.setProperty("--color", colorsOf(head).color);
   if (count > 1 || OF_PAIRS) return make("div", { class: "head-facts" }, title);
-  const told = [...statementOf(head), sureness(head), scoresTable(head), alsoCalled(head), ...profileOf(head)];
-  return make("div", { class: "head-facts" }, title, ...told);
+  const told = [...statementOf(head), sureness(head), scoresTable(head), alsoCalled(head)];
+  return make("div", { class: "head-facts" }, title, ...told, ...linksOf(head), ...profileOf(head), ...moreOf(head));
+}
+
+/** Which command says the rest of a head's card, over pairs; nothing where there is no model to run. */
+function moreOf(head) {
+  if (!facts.card) return [];
+  const told = `${OF_PAIRS ? "The" : "Over many pairs, the"} words that it links, in which sentences, and why`;
+  return [make("p", { class: "hint more" }, `${told}: `, make("code", {}, facts.card.replace("HEAD", head.name)))];
+}
+
+const MOST_LINKS = 5;
+
+/** From which words to which keys a head's numbers are largest, by the reading and the sentences that are chosen. */
+function linksOf(head) {
+  if (!holds(ofCarried(reading()) ? "carried" : "weights", head)) return [];
+  const table = make("table", { class: "links" }, make("caption", {}, "links most, from → to"));
+  const rowOfLink = ({ query, key, value }) => {
+    const bar = make("i", { class: "bar plain" });
+    bar.style.setProperty("--share", value);
+    const name = make("th", { scope: "row" }, ...called(query), " → ", ...called(key));
+    return make("tr", {}, name, make("td", {}, value.toFixed(2)), make("td", {}, bar));
+  };
+  shownOf(head).then((numbers) => table.append(...strongestLinks(numbers).map(rowOfLink)), () => table.remove());
+  return [table];
+}
+
+function strongestLinks(numbers) {
+  const strongest = [];
+  for (let query = 0; query < LENGTH; query++) {
+    if (facts.special[query] || !isAsked(query, "q")) continue;
+    for (let key = 0; key < LENGTH; key++) {
+      const value = numbers[query * LENGTH + key];
+      if (!isAsked(key, "k") || value <= (strongest[MOST_LINKS - 1]?.value ?? 0)) continue;
+      strongest.push({ query, key, value });
+      strongest.sort((a, b) => b.value - a.value).splice(MOST_LINKS);
+    }
+  }
+  return strongest;
 }
 
 /** What a head does with its numbers, as a line; nothing where there are none. */
@@ -130,7 +167,7 @@ function sureness(head) {
 
 const percent = (share) => `${Number((100 * Number(share)).toFixed(1))} %`;
 
-/** A head's score for each pattern; its bar is how far that is above chance. */
+/** A head's score for each pattern, and what even attention would have; its bar is how far it is above that. */
 function scoresTable(head) {
   const rows = scored.map((id) => {
     const score = scoreOf(head, id);
@@ -143,10 +180,11 @@ function scoresTable(head) {
       { class: id === labelOf(head) ? "label" : "", title: score ? `${above.toFixed(2)} above chance` : null },
       make("th", { scope: "row" }, id),
       make("td", {}, score ? Number(score).toFixed(2) : "–"),
+      make("td", { class: "chance" }, score ? chanceOf(head, id).toFixed(2) : ""),
       make("td", {}, bar),
     );
   });
-  return make("table", { class: "scores" }, make("caption", {}, "score; bar: above chance"), ...rows);
+  return make("table", { class: "scores" }, make("caption", {}, "score, chance; bar: above chance"), ...rows);
 }
 
 /** What a head is called in the other readings, its entropy, and how much it puts out, where that is known. */

@@ -5,8 +5,12 @@ const STATED = ["share", "chance", "average", "rank"].map((number) => `statement
 const OF_CARRIED = ["carried_label", "carried_label_agree", "carried_label_stays", "output"];
 /** Of 95 % intervals, which stand in the CSV and beside a head's scores. */
 const BOUNDS = scored.flatMap((id) => [`${id}_low`, `${id}_high`]);
+/** Of the map: of one input, every reading has a map of its own, and these are as `label`. */
+const OF_MAP = OF_PAIRS ? [] : ["map_label", "map_label_stays"];
 const shownColumns = ["head", ...new Set([...TEXTS, ...STATED, ...scored, ...facts.columns.slice(FIRST_SCORE)])].filter(
-  (name) => (!(OF_CARRIED.includes(name) || name.startsWith("statement")) || isMeasured(name)) && !BOUNDS.includes(name),
+  (name) =>
+    (!(OF_CARRIED.includes(name) || name.startsWith("statement")) || isMeasured(name)) &&
+    ![...BOUNDS, ...OF_MAP].includes(name),
 );
 const headings = {
   runner_up: "runner-up",
