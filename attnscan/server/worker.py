@@ -14,11 +14,11 @@ _MOST_CLIENTS = 1024
 
 
 class Stale(Exception):
-    """The same client has asked something else since."""
+    """Raised for a question whose client has asked another one since."""
 
 
 class Full(Exception):
-    """As much waits already as may."""
+    """Raised where `most` questions wait already."""
 
 
 @dataclass(eq=False)
