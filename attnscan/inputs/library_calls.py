@@ -10,7 +10,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, wait
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Generic, TypeVar
 
@@ -30,6 +29,8 @@ def within(seconds: float, work: Callable[[], R], name: str) -> R:
 
     Raises: NoAnswer if that takes longer; whatever the work raises.
     """
+    from concurrent.futures import Future, wait  # with them comes logging, which `--help` does without
+
     result: Future[R] = Future()
 
     def run() -> None:

@@ -58,12 +58,10 @@ class TestLoading:
         assert {parameter.dtype for parameter in model.model.parameters()} == {torch.float32}
         assert torch.equal(model.embedding, before.get_input_embeddings().weight.float())
 
-    def test_a_pooler_may_be_missing(self, tmp_path: Path) -> None:
-        path = save(tmp_path / "bert", BertModel(BertConfig(**SMALL), add_pooling_layer=False))
+    def test_a_pooler_may_be_missing_and_task_heads_are_left_out(self, tmp_path: Path) -> None:
+        path = save(tmp_path / "without", BertModel(BertConfig(**SMALL), add_pooling_layer=False))
         assert not any("pooler" in name for name in load_file(path / "model.safetensors"))
         assert loaded(path).embedding.shape == (SIZE, 16)
-
-    def test_task_heads_are_left_out(self, tmp_path: Path) -> None:
         before = BertForMaskedLM(BertConfig(**SMALL))
         model = loaded(save(tmp_path / "bert", before))
         assert isinstance(model.model, BertModel)
@@ -196,29 +194,29 @@ class TestDevice:
         assert f"--device {device}" in line
         assert "--device auto" in line
 
-    @pytest.mark.parametrize("device", ["auto", "cpu"])
-    @pytest.mark.parametrize("able", [{}, {"avx512_bf16": True}])
-    def test_a_cpu_does_not_compute_in_float16(
-        self, tmp_path: Path, device: Device, able: dict[str, bool], monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("device", "dtype", "able", "words"),
+        [
+            *(
+                (device, "float16", able, "--dtype float16 needs a GPU")
+                for device in ("auto", "cpu")
+                for able in ({}, {"avx512_bf16": True})
+            ),
+            *(
+                ("cpu", "bfloat16", able, "--dtype bfloat16 would be slower here")
+                for able in ({}, {"avx512_f": True, "avx512_bf16": False, "architecture": "x86_64"}, None)
+            ),
+        ],
+    )
+    def test_what_a_cpu_does_not_compute_in(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: Device, dtype: Dtype, able: Any, words: str
     ) -> None:
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
-        line = refusal(lambda: load(Source("none", str(tmp_path / "none")), device, "float16"), DeviceError)
-        assert "--dtype float16 needs a GPU" in line
-
-    @pytest.mark.parametrize("able", [{}, {"avx512_f": True, "avx512_bf16": False, "architecture": "x86_64"}])
-    def test_bfloat16_is_refused_where_it_would_be_slower(
-        self, tmp_path: Path, able: dict[str, bool | str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
-        line = refusal(lambda: load(Source("none", str(tmp_path / "none")), "cpu", "bfloat16"), DeviceError)
-        assert "--dtype bfloat16 would be slower here" in line
-
-    def test_a_torch_that_cannot_tell_is_taken_for_one_that_cannot(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.delattr(torch.cpu, "get_capabilities")
-        with pytest.raises(DeviceError, match="would be slower"):
-            load(Source("none", str(tmp_path / "none")), "cpu", "bfloat16")
+        """A torch that cannot tell what the processor is able to is taken for one on a processor that is not."""
+        if able is None:
+            monkeypatch.delattr(torch.cpu, "get_capabilities")
+        else:
+            monkeypatch.setattr(torch.cpu, "get_capabilities", lambda: able)
+        assert words in refusal(lambda: load(Source("none", str(tmp_path / "none")), device, dtype), DeviceError)
 
     @pytest.mark.parametrize("able", [{"amx_bf16": True}, {"architecture": "aarch64", "bf16": True}])
     def test_bfloat16_is_a_second_model_beside_that_of_float32(
