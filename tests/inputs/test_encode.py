@@ -172,8 +172,8 @@ def test_many_inputs_are_encoded_as_each_by_itself(kind: str, unit: Unit, trunca
     """Errors in the place of what cannot be read; singles among pairs."""
     tokenizer = written_in_python(tmp_path) if kind == "written in Python" else KINDS[kind]()
     together = [
-        f"{type(found).__name__} {found}" if isinstance(found, InputError) else found
-        for found in encode_pairs(tokenizer, MANY, unit, 30, truncate)
+        f"{type(encoded).__name__} {encoded}" if isinstance(encoded, InputError) else encoded
+        for encoded in encode_pairs(tokenizer, MANY, unit, 30, truncate)
     ]
     assert together == [_or_error(tokenizer, pair, unit, truncate) for pair in MANY]
     assert isinstance(together[0], EncodedInput) and (truncate or isinstance(together[5], str))
@@ -199,9 +199,11 @@ def test_what_a_tokenizer_fails_on_costs_no_other_input() -> None:
             return self.good(text, *rest, **options)
 
     tokenizer = Failing()
-    one, bad, other = encode_pairs(tokenizer, [Pair("the cat"), Pair("a bad cat"), Pair("a dog")], "token", 9, False)
+    first, bad, last = encode_pairs(tokenizer, [Pair("the cat"), Pair("a bad cat"), Pair("a dog")], "token", 9, False)
     assert isinstance(bad, InputError) and "Failing fails on this input: no such word" in str(bad)
-    assert [one, other] == [encode_pair(tokenizer.good, Pair(text), "token", 9, False) for text in ("the cat", "a dog")]
+    assert [first, last] == [
+        encode_pair(tokenizer.good, Pair(text), "token", 9, False) for text in ("the cat", "a dog")
+    ]
     assert calls == [["the cat", "a bad cat", "a dog"], "the cat", "a bad cat", "a dog"]
 
 

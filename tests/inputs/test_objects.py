@@ -192,12 +192,8 @@ def test_an_arrow_data_set_is_read_from_its_files(tmp_path: Path) -> None:
 
 class TestColumns:
     def test_by_name_and_by_number(self) -> None:
-        assert (
-            texts(FRAME, "sentence2")
-            == texts(ROWS, "3")
-            == texts(FRAME.to_dict("list"), " SENTENCE2")
-            == [(b,) for b in B]
-        )
+        for pairs, column in ((FRAME, "sentence2"), (ROWS, "3"), (FRAME.to_dict("list"), " SENTENCE2")):
+            assert texts(pairs, column) == [(b,) for b in B]
         assert texts([(1, *pair) for pair in PAIRS], "2", "3") == PAIRS
         assert texts(FRAME.itertuples(), "sentence2", "sentence1") == [(b, a) for a, b in PAIRS]
         assert texts(FRAME.set_axis([0, 1, 2, 3], axis=1), "1", "2") == PAIRS  # names before numbers
@@ -206,10 +202,8 @@ class TestColumns:
         """They are told by the first row that has them, and by nothing else after that."""
         rows = [{"sentence2": "b", "sentence1": "a"}, {"text": "no", "sentence1": "c", "sentence2": "d"}]
         assert texts(rows) == [("a", "b"), ("c", "d")]
-        assert texts(iter([pd.DataFrame({"text": ["a"]}), pd.DataFrame({"text": ["b"], "sentence": ["no"]})])) == [
-            ("a",),
-            ("b",),
-        ]
+        frames = [pd.DataFrame({"text": ["a"]}), pd.DataFrame({"text": ["b"], "sentence": ["no"]})]
+        assert texts(iter(frames)) == [("a",), ("b",)]
 
     def test_within_others(self) -> None:
         rows = [{"id": {"n": n}, "translation": {"de": a, "en": b}} for n, (a, b) in enumerate(PAIRS)]
@@ -217,22 +211,16 @@ class TestColumns:
         arrow = pa.Table.from_pylist(rows)
         for pairs in (rows, iter(rows), columns, iter([columns]), pd.DataFrame(rows), arrow):
             read = records(pairs, "translation.de", "translation.en", id="id.n")
-            assert [(record.pair.texts, record.place.id) for record in read] == [
-                (pair, str(n)) for n, pair in enumerate(PAIRS)
-            ]
-        assert skipping([{"text": "a"}, {"text": {"en": "b"}}])[1] == [
-            "row 2: sentence A is of the class dict, and not text"
-        ]
+            assert [(record.place.id, record.pair.texts) for record in read] == [*zip("012", PAIRS, strict=True)]
+        bad = skipping([{"text": "a"}, {"text": {"en": "b"}}])[1]
+        assert bad == ["row 2: sentence A is of the class dict, and not text"]
         assert "row 1: sentence A is missing" in refused(rows, "translation.fr", kind=PairsError)
 
     def test_ids_and_labels_come_along(self) -> None:
         for pairs in (FRAME, ROWS, iter(ROWS), pa.Table.from_pandas(FRAME)):
             read = records(pairs, id="idx", labelled=True)
-            assert [(record.place.row, record.place.id, record.label) for record in read] == [
-                (1, "7", "0"),
-                (2, "8", "1"),
-                (3, "9", "0"),
-            ]
+            told = [(record.place.row, record.place.id, record.label) for record in read]
+            assert told == [(1, "7", "0"), (2, "8", "1"), (3, "9", "0")]
             assert read[1].where == "row 2" and read[1].place.file == ""
         assert [record.place.id for record in records([("x", *PAIRS[0])], "2", "3", id="1")] == ["x"]
 
@@ -313,10 +301,11 @@ class TestWhatIsNoPairs:
     def test_one_row_is_not_many(self) -> None:
         assert "none of its values is a list" in refused({"sentence1": "a", "sentence2": "b"})
         assert "of the class dict" in refused({})
-        assert "not of one length: 'sentence1' has 1, 'sentence2' has 2" in refused(
-            {"sentence1": ["a"], "sentence2": ["b", "c"]}
-        )
-        assert "column 'sentence2' is of the class str, and no list" in refused({"sentence1": ["a"], "sentence2": "bc"})
+        for second, words in (
+            (["b", "c"], "not of one length: 'sentence1' has 1, 'sentence2' has 2"),
+            ("bc", "column 'sentence2' is of the class str, and no list"),
+        ):
+            assert words in refused({"sentence1": ["a"], "sentence2": second})
 
     def test_what_is_not_there_yet(self) -> None:
         class Lazy:

@@ -63,17 +63,6 @@ def test_an_error_is_raised_in_its_items_place() -> None:
     assert list(stream) == []
 
 
-def test_an_error_of_the_items_waits_for_those_before() -> None:
-    def items() -> Iterator[int]:
-        yield from (1, 2)
-        raise ZeroDivisionError
-
-    stream = side_by_side.side_by_side([Runner(), Runner()], items(), lambda _, item: item)
-    assert [next(stream), next(stream)] == [(1, 1), (2, 2)]
-    with pytest.raises(ZeroDivisionError):
-        next(stream)
-
-
 def test_closing_ends_work_inside_a_model_and_leaves_no_thread_and_no_hook(threads: Callable[[int], None]) -> None:
     threads(2)
     others = set(threading.enumerate())  # of a server that another test has
@@ -104,20 +93,6 @@ def test_closing_ends_work_inside_a_model_and_leaves_no_thread_and_no_hook(threa
     assert not set(threading.enumerate()) - others
     assert not [module for worker in workers for module in worker.whole.modules() if module._forward_pre_hooks]
     assert torch.get_num_threads() == 2
-
-
-def test_items_are_taken_a_few_ahead() -> None:
-    taken: list[int] = []
-
-    def items() -> Iterator[int]:
-        for item in range(100):
-            taken.append(item)
-            yield item
-
-    with closing(side_by_side.side_by_side([Runner(), Runner()], items(), lambda _, item: item)) as stream:
-        next(stream)
-        threading.Event().wait(0.3)
-        assert len(taken) <= 1 + 2 + 1  # the one that came, those that wait, and the one being put
 
 
 # Replicas
@@ -206,29 +181,37 @@ def test_reading_ahead_changes_neither_items_nor_order(items: list[int]) -> None
     assert list(ahead(items, 2)) == items
 
 
-def test_reading_ahead_goes_so_far_and_no_farther() -> None:
-    fetched: list[int] = []
+def through_workers(items: Iterator[int]) -> Iterator[int]:
+    with closing(side_by_side.side_by_side([Runner(), Runner()], items, lambda _, item: item)) as stream:
+        yield from (item for item, _ in stream)
 
-    def source() -> Iterator[int]:
+
+STREAMS = pytest.mark.parametrize("stream_of", [lambda items: ahead(items, 2), through_workers], ids=["ahead", "work"])
+
+
+@STREAMS
+def test_items_are_taken_a_few_ahead(stream_of: Callable[[Iterator[int]], Iterator[int]]) -> None:
+    taken: list[int] = []
+
+    def items() -> Iterator[int]:
         for item in range(100):
-            fetched.append(item)
+            taken.append(item)
             yield item
 
-    stream = ahead(source(), 2)
-    assert next(stream) == 0
-    waiting = threading.Event()
-    waiting.wait(0.3)
-    assert len(fetched) <= 1 + 2 + 1  # the one taken, those that wait, and the one being put
-    stream.close()  # type: ignore[attr-defined]
+    with closing(stream_of(items())) as stream:  # type: ignore[type-var]
+        assert next(stream) == 0
+        threading.Event().wait(0.3)
+        assert len(taken) <= 1 + 2 + 1  # the one that came, those that wait, and the one being put
 
 
-def test_an_error_comes_in_its_place() -> None:
-    def source() -> Iterator[int]:
-        yield 1
+@STREAMS
+def test_an_error_of_the_items_waits_for_those_before(stream_of: Callable[[Iterator[int]], Iterator[int]]) -> None:
+    def items() -> Iterator[int]:
+        yield from (1, 2)
         raise ZeroDivisionError
 
-    stream = ahead(source(), 2)
-    assert next(stream) == 1
+    stream = stream_of(items())
+    assert [next(stream), next(stream)] == [1, 2]
     with pytest.raises(ZeroDivisionError):
         next(stream)
 

@@ -246,9 +246,8 @@ class TestQuoting:
         pairs, notes = read(path)
         assert pairs[-1] == Pair('"a ""b"""', "c")
         where = f"p.tsv:{SAMPLE[0] + 3}"
-        assert notes == [
-            f"{where}: a cell looks quoted, and its quotes are read as text (--quoting csv if they are not)"
-        ]
+        told = "a cell looks quoted, and its quotes are read as text (--quoting csv if they are not)"
+        assert notes == [f"{where}: {told}"]
 
     def test_a_cell_may_go_on_behind_the_sample(self, make: Make) -> None:
         rows = ['"a ""b"""\tc', *["x\ty"] * (SAMPLE[0] - 1), '"d', 'e"\tf']
@@ -290,7 +289,7 @@ class TestQuoting:
         path.write_text(content)
         notes: list[str] = []
         bad: list[PairsError] = []
-        found = [record.pair.texts for record in read_pairs([str(path)], FileReading(), bad.append, notes.append)]
-        assert found == rows[1:] or notes or bad
+        pairs = [record.pair.texts for record in read_pairs([str(path)], FileReading(), bad.append, notes.append)]
+        assert pairs == rows[1:] or notes or bad
         if quoted:
-            assert found == rows[1:] or bad or not notes[0].endswith(READ_SO.partition(": ")[2])
+            assert pairs == rows[1:] or bad or not notes[0].endswith(READ_SO.partition(": ")[2])
