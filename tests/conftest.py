@@ -18,8 +18,9 @@ import pytest
 os.environ.update(HF_HUB_OFFLINE="1", COLUMNS="80", OMP_NUM_THREADS="1", ATTNSCAN_CACHE="off")
 for name in ("ATTNSCAN_MODEL", "NO_COLOR", "FORCE_COLOR"):
     os.environ.pop(name, None)
-if "PYTEST_XDIST_WORKER" in os.environ:
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # what is started here is to hear of Ctrl-C
+if "PYTEST_XDIST_WORKER" in os.environ or signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    # What is started here is to hear of Ctrl-C, also where a shell started the tests in its background
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 import torch  # noqa: E402
 from draws import ALL  # noqa: E402

@@ -24,6 +24,8 @@ from scans import (
     scan_shard,
     states_of,
 )
+from tiny_checkpoints import SMALL, save
+from transformers import BertConfig, BertModel
 
 from attnscan.errors import DeviceError, InputError, MemoryFullError, OptionError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
@@ -54,11 +56,18 @@ def test_shards_add_up(options: ScanOptions, shards: int) -> None:
 
 @pytest.mark.parametrize(
     ("more", "count"),
-    [({}, 40), ({"unit": "word"}, 40), ({"by": "carried", "model": "bundled", "related": False}, 8)],
+    [({}, 40), ({"unit": "word"}, 40), ({"by": "carried", "related": False}, 8)],
     ids=str,
 )
-def test_nothing_of_this_changes_a_profile(options: ScanOptions, more: dict[str, Any], count: int) -> None:
+def test_nothing_of_this_changes_a_profile(
+    options: ScanOptions, more: dict[str, Any], count: int, tmp_path: Path
+) -> None:
+    """What is carried is that of an untrained model: the toy's tokens have all the same to give."""
     profiling, all_pairs = replace(options, profile=True, **more), PAIRS[:count]
+    if profiling.by == "carried":
+        torch.manual_seed(0)
+        untrained = BertModel(BertConfig(**{**SMALL, "initializer_range": 0.5}))
+        profiling = replace(profiling, model=str(save(tmp_path, untrained)))
     expected = profile_shard(profiling, all_pairs)
     for batch_tokens, pairs in ((1, all_pairs), (50, all_pairs), (10_000, all_pairs), (120, all_pairs[::-1])):
         assert_equal_profiles(profile_shard(replace(profiling, batch_tokens=batch_tokens), pairs), expected, 1e-9)
@@ -94,34 +103,32 @@ def test_profiles_ask_every_pair_for_predictive_and_not_a_sample_again() -> None
     with Scanner(replace(asked, predictive_pairs=5)) as scanner:
         sampled = ranked(scanner, states_of(scanner, records_of(pairs))[-1])
     assert ranking.profile is not None and "predictive" in ranking.profile.parts
-    assert_allclose(ranking.scores.every_key.score, sampled.scores.every_key.score, rtol=1e-9)
+    assert_allclose(ranking.scores.every_key.score, sampled.scores.every_key.score, atol=1e-6)  # in other batches
     assert ranking.scores.every_key.n[0, 0].tolist() == sampled.scores.every_key.n[0, 0].tolist()
     place = ranking.profile.parts.index("predictive")
     assert 0 < ranking.profile.fit.existing[0, place] < 1
     assert np.isfinite(ranking.profile.fit.share[..., place]).all()
 
 
-@pytest.mark.parametrize("labelled", [False, True])
-def test_profiles_without_predictive_leave_it_to_a_sample(labelled: bool) -> None:
+def test_profiles_without_predictive_leave_it_to_a_sample() -> None:
     """The scores and labels are those of a scan without profiles, the profiles those of one that asks nothing."""
-    beside = replace(BUNDLED, predictive="distance", predictive_pairs=2, labelled=labelled)
+    beside = replace(BUNDLED, predictive="distance", predictive_pairs=2, labelled=True)
     both = replace(beside, profile=True, predictive_part=False)
 
     def ranking_by(options: ScanOptions) -> Ranking:
         with Scanner(options) as scanner:
-            return ranked(scanner, states_of(scanner, records_of(PAIRS[:6]))[-1])
+            return ranked(scanner, states_of(scanner, records_of(PAIRS[:4]))[-1])
 
     found, scores, profiled = (ranking_by(each) for each in (both, beside, replace(both, predictive="off")))
-    assert_allclose(found.scores.every_key.score, scores.scores.every_key.score, atol=1e-9)
+    assert_allclose(found.scores.every_key.score, scores.scores.every_key.score, atol=1e-6)
     assert found.scores.every_key.pairs[..., found.scores.patterns.index("predictive")].max() == 2
     profile, alone = found.known_profile(), profiled.known_profile()
     assert profile.parts == alone.parts and "predictive" not in profile.parts
     assert_allclose(profile.fit.share, alone.fit.share, atol=1e-9)
-    if labelled:
-        for one, other in ((found.labels, scores.labels), (found.carried, scores.carried)):
-            assert one is not None and other is not None and (one.label == other.label).all()
-            assert one.agreement is not None and other.agreement is not None
-            assert_allclose(one.agreement.label, other.agreement.label, atol=1e-9)
+    for one, other in ((found.labels, scores.labels), (found.carried, scores.carried)):
+        assert one is not None and other is not None and (one.label == other.label).all()
+        assert one.agreement is not None and other.agreement is not None
+        assert_allclose(one.agreement.label, other.agreement.label, atol=1e-9)
 
 
 def test_profiles_are_refused_with_what_they_cannot_be_of() -> None:
@@ -401,8 +408,8 @@ def _scanned(options: ScanOptions, pairs: list[Pair]) -> Scores:
 
 
 def test_a_scan_measures_a_seeded_sample_and_leaves_the_other_patterns_alone() -> None:
-    pairs = [Pair(f"the cat number {i} sat", "a cat") for i in range(6)]
-    options = ScanOptions(model="bundled", predictive_pairs=3)
+    pairs = [Pair(f"the cat number {i} sat", "a cat") for i in range(5)]
+    options = ScanOptions(model="bundled", predictive_pairs=3, related=False)
     scores = _scanned(options, pairs)
     without = _scanned(replace(options, predictive="off"), pairs)
     predictive = scores.patterns.index("predictive")

@@ -66,9 +66,11 @@ def test_weights_are_saved_token_by_token_whatever_the_unit() -> None:
     assert again.units == result.units
 
 
-def test_truncated_inputs_are_counted() -> None:
-    long = Pair("word " * 600, "the end")
-    assert classify(long, replace(BUNDLED, on_long="truncate", predictive="off")).signature.pairs_truncated == 1
+def test_truncated_inputs_are_counted(toy: str) -> None:
+    options = ScanOptions(model=toy, on_long="truncate", predictive="off")
+    lengths = {"cat " * 60: 1, "the cat": 0}
+    for text, cut in lengths.items():
+        assert classify(Pair(text, "the mat"), options).signature.pairs_truncated == cut
 
 
 def test_related_words_change_identical_alone() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.long  # processes that load the bundled model
 PAIRS = "sentence_a\tsentence_b\nthe cat sat\ta cat ran\nhe ran\ta dog ran\n"
 ONE = ["the cat sat", "--model", "bundled", "--predictive", "off"]
 

@@ -144,13 +144,14 @@ def test_saved_weights_have_profiles(tmp_path: Path) -> None:
 
 
 def test_pictures_of_profiles(tmp_path: Path, pairs: Path) -> None:
-    many = ("profile", "--pairs", str(pairs), "--model", "bundled")
+    many = ("profile", "--pairs", str(pairs), "--model", "bundled", "--predictive", "off")
     run(*many, "-o", str(tmp_path / "all.svg"))
     assert "own-sentence" in (tmp_path / "all.svg").read_text()
     run(*many, "--heads", "1-4", "-o", str(tmp_path / "one.svg"))
     assert "words before" in (tmp_path / "one.svg").read_text()
     for kind in (("profile",), ("distance", "--heads", "1-4,0-2")):
-        run("plot", A, B, "--model", "bundled", "--kind", *kind, "-o", str(tmp_path / "plot.svg"))
+        one = ("plot", A, B, "--model", "bundled", "--predictive", "off")
+        run(*one, "--kind", *kind, "-o", str(tmp_path / "plot.svg"))
         assert (tmp_path / "plot.svg").read_bytes().startswith(b"<?xml")
     unnamed = _refused("plot", A, "--model", "bundled", "--kind", "distance", "-o", "x.svg")
     assert "--kind distance needs --heads" in unnamed

@@ -55,6 +55,7 @@ def _asked(url: str, path: str = "", body: dict[str, Any] | None = None) -> tupl
     return found
 
 
+@pytest.mark.long
 def test_a_real_one_answers_and_ctrl_c_ends_it_whatever_a_model_and_a_browser_are_at() -> None:
     with started("the cat sat") as (process, url):
         assert URL.fullmatch(url)
