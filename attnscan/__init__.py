@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from attnscan.model.loaded import LoadedModel
     from attnscan.results.ablation import Ablation
     from attnscan.results.attention import Attention
-    from attnscan.results.card import Card, Cards, Example, Link, Look, Measure
+    from attnscan.results.card import Card, Cards, Example, Link, Look, Measure, Spent
     from attnscan.results.checkpoint import Checkpoint
     from attnscan.results.classification import Classification
     from attnscan.results.comparison import Comparison
@@ -91,6 +91,7 @@ __all__ = [
     "Sentence",
     "Signature",
     "Similarity",
+    "Spent",
     "Stability",
     "Statements",
     "__version__",
@@ -128,7 +129,7 @@ _HOMES = {
     "results.ablation": ("Ablation",),
     "results.attention": ("Attention",),
     "model.catalog": ("Catalog",),
-    "results.card": ("Card", "Cards", "Example", "Link", "Look", "Measure"),
+    "results.card": ("Card", "Cards", "Example", "Link", "Look", "Measure", "Spent"),
     "results.checkpoint": ("Checkpoint",),
     "results.head_weights": ("HeadWeights",),
     "results.classification": ("Classification",),

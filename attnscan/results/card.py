@@ -16,6 +16,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED, FloatArray
 from attnscan.results.shown import lines, shaped
 from attnscan.results.statement import AVERAGE
+from attnscan.results.terms import counted
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -80,6 +81,18 @@ class Example:
 
 
 @dataclass(frozen=True)
+class Spent:
+    """A part of a head's profile, or neighbouring distances together."""
+
+    name: str
+    """As tables have it; of several distances from the nearest to the farthest, such as `offset+1..+3`."""
+    share: float
+    """Of a word's attention, on average over words."""
+    se: float
+    """The share's standard error, by the jackknife over blocks of pairs; NaN of a single pair."""
+
+
+@dataclass(frozen=True)
 class Look:
     """A closer look at a head: its attention, word by word, over the first pairs."""
 
@@ -100,7 +113,9 @@ class Look:
     not_available: Mapping[str, str]
     """What could not be changed, and why."""
     profile: Profile
-    """What every head does in full, as a sum of simple parts, without errors."""
+    """What the head does in full, as a sum of simple parts; NaN of all other heads."""
+    parts: tuple[Spent, ...]
+    """The parts of its profile that have a share, the largest first."""
     pairs: int
     """How many pairs were looked at."""
 
@@ -119,8 +134,9 @@ class Look:
             by = "not sure" if "uncertain" in effects.values() else "by content"
         else:
             by = f"by {by}" if strong else f"in part by {by}"
-        told = ", ".join(f"{why.causes[cause]:.2f} {CAUSES[cause]}" for cause in effects)
-        return f"Why: {by}. {why.score:.2f} becomes {told}.{missing}"
+        told = ", ".join(f"{_with_error(why.causes[cause], why.fall_se[cause])} {CAUSES[cause]}" for cause in effects)
+        errors = ", ± standard errors of the change" if why.pairs > 1 else ""
+        return f"Why: {by}. {why.score:.2f} becomes {told} ({counted(why.pairs, 'pair')}{errors}).{missing}"
 
 
 @dataclass(frozen=True)
@@ -157,7 +173,9 @@ class Card:
     def row(self) -> dict[str, Any]:
         """As the columns of a table with a row a head."""
         measure = self.look.measure
-        explained = {"as_it_is": self.look.why.score, **self.look.why.causes}
+        why = self.look.why
+        explained = {"as_it_is": why.score, **why.causes}
+        explained |= {f"{cause}_fall_se": se for cause, se in why.fall_se.items()}
         return {
             "layer": self.head.layer,
             "head": self.head.head,
@@ -189,7 +207,9 @@ class Card:
             **self.row(),
             "patterns": patterns,
             "profile": dict(zip(profile.parts, profile.fit.share[place].tolist(), strict=True)),
+            "profile_se": dict(zip(profile.parts, profile.fit.se[place].tolist(), strict=True)),
             "explained": float(profile.fit.explained[place]),
+            "explained_se": float(profile.fit.explained_se[place]),
             "distance": dict(zip(DISTANCES, look.distance.tolist(), strict=True)),
             "average_distance": dict(zip(DISTANCES, look.average_distance.tolist(), strict=True)),
             "links": [asdict(link) for link in look.links],
@@ -248,6 +268,10 @@ class Cards:
     def document(self) -> dict[str, Any]:
         """All cards, as JSON holds them."""
         return {"signature": asdict(self.ranking.signature), "heads": [card.document() for card in self.cards]}
+
+
+def _with_error(value: float, se: float) -> str:
+    return f"{value:.2f}" if np.isnan(se) else f"{value:.2f} ± {se:.2f}"
 
 
 def measure_of(ranking: Ranking, head: Head) -> Measure:

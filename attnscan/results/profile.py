@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from attnscan.results.grid import Grid, HeadLike, Heads
+from attnscan.results.grid import Grid, Head, HeadLike, Heads
 from attnscan.results.intervals import half_width
 from attnscan.results.scores import FloatArray
 from attnscan.results.shown import lines, shaped
@@ -58,6 +58,28 @@ def offset_of(part: str) -> int | None:
     return int(digits) if digits != part and digits[1:].isdigit() else None
 
 
+def together(share: Mapping[str, float]) -> list[list[str]]:
+    """Parts that are named together, by their shares: largest first, those without any left out.
+
+    Neighbouring distances of one side are together where none has less than half of the largest one's share.
+    """
+    groups = [[part] for part in share if not offset_of(part)]
+    for side in "-+":
+        left = {f"offset{side}{distance}" for distance in range(1, FARTHEST + 1)}
+        while left:
+            largest = max(left, key=lambda part: (share[part], -abs(offset_of(part) or 0)))
+            near = far = abs(offset_of(largest) or 0)
+            alike = {part for part in left if share[part] >= share[largest] / 2}
+            while f"offset{side}{near - 1}" in alike:
+                near -= 1
+            while f"offset{side}{far + 1}" in alike:
+                far += 1
+            groups.append([f"offset{side}{distance}" for distance in range(near, far + 1)])
+            left -= set(groups[-1])
+    totals = [(sum(share[part] for part in parts), parts) for parts in groups]
+    return [parts for total, parts in sorted(totals, key=lambda entry: -entry[0]) if total > 0]
+
+
 FAMILIES = {
     joint_name(parts): parts
     for parts in (
@@ -99,6 +121,17 @@ class Fit:
     """What even attention over all keys that a word may see would explain alone, which has no part of its own. Shape:
     [layer, head]."""
 
+    def placed(self, head: Head, grid: Grid) -> Fit:
+        """The fit of a single head at its place in a model; all other heads' numbers are NaN."""
+
+        def at(values: FloatArray) -> FloatArray:
+            whole = np.full((*grid.shape, *values.shape[2:]), np.nan)
+            whole[head.place] = values[0, 0]
+            return whole
+
+        own = {name: at(values) for name, values in vars(self).items() if name != "existing"}
+        return Fit(**own, existing=np.repeat(self.existing, grid.shape[0], 0))
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -129,15 +162,14 @@ class Profile:
         return half_width(self.fit.se, min(self.signature.pairs_read, BLOCKS))
 
     def strongest(self, named: HeadLike) -> list[tuple[str, float]]:
-        """A head's parts with their shares, largest first, those without any left out.
+        """A head's parts with their shares, largest first, neighbouring distances `together`."""
+        share = self.shares(named)
+        return [(joint_name(parts), sum(share[part] for part in parts)) for parts in together(share)]
 
-        Neighbouring distances of one side are one entry where none has less than half of the largest one's share.
-        """
-        share = dict(zip(self.parts, np.nan_to_num(self.fit.share[self.grid.head(named).place]).tolist(), strict=True))
-        entries = [(part, value) for part, value in share.items() if not offset_of(part)]
-        for side in (-1, 1):
-            entries += _merged({d: share[f"offset{side * d:+}"] for d in range(1, FARTHEST + 1)}, side)
-        return sorted(((name, value) for name, value in entries if value > 0), key=lambda entry: -entry[1])
+    def shares(self, named: HeadLike) -> dict[str, float]:
+        """A head's share of each part; 0 for one that no word had."""
+        share = np.nan_to_num(self.fit.share[self.grid.head(named).place]).tolist()
+        return dict(zip(self.parts, share, strict=True))
 
     def by_family(self) -> FloatArray:
         """What each head spends on each of the `FAMILIES`, then on others. Shape: [layer, head, family]."""
@@ -168,20 +200,3 @@ class Profile:
         )
         frame.attrs = {"signature": asdict(self.signature)}
         return frame
-
-
-def _merged(shares: dict[int, float], side: int) -> list[tuple[str, float]]:
-    """The distances of one side, each with those beside it that have at least half as much; from the largest on."""
-    entries, left = [], set(shares)
-    while left:
-        most = max(left, key=lambda distance: (shares[distance], -distance))
-        near = far = most
-        while near - 1 in left and shares[near - 1] >= shares[most] / 2:
-            near -= 1
-        while far + 1 in left and shares[far + 1] >= shares[most] / 2:
-            far += 1
-        run = range(near, far + 1)
-        name = joint_name([f"offset{side * distance:+}" for distance in run])
-        entries.append((name, sum(shares[distance] for distance in run)))
-        left -= set(run)
-    return entries

@@ -40,13 +40,24 @@ def fitted(blocks: Mapping[str, FloatArray]) -> Fit:
     """
     whole = _Total.of(blocks)
     share, explained = whole.fitted
-    count = len(blocks["words"])
-    share_se, explained_se = np.full_like(share, np.nan), np.full_like(explained, np.nan)
-    if count > 1:
-        others = (np.arange(count) != block for block in range(count))
-        left_out = [_Total.of({name: values[kept] for name, values in blocks.items()}).fitted for kept in others]
-        share_se, explained_se = (_spread(np.stack(values)) for values in zip(*left_out, strict=True))
+    share_se, explained_se = map(spread, left_out(blocks))
     return Fit(share, share_se, explained, explained_se, whole.existing, whole.by_even)
+
+
+def left_out(blocks: Mapping[str, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """The parts' shares, and how much they explain, with each block left out in turn; NaN below two blocks.
+
+    Shape: [block, layer, head, part] and [block, layer, head].
+    """
+    count = len(blocks["words"])
+    if count < 2:
+        shape = (1, *_Total.of(blocks).on_part.shape)
+        return np.full(shape, np.nan), np.full(shape[:-1], np.nan)
+    others = (np.arange(count) != block for block in range(count))
+    shares, explained = zip(
+        *(_Total.of({name: values[kept] for name, values in blocks.items()}).fitted for kept in others), strict=True
+    )
+    return np.stack(shares), np.stack(explained)
 
 
 @dataclass(frozen=True)
@@ -137,8 +148,8 @@ def _roots(grams: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
         yield root[:, None] * vectors[:, kept].T, vectors[:, kept].T / root[:, None]
 
 
-def _spread(left_out: FloatArray) -> FloatArray:
-    """The jackknife's standard error of what was found with each block left out. Shape: [block, ...] -> [...]."""
+def spread(left_out: FloatArray) -> FloatArray:
+    """The jackknife's standard error of what is known with each block left out. Shape: [block, ...] -> [...]."""
     count = len(left_out)
     squares = (left_out - left_out.mean(0)) ** 2
     error: FloatArray = np.sqrt((count - 1) / count * squares.sum(0))

@@ -1,14 +1,14 @@
 """A closer look at some heads, word by word: distances, linked words, examples, heads alike, and why.
 
-The first pairs are read once more, one by one, by the reading that tells what heads do: what they carry among words, if
-nothing else is asked for, or weights where that is not known.
+The first pairs are read once more, by the reading that tells what heads do: what they carry among words, if nothing
+else is asked for, or weights where that is not known.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 
 from attnscan.errors import InputError, ModelError
 from attnscan.inputs.batch import EncodedInput
-from attnscan.inputs.pairs import Pair, Record
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.inputs.pairs import Record
+from attnscan.model.attention_block import AttentionBlock, Consumer
 from attnscan.model.keeper import AttentionKeeper
-from attnscan.results.card import DISTANCES, Example, Link, Look, Measure
+from attnscan.results.attention import Attention
+from attnscan.results.card import DISTANCES, Example, Link, Look, Measure, Spent
 from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
-from attnscan.results.profile import Profile
+from attnscan.results.profile import Profile, joint_name, together
 from attnscan.results.reading import By
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import QUERIES
@@ -31,9 +32,10 @@ from attnscan.scan.events import Progress, Steps
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen
 from attnscan.scan.stream import OnBad
+from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.classes import ClassScorer
-from attnscan.scoring.profile import Profiler
-from attnscan.scoring.profile_sums import fitted
+from attnscan.scoring.profile import Profiler, profile_sums
+from attnscan.scoring.profile_sums import fitted, left_out, spread
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import candidates
 from attnscan.scoring.sums import RatioSums, added
@@ -46,12 +48,10 @@ LOOKED_AT = 64
 EXPLAINED_BY = 16
 """Pairs, at most, that are read with something changed."""
 _CELLS = 1 << 22  # pairs of words that links are counted over, at most
+_TOGETHER = 1 << 17  # weights of a head in inputs that are read together: eight of 128 tokens
 _SHUFFLES = 4
 _LINKS, _EXAMPLES, _ALIKE = 10, 3, 5
 _FEWEST = 5  # eligible words of an example
-
-Sums = tuple[FloatArray, FloatArray]
-"""S and n of each pair. Shape: [pair]."""
 
 
 def looks(
@@ -65,35 +65,44 @@ def looks(
     carried = behaviour.carried and not isinstance(scanner.carrying, str)
     by: By = "carried" if carried else "weight"
     scanner = scanner.exact().with_options(by=by, special=behaviour.special)
-    seen = _Seen(scanner, measures)
+    inputs: list[EncodedInput] = []
     for record in islice(records, LOOKED_AT):
         try:
-            encoded = scanner.encode(record.pair)
+            inputs.append(scanner.encode(record.pair))
         except InputError as error:
             if on_bad is None:
                 raise
             on_bad(error)
-            continue
-        yield from seen.take(record.pair, encoded)
-        yield Progress("looking at heads, pair by pair", len(seen.pairs))
-    if not seen.pairs:
+    if not inputs:
         raise InputError("no pair can be read", "give pairs of sentences")
-    why, not_available = yield from _explained(scanner, seen.inputs[:EXPLAINED_BY], measures)
-    profile = seen.profile()
-    return {head: seen.look(head, why[head], not_available, profile) for head in measures}
+    seen, done = _Seen(scanner, measures, inputs), 0
+    for numbers in _alike_in_length(inputs):
+        yield from seen.take(numbers)
+        done += len(numbers)
+        yield Progress("looking at heads, by pairs", done, len(inputs))
+    why, not_available = yield from _explained(scanner, inputs[:EXPLAINED_BY], measures, seen.measured)
+    return {head: seen.look(head, why[head], not_available) for head in measures}
 
 
-@dataclass
+def _alike_in_length(inputs: Sequence[EncodedInput]) -> Iterator[list[int]]:
+    """The places of inputs that are read together: of about one length, and so few that their weights take no room."""
+    batch: list[int] = []
+    for number in sorted(range(len(inputs)), key=lambda number: len(inputs[number].tokens)):
+        if batch and (len(batch) + 1) * len(inputs[number].tokens) ** 2 > _TOGETHER:
+            yield batch
+            batch = []
+        batch.append(number)
+    yield batch
+
+
 class _Seen:
     """What was seen of the pairs so far."""
 
-    scanner: Scanner
-    measures: Mapping[Head, Measure]
-    pairs: list[Pair] = field(default_factory=list)
-    inputs: list[EncodedInput] = field(default_factory=list)
-    examples: dict[Head, list[Example]] = field(default_factory=lambda: defaultdict(list))
-
-    def __post_init__(self) -> None:
+    def __init__(self, scanner: Scanner, measures: Mapping[Head, Measure], inputs: Sequence[EncodedInput]) -> None:
+        self.scanner, self.measures, self.inputs = scanner, measures, inputs
+        self.measured = {head: np.zeros((3, len(inputs))) for head in measures}
+        """S and n of each input, and what S would be by even attention. Shape: [3, input]."""
+        self._examples: dict[Head, list[Example]] = defaultdict(list)
         self._numbers: dict[str, int] = {}
         """Of texts of words."""
         self._codes: list[NDArray[np.int64]] = []
@@ -102,31 +111,42 @@ class _Seen:
         self._shares: list[FloatArray] = []
         """Of each pair of words, the average head's share and those of the heads. Shape: [1 + head, cell]."""
         self._cells = 0
-        self._distance = np.zeros((1 + len(self.measures), len(DISTANCES)))
+        self._distance = np.zeros((1 + len(measures), len(DISTANCES)))
         self._at_distance = np.zeros(len(DISTANCES))
         self._apart: FloatArray | None = None
-        self._profile: dict[str, FloatArray] | None = None
+        self._profile: BlockSums | None = None
         self._parts: tuple[str, ...] = ()
         self._queries = 0
 
-    def take(self, pair: Pair, encoded: EncodedInput) -> Steps[None]:
-        """Look at one pair."""
-        keeper = AttentionKeeper()
-        measurer = yield from _Measurer.of(self.scanner, [encoded], self.measures)
-        among_words = self.scanner.options.reading.among_words
+    def take(self, numbers: Sequence[int]) -> Steps[None]:
+        """Look at some inputs."""
+        inputs, among_words = [self.inputs[number] for number in numbers], self.scanner.options.reading.among_words
+        measurer = yield from _Measurer.of(self.scanner, inputs, self.measures)
         profiler = Profiler(measurer.batch, (), special=not among_words)
+        keepers = [AttentionKeeper() for _ in inputs]
 
         def consume(block: AttentionBlock) -> None:
-            for take in (measurer, profiler, keeper):
-                take(replace(block, query=None, key=None))
+            bare = replace(block, query=None, key=None)
+            if block.layer in measurer.layers:
+                measurer(bare)
+                profiler(bare)
+            first, _, _ = block.inputs.indices(len(inputs))
+            for row, weights in enumerate(block.weights):
+                length, place = len(inputs[first + row].tokens), slice(first + row, first + row + 1)
+                own = weights[None, :, :length, :length]
+                keepers[first + row](replace(bare, inputs=place, weights=own, visible=block.visible[place]))
 
         self.scanner.run(measurer.batch.model_inputs, consume)
-        profile = {name: sums.sum(0, keepdims=True) for name, sums in profiler.sums().items()}
-        self._profile, self._parts = added(self._profile, profile), profiler.parts
-        self.pairs.append(pair)
-        self.inputs.append(encoded)
-        attention = keeper.attention(encoded).in_words(encoded.units)
-        sentence = np.array(attention.sentence)
+        sums = profile_sums(profiler.sums(), [encoded.known_pair.key for encoded in inputs])
+        self._profile, self._parts = added(self._profile, sums), profiler.parts
+        for head, measured in self.measured.items():
+            measured[:, numbers] = measurer.of_pairs(head)
+        for number, keeper in zip(numbers, keepers, strict=True):
+            self._look_at(number, keeper.attention(self.inputs[number]).in_words(self.inputs[number].units))
+
+    def _look_at(self, number: int, attention: Attention) -> None:
+        """Count what an input's words have of each other, and see whether it is an example."""
+        sentence, among_words = np.array(attention.sentence), self.scanner.options.reading.among_words
         words, keys = np.flatnonzero(sentence >= 0), np.flatnonzero(sentence >= (0 if among_words else -1))
         rows = attention.weights[:, :, words][..., keys].astype(np.float64)
         left = rows.sum(-1, keepdims=True)
@@ -138,15 +158,15 @@ class _Seen:
         self._count_distances(sentence[keys], queries, shares)
         self._compare(rows)
         second = int(np.searchsorted(keys, np.flatnonzero(sentence == 1)[:1]).sum()) or len(keys)
-        for number, (head, (total, n)) in enumerate(measurer.sums().items(), 1):
-            if n[0] >= _FEWEST:
-                beyond = shares[number] - shares[0]
+        for own, (head, measured) in zip(shares[1:], self.measured.items(), strict=True):
+            total, n, _ = measured[:, number]
+            if n >= _FEWEST:
+                beyond = own - shares[0]
                 row, key = (int(place) for place in np.unravel_index(beyond.argmax(), beyond.shape))
-                query = int(queries[row])
-                share = float(total[0] / n[0])
-                self.examples[head].append(Example(units, second, query, key, share, pair.texts))
-                self.examples[head].sort(key=lambda example: -example.share)
-                del self.examples[head][_EXAMPLES:]
+                texts, query = self.inputs[number].known_pair.texts, int(queries[row])
+                self._examples[head].append(Example(units, second, query, key, float(total / n), texts))
+                self._examples[head].sort(key=lambda example: -example.share)
+                del self._examples[head][_EXAMPLES:]
 
     def _count_links(self, units: Sequence[str], queries: NDArray[np.int64], shares: FloatArray) -> None:
         if (self._cells + shares[0].size) > _CELLS and self._codes:
@@ -174,14 +194,10 @@ class _Seen:
         self._apart = apart if self._apart is None else self._apart + apart
         self._queries += len(queries)
 
-    def profile(self) -> Profile:
-        """What every head does in full, over all pairs."""
-        assert self._profile is not None
-        return Profile(self._parts, fitted(self._profile), self.scanner.signature(Seen()))
-
-    def look(self, head: Head, why: HeadExplanation, not_available: Mapping[str, str], profile: Profile) -> Look:
+    def look(self, head: Head, why: HeadExplanation, not_available: Mapping[str, str]) -> Look:
         """What all pairs together say of a head."""
         number = 1 + list(self.measures).index(head)
+        profile, parts = self._profiled(head)
         with np.errstate(invalid="ignore", divide="ignore"):
             distance = self._distance / self._at_distance
         return Look(
@@ -189,13 +205,29 @@ class _Seen:
             distance=distance[number],
             average_distance=distance[0],
             links=tuple(self._links(number)),
-            examples=tuple(self.examples[head]),
+            examples=tuple(self._examples[head]),
             alike=tuple(self._alike(head)),
             why=why,
             not_available=not_available,
             profile=profile,
-            pairs=len(self.pairs),
+            parts=parts,
+            pairs=len(self.inputs),
         )
+
+    def _profiled(self, head: Head) -> tuple[Profile, tuple[Spent, ...]]:
+        """A head's profile, which is fitted alone, and its largest parts with the errors of their sums."""
+        assert self._profile is not None
+        grid = self.scanner.grid()
+        blocks = {name: _of_head(values, head, grid.shape) for name, values in self._profile.stacked().items()}
+        own = fitted(blocks)
+        profile = Profile(self._parts, own.placed(head, grid), self.scanner.signature(Seen(read=len(self.inputs))))
+        without, share = left_out(blocks)[0][:, 0, 0], profile.shares(head)
+        spent = []
+        for parts in together(share):
+            places = [self._parts.index(part) for part in parts]
+            se = float(spread(without[:, places].sum(-1)))
+            spent.append(Spent(joint_name(parts), sum(share[part] for part in parts), se))
+        return profile, tuple(spent)
 
     def _links(self, number: int) -> list[Link]:
         """Pairs of words by their mean excess times the root of how often they stand in one input, largest first.
@@ -205,7 +237,7 @@ class _Seen:
         codes, inverse, count = np.unique(np.concatenate(self._codes), return_inverse=True, return_counts=True)
         shares, inverse = np.concatenate(self._shares, axis=1), inverse.ravel()
         own, average = (np.bincount(inverse, weights=shares[row]) / count for row in (number, 0))
-        first, last = np.full(len(codes), len(self.pairs)), np.zeros(len(codes))
+        first, last = np.full(len(codes), len(self.inputs)), np.zeros(len(codes))
         np.minimum.at(first, inverse, np.concatenate(self._inputs))
         np.maximum.at(last, inverse, np.concatenate(self._inputs))
         order = np.lexsort((-(own - average) * np.sqrt(count), first == last))
@@ -237,9 +269,10 @@ class _Measurer:
         self.batch, self._measures, self._targets, self._special = targets.batch, measures, targets, special
         self._classes = ClassScorer(targets.batch, special=special)
         self._scorer = Scorer(targets)
-        self._stated = any(not measure.labelled for measure in measures.values())
-        self._labelled = any(measure.labelled for measure in measures.values())
-        self._layers = {head.layer for head in measures}
+        takers: dict[bool, Consumer] = {True: self._scorer, False: self._classes}
+        self._takers = [takers[labelled] for labelled in {measure.labelled for measure in measures.values()}]
+        self.layers = {head.layer for head in measures}
+        """Those of the heads."""
 
     @classmethod
     def of(cls, scanner: Scanner, inputs: Sequence[EncodedInput], measures: Mapping[Head, Measure]) -> Steps[_Measurer]:
@@ -252,43 +285,46 @@ class _Measurer:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block."""
-        if block.layer not in self._layers:
-            return
-        if self._stated:
-            self._classes(block)
-        if self._labelled:
-            self._scorer(block)
+        if block.layer in self.layers:
+            for take in self._takers:
+                take(block)
 
-    def sums(self) -> dict[Head, Sums]:
-        """S and n of each pair and head, once every block has come."""
-        return {head: self._of(head, measure)[:2] for head, measure in self._measures.items()}
-
-    def chance(self, head: Head) -> FloatArray:
-        """What S would be by even attention. Shape: [pair]."""
-        return self._of(head, self._measures[head])[2]
-
-    def _of(self, head: Head, measure: Measure) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def of_pairs(self, head: Head) -> FloatArray:
+        """S and n of each pair, once every block has come, and what S would be by even attention. Shape: [3, pair]."""
+        measure = self._measures[head]
         at = (slice(None), *head.place)
         if measure.labelled:
             sums, table = self._scorer.pair_sums(), "every_key" if self._special else "words_only"
             p = [known.id for known in self._targets.scored].index(measure.name)
             weight, n, chance = (sums[f"{table}.{name}"][at][:, p] for name in ("weight", "n", "chance"))
-            return weight, n, chance
+            return np.stack([weight, n, chance])
         names, members = candidates(special=self._special)
         column = members[:, names.index(measure.name)]
         classes = self._classes.sums()
-        return classes["on"][at] @ column, classes["n"][at][:, 0], classes["even"][at] @ column
+        return np.stack([classes["on"][at] @ column, classes["n"][at][:, 0], classes["even"][at] @ column])
+
+
+def _of_head(values: FloatArray, head: Head, shape: tuple[int, ...]) -> FloatArray:
+    """Of a profile's sums those of a head's layer, or the head's own. Shape: [block, layer, ...] -> [block, 1, ...]."""
+    if values.ndim > 1 and values.shape[1] > 1:
+        values = values[:, head.layer : head.layer + 1]
+    return values[:, :, head.head : head.head + 1] if values.shape[2:3] == shape[1:] else values
 
 
 def _explained(
-    scanner: Scanner, inputs: Sequence[EncodedInput], measures: Mapping[Head, Measure]
+    scanner: Scanner, inputs: Sequence[EncodedInput], measures: Mapping[Head, Measure], plain: Mapping[Head, FloatArray]
 ) -> Steps[tuple[dict[Head, HeadExplanation], dict[str, str]]]:
-    """What heads do with positions shuffled or segment ids changed, over some inputs, and what cannot be changed."""
+    """What heads do with positions shuffled or segment ids changed, over some inputs, and what cannot be changed.
+
+    Shape: `plain`, what they do otherwise, as `_Measurer.of_pairs`, of more inputs.
+    """
     measurer = yield from _Measurer.of(scanner, inputs, measures)
     model_inputs, model = measurer.batch.model_inputs, scanner.loaded.model
-    scanner.run(model_inputs, measurer)
-    plain, chance = measurer.sums(), {head: measurer.chance(head) for head in measures}
-    changed: dict[str, dict[Head, Sums]] = {}
+
+    def measured() -> dict[Head, FloatArray]:
+        return {head: measurer.of_pairs(head)[0] for head in measures}
+
+    changed: dict[str, dict[Head, FloatArray]] = {}
     not_available: dict[str, str] = {}
     try:
         positions = Positions(model, model_inputs)
@@ -301,30 +337,28 @@ def _explained(
             order = shuffled(inputs, width, scanner.options.seed, number).to(measurer.batch.word.device)
             with positions.reordered(model_inputs, order) as reordered:
                 scanner.run(reordered, measurer)
-            drawn.append(measurer.sums())
-        changed["positions_shuffled"] = {
-            head: (np.mean([sums[head][0] for sums in drawn], axis=0), plain[head][1]) for head in measures
-        }
+            drawn.append(measured())
+        changed["positions_shuffled"] = {head: np.mean([totals[head] for totals in drawn], axis=0) for head in measures}
     if (why := why_no_segments(model, model_inputs)) is not None:
         not_available["segments"] = why
     else:
         for name, swapped in (("segments_zeroed", False), ("segments_swapped", True)):
             scanner.run(with_segments(model_inputs, swapped=swapped), measurer)
-            changed[name] = measurer.sums()
+            changed[name] = measured()
     explained = {
-        head: _explanation(head, measure, plain[head], chance[head], {name: of[head] for name, of in changed.items()})
+        head: _explanation(
+            head, measure, plain[head][:, : len(inputs)], {name: of[head] for name, of in changed.items()}
+        )
         for head, measure in measures.items()
     }
     return explained, not_available
 
 
-def _explanation(
-    head: Head, measure: Measure, plain: Sums, chance: FloatArray, changed: Mapping[str, Sums]
-) -> HeadExplanation:
-    as_it_is = RatioSums.of(*plain)
-    by_chance = float(RatioSums.of(chance, plain[1]).ratio)
-    after = {name: RatioSums.of(total, plain[1]) for name, (total, _) in changed.items()}
-    falls = {name: RatioSums.of(plain[0] - total, plain[1]) for name, (total, _) in changed.items()}
+def _explanation(head: Head, measure: Measure, plain: FloatArray, changed: Mapping[str, FloatArray]) -> HeadExplanation:
+    total, n, even = plain
+    as_it_is, by_chance = RatioSums.of(total, n), float(RatioSums.of(even, n).ratio)
+    after = {name: RatioSums.of(again, n) for name, again in changed.items()}
+    falls = {name: RatioSums.of(total - again, n) for name, again in changed.items()}
     unknown = dict.fromkeys(CAUSES, float("nan"))
     score = float(as_it_is.ratio)
     return HeadExplanation(
@@ -342,6 +376,6 @@ def _explanation(
         causes=unknown | {name: float(sums.ratio) for name, sums in after.items()},
         cause_se=unknown | {name: float(sums.se) for name, sums in after.items()},
         fall_se=unknown | {name: float(sums.se) for name, sums in falls.items()},
-        n=int(plain[1].sum()),
-        pairs=int((plain[1] > 0).sum()),
+        n=int(n.sum()),
+        pairs=int((n > 0).sum()),
     )

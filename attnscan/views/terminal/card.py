@@ -13,12 +13,15 @@ from attnscan.results.card import DISTANCES, Card, Cards, Example
 from attnscan.results.scores import FloatArray
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import does
-from attnscan.views.terminal.parts import columns, decimals, fitted, model_line, named, number, wrapped
+from attnscan.views.terminal.parts import columns, decimals, fitted, model_line, named, number, render, wrapped
 
 _BARS = " ▁▂▃▄▅▆▇█"
-_LINKS = 5
 _PARTS = 6
+_MOST = 38  # lines of a card: 45 of a screen with the model, what was read, and what to try next
+_ROOMS = ((5, 3, 2), (5, 3, 1), (3, 3, 1), (3, 2, 1), (1, 1, 1))
+"""How many links and examples are shown, and in how many lines an example: the first for which there is room."""
 _LEAST_PART = 0.03
+_BOUNDED = 80  # columns from which a card has a bound
 _BESIDE = 110  # columns from which links stand beside the scores
 _AROUND = 8  # words that are shown before and after those marked, in a sentence that is cut
 
@@ -31,30 +34,39 @@ def cards_view(cards: Cards, width: int) -> RenderableType:
     return Group(*blocks)
 
 
-def _card(card: Card, width: int) -> Iterator[RenderableType]:
+def _card(card: Card, width: int) -> list[RenderableType]:
+    """As much of a card as there is room for; on a narrow screen, all of it."""
+    for room in _ROOMS:
+        blocks = list(_lines(card, width, *room))
+        if width < _BOUNDED or render(Group(*blocks), width).count("\n") <= _MOST:
+            break
+    return blocks
+
+
+def _lines(card: Card, width: int, links: int, examples: int, lines: int) -> Iterator[RenderableType]:
     yield from wrapped(does(card), width, style="bold")
     yield from wrapped(_labels(card), width)
     yield ""
-    scores, links = _scores(card), _links(card)
+    scores, linked = _scores(card), _links(card, links)
     if width >= _BESIDE:
         both = Table.grid(padding=(0, 4, 0, 0))
-        both.add_row(scores, links)
+        both.add_row(scores, linked)
         yield both
     else:
         yield fitted(scores, width, "95 % interval", "chance")
         yield ""
-        yield fitted(links, width, "times", "average")
+        yield fitted(linked, width, "times", "average")
     yield ""
     yield from _distances(card, width)
     yield from wrapped(_profile(card), width, style="")
     alike = ", ".join(f"{head.name} {divergence:.2f}" for head, divergence in card.look.alike)
     yield from wrapped(f"Most alike, by divergence in nats: {alike}.", width, style="") if alike else ()
     yield from wrapped(card.look.reason, width, style="")
-    yield from (line for text in _lost(card) for line in wrapped(text, width, style=""))
+    yield from wrapped(_lost(card), width, style="")
     if card.look.examples:
         yield ""
         yield Text("Strongest in these inputs; ‹from› «to» are the words that it links most there", style="dim")
-        yield from (_example(example, width) for example in card.look.examples)
+        yield from (_example(example, width, lines) for example in card.look.examples[:examples])
 
 
 def _labels(card: Card) -> str:
@@ -83,9 +95,9 @@ def _scores(card: Card) -> Table:
     return grid
 
 
-def _links(card: Card) -> Table:
+def _links(card: Card, count: int) -> Table:
     grid = columns(("links most, from → to",), ("share", "average", "times"))
-    for link in card.look.links[:_LINKS]:
+    for link in card.look.links[:count]:
         words = Text(f"{plain(link.query)} → {plain(link.key)}")
         words.truncate(30, overflow="ellipsis")
         grid.add_row(words, number(link.share), number(link.average), f"{link.count:,}")
@@ -117,28 +129,35 @@ def _curve(shares: FloatArray, most: float, cell: int) -> str:
 
 
 def _profile(card: Card) -> str:
-    parts = card.look.profile.strongest(card.head)
-    shown = [part for part in parts if part[1] >= _LEAST_PART][:_PARTS] or parts[:1]
-    told = ", ".join(f"{plain(name)} {share:.2f}" for name, share in shown)
-    explained = card.look.profile.fit.explained[card.head.place]
+    parts, fit = card.look.parts, card.look.profile.fit
+    shown = [part for part in parts if part.share >= _LEAST_PART][:_PARTS] or parts[:1]
+    told = ", ".join(f"{plain(part.name)} {part.share:.2f}{_error(part.se)}" for part in shown)
+    explained, error = (float(values[card.head.place]) for values in (fit.explained, fit.explained_se))
     among = "" if card.ranking.behaviours.special else " among words"
-    return f"Profile{among}: {told or 'no attention'}; explained {number(explained) or 'n/a'}."
+    return f"Profile{among}: {told or 'no attention'}; explained {number(explained) or 'n/a'}{_error(error)}."
 
 
-def _lost(card: Card) -> Iterator[str]:
-    """What the model loses without the head, by each quantity."""
+def _error(se: float) -> str:
+    """A standard error behind its number, if it is known."""
+    return "" if np.isnan(se) else f" ± {se:.2f}"
+
+
+def _lost(card: Card) -> str:
+    """What the model loses without the head, by each quantity; empty if that is not known."""
+    told = []
     for effect in () if card.ablation is None else card.ablation.effects:
         if np.isnan(effect.ablated):
             continue
-        others = f", {effect.control:.4f} without another head of its layer" if effect.controls else ""
         intact = "" if np.isnan(effect.intact) else f"{effect.intact:.4f} → "
-        worse = f"; {int(effect.rank)} of {effect.controls + 1} by loss" if effect.controls else ""
+        others = f" ({effect.control:.4f} without another head of its layer)" if effect.controls else ""
+        worse = f", {int(effect.rank)} of {effect.controls + 1} by loss" if effect.controls else ""
         unit = plain(f"{effect.quantity.name} ({effect.quantity.unit})")
-        yield f"Without it: {unit} {intact}{effect.ablated:.4f}{others}{worse}."
+        told.append(f"{unit} {intact}{effect.ablated:.4f}{others}{worse}")
+    return f"Without it: {'; '.join(told)}." if told else ""
 
 
-def _example(example: Example, width: int) -> Text:
-    """An input with its share, cut to two lines around the words that are marked."""
+def _example(example: Example, width: int, lines: int) -> Text:
+    """An input with its share, cut to so many lines around the words that are marked."""
     texts = [plain(unit) or "␣" for unit in example.units]
     spans: list[Text] = []
     for place, text in enumerate(texts):
@@ -147,7 +166,7 @@ def _example(example: Example, width: int) -> Text:
         style = "bold" if any((*marks, *wider)) else ""
         spans.append(Text(f"{wider[0]}{marks[0]}{text}{marks[1]}{wider[1]}", style=style))
     first, last = sorted((example.query, example.key))
-    room = 2 * (width - 6)
+    room = lines * (width - 6)
     line = _joined(spans, example.second)
     if line.cell_len > room:
         start, stop = max(0, first - _AROUND), last + _AROUND
