@@ -15,9 +15,8 @@ from attnscan.__version__ import __version__
 
 if TYPE_CHECKING:
     from attnscan.api.lists import models, patterns
-    from attnscan.api.many_pairs import heads, profile
+    from attnscan.api.many_pairs import finish, heads, load, profile, shard
     from attnscan.api.one_input import classify, predictive, show
-    from attnscan.api.shards import finish, load, shard
     from attnscan.api.studies import ablate, compare, explain, head, similar
     from attnscan.api.views import plot, report
     from attnscan.errors import AttnscanError
@@ -117,9 +116,8 @@ __all__ = [
 # No module of this package may have one of these names: importing it would put it in the function's place.
 _HOMES = {
     "api.lists": ("models", "patterns"),
-    "api.many_pairs": ("heads", "profile"),
+    "api.many_pairs": ("finish", "heads", "load", "profile", "shard"),
     "api.one_input": ("classify", "predictive", "show"),
-    "api.shards": ("finish", "load", "shard"),
     "api.studies": ("ablate", "compare", "explain", "head", "similar"),
     "api.views": ("plot", "report"),
     "errors": ("AttnscanError",),

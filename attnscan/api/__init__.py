@@ -1,11 +1,10 @@
 """What `import attnscan` offers, for notebooks and programs: a function is named as its command.
 
 one_input.py   classify, show, predictive
-many_pairs.py  heads, profile
+many_pairs.py  heads, profile; load, shard, finish
 studies.py     explain, head, ablate, similar, compare
 views.py       report, plot
 lists.py       patterns, models
-shards.py      load, shard, finish
 arguments.py   what callers give by name, checked and made what requests take
 pairs.py       the pairs that they give, and what is called while these are read
 """

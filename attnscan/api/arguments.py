@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import fields
 from functools import wraps
 from inspect import Parameter, signature
 from pathlib import Path
@@ -28,29 +29,31 @@ Returned = TypeVar("Returned")
 
 
 def library(
-    *bundles: Any, without: Sequence[str] = ()
+    *bundles: Any, without: Sequence[str] = (), shared: Any = None
 ) -> Callable[[Callable[Taken, Returned]], Callable[Taken, Returned]]:
     """A function of the library, which takes the general options of some bundles by name, as its `**options`.
 
-    They reach it with the bundles' values where the caller gives none. It is called as it is declared, or raises an
-    OptionError that says what it takes; and it computes in the number format of the model's weights.
+    They reach it with the bundles' values where the caller gives none, and so do the fields of a class that is `shared`
+    with other functions. It is called as it is declared, or raises an OptionError that says what it takes; and it
+    computes in the number format of the model's weights.
     """
     taken = {
-        name: (field, getattr(bundle, name))
+        name: (field.kind, getattr(bundle, name))
         for bundle in bundles
         for name, field in declared(bundle.__class__).items()
         if field.option.general and name not in without
     }
+    taken |= {field.name: (field.type, field.default) for field in (fields(shared) if shared else ())}
 
     def decorate(function: Callable[Taken, Returned]) -> Callable[Taken, Returned]:
         own = [p for p in signature(function).parameters.values() if p.kind is not Parameter.VAR_KEYWORD]
         names = {parameter.name for parameter in own}
-        shared = [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=field.kind)
-            for name, (field, default) in taken.items()
+        by_name = [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+            for name, (kind, default) in taken.items()
             if name not in names
         ]
-        whole = signature(function).replace(parameters=[*own, *shared])
+        whole = signature(function).replace(parameters=[*own, *by_name])
 
         @wraps(function)
         def call(*given: Taken.args, **named: Taken.kwargs) -> Returned:
@@ -62,7 +65,7 @@ def library(
                 whole.bind(*given, **named)
             except TypeError as error:
                 raise OptionError(f"{function.__name__}: {error}", f"see help(attnscan.{function.__name__})") from None
-            defaults = {parameter.name: parameter.default for parameter in shared}
+            defaults = {parameter.name: parameter.default for parameter in by_name}
             with _without_autocast():
                 return function(*given, **{**defaults, **named})
 

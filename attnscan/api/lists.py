@@ -33,5 +33,4 @@ def models(checkpoint: str | None = None, *, device: Device = "auto") -> Catalog
     """
     if checkpoint is None:
         return Catalog.now()
-    result: Checkpoint = Callbacks().answer(Examine(scan_options(checkpoint, {}, device=device)))
-    return result
+    return Callbacks().answer(Examine(scan_options(checkpoint, {}, device=device)), Checkpoint)

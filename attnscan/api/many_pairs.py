@@ -1,4 +1,4 @@
-"""What `import attnscan` offers for many pairs: heads ranked and labelled, and what they do in full."""
+"""What `import attnscan` offers for many pairs: heads ranked, labelled and described in full, here or in shards."""
 
 from __future__ import annotations
 
@@ -8,7 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
-from attnscan.api.arguments import Patterns, file_of, library, memory_of, patterns_of, picked, scan_options
+from attnscan.api.arguments import (
+    Patterns,
+    check_kind,
+    file_of,
+    is_name,
+    library,
+    memory_of,
+    patterns_of,
+    picked,
+    scan_options,
+)
 from attnscan.api.one_input import Weights, classify
 from attnscan.api.pairs import Callbacks, OnFrame, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
@@ -17,13 +27,16 @@ from attnscan.inputs.option import check_known
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.sentence import Text
 from attnscan.model.in_memory import Model, Tokenizer
+from attnscan.model.loaded import LoadedModel
+from attnscan.model.sources import Device, Dtype
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile, place_of
 from attnscan.run.reading import FilePairs, OnePair
-from attnscan.run.requests import Rank, RankFile
+from attnscan.run.requests import FinishShard, Load, MakeShard, Rank, RankFile
 from attnscan.scan.options import ClusterOptions, Engine, OnLong, ScanOptions
+from attnscan.scan.state import ScanState
 from attnscan.scan.stream import OnBad
 from attnscan.views.notebook import ranking_html
 
@@ -76,9 +89,9 @@ def heads(
     if (written := file_of("from_", from_)) is not None:
         if pairs is not None or model is not None or state is not None or per_pair is not None:
             raise OptionError("from_ ranks by what per_pair wrote", "leave out pairs, model, state and per_pair")
-        by_file: Ranking = told.answer(RankFile(written, tuple(patterns_of(pattern)[0])))
+        by_file = told.answer(RankFile(written, tuple(patterns_of(pattern)[0])), Ranking)
         return replace(by_file.with_reading(options["by"], options["special"]), html=ranking_html)
-    scored = ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
+    scored = _ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
     request = Rank(
         pairs_of(pairs, options, id=id, on_bad=on_bad),
         scored,
@@ -89,8 +102,7 @@ def heads(
         cluster=_cluster(engine, options, told),
         pair_scores=on_pairs is not None,
     )
-    ranking: Ranking = told.answer(request)
-    return replace(ranking, html=ranking_html)
+    return replace(told.answer(request, Ranking), html=ranking_html)
 
 
 def _state_of(state: File | None) -> Path | StoredFile | None:
@@ -100,7 +112,7 @@ def _state_of(state: File | None) -> Path | StoredFile | None:
     return place_of(os.fspath(state))
 
 
-def ranked_options(model: Model, options: Mapping[str, Any], pattern: Patterns, **more: Any) -> ScanOptions:
+def _ranked_options(model: Model, options: Mapping[str, Any], pattern: Patterns, **more: Any) -> ScanOptions:
     """What is scored of many pairs: some patterns, or all, by which heads are then labelled. Raises: OptionError."""
     names, every = patterns_of(pattern)
     scored = tuple(known for known in every if not names or known.id in names)
@@ -167,7 +179,66 @@ def profile(
     given = input_of(a, b, pairs, options, id=id, on_bad=on_bad)
     read = OnePair(given) if isinstance(given, Pair) else given
     cluster = _cluster(engine, options, told)
-    ranking: Ranking = told.answer(
-        Rank(read, asked, memory, _state_of(state), cluster=cluster, pair_scores=on_pairs is not None)
-    )
-    return ranking.known_profile()
+    request = Rank(read, asked, memory, _state_of(state), cluster=cluster, pair_scores=on_pairs is not None)
+    return told.answer(request, Ranking).known_profile()
+
+
+@library()
+def load(
+    model: Model = None, *, tokenizer: Tokenizer = None, device: Device = "auto", dtype: Dtype = "auto"
+) -> LoadedModel:
+    """A model to be given as `model` to any number of calls, each with options of its own, and loaded only now.
+
+    Threads may share it: their calls run one after another.
+
+    Raises: as `classify`.
+    """
+    asked = scan_options(model, {}, device=device, dtype=dtype)
+    return Callbacks().answer(Load(asked, memory_of(model, tokenizer, asked)), LoadedModel)
+
+
+@library(ScanOptions(), FileReading(), FilePairs())
+def shard(
+    pairs: Pairs,
+    *,
+    pattern: Patterns = (),
+    split: bool = False,
+    on_long: OnLong = "truncate",
+    profile: bool = False,
+    on_bad: OnBad | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    **options: Any,
+) -> ScanState:
+    """What some sentences or pairs of them add to a ranking: shards add with `+` or `sum`, and `finish` ranks.
+
+    Whatever the pairs are split into, in whatever order they are added, the result is that of `heads` over all of them,
+    which has the same options; so `shard([])` adds nothing. Its size does not grow with the pairs, and it can be
+    pickled. What is unpickled runs code: take pickles from your own machines alone.
+
+    Raises: as `heads`; EngineError when shards of different models, options or versions are added.
+    """
+    asked = _ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
+    request = MakeShard(pairs_of(pairs, options, on_bad=on_bad), asked, memory_of(model, tokenizer, asked))
+    return Callbacks(on_bad).answer(request, ScanState)
+
+
+@library()
+def finish(shard: ScanState, *, model: Model = None, tokenizer: Tokenizer = None) -> Ranking:
+    """The ranking of all pairs that the shard is made of, as `heads` gives it.
+
+    If `predictive` was not "off", a sample of all pairs is asked for it now, by `model`, which is the shard's own: by
+    its name unless it is given. Otherwise no model is needed.
+
+    Raises: as `classify`; InputError if no pair was scored; EngineError if the model is another one.
+    """
+    check_kind("shard", shard, ScanState)
+    if not shard.asks:
+        return replace(shard.ranking(), html=ranking_html)
+    if model is None and (model := shard.options.model) is None:
+        raise OptionError("the shard is of a model that was in memory", "give it again, as model, with its tokenizer")
+    options = replace(shard.options, model=os.fspath(model) if isinstance(model, str | os.PathLike) else None)
+    if not is_name(model):
+        options = replace(options, device="auto", dtype="auto")
+    request = FinishShard(shard, options, memory_of(model, tokenizer, options))
+    return replace(Callbacks().answer(request, Ranking), html=ranking_html)

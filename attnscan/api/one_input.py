@@ -92,7 +92,7 @@ def classify(
         read = pairs_of(pairs, options, on_bad=on_bad)
         return _each(ClassifyEach(read, asked, memory, keep), on_bad, tuple(names))
     given = weights_input(weights, name) if weights is not None else pair_of(a, b)
-    result: Classification = Callbacks(on_bad).answer(Classify(given, asked, memory, keep))
+    result = Callbacks(on_bad).answer(Classify(given, asked, memory, keep), Classification)
     if kept is not None:
         write_file(kept, write_weights(result.kept_attention().saved()))
     return replace(result, html=classification_html, pattern=tuple(names))
@@ -179,5 +179,4 @@ def predictive(
     """
     asked = scan_options(model, options, on_long="truncate" if truncate else "error")
     request = Predictive(pair_of(a, b), asked, memory_of(model, tokenizer, asked))
-    result: Dependencies = Callbacks(on_progress=on_progress).answer(request)
-    return result
+    return Callbacks(on_progress=on_progress).answer(request, Dependencies)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from attnscan.api.arguments import columns_of, listed
 from attnscan.errors import OptionError, PairsError
@@ -25,6 +25,9 @@ from attnscan.scan.stream import OnBad
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+T = TypeVar("T")
 
 
 class Columns(Protocol):
@@ -127,8 +130,8 @@ class Callbacks:
             if function is not None and not callable(function):
                 raise OptionError(f"{name} is no function", f"give one that takes {_TAKE[name]}")
 
-    def answer(self, request: Request) -> Any:
-        """The result of a request, told by these while it is made. What they raise ends it, and is raised as it is.
+    def answer(self, request: Request, kind: type[T]) -> T:
+        """The result of a request, of its class, told by these meanwhile. What they raise ends it, raised as it is.
 
         Raises: as `run`.
         """
@@ -148,6 +151,7 @@ class Callbacks:
                     case Interrupted(_, cause):
                         raise cause
                     case Result(value):
+                        assert isinstance(value, kind)
                         return value
         raise AssertionError("a run ends in a result")
 

@@ -72,8 +72,7 @@ def explain(
     request = Explain(
         given, asked, memory_of(model, tokenizer, asked), heads_written(heads), name, text_of("token", token)
     )
-    result: Explanations = Callbacks(on_bad, on_progress).answer(request)
-    return result
+    return Callbacks(on_bad, on_progress).answer(request, Explanations)
 
 
 @library(ScanOptions(predictive="off"), FileReading(), FilePairs())
@@ -104,8 +103,7 @@ def head(
     asked = scan_options(model, options, on_long=on_long if a is None else "error", labelled=True)
     of = OnePair(given) if isinstance(given, Pair) else given
     request = LookAt(of, asked, memory_of(model, tokenizer, asked), heads_written(heads), bool(ablate))
-    result: Cards = Callbacks(on_bad, on_progress).answer(request)
-    return replace(result, html=cards_html)
+    return replace(Callbacks(on_bad, on_progress).answer(request, Cards), html=cards_html)
 
 
 @library(ScanOptions(), FileReading(), FilePairs(), AblationRequest(), without=("heads", *_OF_PREDICTIVE))
@@ -150,9 +148,8 @@ def ablate(
     predictive = "off" if sets.names_heads else asked_for_labels(options["predictive"], names)
     asked = scan_options(model, options, on_long=on_long, predictive=predictive, patterns=every)
     given = pairs_of(pairs, options, on_bad=on_bad, labels=labels)
-    told = Callbacks(on_bad, on_progress)
-    result: Ablation = told.answer(Ablate(given, asked, memory_of(model, tokenizer, asked), sets))
-    return result
+    request = Ablate(given, asked, memory_of(model, tokenizer, asked), sets)
+    return Callbacks(on_bad, on_progress).answer(request, Ablation)
 
 
 @library(ScanOptions(), FileReading(), FilePairs(), without=("unit", "predictive", *_OF_PREDICTIVE))
@@ -179,8 +176,7 @@ def similar(
     check_within("within", within, Option("in nats"), whole=False)
     asked = scan_options(model, options, on_long=on_long, predictive="off")
     given, memory = pairs_of(pairs, options, on_bad=on_bad), memory_of(model, tokenizer, asked)
-    result: Similarity = Callbacks(on_bad, on_progress).answer(Similar(given, asked, memory, queries, within))
-    return result
+    return Callbacks(on_bad, on_progress).answer(Similar(given, asked, memory, queries, within), Similarity)
 
 
 @library(ScanOptions(), FileReading(), FilePairs(), without=("predictive", *_OF_PREDICTIVE))
@@ -218,5 +214,4 @@ def compare(
     )
     memory = memory_of(model_a, tokenizer_a, a), memory_of(model_b, tokenizer_b, b)
     given = pairs_of(pairs, options, on_bad=on_bad)
-    result: Comparison = Callbacks(on_bad, on_progress).answer(Compare(given, (a, b), memory, match))
-    return result
+    return Callbacks(on_bad, on_progress).answer(Compare(given, (a, b), memory, match), Comparison)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.api.arguments import check_kind, file_of, library, listed, memory_of, scan_options
@@ -35,23 +35,49 @@ if TYPE_CHECKING:
 _MOST_MEGABYTES = 10_000
 
 
-@library(ScanOptions(), FileReading(), FilePairs())
+@dataclass(frozen=True)
+class _Given:
+    """What is looked at where no sentence or result is given, and how it is read: what both functions take by name."""
+
+    pairs: Pairs = None
+    weights: Weights | None = None
+    truncate: bool = False
+    on_long: OnLong = "truncate"
+    on_bad: OnBad | None = None
+    on_progress: OnProgress | None = None
+    model: Model = None
+    tokenizer: Tokenizer = None
+
+
+def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str, Any], *, keep: bool) -> Any:
+    """What is to be looked at, made with the options that pairs need besides; with `keep`, of one input with attention.
+
+    Raises: as `run`; OptionError if more than one thing is given.
+    """
+    given = _Given(**{field.name: options[field.name] for field in fields(_Given)})
+    if (a is not None) + (given.pairs is not None) + (given.weights is not None) > 1:
+        raise OptionError("one thing can be looked at", "give a result, a sentence or two, pairs= or weights=")
+    if a is not None and not isinstance(a, str | Sentence):
+        return a.with_reading(options["by"], options["special"]) if isinstance(a, Classification | Ranking) else a
+    told = Callbacks(given.on_bad, given.on_progress)
+    if a is None and given.weights is None:
+        asked = scan_options(given.model, options, on_long=given.on_long, **of_pairs)
+        pairs = pairs_of(given.pairs, options, on_bad=given.on_bad)
+        return told.answer(Rank(pairs, asked, memory_of(given.model, given.tokenizer, asked)), Ranking)
+    asked = scan_options(given.model, options, on_long="truncate" if given.truncate else "error")
+    read = pair_of(a, b) if given.weights is None else weights_input(given.weights)
+    return told.answer(Classify(read, asked, memory_of(given.model, given.tokenizer, asked), keep), Classification)
+
+
+@library(ScanOptions(), FileReading(), FilePairs(), shared=_Given)
 def report(
     a: Text | Classification | Ranking | None = None,
     b: Text | None = None,
     *,
-    pairs: Pairs = None,
-    weights: Weights | None = None,
     heads: Heads | None = None,
     neurons: bool = True,
     size: float | None = None,
     output: str | os.PathLike[str] | None = None,
-    truncate: bool = False,
-    on_long: OnLong = "truncate",
-    on_bad: OnBad | None = None,
-    on_progress: OnProgress | None = None,
-    model: Model = None,
-    tokenizer: Tokenizer = None,
     **options: Any,
 ) -> Page:
     """The offline page of `attnscan report`: `.html` is the file's text, `.notes` say what there was no room for.
@@ -68,9 +94,8 @@ def report(
     path = file_of("output", output)
     if size is not None:
         check_within("size", size, Option("in megabytes", least=0.001, most=_MOST_MEGABYTES), whole=False)
-    given = _Given(a, b, pairs, weights, truncate, on_long, model, tokenizer, options)
     of_pairs = {"labelled": True, "profile": True, "predictive_part": False}
-    result = given.result(Callbacks(on_bad, on_progress), of_pairs, keep=True)
+    result = _result(a, b, options, of_pairs, keep=True)
     check_kind("result", result, Classification, Ranking)
     page = page_of(result, page_options(result, heads, neurons=bool(neurons), megabytes=size))
     if path is not None:
@@ -78,13 +103,11 @@ def report(
     return page
 
 
-@library(ScanOptions(), FileReading(), FilePairs())
+@library(ScanOptions(), FileReading(), FilePairs(), shared=_Given)
 def plot(
     a: Text | Drawable | None = None,
     b: Text | None = None,
     *,
-    pairs: Pairs = None,
-    weights: Weights | None = None,
     kind: Kind | None = None,
     heads: Heads = (),
     lines: bool = False,
@@ -92,12 +115,6 @@ def plot(
     pattern: Sequence[str] | str | None = None,
     format: Picture | None = None,
     output: str | os.PathLike[str] | None = None,
-    truncate: bool = False,
-    on_long: OnLong = "truncate",
-    on_bad: OnBad | None = None,
-    on_progress: OnProgress | None = None,
-    model: Model = None,
-    tokenizer: Tokenizer = None,
     **options: Any,
 ) -> bytes:
     """A picture as the content of a PNG, SVG or PDF file, `width` inches wide; it is written to `output`, if given.
@@ -120,11 +137,10 @@ def plot(
     chosen = format or (suffix if suffix in get_args(Picture) else "svg")
     check_known("format", chosen, get_args(Picture))
     of_profile = kind in ("profile", "distance")
-    given = _Given(a, b, pairs, weights, truncate, on_long, model, tokenizer, options)
     if kind is not None and kind not in ("map", "scores", "layers"):
-        given.options["predictive"] = "off"  # weights alone are drawn
+        options["predictive"] = "off"  # weights alone are drawn
     of_pairs = {"labelled": kind in (None, "map"), "profile": of_profile}
-    result = given.result(Callbacks(on_bad, on_progress), of_pairs, keep=kind == "head")
+    result = _result(a, b, options, of_pairs, keep=kind == "head")
     if of_profile and isinstance(result, Classification):
         result = result.known_profile()
     drawn = picture(
@@ -138,37 +154,3 @@ def plot(
     if path is not None:
         write_file(path, drawn)
     return drawn
-
-
-@dataclass
-class _Given:
-    """What is to be looked at: a result, one input, saved weights or many pairs, and how they are to be read."""
-
-    a: Any
-    b: Text | None
-    pairs: Pairs
-    weights: Weights | None
-    truncate: bool
-    on_long: OnLong
-    model: Model
-    tokenizer: Tokenizer
-    options: dict[str, Any]
-
-    def result(self, told: Callbacks, of_pairs: dict[str, Any], *, keep: bool) -> Any:
-        """The result, made with the options that pairs need besides; with `keep`, one of one input has its attention.
-
-        Raises: as `run`; OptionError if more than one thing is given.
-        """
-        is_result = self.a is not None and not isinstance(self.a, str | Sentence)
-        if (self.a is not None) + (self.pairs is not None) + (self.weights is not None) > 1:
-            raise OptionError("one thing can be looked at", "give a result, a sentence or two, pairs= or weights=")
-        if is_result:
-            readable = isinstance(self.a, Classification | Ranking)
-            return self.a.with_reading(self.options["by"], self.options["special"]) if readable else self.a
-        if self.a is None and self.weights is None:
-            asked = scan_options(self.model, self.options, on_long=self.on_long, **of_pairs)
-            pairs = pairs_of(self.pairs, self.options, on_bad=told.on_bad)
-            return told.answer(Rank(pairs, asked, memory_of(self.model, self.tokenizer, asked)))
-        asked = scan_options(self.model, self.options, on_long="truncate" if self.truncate else "error")
-        given = pair_of(self.a, self.b) if self.weights is None else weights_input(self.weights)
-        return told.answer(Classify(given, asked, memory_of(self.model, self.tokenizer, asked), keep))
