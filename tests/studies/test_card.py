@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from scans import ranked, records_of, states_of
 from toy import Plan, save_toy_bert
 from work import classify
 
@@ -17,7 +18,6 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.results.card import DISTANCES, Look, Measure
 from attnscan.results.grid import Head
 from attnscan.scan.events import outcome
-from attnscan.scan.local import ScanState, scan
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.card import looks
@@ -108,9 +108,8 @@ def test_why_and_profiles_have_standard_errors_over_pairs(scanner: Scanner, seen
     """Those of every head's profile, as a scan of the pairs fits them; of one pair there are none."""
     options = replace(scanner.options, profile=True, by="carried", special="out")
     with Scanner(options) as other:
-        *_, state = scan(other, [Record(pair, "here") for pair in PAIRS])
-        assert isinstance(state, ScanState)
-        profile = state.finish(other).profile
+        *_, state = states_of(other, records_of(PAIRS))
+        profile = ranked(other, state).profile
     assert profile is not None
     for head, look in seen.items():
         own, every = look.profile.fit, profile.fit
