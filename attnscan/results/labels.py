@@ -27,7 +27,7 @@ STAYS = 0.95
 
 @dataclass(frozen=True)
 class Stability:
-    """In what share of resamplings each head keeps its label: of an input's words, or of a corpus's pairs.
+    """Share of bootstrap resamples in which each head keeps its label: of an input's words, or of pairs.
 
     Shape: each [layer, head], in [0, 1]; NaN where the label rests on fewer than `FEWEST` of them.
     """

@@ -13,40 +13,47 @@ from typing import Any
 import attnscan
 from attnscan.inputs.option import declared
 
-_WIDE = 100  # characters of a signature on one line, and of a default that is shown
-_PARAGRAPH = re.compile(r"\n+(?=(?:Shape|Raises|Source): )")
-"""Where Markdown would run one line of a docstring on into the next."""
+_WIDE = 100  # characters of a call on one line
+_LISTED = 9  # attributes of a class that stands in a table
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
 
 def documented(name: str) -> str:
-    """A function with its signature and docstring; a class with its attributes and methods, too; a constant's names."""
+    """A function with its call and what it gives; a class with its attributes and methods, too."""
     thing = getattr(attnscan, name)
     if inspect.isclass(thing):
-        return f"### class {name}\n\n{_about(thing)}\n\n{''.join(_members(thing))}\n"
+        return f"### class {name}\n\n{_first_paragraph(thing)}\n\n{''.join(_members(thing))}\n"
     if callable(thing):
         call = _call(getattr(thing, "__wrapped__", thing), f"attnscan.{name}")
-        return f"### {name}\n\n```python\n{call}\n```\n\n{_about(thing)}\n\n{_general(thing)}"
+        return f"### {name}\n\n```python\n{call}\n```\n\n{_first_paragraph(thing)}\n\n"
     return f"### {name}\n\nThe names, in the order of every table: {', '.join(f'`{item.id}`' for item in thing)}.\n\n"
 
 
-def _general(function: Any) -> str:
-    """The options that a function takes beside its own, by their names."""
-    own = inspect.signature(getattr(function, "__wrapped__", function)).parameters
-    names = [f"`{name}`" for name in inspect.signature(function).parameters if name not in own]
-    return f"Options: {', '.join(names)}.\n\n" if names else ""
+def named(names: str) -> str:
+    """A table of classes: what each is, and the names of its attributes and methods."""
+    table = "| class | what it is | attributes and methods |\n| --- | --- | --- |\n"
+    for name in names.split():
+        cls = getattr(attnscan, name)
+        members = dict.fromkeys(re.findall(r"^- `(\w+)(\(?)", "".join(_members(cls)), re.MULTILINE))
+        listed = " ".join(f"`{member}{'()' if call else ''}`" for member, call in [*members][:_LISTED])
+        listed += " …" if len(members) > _LISTED else ""
+        table += f"| `{name}` | {_sentence(inspect.getdoc(cls))} | {listed} |\n"
+    return table
 
 
-def _about(thing: Any) -> str:
-    return _PARAGRAPH.sub("\n\n", inspect.getdoc(thing) or "")
+def _first_paragraph(thing: Any) -> str:
+    return (inspect.getdoc(thing) or "").partition("\n\n")[0]
 
 
 def _call(function: Callable[..., Any], name: str, wide: int = _WIDE) -> str:
-    """With each argument's type and default: on one line if that is short enough, else on a line each."""
+    """With each argument's default: on one line if that is short enough, else on several."""
     signature = inspect.signature(function)
-    arguments = [*_arguments(signature)]
-    gives = f" -> {signature.return_annotation}"
-    line = f"{name}({', '.join(arguments)}){gives}"
-    return line if len(line) <= wide else "\n".join([f"{name}(", *(f"    {each}," for each in arguments), f"){gives}"])
+    returned = f" -> {signature.return_annotation}"
+    line = f"{name}({', '.join(_arguments(signature))}){returned}"
+    if len(line) <= wide:
+        return line
+    arguments = textwrap.wrap(", ".join(_arguments(signature)), wide - 4, break_on_hyphens=False)
+    return "\n".join([f"{name}(", *(f"    {part}" for part in arguments), f"){returned}"])
 
 
 def _arguments(signature: inspect.Signature) -> Iterator[str]:
@@ -60,12 +67,9 @@ def _arguments(signature: inspect.Signature) -> Iterator[str]:
         if parameter.kind is parameter.KEYWORD_ONLY and not by_name_alone:
             by_name_alone = True
             yield "*"
-        yield f"{parameter.name}: {parameter.annotation}{_default(parameter.default)}"
-
-
-def _default(value: Any) -> str:
-    known = value is not inspect.Parameter.empty and len(repr(value)) <= _WIDE
-    return f" = {value!r}" if known else ""
+        default = parameter.default
+        known = default is not inspect.Parameter.empty and len(repr(default)) <= _WIDE
+        yield f"{parameter.name}={default!r}" if known else parameter.name
 
 
 def _members(cls: type) -> Iterator[str]:
@@ -84,12 +88,12 @@ def _fields(cls: type) -> Iterator[str]:
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and node.target.id[0] != "_":
             text = below.value if isinstance(below, ast.Expr) else None
             about = text.value if isinstance(text, ast.Constant) and isinstance(text.value, str) else ""
-            default, annotation = getattr(cls, node.target.id, inspect.Parameter.empty), node.annotation
+            annotation = node.annotation
             if isinstance(annotation, ast.Subscript) and ast.unparse(annotation.value) == "Annotated":
                 assert isinstance(annotation.slice, ast.Tuple)
                 option = declared(cls)[node.target.id].option
-                annotation, about = annotation.slice.elts[0], f"{option.about} {option.more}"
-            yield _item(f"{node.target.id}: {ast.unparse(annotation)}{_default(default)}", inspect.cleandoc(about))
+                annotation, about = annotation.slice.elts[0], option.about
+            yield _item(f"{node.target.id}: {ast.unparse(annotation)}", about)
 
 
 def _methods(cls: type) -> Iterator[str]:
@@ -106,5 +110,11 @@ def _methods(cls: type) -> Iterator[str]:
 
 
 def _item(code: str, about: str | None) -> str:
-    paragraph = " ".join((about or "").partition("\n\n")[0].split())
-    return f"- `{code}`" + (f": {paragraph}" if paragraph else "") + "\n"
+    about = _sentence(about)
+    return f"- `{code}`" + (f": {about}" if about else "") + "\n"
+
+
+def _sentence(about: str | None) -> str:
+    """The first sentence of a docstring, and its shape."""
+    sentences = _SENTENCE.split(" ".join((about or "").partition("\n\n")[0].split()))
+    return " ".join(sentences[:1] + [part for part in sentences[1:] if part.startswith("Shape: ")])

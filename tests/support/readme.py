@@ -7,8 +7,8 @@ shows it and its output.
 The patterns' table and drawings come from `attnscan.scoring.patterns` itself, the families' table from the tests'
 `families`, tables of a command's options (`<!-- options of heads -->`) and of the options that commands share
 (`<!-- shared options -->`) from the commands themselves, tables of what was measured
-(`<!-- measured: NAME -->`) from `benchmarks/RESULTS.md`, and what stands below `<!-- api: NAMES -->` from the public
-functions and classes of those names.
+(`<!-- measured: NAME -->`) from `benchmarks/RESULTS.md`, and what stands below `<!-- api: NAMES -->` and,
+in a table, below `<!-- api in brief: NAMES -->` from the public functions and classes of those names.
 """
 
 from __future__ import annotations
@@ -17,13 +17,14 @@ import re
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import typer
-from api_page import documented
+from api_page import documented, named
 from families import (
     NAMES,
     REFUSED,
@@ -49,7 +50,8 @@ _MEASURED = re.compile(r"<!-- measured: (?P<name>\w+) -->\n.*?<!-- end of (?P=na
 _OPTIONS = re.compile(r"(<!-- options of (?P<name>\w+) -->\n).*?(<!-- end of options -->\n)", re.DOTALL)
 _SHARED = re.compile(r"(<!-- shared options -->\n).*?(<!-- end of options -->\n)", re.DOTALL)
 _PATTERNS = re.compile(r"(<!-- patterns -->\n).*?(<!-- end of patterns -->\n)", re.DOTALL)
-_DRAWINGS = re.compile(r"(<!-- drawings -->\n).*?(<!-- end of drawings -->\n)", re.DOTALL)
+_DRAWINGS = re.compile(r"(<!-- drawings of (?P<names>[\w -]+) -->\n).*?(<!-- end of drawings -->\n)", re.DOTALL)
+_NAMED = re.compile(r"(<!-- api in brief: (?P<names>[\w ]+) -->\n).*?(<!-- end of api -->\n)", re.DOTALL)
 _API = re.compile(r"(<!-- api: (?P<names>[\w ]+) -->\n).*?(<!-- end of api -->\n)", re.DOTALL)
 
 
@@ -64,7 +66,8 @@ def updated(text: str) -> str:
     text = _SHARED.sub(lambda m: m.group(1) + _shared_options() + m.group(2), text)
     text = _PATTERNS.sub(lambda m: m.group(1) + _patterns() + m.group(2), text)
     text = _API.sub(lambda m: f"{m.group(1)}{''.join(map(documented, m['names'].split()))}{m.group(3)}", text)
-    return _DRAWINGS.sub(lambda m: m.group(1) + _drawings() + m.group(2), text)
+    text = _NAMED.sub(lambda m: m.group(1) + named(m["names"]) + m.group(3), text)
+    return _DRAWINGS.sub(lambda m: m.group(1) + _drawings(m["names"].split()) + m.group(3), text)
 
 
 @cache  # the same command stands on several pages
@@ -110,28 +113,34 @@ def _is_shared(name: str) -> bool:
 
 def _own_options(command: str) -> str:
     groups = _options()[command].values()
-    rows = [cells for group in groups for name, cells in group.items() if not _is_shared(name)]
+    rows = [cells for group in groups for name, cells in group.items() if not _is_shared(name) and name not in "ab"]
     return "| option | what it does |\n| --- | --- |\n" + "".join(f"| {typed} | {about} |\n" for typed, about in rows)
 
 
 def _shared_options() -> str:
-    """A table for each heading of help; the last column names the commands that have an option, or that do not."""
+    """A table for each heading of help, below the commands that have most of it; an option says if others have it."""
     table = ""
     for heading, names in {"Most used": USUAL, **GROUPS}.items():
-        rows = [row for name in names if _is_shared(name) for row in [_shared_row(name)] if row]
+        rows = [(_whose(name), name) for name in names if _is_shared(name)]
         if rows:
-            table += f"### {heading}\n\n| option | what it does | commands |\n| --- | --- | --- |\n{''.join(rows)}\n"
+            most = Counter(which for which, _ in rows).most_common(1)[0][0]
+            cells = "".join(_shared_row(name, "" if which == most else f" ({which})") for which, name in rows)
+            table += f"### {heading}\n\nCommands: {most}.\n\n| option | what it does |\n| --- | --- |\n{cells}\n"
     return table
 
 
-def _shared_row(name: str) -> str:
-    has = {c: group[name] for c, groups in _options().items() for group in groups.values() if name in group}
-    reading = [command for command in COMMANDS if command not in ("patterns", "models")]
-    lacks = [command for command in reading if command not in has]
+def _whose(name: str) -> str:
+    """The commands that have an option, in the shorter way; all but `patterns` and `models` read a model."""
+    has = [command for command, groups in _options().items() if any(name in group for group in groups.values())]
+    lacks = [command for command in COMMANDS if command not in (*has, "patterns", "models")]
     all_but = f"all but {', '.join(lacks)}" if lacks else "all"
-    which = all_but if len(lacks) < len(has) and len(lacks) < 5 else ", ".join(has)
-    typed, about = next(iter(has.values()))
-    return f"| {typed} | {about} | {which} |\n"
+    return all_but if len(lacks) < len(has) and len(lacks) < 5 else ", ".join(has)
+
+
+def _shared_row(name: str, whose: str) -> str:
+    options = (group for groups in _options().values() for group in groups.values() if name in group)
+    typed, about = next(options)[name]
+    return f"| {typed} | {about}{whose} |\n"
 
 
 def _patterns() -> str:
@@ -139,8 +148,8 @@ def _patterns() -> str:
     return "| | pattern | what the score counts |\n| --- | --- | --- |\n" + "".join(rows)
 
 
-def _drawings() -> str:
-    return "```text\n" + "\n".join(f"{p.id}\n{p.drawing}\n" for p in PATTERNS if p.drawing) + "```\n"
+def _drawings(names: list[str]) -> str:
+    return "```text\n" + "\n".join(f"{p.id}\n{p.drawing}\n" for p in PATTERNS if p.id in names) + "```\n"
 
 
 def _families() -> str:
