@@ -194,7 +194,7 @@ class _Writer:
     def __init__(self, model: Any) -> None:
         self.foreign: str | None = None
         self.opaque: str | None = None
-        self._names = {id(module): name for name, module in model.named_modules()}
+        self.names = {id(module): name for name, module in model.named_modules()}
         self._classes: dict[type, str] = {}
         self._configs = {id(model.config): ""}  # told by itself
 
@@ -227,21 +227,11 @@ class _Writer:
         _Pickler(self, file).dump(value)
         return file.getvalue()
 
-    def of_module(self, module: torch.nn.Module) -> str | None:
-        """The name of a module that is described by itself; None for one that is held as any object is."""
-        name = self._names.get(id(module))
-        return None if name is None else f"module {name}"
-
     def of_config(self, config: Any) -> str:
         """A hash of its settings; most modules hold the same object."""
         if id(config) not in self._configs:
             self._configs[id(config)] = of_config(config)
         return self._configs[id(config)]
-
-    def of_tensor(self, values: Tensor) -> str:
-        """A tensor that is no weight."""
-        rounded = values.bfloat16() if values.dtype.is_floating_point else values
-        return f"{values.dtype} {list(values.shape)} {hashed(content(rounded))}"
 
     def of_class(self, kind: type) -> str:
         """The names of a class and of all that it is derived from; of a user's own, what is in it as well."""
@@ -249,7 +239,10 @@ class _Writer:
             names = [f"{base.__module__}.{base.__qualname__}" for base in kind.__mro__]
             self._classes[kind] = names[0]  # its functions know their class
             members = [
-                (key, self.text_of(self._code(member)))
+                (
+                    key,
+                    self.text_of(next((getattr(member, name) for name in _WITH_CODE if hasattr(member, name)), member)),
+                )
                 for base in kind.__mro__
                 if self._is_foreign(base)
                 for key, member in vars(base).items()
@@ -265,13 +258,6 @@ class _Writer:
             return name
         held = [cell.cell_contents for cell in function.__closure__ or ()]
         return f"{name} {self.text_of([function.__code__, held, function.__defaults__, function.__kwdefaults__])}"
-
-    def of_code(self, code: CodeType) -> str:
-        """What a function does, wherever it stands."""
-        return f"{code.co_code!r} {code.co_names} {self.text_of(code.co_consts)}"
-
-    def _code(self, member: Any) -> Any:
-        return next((getattr(member, name) for name in _WITH_CODE if hasattr(member, name)), member)
 
     def _is_foreign(self, code: Any) -> bool:
         """Whether a class, function or method is neither torch's nor transformers', which is noted."""
@@ -297,9 +283,11 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, float):
             return f"{value:.12g}"
         if isinstance(value, Tensor):
-            return writer.of_tensor(value)
+            rounded = value.bfloat16() if value.dtype.is_floating_point else value
+            return f"{value.dtype} {list(value.shape)} {hashed(content(rounded))}"
         if isinstance(value, torch.nn.Module):
-            return writer.of_module(value)
+            name = writer.names.get(id(value))  # of one that is described by itself
+            return None if name is None else f"module {name}"
         if isinstance(value, torch.device):
             return "device"
         if isinstance(value, set | frozenset):
@@ -309,5 +297,5 @@ class _Pickler(pickle.Pickler):
         if isinstance(value, FunctionType):
             return writer.of_function(value)
         if isinstance(value, CodeType):
-            return writer.of_code(value)
+            return f"{value.co_code!r} {value.co_names} {writer.text_of(value.co_consts)}"
         return writer.of_config(value) if hasattr(value, "to_diff_dict") else None

@@ -141,6 +141,14 @@ class Growth(NamedTuple):
         return Growth(self.times * step.times, self.more * step.times + step.more)
 
 
+_GROWTHS: Mapping[str, Growth] = {
+    "ByteLevel": Growth(4, 1),  # a letter of up to four bytes; and a space before
+    "Metaspace": Growth(2),  # a mark before each word
+    "BertNormalizer": Growth(3),  # spaces around Chinese letters
+}
+"""What rules do that have no settings of their own."""
+
+
 def _refused(what: str) -> ModelError:
     return ModelError(f"the checkpoint is not to be trusted: {what}", "use one whose tokenizer.json is sound")
 
@@ -207,15 +215,9 @@ def _of(rule: Mapping[str, Any]) -> Growth:
         return Growth(1, _length(rule.get("prepend")))
     if kind == "Precompiled":
         return Growth(_longest_in_charsmap(rule.get("precompiled_charsmap")))
-    if kind == "ByteLevel":
-        return Growth(4, 1)  # a letter of up to four bytes; and a space before
-    if kind == "Metaspace":
-        return Growth(2)  # a mark before each word
-    if kind == "BertNormalizer":
-        return Growth(3)  # spaces around Chinese letters
     if kind == "TemplateProcessing":
         return _of_template(rule)
-    return Growth()
+    return _GROWTHS.get(str(kind), Growth())
 
 
 def _of_replacement(pattern: Any, inserted: int) -> Growth:

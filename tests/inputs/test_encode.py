@@ -341,7 +341,8 @@ def test_a_sentence_without_words_has_those_of_the_tokenizer(tokenizer: Any) -> 
     read, plain = encoded(tokenizer, A, annotated(B, "a cat|[a-z]+|[,!]")), encoded(tokenizer, A, B)
     for side, same in ((0, True), (1, False)):
         own, usual = (
-            [unit for unit, s in zip(one.units, one.unit_sentence, strict=True) if s == side] for one in (read, plain)
+            [unit for unit, s in zip(encoding.units, encoding.unit_sentence, strict=True) if s == side]
+            for encoding in (read, plain)
         )
         assert (own == usual) is same
     assert set(read.unit_words[: read.unit_sentence.index(1)]) == {NO_WORD}

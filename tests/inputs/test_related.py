@@ -155,7 +155,7 @@ def test_the_company_of_a_word_changes_nothing() -> None:
     _near(rows, QUEEN, KING)
     inputs = [([NAMES[i] for i in places], [0, 0], [0, 1]) for places in ((KING, QUEEN), (RARE, QUEEN), (40, 41))]
     together = Relatedness(rows, WORDS)
-    alone = [Relatedness(rows, WORDS).related([one])[0] for one in inputs]
+    alone = [Relatedness(rows, WORDS).related([units])[0] for units in inputs]
     for related, expected in zip(together.related(inputs), alone, strict=True):
         assert torch.equal(related, expected)
     again = Relatedness(rows, WORDS)
@@ -199,8 +199,10 @@ def test_words_of_like_meaning_are_found_and_no_others(name: str, bundled_dir: P
     lines = (shared / "text" / "related-words.tsv").read_text(encoding="utf-8").splitlines()[1:]
     pairs = [line.split("\t") for line in lines]
     related = relation.related([([a, b], [0, 0], [0, 1]) for a, b, _ in pairs])
-    found = [sum(bool(one[0, 1]) for one, (*_, of) in zip(related, pairs, strict=True) if of == kind) for kind in "10"]
-    assert (len(pairs), found[0] >= 26, found[1]) == (62, True, 0), found
+    counts = [
+        sum(bool(cells[0, 1]) for cells, (*_, of) in zip(related, pairs, strict=True) if of == kind) for kind in "10"
+    ]
+    assert (len(pairs), counts[0] >= 26, counts[1]) == (62, True, 0), counts
 
 
 def _plainly(relation: Relatedness, units: Units) -> list[list[bool]]:
@@ -209,16 +211,16 @@ def _plainly(relation: Relatedness, units: Units) -> list[list[bool]]:
     words = relation.words.of_units([units])[0].tolist()
     assert len(words) == unit[-1] + 1 <= len(tokens)
 
-    def near(one: int, other: int) -> bool:
-        relation._seek({one, other})
-        return relation._nearest[one].get(other, -2) >= relation.threshold
+    def near(word: int, another: int) -> bool:
+        relation._seek({word, another})
+        return relation._nearest[word].get(another, -2) >= relation.threshold
 
-    def related(one: int, other: int) -> bool:
-        if one == other or NO_WORD in (one, other) or relation.words.frequent >= {one, other}:
+    def related(word: int, another: int) -> bool:
+        if word == another or NO_WORD in (word, another) or relation.words.frequent >= {word, another}:
             return False
-        return near(one, other) and near(other, one)
+        return near(word, another) and near(another, word)
 
-    return [[related(one, other) for other in words] for one in words]
+    return [[related(word, another) for another in words] for word in words]
 
 
 @pytest.mark.parametrize("unit", ["token", "word"])
@@ -231,20 +233,20 @@ def test_a_batch_is_looked_up_as_its_pairs_are_one_by_one(bundled_dir: Path, uni
     relation = Relatedness(weights["embeddings.word_embeddings.weight"], whole_words(tokenizer))
     pairs = [record.pair for record in shipped_pairs()][:12]
     inputs = [encode_pair(tokenizer, pair, unit, 512, truncate=False) for pair in pairs]
-    units = [(one.tokens, one.sentence, one.unit) for one in inputs]
-    found = relation.related(units)
-    for own, related in zip(units, found, strict=True):
+    units = [(encoded.tokens, encoded.sentence, encoded.unit) for encoded in inputs]
+    together = relation.related(units)
+    for own, related in zip(units, together, strict=True):
         size = own[2][-1] + 1
         assert related[:size, :size].tolist() == _plainly(relation, own)
         assert not related[size:].any() and not related[:, size:].any()
-    assert found.any() and len({len(own[0]) for own in units}) > 2
+    assert together.any() and len({len(own[0]) for own in units}) > 2
 
 
 @given(st.lists(st.lists(st.integers(0, 40), min_size=1, max_size=9), min_size=1, max_size=5))
 def test_random_words_are_looked_up_as_pair_by_pair(places: list[list[int]]) -> None:
     """Forty words, of which every fifth is near the one before it; the first are frequent."""
     chosen = [80 + 10 * place for place in range(41)]
-    units = [([NAMES[chosen[i]] for i in each], [0] * len(each), list(range(len(each)))) for each in places]
+    units = [([NAMES[chosen[i]] for i in numbers], [0] * len(numbers), list(range(len(numbers)))) for numbers in places]
     for own, related in zip(units, CROWDED.related(units), strict=True):
         size = len(own[0])
         assert related[:size, :size].tolist() == _plainly(CROWDED, own)

@@ -32,10 +32,10 @@ def checkpoint(tmp_path: Path) -> Path:
     return save(tmp_path / "model", BertModel(BertConfig(**SMALL), add_pooling_layer=False))
 
 
-def _differ(one: Path, other: Path) -> list[str]:
+def _differ(first: Path, second: Path) -> list[str]:
     """The parts of two checkpoints that are not the same."""
-    a, b = (asdict(loaded(each).fingerprint) for each in (one, other))
-    assert (str(loaded(one).fingerprint) == str(loaded(other).fingerprint)) == (a == b)
+    a, b = (asdict(loaded(directory).fingerprint) for directory in (first, second))
+    assert (str(loaded(first).fingerprint) == str(loaded(second).fingerprint)) == (a == b)
     return [name for name in a if a[name] != b[name]]
 
 
@@ -87,16 +87,16 @@ def test_place_and_other_files_and_earlier_inputs_change_nothing(checkpoint: Pat
 
 def test_a_head_that_runs_counts(tmp_path: Path) -> None:
     model = BertForMaskedLM(BertConfig(**SMALL))
-    one = save(tmp_path / "one", model)
+    before = save(tmp_path / "one", model)
     with torch.no_grad():
         model.cls.predictions.bias[0] += 1
-    assert _differ(one, save(tmp_path / "other", model)) == ["weights"]
+    assert _differ(before, save(tmp_path / "other", model)) == ["weights"]
 
 
 def test_a_tokenizer_that_is_written_in_python_has_one_too(checkpoint: Path) -> None:
     model = loaded(checkpoint).model
-    one, same, other = (fingerprint(model, ByT5Tokenizer(extra_ids=ids)) for ids in (9, 9, 10))
-    assert one == same and one.tokenizer != other.tokenizer
+    ours, same, longer = (fingerprint(model, ByT5Tokenizer(extra_ids=ids)) for ids in (9, 9, 10))
+    assert ours == same and ours.tokenizer != longer.tokenizer
 
 
 pytestmark = pytest.mark.usefixtures("quiet")
@@ -151,7 +151,7 @@ def by(number: int) -> Callable[[], int]:
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("value", "unlike"),
     [
         (1, 2),
         (1, 1.0),
@@ -181,11 +181,11 @@ def by(number: int) -> Callable[[], int]:
         ([torch.nn.Dropout(0.1)], [torch.nn.Dropout(0.2)]),
     ],
 )
-def test_every_kind_of_value_counts(one: object, other: object) -> None:
-    first, second = with_held(one), with_held(other)
+def test_every_kind_of_value_counts(value: object, unlike: object) -> None:
+    first, second = with_held(value), with_held(unlike)
     assert first.digest != second.digest
     assert first.opaque is None and second.opaque is None
-    assert first == with_held(one) == with_held(copy.deepcopy(one))  # but no place in memory
+    assert first == with_held(value) == with_held(copy.deepcopy(value))  # but no place in memory
 
 
 def _of_class(kind: type) -> Callable[[Any], object]:
@@ -258,11 +258,11 @@ def test_code_that_others_have_written_is_told_and_what_cannot_be_written_out() 
 def test_every_family_is_written_out_and_loading_and_running_change_nothing(tmp_path: Path, name: str) -> None:
     torch.manual_seed(0)
     AutoModel.from_config(AutoConfig.for_model(name, **{**TAPPED, **UNTAPPED}[name])).save_pretrained(tmp_path)
-    one, other = (AutoModel.from_pretrained(tmp_path, attn_implementation=kind).eval() for kind in (None, "eager"))
-    first = described(one)
-    assert first.foreign is None and first.opaque is None and described(other) == first
-    encoder = other.get_encoder() if other.config.is_encoder_decoder else other
+    plain, eager = (AutoModel.from_pretrained(tmp_path, attn_implementation=kind).eval() for kind in (None, "eager"))
+    first = described(plain)
+    assert first.foreign is None and first.opaque is None and described(eager) == first
+    encoder = eager.get_encoder() if eager.config.is_encoder_decoder else eager
     with torch.inference_mode():
         encoder(**accepted(encoder, tiny_inputs()))
     if name != "switch_transformers":  # it notes the number format of what it was given last
-        assert described(other) == first
+        assert described(eager) == first

@@ -267,6 +267,12 @@ def test_a_head_of_a_class_that_is_the_callers_own_is_not_used(bert: tuple[Any, 
     assert adopted(model, tokenizer).masked_lm is None
 
 
+def test_a_head_of_another_size_is_not_used(bert: tuple[Any, Any]) -> None:
+    model, tokenizer = bert
+    model.cls.predictions.decoder = torch.nn.Linear(SMALL["hidden_size"], 3)
+    assert adopted(model, tokenizer).masked_lm is None
+
+
 def test_a_head_that_shares_its_weights_shares_them_still(bert: tuple[Any, Any]) -> None:
     model, tokenizer = bert
     loaded = adopted(model, tokenizer)
