@@ -27,7 +27,7 @@ from attnscan.scan.stream import OnBad
 from attnscan.views.page.frame import Page
 from attnscan.views.page.page import page as page_of
 from attnscan.views.page.page import page_options
-from attnscan.views.pictures.look import COLUMN, Look, Picture
+from attnscan.views.pictures.look import COLUMN, Picture, PictureFile
 
 if TYPE_CHECKING:
     from attnscan.views.pictures.picture import Drawable, Kind
@@ -146,7 +146,7 @@ def plot(
     drawn = picture(
         result,
         kind,
-        Look(get_args(Picture)[get_args(Picture).index(chosen)], width),
+        PictureFile(get_args(Picture)[get_args(Picture).index(chosen)], width),
         heads=() if isinstance(heads, tuple) and not heads else heads_written(heads),
         lines=lines,
         patterns=None if pattern is None else listed("pattern", pattern),

@@ -18,7 +18,7 @@ from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.errors import OutputError, needs
 from attnscan.results.files import Growing, check_writable, descriptor, partial_of, write_file, written_by_and_by
 from attnscan.results.tables import Format, check_library, render, render_object
-from attnscan.views.pictures.look import Look, Picture
+from attnscan.views.pictures.look import Picture, PictureFile
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -125,7 +125,7 @@ class Destination:
             return self._screen(shown)
         if self.format in PICTURES:
             assert shown.drawn is not None  # only commands that draw are given such a format
-            look = Look(PICTURES[PICTURES.index(self.format)])
+            look = PictureFile(PICTURES[PICTURES.index(self.format)])
             with warned(), working("drawing"):
                 from attnscan.views.pictures.picture import picture
 

@@ -18,7 +18,7 @@ from rich.console import Console
 
 from attnscan.inputs.pairs import Pair
 from attnscan.scan.options import ScanOptions
-from attnscan.views.pictures.look import Look
+from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.picture import picture
 from attnscan.views.terminal.classification import classification_view
 
@@ -42,11 +42,11 @@ def pictures() -> dict[str, bytes]:
     return {
         "terminal.svg": terminal.encode(),
         "map.svg": picture(result),
-        "scores.svg": picture(result, "scores", Look(width=6.5)),
-        "layers.svg": picture(result, "layers", Look(width=6.5)),
+        "scores.svg": picture(result, "scores", PictureFile(width=6.5)),
+        "layers.svg": picture(result, "layers", PictureFile(width=6.5)),
         "head.svg": picture(result, "head", heads=[(1, 8)]),
-        "lines.svg": picture(result, "head", Look(width=5), heads=[(1, 8), (0, 2)], lines=True),
-        "profile.svg": picture(profile, "profile", Look(width=6.5)),
+        "lines.svg": picture(result, "head", PictureFile(width=5), heads=[(1, 8), (0, 2)], lines=True),
+        "profile.svg": picture(profile, "profile", PictureFile(width=6.5)),
         "distance.svg": picture(profile, "distance", heads=[(1, 8), (0, 2)]),
     }
 

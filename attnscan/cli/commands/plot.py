@@ -81,10 +81,10 @@ def plot(
         result, interrupted = answered(Classify(given.input, options, keep=kind == "head"))
         result = result.known_profile() if kind in ("profile", "distance") else result
     with warned(), working("drawing"):
-        from attnscan.views.pictures.look import Look
+        from attnscan.views.pictures.look import PictureFile
         from attnscan.views.pictures.picture import picture
 
-        look = Look(suffix, width)
+        look = PictureFile(suffix, width)
         drawn = picture(result, kind, look, heads=heads or (), lines=lines)
     write_file(parts.get(output, output) if interrupted else output, drawn)
     if interrupted:

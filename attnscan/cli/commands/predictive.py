@@ -38,7 +38,7 @@ def predictive(
 
     pair = Pair(a, b)
     result = answered(Predictive(pair, options), skips={}).value
-    from attnscan.views.terminal.dependencies import dependencies_view
+    from attnscan.views.terminal.head_weights import dependencies_view
 
     command = ("classify", "--pattern", "predictive")
     surround = ScreenFrame(about_input(a, b), command, pair.texts, options_of(scan.model))

@@ -45,7 +45,7 @@ def similar(
         raise typer.BadParameter("--matrix is for a file or for programs: give --csv, --format or -o")
     options = replace(scan, on_long=files.when_long(), predictive="off")
     result = answered(Similar(files.source(), options, None, queries, within, heads)).value
-    from attnscan.views.terminal.similarity import similarity_view
+    from attnscan.views.terminal.comparison import similarity_view
 
     chosen = None if heads is None else result.scores.grid.select(heads)
     first = None if chosen is None else result.scores.grid.index(chosen[0])

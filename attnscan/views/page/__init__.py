@@ -1,7 +1,6 @@
 """The page, offline and alive.
 
-page.py   a result to one HTML file; over many pairs, labels with how sure they are, scores and profiles
-one_input.py  of one input: attention, queries and keys, token by token
+page.py   a result to one HTML file: one input token by token; over many pairs, labels, scores and profiles
 live.py   the same pages with a server behind them, and what that sends to their scripts
 frame.py  what every page is: template, policy, what it says of heads
 table.py  every head's labels, scores and profile, in each reading

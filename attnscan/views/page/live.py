@@ -19,8 +19,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.safe_text import plain
 from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, of_every_head, packed_neurons, packed_weights
 from attnscan.views.page.frame import PageOptions, texts_of
-from attnscan.views.page.one_input import InputPage, attention_of, shown
-from attnscan.views.page.page import corpus_page
+from attnscan.views.page.page import InputPage, attention_of, corpus_page, shown
 from attnscan.views.page.table import profiles, tables
 
 if TYPE_CHECKING:

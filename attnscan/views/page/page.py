@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from attnscan.errors import OptionError
+from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head, Heads
 from attnscan.results.ranking import Ranking
@@ -13,11 +16,172 @@ from attnscan.results.reading import By
 from attnscan.results.scores import MIXED
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import remarks, summary
-from attnscan.views.page.cargo import strongest_first
-from attnscan.views.page.frame import NOTES, SIZE, Page, PageOptions, Subject, html_of, left_out_of, texts_of
-from attnscan.views.page.one_input import InputPage
-from attnscan.views.page.table import Table, profiles_of_pairs, readings_of_pairs, tables
+from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first
+from attnscan.views.page.frame import NOTES, SIZE, Page, PageOptions, Subject, at_most, html_of, left_out_of, texts_of
+from attnscan.views.page.table import Table, profiles, profiles_of_pairs, readings_of_input, readings_of_pairs, tables
 from attnscan.views.summary import ranked_by
+
+_PADDING = -2
+
+
+@dataclass(frozen=True)
+class InputPage:
+    """What a page of one input is made of."""
+
+    result: Classification
+    attention: Attention
+    """Without padding, and with norms only where what heads carry is on the page."""
+    options: PageOptions
+    order: Sequence[Head]
+    """Which heads' weights are there first."""
+    subject: Subject
+
+    @classmethod
+    def of(cls, result: Classification, options: PageOptions) -> InputPage:
+        """Raises: OptionError if the result's attention was not kept."""
+        attention = attention_of(result)
+        order = strongest_first(result.mapped.scores) if options.heads is None else list(options.heads)
+        readings = readings_of_input(result, carried=attention.norms is not None)
+        why_not = _why_not_carried(result, attention)
+        subject = Subject(result.signature, readings, {"carried": why_not} if why_not else {}, result.not_measured)
+        return cls(result, attention, options, order, subject)
+
+    def made(self) -> Page:
+        """With as much as fits."""
+        empty, room = of_every_head(self.attention), float("inf")
+        for table in tables(self.subject.readings):
+            if self.options.size is not None:
+                room = self.options.size - len(self.html(empty, table, ()).encode()) - NOTES
+            if room >= 0:
+                break
+        cargo = load(empty, self.attention, self.order, room, neurons=self.options.neurons)
+        notes = (*left_out_of(table, self.options.size, room), *self._left_out(cargo))
+        return Page(self.html(cargo, table, notes), notes)
+
+    def html(self, cargo: Cargo, table: Table, notes: Sequence[str], live: Mapping[str, Any] | None = None) -> str:
+        """Its text with so much of the attention; `live` is what its scripts know of a server."""
+        frame = self.subject.frame(table, notes) | {
+            "subtitle": f"{len(self.attention.tokens)} tokens",
+            "direction": "rtl" if _reads_right_to_left(self.attention.tokens) else "ltr",
+            "sentences": _sentences(self.attention),
+            "notes": self.notes,
+            "weight_error": at_most(cargo.weight_error),
+            "logit_error": at_most(cargo.logit_error) if cargo.neurons else "",
+            "texts": texts_of(table, profiles(self.result, carried=self.attention.norms is not None)) | cargo.texts,
+        }
+        facts = self.subject.facts(table) | self.facts_of_input(cargo)
+        return html_of(frame, facts, kind="input", live=live)
+
+    @property
+    def notes(self) -> list[str]:
+        """What else to know of the scores, a line each."""
+        return [plain(note) for note in self.result.notes]
+
+    def facts_of_input(self, cargo: Cargo) -> dict[str, Any]:
+        """What the scripts read beside what they read on every page."""
+        attention = self.attention
+        units = [[attention.unit.index(unit) for unit in pair] for pair in self.result.related]  # each is one token
+        facts_of_neurons = {head.name: neurons.facts for head, neurons in cargo.neurons.items()}
+        return {
+            "tokens": [shown(token) for token in attention.tokens],
+            "special": [sentence < 0 for sentence in attention.sentence],
+            "segments": attention.segments,
+            "related": units,
+            "rightToLeft": _reads_right_to_left(attention.tokens),
+            "best": self.order[0].name,
+            "sides": cargo.sides,
+            "maskOfLayer": cargo.mask_of_layer,
+            "weightSteps": cargo.weight_steps,
+            "whyNoWeights": "the page holds the heads that follow a pattern most, as many as fit"
+            if self.options.heads is None
+            else "the page was made with other heads",
+            "neuron": {
+                "size": 0 if attention.query is None else attention.query.shape[-1],
+                "scaling": attention.scaling,
+                "of": facts_of_neurons,
+                "error": cargo.logit_error,
+                "whyNone": _why_no_neurons(self.result, attention, self.options),
+            },
+        }
+
+    def _left_out(self, cargo: Cargo) -> list[str]:
+        """What was wanted of the attention and is not there."""
+        lines, wanted = [], len(self.order)
+        limit = f"in {self.options.size / 1e6:g} MB" if self.options.size else ""
+        if len(cargo.weights) < wanted:
+            which = ": the best of each pattern" if cargo.weights else ""
+            lines.append(f"the weights of {len(cargo.weights)} of {wanted} heads fit {limit}{which}")
+        if self.options.neurons and self.attention.query is not None and len(cargo.neurons) < len(cargo.weights):
+            lines.append(f"the queries and keys of {len(cargo.neurons)} of {wanted} heads fit {limit}")
+        return lines
+
+
+def attention_of(result: Classification) -> Attention:
+    """An input's attention without padding, with norms only where what heads carry is known.
+
+    Raises: OptionError if it was not kept.
+    """
+    attention = _without_padding(result.kept_attention())
+    return attention if result.carried is not None else replace(attention, norms=None)
+
+
+def _sentences(attention: Attention) -> list[tuple[str, list[tuple[str, bool]]]]:
+    """Each sentence's name and tokens, and which of these are special."""
+    tokens = list(zip(attention.tokens, attention.sentence, attention.segments, strict=True))
+    return [
+        ("AB"[segment], [(shown(token), sentence < 0) for token, sentence, of in tokens if of == segment])
+        for segment in sorted(set(attention.segments))
+    ]
+
+
+def _why_not_carried(result: Classification, attention: Attention) -> str:
+    """Why what heads carry is not there; empty if it is."""
+    if attention.norms is not None:
+        return ""
+    if result.signature.read_by == "file":
+        return "saved weights do not tell what heads carry"
+    if result.carried is None:
+        return "what heads of this architecture carry cannot be told"
+    return "the norms of this input's values were not kept"
+
+
+def _why_no_neurons(result: Classification, attention: Attention, options: PageOptions) -> str:
+    if attention.query is None:
+        if result.signature.read_by == "file":
+            return "saved weights hold no queries and keys"
+        return "this architecture does not show its queries and keys"
+    if not options.neurons:
+        return "this page was made without queries and keys (--no-neurons)"
+    return "there was no room for this head's queries and keys; --size or --heads brings them"
+
+
+def _without_padding(attention: Attention) -> Attention:
+    """The tokens that mean something; nothing attends to the others."""
+    kept = [i for i, sentence in enumerate(attention.sentence) if sentence != _PADDING]
+    if len(kept) == len(attention.sentence):
+        return attention
+    return replace(
+        attention,
+        tokens=tuple(attention.tokens[i] for i in kept),
+        sentence=tuple(attention.sentence[i] for i in kept),
+        segments=tuple(attention.segments[i] for i in kept),
+        weights=attention.weights[:, :, kept][..., kept],
+        visible=attention.visible[:, kept][..., kept],
+        query=None if attention.query is None else attention.query[:, :, kept],
+        key=None if attention.key is None else attention.key[:, :, kept],
+        norms=None if attention.norms is None else attention.norms[:, :, kept],
+    )
+
+
+def shown(token: str) -> str:
+    """A token as the page writes it."""
+    return plain(token.strip()) or "␣"
+
+
+def _reads_right_to_left(tokens: Sequence[str]) -> bool:
+    """Whether more letters of the text are of a right-to-left script than not."""
+    kinds = [unicodedata.bidirectional(character) for token in tokens for character in token]
+    return sum(kind in ("R", "AL") for kind in kinds) > kinds.count("L") / 2  # [CLS] and its like are Latin
 
 
 def corpus_page(result: Ranking, options: PageOptions, live: Mapping[str, Any] | None = None) -> Page:

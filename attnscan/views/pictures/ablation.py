@@ -40,13 +40,11 @@ def _rows(ablation: Ablation, width: float) -> Sheet:
     left = MARGIN + min(0.45 * width, max(map(width_of, texts))) + 0.08
     for i, quantity in enumerate(ablation.quantities):
         top = MARGIN + i * height
-        for number, line in enumerate(titles[i]):
-            sheet.text(MARGIN, top + (number + 0.5) * LINE, line)
+        sheet.lines(titles[i], top)
         box = Box(left, top + (0.3 + longest) * LINE, width - left - MARGIN - 0.1, len(names) * _ROW)
         effects = ablation.of(quantity)
         _axis(sheet, box, span := _span(effects))
-        for number, line in enumerate(key):
-            sheet.text(MARGIN, box.y + box.height + (1.6 + number) * LINE, line, color=FAINT)
+        sheet.lines(key, box.y + box.height + 1.1 * LINE, FAINT)
         for row, effect in enumerate(effects):
             y = box.y + (row + 0.5) * _ROW
             sheet.text(left - 0.06, y, shortened(texts[row], left - MARGIN - 0.06), align="right")

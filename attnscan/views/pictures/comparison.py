@@ -8,7 +8,7 @@ import numpy as np
 
 from attnscan.results.comparison import FALSE_DISCOVERIES, Comparison
 from attnscan.results.similarity import Similarity
-from attnscan.views.palette import INK, letter, paper_color
+from attnscan.views.palette import letter, paper_color
 from attnscan.views.pictures.lettering import shortened, shrunk, width_of, wrapped
 from attnscan.views.pictures.sheet import FAINT, LINE, MARGIN, Box, Sheet
 
@@ -34,18 +34,19 @@ def comparison_sheet(comparison: Comparison, patterns: Sequence[str], width: flo
     titles = [signature.title for signature in comparison.signatures]
     if titles[0] == titles[1]:  # two checkpoints of a run may differ by their directories alone
         titles = [signature.model for signature in comparison.signatures]
-    axes = zip(("A across", "B upwards"), titles, strict=True)
-    notes = [shortened(f"{axis}: {title}", inner) for axis, title in axes]
-    pale = f"pale: the difference does not survive a false discovery rate of {100 * FALSE_DISCOVERIES:g} %"
-    notes += wrapped(pale, inner)
-    sheet = Sheet(width, MARGIN + rows * pitch + (len(notes) + 1.2) * LINE)
+    directions = zip(("A across", "B upwards"), titles, strict=True)
+    axes = [shortened(f"{direction}: {title}", inner) for direction, title in directions]
+    pale = wrapped(
+        f"pale: the difference does not survive a false discovery rate of {100 * FALSE_DISCOVERIES:g} %", inner
+    )
+    sheet = Sheet(width, MARGIN + rows * pitch + (len(axes) + len(pale) + 1.2) * LINE)
     for i, pattern in enumerate(patterns):
         row, column = divmod(i, _COLUMNS)
         box = Box(left + column * (side + _GAP), MARGIN + 1.3 * LINE + row * pitch, side, side)
         _panel(sheet, box, comparison, pattern, first=column == 0)
-    y = MARGIN + rows * pitch + 0.6 * LINE
-    for i, note in enumerate(notes):
-        sheet.text(MARGIN, y + i * LINE, note, color=INK if i < 2 else FAINT)
+    below = MARGIN + rows * pitch + 0.1 * LINE
+    sheet.lines(axes, below)
+    sheet.lines(pale, below + len(axes) * LINE, FAINT)
     return sheet
 
 
@@ -91,10 +92,8 @@ def similarity_sheet(similarity: Similarity, width: float) -> Sheet:
         x, y = (box.x + size / 2 + (place[0] - middle[0]) * scale, box.y + size / 2 - (place[1] - middle[1]) * scale)
         sheet.box(Box(x - _SQUARE / 2, y - _SQUARE / 2, _SQUARE, _SQUARE), paper_color(str(similarity.label[number])))
         sheet.text(x + _SQUARE, y, similarity.heads[number].name, size=_NAME, color=FAINT)
-    y = box.y + size + 0.8 * LINE
-    for line in lines:
-        sheet.text(MARGIN, y, line)
-        y += LINE
+    sheet.lines(lines, box.y + size + 0.3 * LINE)
+    y = box.y + size + (len(lines) + 0.8) * LINE
     for label in labels:
         text = f"{letter(label)} {label} ({int((similarity.label == label).sum())})"
         sheet.entry(MARGIN, y, text, paper_color(label), gap=0.05)

@@ -49,8 +49,7 @@ def heads_sheet(attention: Attention, heads: Sequence[Head], width: float, vecto
     if layout.labels.step:
         _axes(sheet, layout)
     sheet.scale(MARGIN, below + LINE / 2, top, "weight")
-    for i, line in enumerate(lines):
-        sheet.text(MARGIN, below + (1.6 + i) * LINE, line, color=FAINT)
+    sheet.lines(lines, below + 1.1 * LINE, FAINT)
     return sheet
 
 
@@ -76,8 +75,7 @@ def lines_sheet(attention: Attention, heads: Sequence[Head], width: float) -> Sh
         _lines(sheet, box, layout.labels, tokens.weights(attention, head), places, top, titled=i < layout.columns)
         sheet.text(box.x + box.width / 2, box.y - 0.65 * LINE, head.name, align="center")
     _lines_key(sheet, below + LINE / 2, top)
-    for i, line in enumerate(lines):
-        sheet.text(MARGIN, below + (1.6 + i) * LINE, line, color=FAINT)
+    sheet.lines(lines, below + 1.1 * LINE, FAINT)
     return sheet
 
 

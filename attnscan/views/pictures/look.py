@@ -25,7 +25,7 @@ class LackingLetters(UserWarning):
 
 
 @dataclass(frozen=True)
-class Look:
+class PictureFile:
     """The file that a picture is for."""
 
     format: Picture = "svg"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from matplotlib.colors import to_rgba
 from numpy.typing import NDArray
@@ -57,16 +55,11 @@ def map_sheet(labels: Labels, special: Special, width: float, command: str = "cl
     sheet = Sheet(width, noted + LINE * len(notes) + MARGIN)
     rulers(sheet, grid, labels.scores.grid)
     _heads(sheet, grid, labels, special)
-    _lines(sheet, title, below)
+    sheet.lines(title, below)
     draw_key(sheet, names, key)
     draw_key(sheet, parking, between)
-    _lines(sheet, notes, noted)
+    sheet.lines(notes, noted)
     return sheet
-
-
-def _lines(sheet: Sheet, lines: Sequence[str], y: float) -> None:
-    for i, line in enumerate(lines):
-        sheet.text(MARGIN, y + (i + 0.5) * LINE, line)
 
 
 def ruler_width(layers: int) -> float:

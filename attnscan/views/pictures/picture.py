@@ -17,7 +17,7 @@ from attnscan.results.similarity import Similarity
 from attnscan.views.pictures.ablation import ablation_sheet
 from attnscan.views.pictures.comparison import comparison_sheet, similarity_sheet
 from attnscan.views.pictures.head_weights import heads_sheet, lines_sheet
-from attnscan.views.pictures.look import LackingLetters, Look
+from attnscan.views.pictures.look import LackingLetters, PictureFile
 from attnscan.views.pictures.map import map_sheet
 from attnscan.views.pictures.profile import distance_sheet, profile_sheet
 from attnscan.views.pictures.scores import layers_sheet, scores_sheet
@@ -45,7 +45,7 @@ _FOR_KINDS: dict[str, tuple[Kind, ...]] = {
 def picture(
     result: Drawable,
     kind: Kind | None = None,
-    look: Look = Look(),
+    look: PictureFile = PictureFile(),
     *,
     heads: Heads = (),
     lines: bool = False,

@@ -109,8 +109,7 @@ def profile_sheet(profile: Profile, width: float) -> Sheet:
     rulers(sheet, grid, profile.grid)
     _bars(sheet, grid, families, shares)
     draw_key(sheet, key, below, aligned=True)
-    for i, line in enumerate(lines):
-        sheet.text(MARGIN, under + (i + 0.5) * LINE, line, color=FAINT)
+    sheet.lines(lines, under, FAINT)
     return sheet
 
 
@@ -194,8 +193,7 @@ def distance_sheet(profile: Profile, heads: Sequence[Head], width: float) -> She
             _words(sheet, box, layout.labels)
         _curve(sheet, box, curve, (low, high))
         sheet.text(box.x, box.y - 0.65 * LINE, title + curve.head.name)
-    for i, line in enumerate(lines):
-        sheet.text(MARGIN, below + (i + 0.5) * LINE, line, color=FAINT)
+    sheet.lines(lines, below, FAINT)
     return sheet
 
 

@@ -121,6 +121,11 @@ class Sheet:
             fontsize=size,
         )
 
+    def lines(self, lines: Sequence[str], y: float, color: str = INK) -> None:
+        """Lines of text one below the other, the first one's top at `y`."""
+        for i, line in enumerate(lines):
+            self.text(MARGIN, y + (i + 0.5) * LINE, line, color=color)
+
     def box(self, box: Box, color: str, opacity: float = 1, hatched: bool = False) -> None:
         """A filled rectangle."""
         look: dict[str, Any] = {"facecolor": to_rgba(color, opacity), "linewidth": 0}

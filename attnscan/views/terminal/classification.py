@@ -14,8 +14,8 @@ from attnscan.safe_text import plain
 from attnscan.views.behaviour import reading
 from attnscan.views.palette import letter
 from attnscan.views.summary import token_lines, why_unscored
-from attnscan.views.terminal.behaviour import behaviours_view
 from attnscan.views.terminal.parts import color_of, columns, fitted, flowed, model_line, number, some_of, wrapped
+from attnscan.views.terminal.ranking import behaviours_view
 
 _FEW = 5  # patterns: beside fewer there is room for more columns
 _LINES_EACH = 2  # of the screen for a sentence or a note, at most

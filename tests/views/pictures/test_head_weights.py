@@ -15,7 +15,7 @@ from attnscan.errors import SelectionError
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.views.palette import RAMP
-from attnscan.views.pictures.look import Look
+from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.picture import picture
 
 HOSTILE = (
@@ -26,7 +26,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("lines", [False, True])
 def test_heads_and_tokens_are_text(article: Classification, attention: Attention, lines: bool) -> None:
-    found = Counter(texts(picture(article, "head", Look(width=6.5), heads=[(1, 8), (0, 2)], lines=lines)))
+    found = Counter(texts(picture(article, "head", PictureFile(width=6.5), heads=[(1, 8), (0, 2)], lines=lines)))
     sides = 4 if lines else 3  # side by side, two heat maps share their queries
     assert all(found[token] == sides * count for token, count in Counter(attention.tokens).items())
     assert {"1-8", "0-2"} <= {text.removeprefix("head ") for text in found}
@@ -37,7 +37,7 @@ def test_heads_and_tokens_are_text(article: Classification, attention: Attention
 @pytest.mark.parametrize("lines", [False, True])
 def test_axes_are_named_once_however_many_heads_there_are(article: Classification, lines: bool) -> None:
     found = Counter(
-        texts(picture(article, "head", Look(width=6.5), heads=[(1, head) for head in range(6)], lines=lines))
+        texts(picture(article, "head", PictureFile(width=6.5), heads=[(1, head) for head in range(6)], lines=lines))
     )
     assert found["1-5"] + found["head 1-5"] == 1
     assert found["query"] == found["key"]
@@ -97,7 +97,7 @@ def test_hostile_tokens_are_text(format: Any, lines: bool) -> None:
     result, attention = random_weights(2, 2, len(HOSTILE))
     signature = replace(result.signature, model="<b>$\\frac\x1b\ud800")
     hostile = replace(result, attention=replace(attention, tokens=HOSTILE), signature=signature)
-    content = picture(hostile, "head", Look(format, 6.5), heads=[(0, 1)], lines=lines)
+    content = picture(hostile, "head", PictureFile(format, 6.5), heads=[(0, 1)], lines=lines)
     if format == "svg":
         found = texts(content)
         assert all(
@@ -129,7 +129,7 @@ def test_padding_is_not_drawn() -> None:
 
 def test_all_heads_of_a_model_stand_in_rows_of_layers(article: Classification) -> None:
     every = [(layer, head) for layer in range(6) for head in range(12)]
-    found = texts(picture(article, "head", Look(width=6.5), heads=every))
+    found = texts(picture(article, "head", PictureFile(width=6.5), heads=every))
     assert [text for text in found if re.fullmatch(r"\d+-\d+", text)] == [f"{layer}-{head}" for layer, head in every]
     assert "19 tokens, queries downwards, keys across." in found and "store" not in found
 

@@ -18,7 +18,7 @@ from attnscan.errors import OptionError, SelectionError
 from attnscan.results.classification import Classification
 from attnscan.results.scores import MIXED
 from attnscan.views.palette import COLORS, MIXED_COLOR, PARKS, letter, on_white, opacity, paper_color
-from attnscan.views.pictures.look import Look
+from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.map import ruler_width
 from attnscan.views.pictures.picture import picture
 from attnscan.views.pictures.sheet import DPI, LINE, MARGIN, MOST_CELLS
@@ -71,7 +71,7 @@ def test_a_cell_too_narrow_for_a_letter_and_a_question_mark_has_the_latter_alone
     unsure = sum(text.endswith("?") for text in marks)
     assert unsure > 0
     for width, alone in ((3.3, 0), (2.2, unsure)):
-        assert texts(picture(result, look=Look("svg", width))).count("?") == alone
+        assert texts(picture(result, look=PictureFile("svg", width))).count("?") == alone
 
 
 def test_the_map_is_paler_where_a_head_rests_on_delimiters(article: Classification) -> None:
@@ -96,7 +96,7 @@ def test_thousands_of_heads_are_an_image_in_the_same_colours() -> None:
     result, _ = random_weights(layers, heads, 6)
     assert len(set(result.content_label.flat)) > 1
     assert len(picture(result)) < 200_000, "a shape for each head"
-    drawn = imread(BytesIO(picture(result, look=Look("png"))))
+    drawn = imread(BytesIO(picture(result, look=PictureFile("png"))))
     left = ruler_width(layers)
     side = (3.3 - left - MARGIN) / heads
     for place in np.ndindex(layers, heads):

@@ -15,7 +15,7 @@ from drawn import random_weights, size, texts
 
 from attnscan.errors import OptionError, SelectionError
 from attnscan.results.classification import Classification
-from attnscan.views.pictures.look import Look
+from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.picture import Kind, picture
 
 OF_ALL_HEADS: tuple[Kind, ...] = ("map", "scores", "layers")
@@ -25,7 +25,7 @@ OF_ALL_HEADS: tuple[Kind, ...] = ("map", "scores", "layers")
 def test_the_same_input_gives_the_same_bytes_as_wide_as_asked(
     article: Classification, format: Any, start: bytes
 ) -> None:
-    look = Look(format, 2.7)
+    look = PictureFile(format, 2.7)
     for result, kind, more in (
         (article, "map", {}),
         (article, "head", {"heads": "1-8", "lines": True}),
@@ -50,11 +50,11 @@ def test_nothing_of_matplotlib_that_is_global_is_loaded(article: Classification,
     (tmp_path / "result.pickle").write_bytes(pickle.dumps(article))
     script = (
         "import pickle, pathlib, sys\n"
-        "from attnscan.views.pictures.picture import Look, picture\n"
+        "from attnscan.views.pictures.picture import PictureFile, picture\n"
         f"result = pickle.loads(pathlib.Path({str(tmp_path / 'result.pickle')!r}).read_bytes())\n"
         f"for kind in {OF_ALL_HEADS}:\n"
         "    for format in ('svg', 'pdf', 'png'):\n"
-        "        picture(result, kind, Look(format))\n"
+        "        picture(result, kind, PictureFile(format))\n"
         "print(sorted({'matplotlib.pyplot', 'torch'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", script], capture_output=True, text=True, check=True)
@@ -65,12 +65,15 @@ def test_nothing_of_matplotlib_that_is_global_is_loaded(article: Classification,
 @pytest.mark.parametrize("width", [2.0, 3.3])
 def test_any_model_has_a_map_and_scores(layers: int, heads: int, width: float) -> None:
     result, _ = random_weights(layers, heads, 4)
-    found = texts(picture(result, "map", Look(width=width)))
+    found = texts(picture(result, "map", PictureFile(width=width)))
     crowded = "no room for letters: --width gives more" in found
     marks = [text for text in found if len(text.removesuffix("?")) <= 1 and not text.isdigit()]
     assert crowded or len(marks) >= layers * heads
     assert not (crowded and heads <= 16)
-    for svg in (picture(result, "scores", Look(width=width)), picture(result, "layers", Look(width=width))):
+    for svg in (
+        picture(result, "scores", PictureFile(width=width)),
+        picture(result, "layers", PictureFile(width=width)),
+    ):
         assert len(svg) < 3_000_000
 
 
@@ -131,4 +134,4 @@ def test_results_without_pictures_and_without_attention_are_refused(article: Cla
 )
 def test_a_picture_has_a_known_format_and_some_width(options: dict[str, Any], says: str) -> None:
     with pytest.raises(OptionError, match=says):
-        Look(**options)
+        PictureFile(**options)

@@ -20,7 +20,7 @@ from attnscan.errors import SelectionError
 from attnscan.results.intervals import half_width
 from attnscan.results.profile import OFFSETS, Fit, Profile, parts_of
 from attnscan.views.palette import COLORS, ITSELF_COLOR, OTHER_COLOR
-from attnscan.views.pictures.look import Look
+from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.map import ruler_width
 from attnscan.views.pictures.picture import picture
 from attnscan.views.pictures.profile import FAMILIES, families_of
@@ -103,7 +103,7 @@ def test_the_key_names_the_families_that_occur_with_their_means() -> None:
     share[..., profile.parts.index("punctuation")] = np.nan
     share[..., profile.parts.index("cross-sentence")] = 0
     profile = _with(profile, share)
-    found = texts(picture(profile, look=Look(width=6.5)))
+    found = texts(picture(profile, look=PictureFile(width=6.5)))
     own = sum(share[..., profile.parts.index(name)].mean() for name in ("subject-verb", "object-verb"))
     assert f"subject-verb + object-verb ({own:.2f})" in found
     assert f"offset+1 ({share[..., profile.parts.index('offset+1')].mean():.2f})" in found
@@ -210,7 +210,7 @@ def test_thousands_of_heads_are_an_image_in_the_same_colours() -> None:
     layers, heads = 30, 40
     profile = _profile(layers, heads)
     assert len(picture(profile)) < 400_000, "a shape for each part of each head"
-    pixels = imread(BytesIO(picture(profile, look=Look("png", 6.5))))
+    pixels = imread(BytesIO(picture(profile, look=PictureFile("png", 6.5))))
     shares = _families(profile)
     colors, tops = list(shares), np.cumsum(list(shares.values()), 0)
     left = ruler_width(layers)

@@ -10,7 +10,7 @@ from drawn import random_weights, texts
 from attnscan import PATTERNS, heads
 from attnscan.results.classification import Classification
 from attnscan.views.palette import COLORS, RAMP, letter
-from attnscan.views.pictures.look import Look
+from attnscan.views.pictures.look import PictureFile
 from attnscan.views.pictures.picture import picture
 
 
@@ -44,7 +44,7 @@ def test_layers_over_pairs_have_intervals_of_the_best_heads() -> None:
     ranking = heads(pairs, model="bundled", predictive="off", pattern=[known.id for known in PATTERNS])
     one = heads(pairs[:1], model="bundled", predictive="off", pattern=[known.id for known in PATTERNS])
     said = "Upright lines: 95 % intervals of the best heads over pairs."
-    found, without = picture(ranking, "layers", Look(width=6)), picture(one, "layers", Look(width=6))
+    found, without = picture(ranking, "layers", PictureFile(width=6)), picture(one, "layers", PictureFile(width=6))
     assert said in texts(found) and said not in texts(without)
     table = ranking.scores.every_key
     p, left = ranking.scores.patterns.index("next-word"), []

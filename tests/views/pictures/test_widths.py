@@ -14,7 +14,7 @@ from toy import save_toy_bert
 
 import attnscan
 from attnscan.results.profile import Profile
-from attnscan.views.pictures.look import LackingLetters, Look
+from attnscan.views.pictures.look import LackingLetters, PictureFile
 from attnscan.views.pictures.picture import Drawable, picture
 from attnscan.views.pictures.sheet import Sheet
 
@@ -81,7 +81,7 @@ def _texts(sheet: Sheet) -> Iterator[tuple[str, Any]]:
 def test_no_text_is_clipped_or_covered(
     results: dict[str, Drawable], drawn: list[Sheet], result: str, kind: Any, how: dict[str, Any], width: float
 ) -> None:
-    picture(results[result], kind, Look("svg", width), **how)
+    picture(results[result], kind, PictureFile("svg", width), **how)
     (sheet,) = drawn
     texts = list(_texts(sheet))
     right, top = sheet._figure.bbox.width, sheet._figure.bbox.height
@@ -105,4 +105,4 @@ def test_letters_that_no_font_has_are_named_and_the_picture_is_made(tmp_path: Pa
     object.__setattr__(result.attention, "tokens", ("[CLS]", "\U0001faa9", "\u16a0", "[SEP]"))
     for file, words in (("png", "boxes"), ("svg", "as text")):
         with pytest.warns(LackingLetters, match=f"no font here has .*\U0001faa9.*{words}"):
-            assert picture(result, "head", Look(file), heads="0-0")  # type: ignore[arg-type]
+            assert picture(result, "head", PictureFile(file), heads="0-0")  # type: ignore[arg-type]
