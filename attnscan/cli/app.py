@@ -25,10 +25,9 @@ from attnscan.errors import nearest
 from attnscan.inputs.library_calls import leave
 
 COMMANDS = {
-    "classify": "Say what every head does on one input: a sentence, or a pair of sentences. --pairs takes"
-    " several inputs.",
-    "heads": "Say what every head does over many pairs, or rank heads for a pattern. Without --pairs it reads the 102"
-    " pairs that ship with attnscan.",
+    "classify": "Say what every head does on one sentence or pair. --pairs takes several inputs.",
+    "heads": "Say what every head does over many pairs. --pattern ranks heads for one pattern. Without --pairs it"
+    " reads the 102 pairs that ship with attnscan.",
     "head": "Show everything about one head or several. Give one input or --pairs; without either it reads the 102"
     " pairs that ship with attnscan.",
     "profile": "Say what every head does in full, as a sum of simple parts. Give one input or --pairs; without"
@@ -40,19 +39,19 @@ COMMANDS = {
     "report": "Write one offline page to look at every head. Of one input, the page has thumbnails, lines, neurons and"
     " scores; of --pairs, labels, how sure they are, scores and profiles with errors. Without either it reads the 102"
     " pairs that ship with attnscan.",
-    "serve": "Keep the model loaded, and open the page of one input with a box to type in: heads answer at once. It"
-    " serves this machine alone, at a random address. --pairs adds a page of many pairs. Ctrl-C ends"
-    " it.",
+    "serve": "Answer as you type, in a browser. The model stays loaded, and only this machine is served, at a random"
+    " address. --pairs adds a page of many pairs. Ctrl-C ends it.",
     "plot": "Draw what heads do, for a paper or a slide. Give one input or --pairs; without either it reads the 102"
     " pairs that ship with attnscan.",
-    "ablate": "Switch heads off, and measure what the model loses. Beside it stands the loss"
-    " without as many random heads of the same layers.",
+    "ablate": "Switch heads off, and measure what the model loses. As many random heads of the same layers are switched"
+    " off for comparison.",
     "similar": "Find heads that attend alike. It shows the nearest of each, groups, and with -o FILE.svg a map of all.",
-    "compare": "Compare two models' heads on the same pairs. It says what differs, and by how much.",
+    "compare": "Compare two models' heads on the same pairs.",
     "patterns": "Show the seven patterns, or one in full, and what each counts. No model is needed.",
     "models": "Show which models can run now. Given a checkpoint, it shows what can be scored in it.",
 }
 """What each command does, for its own help and for the list of commands, which imports none of them."""
+_OPTION = 26  # columns of an option in help, unless it is longer
 _ERRORS: Any = import_module(typer.BadParameter.__module__)  # the framework's own, or Click's, by its version
 
 
@@ -121,7 +120,7 @@ class _Command(_QuickFlags, TyperCommand):
         for heading, names in ({"Arguments": arguments} | groups).items():
             if names:
                 with formatter.section(heading):
-                    formatter.write_dl([params[name].get_help_record(ctx) for name in names])
+                    formatter.write_dl([params[name].get_help_record(ctx) for name in names], _OPTION)
 
     def invoke(self, ctx: Any) -> Any:
         """Run it; what a user can mend is one line."""

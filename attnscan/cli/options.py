@@ -69,13 +69,16 @@ Patterns = Annotated[
         metavar="PATTERN",
         callback=lambda names: list(dict.fromkeys(map(pattern_name, names or ()))),
         autocompletion=completion.patterns,
-        help="Only this pattern, by name or letter, or your own as FILE.py:FUNCTION. May be repeated.",
+        help="Only this pattern, by name or letter, or your own FILE.py:FUNCTION. May repeat.",
     ),
 ]
 SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A.", show_default=False)]
 SentenceB = Annotated[str | None, typer.Argument(metavar="B", help="Sentence B.", show_default=False)]
 HeadsArgument = typer.Argument(
-    metavar="HEADS", autocompletion=completion.heads, help="2-0, or 2-0,6-11, or layer:2, or all.", show_default=False
+    metavar="HEADS",
+    autocompletion=completion.heads,
+    help="One head or several: 2-0, 2-0,6-11, layer:2 or all.",
+    show_default=False,
 )
 
 
@@ -163,7 +166,7 @@ class PairFiles:
         typer.Option(
             "--pairs",
             metavar="FILE",
-            help="Read sentence pairs from CSV, TSV, JSON, Parquet, Arrow or Excel, or - for stdin. May be repeated.",
+            help="Read pairs: CSV, TSV, JSON, Parquet, Arrow, Excel; - is stdin. May repeat.",
         ),
         FileRole.READ,
     ] = None

@@ -30,8 +30,7 @@ class ScanOptions:
     model: Annotated[
         str | None,
         Option(
-            "A Hugging Face model id, a directory, or 'bundled'. "
-            "[default: $ATTNSCAN_MODEL, else bert-base-uncased, else bundled]",
+            "A hub id, a directory, or 'bundled'. [default: $ATTNSCAN_MODEL, else bert-base-uncased, else bundled]",
             metavar="NAME",
             decides=False,
         ),
@@ -223,15 +222,13 @@ class AblationRequest:
 
     patterns: tuple[str, ...] = ()
     """Whose heads are switched off, pattern by pattern, where no heads are named; none for all that are scored."""
-    heads: Annotated[str | None, Option("Switch off 2-0,6-11 or layer:2, in place of patterns.", metavar="HEADS")] = (
-        None
-    )
-    each: Annotated[bool, Option("Each head in turn; of --heads, or all.")] = False
+    heads: Annotated[str | None, Option("Switch off these heads: 2-0,6-11 or layer:2.", metavar="HEADS")] = None
+    each: Annotated[bool, Option("Switch off each head in turn: those of --heads, or all.")] = False
     top: Annotated[
-        int | None, Option("Of each pattern the N heads most above chance, not those it labels.", least=1)
+        int | None, Option("Switch off the N heads of each pattern that are most above chance.", least=1)
     ] = None
-    replace: Annotated[Replacement, Option("Heads put out nothing, or their mean over all words.")] = "zero"
-    draws: Annotated[int, Option("At most so many sets of other heads to compare with.", least=2)] = DRAWS
+    replace: Annotated[Replacement, Option("Replace a head's output by zero, or by its mean over all words.")] = "zero"
+    draws: Annotated[int, Option("Compare with at most N sets of other heads.", least=2)] = DRAWS
     measures: tuple[str, ...] = ()
     """None for what the checkpoint has heads for."""
 

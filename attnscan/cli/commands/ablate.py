@@ -45,7 +45,7 @@ def ablate(
             "--measure",
             metavar="|".join(MEASURES),
             callback=_measures,
-            help="May be repeated. [default: by the model's task heads, else cls]",
+            help="May repeat. [default: by the model's task heads, else cls]",
         ),
     ] = None,
     files: PairFiles,

@@ -89,18 +89,18 @@ def classify(
     *,
     given: OneInput,
     pattern: Patterns = None,
-    all_heads: Annotated[bool, typer.Option("--all", help="Rank every head.")] = False,
-    heads: Annotated[str | None, heads_option("Rank these: 2-0,6-11 or layer:2.")] = None,
+    all_heads: Annotated[bool, typer.Option("--all", help="List every head.")] = False,
+    heads: Annotated[str | None, heads_option("List these heads: 2-0,6-11 or layer:2.")] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", metavar="N", min=1, help="How many heads to list. [default: 10]"),
+        typer.Option("--top", metavar="N", min=1, help="List N heads. [default: 10]"),
     ] = None,
     files: PairFiles,
     scan: Annotated[ScanOptions, Without("model", "predictive_pairs")],
     where: Where,
     save_weights: Annotated[
         Path | None,
-        typer.Option("--save-weights", metavar="FILE.npz", help="Save the attention weights as well."),
+        typer.Option("--save-weights", metavar="FILE.npz", help="Also save the attention weights."),
         FileRole.WRITTEN,
     ] = None,
 ) -> None:

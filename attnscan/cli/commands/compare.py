@@ -30,17 +30,17 @@ def compare(
     model_a: Annotated[
         str, typer.Argument(metavar="MODEL_A", help="A hub id, a directory, or 'bundled'."), FileRole.MODEL
     ],
-    model_b: Annotated[str, typer.Argument(metavar="MODEL_B", help="Another, such as A fine-tuned."), FileRole.MODEL],
+    model_b: Annotated[
+        str, typer.Argument(metavar="MODEL_B", help="The model to compare with, such as A fine-tuned."), FileRole.MODEL
+    ],
     match: Annotated[
-        Match, typer.Option("--match", help="Hold heads of one place against each other, or the most alike.")
+        Match, typer.Option("--match", help="Compare heads of the same place, or each with the most similar one.")
     ] = "place",
     pattern: Patterns = None,
     heads: Annotated[str | None, heads_option("List the differences of these heads: 2-0,6-11 or layer:2.")] = None,
     top: Annotated[
         int | None,
-        typer.Option(
-            "--top", metavar="N", min=1, help="The N greatest differences of each pattern, in lines of their own."
-        ),
+        typer.Option("--top", metavar="N", min=1, help="List the N greatest differences of each pattern."),
     ] = None,
     files: PairFiles,
     scan: Annotated[ScanOptions, Without("model", "predictive", "predictive_words", "predictive_pairs")],

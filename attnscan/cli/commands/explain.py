@@ -36,7 +36,7 @@ def explain(
     heads: Annotated[str | None, HeadsArgument] = None,
     a: SentenceA = None,
     b: SentenceB = None,
-    all_heads: Annotated[bool, typer.Option("--all", help="Every head; no HEADS are given then.")] = False,
+    all_heads: Annotated[bool, typer.Option("--all", help="Explain every head, in place of HEADS.")] = False,
     token: Token = None,
     pattern: Annotated[
         str | None,
@@ -46,7 +46,7 @@ def explain(
             metavar="PATTERN",
             callback=lambda name: None if name is None else pattern_name(name),
             autocompletion=completion.patterns,
-            help="Explain this one, by name, letter or FILE.py:FUNCTION. [default: each head's own]",
+            help="Explain this pattern: name, letter or FILE.py:FUNCTION. [default: each head's]",
         ),
     ] = None,
     files: PairFiles,

@@ -30,7 +30,7 @@ def models(
         typer.Argument(
             metavar="CHECKPOINT",
             autocompletion=completion.models,
-            help="A hub id, a directory, or 'bundled', to be looked into.",
+            help="Examine this model: a hub id, a directory, or 'bundled'.",
             show_default=False,
         ),
         FileRole.MODEL,

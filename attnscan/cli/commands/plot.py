@@ -36,14 +36,16 @@ def plot(
         Kind,
         typer.Option(
             "--kind",
-            help="What each head does, every score, single heads token by token, scores by layer, what every head's "
-            "attention is made of, or how much of some heads' goes to which distance.",
+            help="map: what heads do; scores, layers: above chance; head: weights; profile: parts; distance.",
         ),
     ] = "map",
     heads: Annotated[str | None, heads_option("For --kind head and distance: 2-0,6-11, layer:2 or all.")] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="For --kind head: lines from token to token.")] = False,
+    lines: Annotated[bool, typer.Option("--lines", help="With --kind head: draw lines from token to token.")] = False,
     width: Annotated[
-        float, typer.Option("--width", metavar="INCHES", min=2, max=20, help="Of the picture; a column's is 3.3.")
+        float,
+        typer.Option(
+            "--width", metavar="INCHES", min=2, max=20, help="Width of the picture; a journal's column has 3.3."
+        ),
     ] = 3.3,
     given: OneInput,
     files: PairFiles,

@@ -38,12 +38,12 @@ def profile(
     ] = None,
     top: Annotated[
         int | None,
-        typer.Option("--top", metavar="N", min=1, help="How many parts of each head. [default: those from 0.05]"),
+        typer.Option("--top", metavar="N", min=1, help="List N parts of each head. [default: all from 0.05]"),
     ] = None,
     pattern: Annotated[
         list[str] | None,
         typer.Option(
-            "--pattern", "-p", metavar="FILE.py:FUNCTION", help="A pattern of your own, as one more part; may repeat."
+            "--pattern", "-p", metavar="FILE.py:FUNCTION", help="Add a pattern of your own as a part. May repeat."
         ),
     ] = None,
     files: PairFiles,

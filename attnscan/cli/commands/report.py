@@ -38,9 +38,9 @@ def report(
     given: OneInput,
     files: PairFiles,
     heads: Annotated[
-        str | None, heads_option("Weights of these heads: 2-0,6-11, layer:2, all. [default: all, or those that fit]")
+        str | None, heads_option("Include weights of these heads: 2-0,6-11, layer:2. [default: as many as fit]")
     ] = None,
-    no_neurons: Annotated[bool, typer.Option("--no-neurons", help="Leave queries and keys out.")] = False,
+    no_neurons: Annotated[bool, typer.Option("--no-neurons", help="Leave out queries and keys.")] = False,
     size: Annotated[
         float | None,
         typer.Option(
@@ -48,7 +48,7 @@ def report(
             metavar="MB",
             min=0.1,
             max=10_000,
-            help="How large the page may be. [default: 2, or what --heads takes]",
+            help="Largest size of the page. [default: 2, or what --heads needs]",
         ),
     ] = None,
     scan: Annotated[ScanOptions, Without("model")],

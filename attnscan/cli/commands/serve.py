@@ -57,7 +57,7 @@ def serve(
             "--against",
             metavar="NAME",
             autocompletion=completion.models,
-            help="Load a second model, to be asked the same.",
+            help="Also load this model, and ask it the same.",
         ),
         FileRole.MODEL,
     ] = None,

@@ -37,16 +37,16 @@ def _window(text: str | None) -> str | None:
 def show(
     *,
     heads: Annotated[str, HeadsArgument],
-    average: Annotated[bool, typer.Option("--average", help="Show the heads' mean, not each.")] = False,
+    average: Annotated[bool, typer.Option("--average", help="Show the mean of the heads.")] = False,
     token: Token = None,
-    from_sentence: Annotated[Side | None, typer.Option("--from", help="Queries of this sentence only.")] = None,
-    to_sentence: Annotated[Side | None, typer.Option("--to", help="Keys of this sentence only.")] = None,
+    from_sentence: Annotated[Side | None, typer.Option("--from", help="Only queries of this sentence.")] = None,
+    to_sentence: Annotated[Side | None, typer.Option("--to", help="Only keys of this sentence.")] = None,
     window: Annotated[
         str | None,
-        typer.Option("--window", metavar="I-J", callback=_window, help="Only tokens with these indices."),
+        typer.Option("--window", metavar="I-J", callback=_window, help="Only tokens I to J."),
     ] = None,
     top: Annotated[
-        int | None, typer.Option("--top", metavar="N", min=1, help="List the N strongest weights, draw no map.")
+        int | None, typer.Option("--top", metavar="N", min=1, help="List the N strongest weights instead of a map.")
     ] = None,
     given: OneInput,
     on_long: OnLongOption = None,

@@ -24,16 +24,16 @@ def similar(
     *,
     heads: Annotated[str | None, heads_option("List the nearest heads of these: 2-0,6-11 or layer:2.")] = None,
     nearest: Annotated[
-        int, typer.Option("--nearest", metavar="N", min=1, help="How many of the nearest heads of each.")
+        int, typer.Option("--nearest", metavar="N", min=1, help="List the N nearest heads of each.")
     ] = 3,
     within: Annotated[
         float,
-        typer.Option("--within", metavar="X", min=0, max=0.7, help="How far apart a group's heads may be, in nats."),
+        typer.Option("--within", metavar="X", min=0, max=0.7, help="Largest mean divergence within a group, in nats."),
     ] = WITHIN,
     queries: Annotated[
-        int, typer.Option("--queries", metavar="N", min=1, help="How many words of an input to compare attention by.")
+        int, typer.Option("--queries", metavar="N", min=1, help="Compare attention from N words of each input.")
     ] = QUERIES,
-    matrix: Annotated[bool, typer.Option("--matrix", help="Rows of every head's divergence from every other.")] = False,
+    matrix: Annotated[bool, typer.Option("--matrix", help="Write every head's divergence from every other.")] = False,
     files: PairFiles,
     scan: Annotated[ScanOptions, Without("unit", "predictive", "predictive_words", "predictive_pairs")],
     where: Where,
