@@ -38,9 +38,8 @@ if TYPE_CHECKING:
     from attnscan.results.labels import Agreement, Labels, Stability
     from attnscan.results.profile import Fit, Profile
     from attnscan.results.ranking import Leads, Ranking
-    from attnscan.results.reading import Reading
     from attnscan.results.scores import Scores, ScoreTable
-    from attnscan.results.signature import Signature
+    from attnscan.results.signature import Reading, Signature
     from attnscan.results.similarity import Similarity
     from attnscan.results.statement import Statements
     from attnscan.scan.options import ScanOptions
@@ -139,9 +138,8 @@ _HOMES = {
     "results.labels": ("Agreement", "Labels", "Stability"),
     "results.profile": ("Fit", "Profile"),
     "results.ranking": ("Leads", "Ranking"),
-    "results.reading": ("Reading",),
     "results.scores": ("ScoreTable", "Scores"),
-    "results.signature": ("Signature",),
+    "results.signature": ("Reading", "Signature"),
     "results.similarity": ("Similarity",),
     "results.statement": ("Statements",),
     "scan.options": ("ScanOptions",),

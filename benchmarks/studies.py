@@ -27,7 +27,7 @@ from attnscan.results.terms import QUERIES
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
-from attnscan.studies.divergence import RowKeeper, divergences, queries_of
+from attnscan.studies.similarity import RowKeeper, divergences, queries_of
 
 TOKENS = 2048
 

@@ -3,13 +3,12 @@
 terms.py           words and defaults that results and options share
 intervals.py       what standard errors say: intervals, p-values, false discoveries
 scores.py          every head's score on every pattern, and labels by them
-reading.py         by what heads are scored: weights or what they carry, special tokens in or out
 labels.py          what heads are called, and how sure that is
 statement.py       what each head does beside the average head
 behaviour.py       what each head does in a word: its label, else its statement
 card.py            everything about a head
 shown.py           what repr and print say of results
-signature.py       where a result comes from
+signature.py       where a result comes from, and by what heads were read
 classification.py  one input: every head's scores and labels
 change.py          what is changed in one input or its model, and what that then says
 ranking.py         many pairs: heads ranked
@@ -18,8 +17,7 @@ dependencies.py    which words help to predict which
 attention.py       one input's weights, queries and keys
 head_weights.py    some heads' weights, cut to some tokens
 explanation.py     how heads make their patterns
-head_explanation.py  how one head does, and what follows in words
-neurons.py         which neurons heads rest on, beside rotated bases
+head_explanation.py  how one head makes one pattern, by which neurons, and what follows in words
 ablation.py        what heads are worth
 similarity.py      which heads attend alike
 comparison.py      what sets two models apart

@@ -14,10 +14,9 @@ from attnscan.errors import OptionError, WeightsError
 from attnscan.results.behaviour import Behaviours
 from attnscan.results.labels import Labels, shares
 from attnscan.results.profile import Fit, Profile
-from attnscan.results.reading import BEHAVIOUR, By, Reading, Special
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
 from attnscan.results.shown import counted, lines
-from attnscan.results.signature import Signature
+from attnscan.results.signature import BEHAVIOUR, By, Reading, Signature, Special
 from attnscan.results.statement import Statements, table_columns
 from attnscan.results.terms import MOST_PROFILED
 

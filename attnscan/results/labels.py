@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.reading import Special
 from attnscan.results.scores import MIXED, FloatArray, Race, Scores
 from attnscan.results.shown import shaped
+from attnscan.results.signature import Special
 from attnscan.results.terms import THRESHOLD
 
 RESAMPLINGS = 1_000

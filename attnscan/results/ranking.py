@@ -16,10 +16,9 @@ from attnscan.results.grid import Head
 from attnscan.results.intervals import half_width
 from attnscan.results.labels import Labels, shares
 from attnscan.results.profile import Profile
-from attnscan.results.reading import BEHAVIOUR, By, Reading, Special
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
 from attnscan.results.shown import counted, lines, scored, shaped
-from attnscan.results.signature import Signature
+from attnscan.results.signature import BEHAVIOUR, By, Reading, Signature, Special
 from attnscan.results.statement import Statements, table_columns
 
 if TYPE_CHECKING:

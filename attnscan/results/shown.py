@@ -11,8 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.results.grid import Grid, Head
-from attnscan.results.reading import Reading
-from attnscan.results.signature import Signature
+from attnscan.results.signature import Reading, Signature
 from attnscan.safe_text import plain
 
 _WIDTH = 240  # of a line

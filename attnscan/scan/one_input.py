@@ -27,9 +27,8 @@ from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
 from attnscan.results.labels import MOST_HEADS, Labels, Stability
 from attnscan.results.profile import Fit
-from attnscan.results.reading import By, Reading, Special
 from attnscan.results.scores import Scores
-from attnscan.results.signature import Signature
+from attnscan.results.signature import By, Reading, Signature, Special
 from attnscan.results.statement import Statements
 from attnscan.results.terms import MOST_PROFILED
 from attnscan.scan.events import Steps

@@ -11,7 +11,7 @@ from attnscan.errors import OptionError
 from attnscan.inputs.option import Option, check_declared, declared
 from attnscan.inputs.tokens import Unit
 from attnscan.model.sources import Device, Dtype
-from attnscan.results.reading import BEHAVIOUR, By, Reading, Special
+from attnscan.results.signature import BEHAVIOUR, By, Reading, Special
 from attnscan.results.terms import DRAWS, THRESHOLD, Replacement
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS

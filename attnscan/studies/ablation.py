@@ -30,9 +30,8 @@ from attnscan.scan.state import no_pair
 from attnscan.scan.stream import OnBad, Stream, tokens_of
 from attnscan.scoring.readout import exact
 from attnscan.scoring.sums import RatioSums
-from attnscan.studies.head_sets import measured, requested_sets
+from attnscan.studies.head_sets import Answerer, Piece, measured, requested_sets
 from attnscan.studies.losses import Loss, Probe, measures_of
-from attnscan.studies.switched_off import Answerer, Piece
 
 Compared = Sequence[tuple[int, list[int]]]
 """Of each set of heads that is judged, its number among those that are run, and its controls'."""

@@ -25,8 +25,8 @@ from attnscan.results.card import DISTANCES, Example, Link, Look, Measure, Spent
 from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES, HeadExplanation
 from attnscan.results.profile import Profile, joint_name, together
-from attnscan.results.reading import By
 from attnscan.results.scores import FloatArray
+from attnscan.results.signature import By
 from attnscan.results.terms import QUERIES
 from attnscan.scan.events import Progress, Steps
 from attnscan.scan.scanner import Scanner
@@ -40,8 +40,8 @@ from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import candidates
 from attnscan.scoring.sums import RatioSums, added
 from attnscan.scoring.targets import Targets
-from attnscan.studies.divergence import divergences
 from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments
+from attnscan.studies.similarity import divergences
 
 LOOKED_AT = 64
 """Pairs, at most, that are looked at word by word."""

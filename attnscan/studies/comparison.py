@@ -17,8 +17,8 @@ from attnscan.inputs.related import Both, Relation
 from attnscan.results.comparison import Comparison
 from attnscan.results.grid import Head
 from attnscan.results.labels import Labels
-from attnscan.results.reading import Reading
 from attnscan.results.scores import FloatArray, IntArray
+from attnscan.results.signature import Reading
 from attnscan.results.terms import QUERIES, Match
 from attnscan.scan.events import PairScores, Progress, Steps
 from attnscan.scan.local import scan
@@ -29,7 +29,7 @@ from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.resampling import stability
 from attnscan.scoring.sums import Adding, PairSums, RatioProducts, ScoreSums, added
-from attnscan.studies.divergence import RowKeeper, divergences, queries_of
+from attnscan.studies.similarity import RowKeeper, divergences, queries_of
 
 _BLOCK = 256  # pairs that both models read before the next ones
 _PROBE = Pair("I went to the store.", "At the store, I bought fresh strawberries.")

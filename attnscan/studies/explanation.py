@@ -22,9 +22,8 @@ from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Head
-from attnscan.results.head_explanation import CAUSES
+from attnscan.results.head_explanation import CAUSES, NeuronTable
 from attnscan.results.labels import Labels
-from attnscan.results.neurons import NeuronTable
 from attnscan.results.scores import Scores
 from attnscan.results.terms import SHUFFLES, THRESHOLD
 from attnscan.scan.events import Progress, Steps, outcome

@@ -1,4 +1,4 @@
-"""Which heads are switched off together, on which pairs that is decided, and on which it is measured.
+"""Which heads are switched off together, on which pairs that is measured, and a model's answers without them.
 
 Sets that follow patterns are chosen by a scan of one half of the pairs and measured on the other, so that no head is
 chosen for what it happens to do on the pairs that judge it. Heads that are named are measured on all pairs. The
@@ -13,10 +13,15 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from attnscan.errors import InputError
 from attnscan.inputs.pairs import Record
+from attnscan.model.attention_function import OnOutput
+from attnscan.model.output_tap import OutputTap
+from attnscan.model.running import check_finite, in_halves
 from attnscan.results.ablation import HeadSet
 from attnscan.results.grid import Grid, Head
 from attnscan.results.scores import MIXED, Scores
@@ -27,6 +32,7 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import Seen, half
 from attnscan.scan.stream import OnBad
 from attnscan.studies.draws import generator
+from attnscan.studies.losses import Loss, Probe, replica
 
 _CHOOSES, _MEASURES = 0, 1
 _RESTS = "delimiter"
@@ -196,3 +202,56 @@ def _drawn(layers: Sequence[_Layer], rng: np.random.Generator) -> tuple[Head, ..
 
 def _control(layers: Sequence[_Layer], picks: Sequence[Sequence[Head]]) -> tuple[Head, ...]:
     return tuple(sorted(itertools.chain(*(layer.fixed for layer in layers), *picks)))
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A batch of questions, and sets of heads to put them without."""
+
+    questions: Sequence[Probe]
+    inputs: dict[str, Tensor]
+    first: int
+    """The first set's number; 0 is the intact model's."""
+    off: Tensor
+    """Shape: [set, layer, head], bool."""
+
+
+class Answerer:
+    """A model, or a replica of it, that answers with heads switched off."""
+
+    def __init__(self, measure: Loss, means: Tensor | None, device: torch.device) -> None:
+        self._measure, self._means, self._device = measure, means, device
+        self.tap = OutputTap(measure.encoder, measure.whole)
+        self.whole: torch.nn.Module = measure.whole
+
+    def replica(self) -> Answerer:
+        """Another one, with the same weights."""
+        return Answerer(replica(self._measure), self._means, self._device)
+
+    def answers(self, piece: Piece) -> Tensor:
+        """To every question with every set off. Shape: [question, set, number]."""
+
+        def of_rows(rows: Sequence[int]) -> Tensor:
+            asked, sets = (
+                torch.tensor(numbers) for numbers in zip(*(divmod(row, len(piece.off)) for row in rows), strict=True)
+            )
+            repeated = {name: values[asked.to(values.device)] for name, values in piece.inputs.items()}
+            edit = _switch(piece.off[sets].to(self._device), self._means)
+            every = [piece.questions[number] for number in asked]
+            answers = self._measure.answers(every, lambda: self.tap.run(repeated, edit))
+            check_finite(answers, "the model's answers")
+            return answers
+
+        rows, length = range(len(piece.questions) * len(piece.off)), piece.inputs["input_ids"].shape[1]
+        answers = torch.cat(list(in_halves(rows, of_rows, lambda _: length, self._device)))
+        return answers.view(len(piece.questions), len(piece.off), -1)
+
+
+def _switch(off: Tensor, means: Tensor | None) -> OnOutput:
+    """What switches heads off. Shape: `off` [input, layer, head], bool; `means` [layer, head, dimension]."""
+
+    def edit(layer: int, output: Tensor) -> None:
+        inputs, heads = off[:, layer].nonzero(as_tuple=True)
+        output[inputs, :, heads] = 0 if means is None else means[layer, heads][:, None].to(output)
+
+    return edit

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid, Head
-from attnscan.results.neurons import NeuronTable
+from attnscan.results.head_explanation import NeuronTable
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.sums import Adding
 from attnscan.scoring.targets import Targets

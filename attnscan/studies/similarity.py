@@ -1,4 +1,10 @@
-"""Compares every head's weights with every other's over a stream of pairs: one scan, and a look at some queries."""
+"""Which heads attend alike: Jensen-Shannon divergences between all heads of a model, over a stream of pairs.
+
+    JS(p, q) = H((p + q) / 2) - (H(p) + H(q)) / 2, in nats, from 0 (the same weights) to ln 2 (no key in common),
+
+as in Clark et al., "What Does BERT Look At?" (2019), here averaged over queries of words. Every two heads need a
+logarithm for each key, so of each input some queries are drawn, and heads are taken in tiles that stay in the cache.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +12,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from attnscan.inputs.batch import EncodedInput
 from attnscan.inputs.pairs import Record
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.running import check_finite
+from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
+from attnscan.results.signature import Reading
 from attnscan.results.similarity import Similarity
 from attnscan.results.terms import QUERIES, WITHIN
 from attnscan.scan.events import Progress, Steps
@@ -17,9 +29,76 @@ from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
 from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.label_sums import LabelSums
+from attnscan.scoring.readout import LEAST_LEFT
 from attnscan.scoring.resampling import labels_of
 from attnscan.scoring.sums import PairSums, RatioSums, ScoreSums, added
-from attnscan.studies.divergence import RowKeeper, divergences, queries_of
+from attnscan.studies.draws import drawn
+
+_TILE, _GPU_TILE = 1 << 17, 1 << 26  # weights of two heads' mean at a time: 512 KiB of float32 on a CPU
+
+
+def queries_of(encoded: EncodedInput, most: int, seed: int) -> list[int]:
+    """At most so many of an input's words, by token, drawn by the input itself and a seed."""
+    words = [place for place, sentence in enumerate(encoded.sentence) if sentence >= 0]
+    return drawn(encoded, words, most, seed)
+
+
+class RowKeeper:
+    """A consumer that keeps the rows of some queries, of every head."""
+
+    def __init__(self, queries: Sequence[Sequence[int]], inputs: Sequence[EncodedInput], reading: Reading) -> None:
+        """With special tokens out, rows are of words alone, and renormalised."""
+        self._queries, self._among_words = queries, reading.among_words
+        self._keys = [
+            [key for key, sentence in enumerate(encoded.sentence) if sentence >= 0 or not reading.among_words]
+            for encoded in inputs
+        ]
+        self._kept: list[Tensor] = []
+        self._grid: Grid | None = None
+
+    def __call__(self, block: AttentionBlock) -> None:
+        """Take one block; a block that comes again replaces what it said before."""
+        assert block.is_whole
+        if block.grid != self._grid:
+            self._grid = block.grid
+            self._kept = [
+                block.weights.new_zeros(*block.grid.shape, len(queries), len(keys))
+                for queries, keys in zip(self._queries, self._keys, strict=True)
+            ]
+        start, _, _ = block.inputs.indices(len(self._queries))
+        for row, weights in enumerate(block.weights, start):
+            rows = weights[:, list(self._queries[row])][..., self._keys[row]]
+            if self._among_words:
+                rows = rows / rows.sum(-1, keepdim=True).clip(LEAST_LEFT)
+            self._kept[row][block.layer, block.heads] = rows
+
+    def rows(self) -> list[Tensor]:
+        """Of each input. Shape: [head, query x key]. Raises: CaptureError if the model's attention is not finite."""
+        for kept in self._kept:
+            check_finite(kept, "the attention weights")
+        return [kept.flatten(0, 1).flatten(1) for kept in self._kept]
+
+
+def divergences(rows: Tensor) -> Tensor:
+    """The divergence between every two heads, summed over queries. In nats.
+
+    Shape: `rows` [head, query x key], each query's weights adding up to 1 -> [head, head], float64 on the CPU.
+    """
+    heads, cells = rows.shape
+    tile = _TILE if rows.device.type == "cpu" else _GPU_TILE
+    entropy = rows.new_zeros(heads, heads)
+    half = rows / 2
+    start = 0
+    while start < heads:
+        stop = min(heads, start + max(1, tile // (cells * (heads - start))))
+        mean = half[start:stop, None] + half[None, start:]
+        logs = mean.clip(torch.finfo(mean.dtype).tiny).log_()
+        entropy[start:stop, start:] = -(logs.mul_(mean)).sum(-1)
+        start = stop
+    total = entropy.cpu().double()
+    own = total.diagonal()
+    upper = (total - (own[:, None] + own[None]) / 2).clip(0).triu(1)
+    return upper + upper.T
 
 
 def similar(

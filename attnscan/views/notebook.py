@@ -15,8 +15,7 @@ from attnscan.results.card import Cards
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Grid, Head
 from attnscan.results.ranking import Ranking
-from attnscan.results.reading import Reading
-from attnscan.results.signature import Signature
+from attnscan.results.signature import Reading, Signature
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import legend, remarks, summary, words
 from attnscan.views.palette import letter, paper_color, readable_on

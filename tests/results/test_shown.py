@@ -39,7 +39,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     [
         ("Classification", ["labels by what heads carry: ", "[CLS] the cat sat"]),
         ("Ranking", ["labels: ", "best heads: next-word ", "3 pairs"]),
-        ("Profile", ["on average a word's attention is 0.", "parts explain 0.", "3 pairs"]),
+        ("Profile", ["on average a word's attention is ", "same-keys 0.", "parts explain 0.", "3 pairs"]),
         ("Explanations", [" 0-0 (", "and 12 more"]),
         ("Dependencies", ["nats by the masked-LM head", " helps "]),
         ("Ablation", ["by masked-lm: 0-0 ", "and 10 more", "3 pairs"]),

@@ -23,8 +23,7 @@ from attnscan.inputs.pairs import Pair, Record, shipped_pairs
 from attnscan.results.attention import Attention
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Head
-from attnscan.results.head_explanation import CAUSES, HeadExplanation
-from attnscan.results.neurons import InBases
+from attnscan.results.head_explanation import CAUSES, HeadExplanation, InBases
 from attnscan.results.terms import SHUFFLES
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner

@@ -15,7 +15,7 @@ from written import batch_of, input_of
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid, Head
-from attnscan.results.neurons import NEURON_MEASURES, NeuronTable, neurons_conclusion
+from attnscan.results.head_explanation import NEURON_MEASURES, NeuronTable, neurons_conclusion
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.patterns import PATTERNS
 from attnscan.scoring.targets import Targets

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from families import UNTAPPED, tiny_model
 from numpy.testing import assert_allclose
 from scans import RECORDS
@@ -21,7 +22,8 @@ from attnscan.results.grid import Head
 from attnscan.results.similarity import Similarity
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
-from attnscan.studies.divergence import queries_of
+from attnscan.studies import similarity
+from attnscan.studies.similarity import divergences, queries_of
 
 
 def test_likeness_is_the_same_to_the_last_bit(directory: str, threads: Callable[[int], None], crews: list[int]) -> None:
@@ -32,6 +34,16 @@ def test_likeness_is_the_same_to_the_last_bit(directory: str, threads: Callable[
             found.append(similar(scanner, RECORDS))
     assert crews == [4]
     assert (found[0].divergence == found[1].divergence).all() and (found[0].se == found[1].se).all()
+
+
+@pytest.mark.parametrize("tile", [1, 500, 10**9])
+def test_tiles_change_nothing(monkeypatch: pytest.MonkeyPatch, tile: int) -> None:
+    torch.manual_seed(0)
+    rows = torch.rand(7, 3, 11).softmax(-1).flatten(1)
+    whole = divergences(rows)
+    monkeypatch.setattr(similarity, "_TILE", tile)
+    assert_allclose(divergences(rows), whole, atol=1e-6)
+    assert torch.equal(whole, whole.T)
 
 
 PLAN = {(0, 0): "next-word", (0, 1): "delimiter", (1, 2): "next-word", (1, 0): "previous-word", (1, 3): "delimiter"}

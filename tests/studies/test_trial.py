@@ -34,7 +34,7 @@ from attnscan.inputs.pairs import Pair
 from attnscan.results.change import Change
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.results.reading import By
+from attnscan.results.signature import By
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.studies.interventions import shuffled

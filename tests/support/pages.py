@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from attnscan.inputs.weights import SavedWeights
 from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
-from attnscan.results.reading import By, Reading, Special
+from attnscan.results.signature import By, Reading, Special
 from attnscan.scan.one_input import classify_weights
 from attnscan.scan.options import ScanOptions
 

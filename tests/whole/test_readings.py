@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 import attnscan
 from attnscan.cli.app import app
-from attnscan.results.reading import Reading
+from attnscan.results.signature import Reading
 from attnscan.scan.options import ScanOptions
 
 A, B = "the cat sat on the mat .", "the cat sat ."

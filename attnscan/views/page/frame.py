@@ -20,9 +20,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from attnscan.results.grid import Head
-from attnscan.results.reading import By
 from attnscan.results.scores import MIXED
-from attnscan.results.signature import IN_MEMORY, Signature
+from attnscan.results.signature import IN_MEMORY, By, Signature
 from attnscan.results.statement import CANDIDATES
 from attnscan.results.tables import DECIMALS
 from attnscan.safe_text import plain

@@ -12,8 +12,8 @@ from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head, Heads
 from attnscan.results.ranking import Ranking
-from attnscan.results.reading import By
 from attnscan.results.scores import MIXED
+from attnscan.results.signature import By
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import remarks, summary
 from attnscan.views.page.cargo import Cargo, load, of_every_head, strongest_first

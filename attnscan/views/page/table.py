@@ -21,7 +21,7 @@ from attnscan.results.grid import Head
 from attnscan.results.labels import Labels
 from attnscan.results.profile import OFFSETS, Profile
 from attnscan.results.ranking import Ranking
-from attnscan.results.reading import Reading
+from attnscan.results.signature import Reading
 from attnscan.results.tables import DECIMALS, safe_cell
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import statement, summary

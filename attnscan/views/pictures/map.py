@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from attnscan.errors import SelectionError
 from attnscan.results.grid import Grid
 from attnscan.results.labels import Labels
-from attnscan.results.reading import Special
 from attnscan.results.scores import MIXED
+from attnscan.results.signature import Special
 from attnscan.views.palette import COLORS, PARKS, letter, mark, on_white, opacity, paper_color, readable_on
 from attnscan.views.pictures.lettering import POINT, SIZE, shortened, step_of, width_of, wrapped
 from attnscan.views.pictures.sheet import (

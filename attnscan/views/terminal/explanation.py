@@ -12,8 +12,7 @@ from rich.text import Text
 
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Head
-from attnscan.results.head_explanation import CAUSES, HeadExplanation
-from attnscan.results.neurons import NEURON_MEASURES, InBases
+from attnscan.results.head_explanation import CAUSES, NEURON_MEASURES, HeadExplanation, InBases
 from attnscan.results.terms import SHUFFLES, counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS

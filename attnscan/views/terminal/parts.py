@@ -16,8 +16,7 @@ from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 
-from attnscan.results.reading import Reading
-from attnscan.results.signature import Signature
+from attnscan.results.signature import Reading, Signature
 from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.palette import COLORS, letter

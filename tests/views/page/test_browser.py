@@ -24,7 +24,7 @@ from attnscan.results.attention import Attention
 from attnscan.results.behaviour import Behaviours
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
-from attnscan.results.reading import By, Special
+from attnscan.results.signature import By, Special
 from attnscan.results.statement import CANDIDATES
 from attnscan.results.tables import render
 from attnscan.safe_text import plain

@@ -23,7 +23,7 @@ from attnscan.errors import OptionError
 from attnscan.inputs.pairs import Pair
 from attnscan.results.grid import Head
 from attnscan.results.profile import OFFSETS
-from attnscan.results.reading import By, Special
+from attnscan.results.signature import By, Special
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page import page as page_module
