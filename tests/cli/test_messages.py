@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -130,8 +129,6 @@ class TestUsage:
             (["classify", "a", "--csv", "--format", "json"], "--csv and --format json contradict each other"),
             (["classify", "--weights", "w.npz", "--model", "bundled"], "--weights needs no model"),
             (["classify", "--weights", "w.npz", "--save-weights", "v.npz"], "has nothing to save"),
-            (["classify", "a", "--csv", "-o", "a.json"], "--csv and a.json contradict each other"),
-            (["classify", "a", "-f", "tsv", "-o", "A.CSV"], "--format tsv and A.CSV contradict each other"),
             (["classify", "a", "--csv", "-o", "a.svg"], "--csv and a.svg contradict each other"),
             (["predictive", "one two", "--predictive", "off"], "--predictive off leaves nothing to ask"),
             (["similar", "--within", "nan"], "--within"),
@@ -143,12 +140,6 @@ class TestUsage:
     ) -> None:
         monkeypatch.setattr("attnscan.model.sources.choose", lambda _: pytest.fail("a model was chosen"))
         assert words in misuse(*arguments)
-
-    @pytest.mark.parametrize("csv", [["--csv"], ["--format", "csv"], ["--csv", "--format", "csv"]])
-    def test_csv_may_be_said_twice(self, weights: Path, csv: list[str]) -> None:
-        result = run("classify", "--weights", weights, *csv)
-        assert (result.exit_code, result.stderr) == (0, "")
-        assert result.stdout.startswith("model,layer,head,")
 
     def test_an_interruption_exits_with_130(self, monkeypatch: pytest.MonkeyPatch) -> None:
         def interrupt(_: object) -> None:
@@ -209,21 +200,6 @@ class TestProcess:
         line = one_line(process("classify", b"caf\xe9", "--model", "bundled"))
         assert "sentence A is not valid Unicode: its character 4" in line and "UTF-8" in line
 
-    def test_a_wrong_use_exits_with_2(self) -> None:
-        done = process("classify", "the cat", "--pattern", "next-wrod")
-        assert (done.returncode, done.stdout) == (2, b"")
-        assert b"did you mean 'next-word'?" in done.stderr
-        assert b"Traceback" not in done.stderr
-
-    def test_a_reader_that_has_gone_is_no_error(self, weights: Path) -> None:
-        reader, writer = os.pipe()
-        os.close(reader)
-        try:
-            done = process("classify", "--weights", weights, "--csv", stdout=writer)
-        finally:
-            os.close(writer)
-        assert (done.returncode, done.stderr) == (0, b"")
-
     @pytest.mark.skipif(not FULL.exists(), reason="no /dev/full")
     def test_a_full_disk_is_one_line(self) -> None:
         with FULL.open("wb") as full:
@@ -236,12 +212,6 @@ class TestProcess:
         with FULL.open("wb") as full:
             done = process(*arguments, stderr=full)
         assert done.returncode == 0 and done.stdout.startswith(b"model,layer,head,")
-
-    @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "utf-8"])
-    def test_a_terminal_without_utf8_still_gets_every_line(self, encoding: str) -> None:
-        done = process("patterns", env={**os.environ, "PYTHONIOENCODING": encoding})
-        assert (done.returncode, done.stderr) == (0, b"")
-        assert done.stdout.decode(encoding).count("\n") > 20
 
 
 def test_an_interrupt_before_a_command_begins_is_no_traceback(

@@ -6,25 +6,12 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from small_results import SIGNATURE as UNREAD
 
 from attnscan.results.signature import Signature
 from attnscan.run.running import WITHOUT_TAP, notes_of_inputs
 
-SIGNATURE = Signature(
-    model="toy",
-    revision=None,
-    attnscan="0",
-    torch="0",
-    transformers=None,
-    dtype="float32",
-    device="cpu",
-    unit="token",
-    pattern_set="1",
-    input_hash="",
-    read_by="tap",
-    predictive="off",
-    pairs_read=9,
-)
+SIGNATURE = replace(UNREAD, pairs_read=9)
 
 
 def _said(*signatures: Signature, **about: Any) -> list[str]:

@@ -8,6 +8,7 @@ import threading
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
 from live import TOKEN, StandIn, body_of, fetched, listened, session_of, until
@@ -167,7 +168,8 @@ def test_connections_that_ask_nothing_are_closed(
         with monkeypatch.context() as patch:
             patch.setattr(server_app, "SECONDS", 0.05)
             for begun in (b"", b"GET /", f"GET /{TOKEN}/ HTTP/1.1\r\nHost: x\r\nX-Slow: ".encode()):
-                assert _until_closed(_sent(port, begun)) == b""
+                with suppress(ConnectionError):  # on a busy machine it is closed before all of this has come
+                    assert _until_closed(_sent(port, begun)) == b""
         assert fetched(port, "").status == 200
 
 

@@ -1,0 +1,157 @@
+"""Hostile texts, strings, options, models, disks and moments: a few of the trials of `benchmarks/faults.py` each.
+
+Hostile files and checkpoints have modules of their own.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import get_args
+
+import pytest
+from draws import draws
+from hostile import models, options, strings, texts
+from hostile.kills import Scene
+from hostile.model_changes import CHANGES, REFUSED
+from hostile.runs import loaded_once, readable, save_tiny_model
+from hostile.writers import PICTURES, TABLES, writers
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from attnscan.cli.app import COMMANDS
+from attnscan.cli.destination import SUFFIXES
+from attnscan.views.pictures.look import Picture
+
+FAULTS = Path(__file__).parents[2] / "benchmarks" / "faults.py"
+GENERATE = (Phase.explicit, Phase.generate)  # to shrink a run of five commands takes minutes, and tells little more
+COMBINED = [(kind, names) for kind, names in models.trials(draws(100)) if len(names) > 1]
+
+
+def rows_of(*arguments: str, **environment: str) -> dict[str, int]:
+    """How often each kind of fault struck, by a process of its own: runs are forks of it, which has no threads."""
+    command = [sys.executable, str(FAULTS), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    assert done.returncode == 0, done.stdout + done.stderr
+    rows = [line.split("|") for line in done.stdout.splitlines() if line.startswith(("| runs ", "| every command "))]
+    return {cells[1].strip(): int(cells[3]) for cells in rows}
+
+
+@pytest.fixture(scope="module")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    with loaded_once():
+        yield save_tiny_model(tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="module")
+def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("files")
+
+
+@settings(max_examples=draws(60), deadline=None, phases=GENERATE, suppress_health_check=list(HealthCheck))
+@given(pair=texts.pairs, number=st.integers(0, 1000))
+def test_no_sentence_does_harm(tiny: Path, directory: Path, pair: tuple[str, str | None], number: int) -> None:
+    assert len(list(texts.commands(tiny, directory, pair, number))) == 5
+
+
+def test_none_of_these_is_readable() -> None:
+    """A control: were one to come out, it would be seen."""
+    assert not any(readable(nasty) for nasty in strings.OBEYED)
+
+
+def test_nothing_that_a_terminal_obeys_comes_out(tiny: Path, tmp_path: Path) -> None:
+    done = [trial() for trial in strings.trials(tiny, tmp_path, 29)]  # no number of kinds or formats is a multiple
+    assert len(done) > 20 and any(done) and not all(done)
+
+
+def test_the_walk_finds_every_command_and_kind_of_option() -> None:
+    """A control."""
+    assert set(options.lines()) == set(COMMANDS)
+    walked = {(command, option) for command, option, _ in options.options()}
+    assert walked >= {
+        *(("heads", "--seed"), ("heads", "--state"), ("report", "--size"), ("classify", "--weights")),
+        *(
+            ("models", "argument checkpoint"),
+            ("compare", "argument model_b"),
+            ("ablate", "--each"),
+            ("plot", "--width"),
+        ),
+    }
+    assert len(walked) > 130
+
+
+def test_extremes_of_options_give_a_result_or_one_line(tiny: Path, tmp_path: Path) -> None:
+    options.prepared(tmp_path, tiny)
+    done = [trial() for _, trial in list(options.trials(tmp_path))[::41]]  # no number of values is a multiple
+    assert len(done) > 60 and any(done) and not all(done)
+
+
+SLOW = {"compiled in place": pytest.mark.long}  # which compiles
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("name", [pytest.param(name, marks=SLOW.get(name, ())) for name in (*CHANGES, *REFUSED)])
+def test_a_changed_bert_is_read_as_it_is_or_refused(name: str) -> None:
+    """A model in memory, changed in ways that its weights do not show."""
+    assert models.tried("BertForMaskedLM", [name], 0) == (name in CHANGES)
+
+
+@pytest.mark.usefixtures("quiet")
+@pytest.mark.parametrize("number", range(len(COMBINED)))
+def test_changes_at_once_are_read_or_refused(number: int) -> None:
+    models.tried(*COMBINED[number], number)
+
+
+@pytest.mark.long
+def test_nothing_is_lost_by_runs_that_are_killed_interrupted_and_starved() -> None:
+    """By two threads, which run batches side by side."""
+    struck = rows_of("--kills", "1", "--mixings", "3", "--part", "runs", OMP_NUM_THREADS="2")
+    assert len(struck) == 9 and sum(struck.values()) > 0, struck
+
+
+IN_A_FINALIZER = """
+import time
+from attnscan.cli.messages import lose_no_interrupt
+
+class Dying:
+    def __del__(self):
+        raise KeyboardInterrupt
+
+lose_no_interrupt()
+try:
+    Dying()
+    time.sleep(20)
+except KeyboardInterrupt:
+    print("heard")
+"""
+
+
+def test_an_interrupt_that_falls_into_a_finalizer_comes_again() -> None:
+    """Python alone prints a traceback there, and goes on."""
+    done = subprocess.run([sys.executable, "-c", IN_A_FINALIZER], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("heard\n", "")
+
+
+class _Scene(Scene):
+    """One in which nothing is run."""
+
+    def __init__(self, directory: Path) -> None:
+        self.model, self.pairs = directory / "model", directory / "pairs.csv"
+
+
+def test_the_list_of_writers_has_every_command_and_format(tmp_path: Path) -> None:
+    """A control."""
+    assert {f".{suffix}" for suffix in TABLES} == set(SUFFIXES) and set(PICTURES) == set(get_args(Picture))
+    listed = list(writers(_Scene(tmp_path)))
+    assert {writer.arguments[0] for writer in listed} == set(COMMANDS) - {"serve"}, "which writes no file"
+    assert {writer.option for writer in listed} == {"-o", "--save-weights", "--per-pair", "--state", "--signature"}
+    assert len({writer.label for writer in listed}) == len(listed)
+
+
+@pytest.mark.long
+def test_nothing_is_lost_where_nothing_can_be_written() -> None:
+    struck = rows_of("--writers", "6", "--part", "every command and format")
+    assert len(struck) == 2 and min(struck.values()) > 0, struck
