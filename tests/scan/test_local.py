@@ -40,10 +40,27 @@ from attnscan.scan.state import ScanState, Seen, half
 from attnscan.scoring.patterns import PATTERNS, Pattern
 from attnscan.scoring.sums import ScoreSums
 
+OF_ALL_LENGTHS = [
+    *PAIRS,
+    ARTICLE,
+    Pair("The cat sat on the mat.", "The cat lay on the rug."),
+    Pair("A single sentence, with the same word: word."),
+    Pair("Yes.", "No, no, no, that is not what the old man had in mind when he asked for strawberries and cream."),
+    Pair("Unbelievably, the transformers transformed."),
+]
 
-def test_batch_size_and_order_change_nothing(options: ScanOptions) -> None:
-    expected = scan_shard(options, PAIRS)
-    for batch_tokens, pairs in ((1, PAIRS), (50, PAIRS), (10_000, PAIRS), (120, PAIRS[::-1])):
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_batch_size_and_order_change_nothing(options: ScanOptions, unit: Any) -> None:
+    """Of pairs that are cut, too, and by a dense pattern of one's own."""
+
+    def far(batch: EncodedBatch) -> torch.Tensor:
+        return (batch.offset.abs() > 1) & batch.same_sentence
+
+    own = Pattern("far", "F", far, "words of the same sentence, not beside it")
+    options = replace(options, unit=unit, patterns=(*PATTERNS, own), on_long="truncate")
+    expected = scan_shard(options, OF_ALL_LENGTHS)
+    for batch_tokens, pairs in ((1, OF_ALL_LENGTHS), (50, OF_ALL_LENGTHS), (10_000, OF_ALL_LENGTHS[::-1])):
         assert_equal_sums(scan_shard(replace(options, batch_tokens=batch_tokens), pairs), expected, 1e-9)
 
 
@@ -141,7 +158,7 @@ def test_profiles_are_refused_with_what_they_cannot_be_of() -> None:
             ScanOptions(profile=True, **options)  # type: ignore[arg-type]
 
 
-def test_planted_heads_lead_the_ranking(options: ScanOptions) -> None:
+def test_planted_heads_lead_a_ranking_of_the_contracts_columns(options: ScanOptions) -> None:
     with Scanner(options) as scanner:
         ranking = ranked(scanner, states_of(scanner, records_of(PAIRS))[-1])
     table = ranking.to_frame(ranking.scores.patterns).groupby("pattern").first()
@@ -149,11 +166,6 @@ def test_planted_heads_lead_the_ranking(options: ScanOptions) -> None:
         assert tuple(table.loc[pattern, ["layer", "head"]]) == place
         assert table.loc[pattern, "score"] == pytest.approx(1, abs=1e-5)
     assert ranking.signature.pairs_read == 40
-
-
-def test_a_ranking_has_the_columns_of_the_contract(options: ScanOptions) -> None:
-    with Scanner(options) as scanner:
-        ranking = ranked(scanner, states_of(scanner, records_of(PAIRS))[-1])
     frame = ranking.to_frame(["delimiter", "next-word"], 4)
     columns = ["model", "pattern", "rank", "layer", "head", "score", "chance", "above_chance", "se", "n", "pairs"]
     assert frame.columns.tolist() == [*columns, "low", "high", "lead", "lead_se", "self"]
@@ -168,13 +180,6 @@ def test_only_what_is_asked_for_is_computed(options: ScanOptions) -> None:
         assert scanner.measure is None
         state = states_of(scanner, records_of(PAIRS))[-1]
         assert state.sums.told is not None and state.sums.told.patterns == ("next-word",)
-
-
-def test_no_pair_is_an_error(options: ScanOptions) -> None:
-    with Scanner(options) as scanner:
-        assert states_of(scanner, []) == []
-        with pytest.raises(InputError, match="no pair"):
-            ranked(scanner, ScanState(scanner.options))
 
 
 LONG = Pair("the cat " * 40, "a mat")
@@ -200,26 +205,33 @@ def test_a_pair_that_the_tokenizer_cannot_read_is_placed_or_skipped(options: Sca
     assert len(bad) == 1 and (seen.read, seen.skipped) == (3, 1)
 
 
-def test_all_skipped_is_no_pair(options: ScanOptions) -> None:
+def test_no_pair_is_an_error_as_well_as_none_that_is_not_skipped(options: ScanOptions) -> None:
     with Scanner(replace(options, on_long="skip")) as scanner:
-        state = states_of(scanner, records_of([LONG]))[-1]
-        with pytest.raises(InputError, match="no pair"):
-            ranked(scanner, state)
+        assert states_of(scanner, []) == []
+        for state in (ScanState(scanner.options), states_of(scanner, records_of([LONG]))[-1]):
+            with pytest.raises(InputError, match="no pair"):
+                ranked(scanner, state)
 
 
-def test_a_batch_that_does_not_fit_is_halved(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_does_not_fit_is_halved_and_a_single_input_is_an_error(
+    options: ScanOptions, monkeypatch: pytest.MonkeyPatch
+) -> None:
     expected = scan_shard(options, PAIRS)
     score, sizes = Scanner.score, []
 
     def small(self: Scanner, inputs: Any, *rest: Any, **more: Any) -> ScoreSums:
-        if len(inputs) > 2:
+        if len(inputs) > most:
             raise torch.OutOfMemoryError
         sizes.append(len(inputs))
         return score(self, inputs, *rest, **more)
 
     monkeypatch.setattr(Scanner, "score", small)
+    most = 2
     assert_equal_sums(scan_shard(options, PAIRS), expected, 1e-9)
     assert sum(sizes) == 40 and max(sizes) == 2
+    most = 0
+    with pytest.raises(DeviceError, match="does not fit into the memory"):
+        scan_shard(options, PAIRS[:3])
 
 
 def test_a_batch_that_the_model_itself_has_no_room_for_is_halved(options: ScanOptions, of_little_memory: Any) -> None:
@@ -281,15 +293,6 @@ def test_batches_on_a_cpu_are_smaller_for_wider_models(options: ScanOptions, mon
     assert sizes == [4096, 2048, 1024, 256]
 
 
-def test_one_input_that_does_not_fit_is_an_error(options: ScanOptions, monkeypatch: pytest.MonkeyPatch) -> None:
-    def none(*_: Any, **__: Any) -> ScoreSums:
-        raise torch.OutOfMemoryError
-
-    monkeypatch.setattr(Scanner, "score", none)
-    with pytest.raises(DeviceError, match="does not fit into the memory"):
-        scan_shard(options, PAIRS[:3])
-
-
 @pytest.mark.loads_anew
 def test_the_memory_of_a_cpu_runs_out_too(options: ScanOptions) -> None:
     """Torch says so by an error without a class of its own."""
@@ -328,38 +331,6 @@ def test_numbers_agree_with_a_plain_loop_over_the_model(bundled_dir: Path) -> No
             found = [getattr(table.every_key, e)[place] for e in ("score", "chance", "se", "n", "pairs", "itself")]
             assert_allclose(found, numbers, atol=1e-5, err_msg=name)
     assert np.isnan(table.every_key.score[..., table.patterns.index("predictive")]).all()
-
-
-def test_dense_patterns_of_ones_own_do_not_depend_on_the_batch_either(options: ScanOptions) -> None:
-    def far(batch: EncodedBatch) -> torch.Tensor:
-        return (batch.offset.abs() > 1) & batch.same_sentence
-
-    own = replace(options, patterns=(*PATTERNS, Pattern("far", "F", far, "words of the same sentence, not beside it")))
-    assert_equal_sums(
-        scan_shard(replace(own, batch_tokens=1), PAIRS), scan_shard(replace(own, batch_tokens=10_000), PAIRS), 1e-12
-    )
-
-
-OF_ALL_LENGTHS = [
-    ARTICLE,
-    Pair("The cat sat on the mat.", "The cat lay on the rug."),
-    Pair("A single sentence, with the same word: word."),
-    Pair("Yes.", "No, no, no, that is not what the old man had in mind when he asked for strawberries and cream."),
-    Pair("Unbelievably, the transformers transformed."),
-]
-
-
-@pytest.mark.parametrize("unit", ["token", "word"])
-def test_batches_of_any_size_and_order_give_the_same_scores(unit: str) -> None:
-    options = replace(BUNDLED, unit=unit, predictive="off")  # type: ignore[arg-type]
-    one_by_one = scan_shard(replace(options, batch_tokens=1), OF_ALL_LENGTHS).finish()
-    for batch_tokens, pairs in ((60, OF_ALL_LENGTHS), (10_000, OF_ALL_LENGTHS), (10_000, OF_ALL_LENGTHS[::-1])):
-        scores = scan_shard(replace(options, batch_tokens=batch_tokens), pairs).finish()
-        for kind in ("every_key", "words_only"):
-            for name in ("score", "chance", "n", "pairs"):
-                found, expected = (getattr(getattr(each, kind), name) for each in (scores, one_by_one))
-                assert_allclose(found, expected, rtol=1e-9, atol=1e-12, err_msg=f"{kind} {name}")
-        assert_allclose(scores.entropy, one_by_one.entropy, rtol=1e-9)
 
 
 def test_heads_are_ranked_by_one_half_and_scored_by_the_other(options: ScanOptions) -> None:

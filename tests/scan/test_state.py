@@ -1,4 +1,4 @@
-"""Stopping and going on: the same result, and a state of anything else refused."""
+"""What a scan has seen and summed, stopped and gone on with: the same result, a state of anything else refused."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from torch import Tensor
 
 from attnscan.errors import StateError
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.inputs.pairs import Pair
+from attnscan.inputs.pairs import Pair, Place, Record
 from attnscan.inputs.sentence import Sentence
-from attnscan.run.ranking import held
 from attnscan.scan import stream as reading
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
+from attnscan.scan.state import Seen, sampled
 from attnscan.scan.stored import load_state, save_state
 from attnscan.scan.stream import unseen
 from attnscan.scoring.patterns import PATTERNS, Pattern
@@ -210,15 +210,25 @@ def test_a_state_of_another_version_is_refused(options: ScanOptions, tmp_path: P
             load_state(path, scanner)
 
 
-def test_one_run_at_a_time_holds_a_state_file(tmp_path: Path) -> None:
-    path, link = tmp_path / "state.json", tmp_path / "link"
-    link.symlink_to(path)
-    with held(path):
-        for name in (path, link):
-            with pytest.raises(StateError, match="another run holds the state file"), held(name):
-                pass
-        with held(tmp_path / "another.json"):
-            pass
-    with held(link):
-        pass
-    assert list(tmp_path.iterdir()) == [link]
+def test_the_sample_does_not_depend_on_order() -> None:
+    options = ScanOptions(predictive_pairs=4)
+
+    def drawn(pairs: list[Pair], seed: int = 0) -> set[Pair]:
+        seen = Seen()
+        for pair in pairs:
+            seen = seen.and_then(Record(pair, ""), replace(options, seed=seed))
+        return {pair for _, _, pair in seen.sample}
+
+    assert drawn(PAIRS) == drawn(PAIRS[::-1]) == drawn(PAIRS * 2)
+    assert len(drawn(PAIRS)) == 4 and drawn(PAIRS) != drawn(PAIRS, seed=1)
+
+
+def test_of_a_pair_that_is_there_twice_the_first_place_counts() -> None:
+    first, later = (("hash", place, Pair("the cat")) for place in (Place("a.tsv", 4, "x"), Place("b.tsv", 2)))
+    assert sampled([first, later], 5) == sampled([later, first], 5) == (first,)
+    records = [Record(pair, "", place=place) for _, place, pair in (first, later)]
+    for some in (records, records[::-1]):
+        seen = Seen()
+        for record in some:
+            seen = seen.and_then(record, ScanOptions())
+        assert [place for _, place, _ in seen.sample] == [first[1]]
