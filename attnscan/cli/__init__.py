@@ -4,7 +4,6 @@ app.py          the commands together, each imported when asked for
 options.py      the options, in frozen bundles
 bundles.py      and how these are spread out for Typer
 overwrite.py    what a run reads and writes, that none of it is written over the rest, and where a part goes
-completion.py   what Tab offers
 suggestion.py   a command that takes what was typed
 messages.py     standard error: lines, errors, Ctrl-C
 bars.py         runs, with what runs now and what the user should know, on standard error

@@ -11,14 +11,26 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 import typer
 from typer.models import ArgumentInfo, OptionInfo
 
-from attnscan.cli import completion
 from attnscan.cli.overwrite import FileRole, check_options, option_named, role_of
 from attnscan.errors import OptionError
 from attnscan.inputs.option import LARGEST, Option, words_of
 
+
+def completing(*names: str) -> Callable[[str], list[str]]:
+    """What a shell offers where Tab is pressed: of these names, those that begin with what is typed."""
+    return lambda incomplete: [name for name in names if name.startswith(incomplete)]
+
+
+def complete_models(incomplete: str) -> list[str]:
+    """The models that can run now, without asking the hub; directories are the shell's own."""
+    from attnscan.model.catalog import ready
+
+    return completing(*ready())(incomplete)
+
+
 _OFF = "no_"
 _SHORT = {"model": ("-m",)}
-_COMPLETED = {"model": completion.models}
+_COMPLETED = {"model": complete_models}
 _ROLES = {"model": (FileRole.MODEL,)}
 _OF_TYPER = (OptionInfo, ArgumentInfo)
 

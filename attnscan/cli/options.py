@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from attnscan.cli import completion
+from attnscan.cli.bundles import completing
 from attnscan.cli.destination import (
     FORMATS,
     PICTURES,
@@ -31,7 +31,7 @@ from attnscan.results.files import check_suffix, check_writable
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.tables import Format
 from attnscan.run.reading import FilePairs
-from attnscan.run.requests import WeightsInput
+from attnscan.run.requests import Classify, Rank, WeightsInput
 from attnscan.scan.options import ClusterOptions, Engine, OnLong, ScanOptions
 from attnscan.scoring.own_patterns import is_own
 from attnscan.scoring.patterns import PATTERNS, called
@@ -55,6 +55,8 @@ def pattern_name(name: str) -> str:
     return pattern.id
 
 
+complete_patterns = completing(*(pattern.id for pattern in PATTERNS))
+_complete_heads = completing("all", "layer:")  # single ones depend on the model
 _SCAN, _CLUSTER, _READING = declared(ScanOptions), declared(ClusterOptions), declared(FileReading)
 Model = Annotated[str | None, _SCAN["model"].option]
 DeviceOption = Annotated[Device, _SCAN["device"].option]
@@ -68,7 +70,7 @@ Patterns = Annotated[
         "-p",
         metavar="PATTERN",
         callback=lambda names: list(dict.fromkeys(map(pattern_name, names or ()))),
-        autocompletion=completion.patterns,
+        autocompletion=complete_patterns,
         help="Only this pattern, by name or letter, or your own FILE.py:FUNCTION. May repeat.",
     ),
 ]
@@ -76,7 +78,7 @@ SentenceA = Annotated[str | None, typer.Argument(metavar="A", help="Sentence A."
 SentenceB = Annotated[str | None, typer.Argument(metavar="B", help="Sentence B.", show_default=False)]
 HeadsArgument = typer.Argument(
     metavar="HEADS",
-    autocompletion=completion.heads,
+    autocompletion=_complete_heads,
     help="One head or several: 2-0, 2-0,6-11, layer:2 or all.",
     show_default=False,
 )
@@ -84,7 +86,7 @@ HeadsArgument = typer.Argument(
 
 def heads_option(about: str) -> Any:
     """The option `--heads`, which names heads for what `about` says."""
-    return typer.Option("--heads", metavar="HEADS", autocompletion=completion.heads, help=about)
+    return typer.Option("--heads", metavar="HEADS", autocompletion=_complete_heads, help=about)
 
 
 State = Annotated[
@@ -246,6 +248,17 @@ def check_usage(wrong: Mapping[str, bool]) -> None:
             raise typer.BadParameter(message)
 
 
+def request_of(given: OneInput, files: PairFiles, scan: ScanOptions, *, keep: bool, **many: Any) -> Classify | Rank:
+    """The request of a command for one input, or for many pairs with the options `many`.
+
+    Raises: as `check_one_or_many` and `on_long_of`.
+    """
+    if check_one_or_many(given, files):
+        return Rank(files.source(), replace(scan, model=given.model, on_long=files.when_long(), **many))
+    options = replace(scan, model=given.model, on_long=files.when_long(many=False))
+    return Classify(given.input, options, keep=keep)
+
+
 def check_one_or_many(given: OneInput, files: PairFiles) -> bool:
     """Whether the command is for many pairs: those of files or, where there is no input either, those shipped.
 
@@ -304,7 +317,7 @@ class Where:
             "--format",
             "-f",
             metavar="FORMAT",
-            autocompletion=completion.formats,
+            autocompletion=completing(*FORMATS),
             help="Print table, csv, tsv, json, jsonl, markdown, parquet or xlsx.",
         ),
     ] = None

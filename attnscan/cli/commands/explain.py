@@ -8,11 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli import completion
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import HeadsArgument, PairFiles, SentenceA, SentenceB, Token, Where, pattern_name
+from attnscan.cli.options import (
+    HeadsArgument,
+    PairFiles,
+    SentenceA,
+    SentenceB,
+    Token,
+    Where,
+    complete_patterns,
+    pattern_name,
+)
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.suggestion import suggestion
 from attnscan.results.grid import are_heads, check_heads_are_named
@@ -45,7 +53,7 @@ def explain(
             "-p",
             metavar="PATTERN",
             callback=lambda name: None if name is None else pattern_name(name),
-            autocompletion=completion.patterns,
+            autocompletion=complete_patterns,
             help="Explain this pattern: name, letter or FILE.py:FUNCTION. [default: each head's]",
         ),
     ] = None,

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli import completion
 from attnscan.cli.bars import answered, working
-from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.bundles import Without, complete_models, flattened
 from attnscan.cli.destination import Destination, Shown
 from attnscan.cli.options import DeviceOption, Where
 from attnscan.cli.overwrite import FileRole
@@ -29,7 +28,7 @@ def models(
         str | None,
         typer.Argument(
             metavar="CHECKPOINT",
-            autocompletion=completion.models,
+            autocompletion=complete_models,
             help="Examine this model: a hub id, a directory, or 'bundled'.",
             show_default=False,
         ),

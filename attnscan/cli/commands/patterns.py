@@ -8,10 +8,9 @@ from typing import Annotated
 
 import typer
 
-from attnscan.cli import completion
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import Where, pattern_name
+from attnscan.cli.options import Where, complete_patterns, pattern_name
 from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.model.sources import check_docstrings
 from attnscan.scoring.patterns import PATTERNS, pattern_frame
@@ -31,7 +30,7 @@ def patterns(
         typer.Argument(
             metavar="PATTERN",
             callback=lambda name: None if name is None else pattern_name(name),
-            autocompletion=completion.patterns,
+            autocompletion=complete_patterns,
             help="Show this one in full.",
             show_default=False,
         ),

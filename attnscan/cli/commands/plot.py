@@ -12,11 +12,10 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
-from attnscan.cli.options import OneInput, PairFiles, check_one_or_many, heads_option
+from attnscan.cli.options import OneInput, PairFiles, check_one_or_many, heads_option, request_of
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import check_heads_are_named
-from attnscan.run.requests import Classify, Rank
 from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
@@ -68,20 +67,11 @@ def plot(
     check_pictures_can_be_drawn()
     asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # weights alone are drawn
     parts = parts_of(files.paths, output) if of_pairs else {}
-    if of_pairs:
-        options = replace(
-            scan,
-            model=given.model,
-            on_long=files.when_long(),
-            predictive=asked,
-            labelled=kind == "map",
-            profile=kind in ("profile", "distance"),
-        )
-        result, interrupted = answered(Rank(files.source(), options))
-    else:
-        options = replace(scan, model=given.model, on_long=files.when_long(many=False), predictive=asked)
-        result, interrupted = answered(Classify(given.input, options, keep=kind == "head"))
-        result = result.known_profile() if kind in ("profile", "distance") else result
+    fits = kind in ("profile", "distance")
+    scan = replace(scan, predictive=asked)
+    request = request_of(given, files, scan, keep=kind == "head", labelled=kind == "map", profile=fits)
+    result, interrupted = answered(request)
+    result = result.known_profile() if fits and not of_pairs else result
     with warned(), working("drawing"):
         from attnscan.views.pictures.look import PictureFile
         from attnscan.views.pictures.picture import picture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -14,11 +13,10 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import OneInput, PairFiles, check_one_or_many, heads_option
+from attnscan.cli.options import OneInput, PairFiles, check_one_or_many, heads_option, request_of
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.grid import check_heads_are_named
-from attnscan.run.requests import Classify, Rank
 from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
@@ -69,19 +67,8 @@ def report(
     if heads is not None:
         check_heads_are_named(heads)
     parts = parts_of(files.paths, output) if of_pairs and not to_stdout else {}
-    if of_pairs:
-        options = replace(
-            scan,
-            model=given.model,
-            on_long=files.when_long(),
-            labelled=True,
-            profile=True,
-            predictive_part=False,
-        )
-        result, interrupted = answered(Rank(files.source(), options))
-    else:
-        options = replace(scan, model=given.model, on_long=files.when_long(many=False))
-        result, interrupted = answered(Classify(given.input, options, keep=True))
+    many = {"labelled": True, "profile": True, "predictive_part": False}
+    result, interrupted = answered(request_of(given, files, scan, keep=True, **many))
     with working("writing the page", skips={"page": "--no-neurons makes it smaller"}):
         from attnscan.views.page.page import page, page_options
 

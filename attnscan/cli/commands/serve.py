@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from attnscan.cli import completion
 from attnscan.cli.bars import answered, done, working
-from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.bundles import Without, complete_models, flattened
 from attnscan.cli.destination import write_stdout
 from attnscan.cli.messages import say
 from attnscan.cli.options import Model, PairFiles, SentenceA, SentenceB
@@ -56,7 +55,7 @@ def serve(
         typer.Option(
             "--against",
             metavar="NAME",
-            autocompletion=completion.models,
+            autocompletion=complete_models,
             help="Also load this model, and ask it the same.",
         ),
         FileRole.MODEL,
