@@ -14,7 +14,7 @@ import attnscan
 from attnscan.inputs.option import declared
 
 _WIDE = 100  # characters of a call on one line
-_LISTED = 9  # attributes of a class that stands in a table
+_LISTED = 8  # attributes of a class that stands in a table
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
 
