@@ -123,11 +123,6 @@ def opened(browser: Browser) -> Iterator[Open]:
 
 
 @pytest.fixture(scope="module")
-def article() -> tuple[Classification, Attention]:
-    return classify_and_keep(PAIR, OPTIONS)
-
-
-@pytest.fixture(scope="module")
 def classified_anew() -> dict[str, Classification]:
     """The input as the command line classifies it with `--by` and `--special`, by itself."""
     asked = {name: replace(OPTIONS, by=by, special=special) for name, (by, special) in READINGS.items()}

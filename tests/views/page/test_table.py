@@ -6,21 +6,11 @@ import json
 from dataclasses import replace
 
 import pytest
-from one_run import classify_and_keep
 from pages import Elements
 
-from attnscan.inputs.pairs import Pair
+from attnscan.results.attention import Attention
 from attnscan.results.classification import Classification
-from attnscan.scan.options import ScanOptions
 from attnscan.views.page.page import page
-
-PAIR = Pair("I went to the store.", "At the store, I bought fresh strawberries.")
-
-
-@pytest.fixture(scope="module")
-def article() -> Classification:
-    result, attention = classify_and_keep(PAIR, ScanOptions(model="bundled", predictive="off"))
-    return replace(result, attention=attention)
 
 
 def _held(result: Classification) -> dict[str, list]:  # type: ignore[type-arg]
@@ -28,11 +18,12 @@ def _held(result: Classification) -> dict[str, list]:  # type: ignore[type-arg]
     return held
 
 
-def test_every_head_has_its_parts_in_both_readings(article: Classification) -> None:
-    held = _held(article)
+def test_every_head_has_its_parts_in_both_readings(article: tuple[Classification, Attention]) -> None:
+    result, _ = article
+    held = _held(result)
     assert list(held) == ["weight", "carried"]
     for name, norm in (("weight", False), ("carried", True)):
-        profile = article.with_reading("carried" if norm else "weight").profile
+        profile = result.with_reading("carried" if norm else "weight").profile
         assert profile is not None and len(held[name]) == 72
         for head, (explained, even, parts) in zip(profile.grid, held[name], strict=True):
             assert explained == pytest.approx(profile.fit.explained[head.place], abs=6e-5)
@@ -43,11 +34,11 @@ def test_every_head_has_its_parts_in_both_readings(article: Classification) -> N
     assert held["weight"] != held["carried"]
 
 
-def test_a_page_of_norm_holds_the_same(article: Classification) -> None:
-    assert _held(article.with_reading("carried")) == _held(article)
+def test_a_page_of_norm_holds_the_same(article: tuple[Classification, Attention]) -> None:
+    assert _held(article[0].with_reading("carried")) == _held(article[0])
 
 
-def test_without_profiles_there_is_nothing_of_them(article: Classification) -> None:
-    bare = replace(article, carried=None, fits={})
+def test_without_profiles_there_is_nothing_of_them(article: tuple[Classification, Attention]) -> None:
+    bare = replace(article[0], carried=None, fits={})
     html = page(bare).html
     assert "profile-bytes" not in Elements(html).text and "<b>Profile.</b>" not in html
