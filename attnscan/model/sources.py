@@ -252,19 +252,13 @@ def snapshots(hub_id: str, commit: str | None = None) -> list[Path]:
 
 def hub_answers(patience: float = HUB_PATIENCE) -> bool:
     """Whether the hub can be reached within `patience` seconds, a silent name server included."""
-    import http.client  # with them comes much that `--help` does without
-    import urllib.error
-    import urllib.request
-
+    import httpx2  # with it comes much that `--help` does without
     from huggingface_hub import constants
 
     def ask() -> bool:
         try:
-            request = urllib.request.Request(constants.ENDPOINT, method="HEAD")
-            urllib.request.urlopen(request, timeout=patience).close()
-        except urllib.error.HTTPError:
-            return True  # a refusal is an answer too
-        except (OSError, ValueError, http.client.HTTPException):
+            httpx2.head(constants.ENDPOINT, timeout=patience)  # a refusal is an answer too
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError):
             return False
         return True
 

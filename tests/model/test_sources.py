@@ -9,11 +9,11 @@ import socket
 import subprocess
 import sys
 import threading
-import urllib.request
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
+import httpx2
 import pytest
 import torch
 from hub_cache import COMMIT, WHOLE, checkpoint, in_cache
@@ -239,11 +239,7 @@ class TestHub:
     def test_a_silent_name_server_is_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
         done = threading.Event()
 
-        def look_up(*_: object, **__: object) -> None:
-            done.wait(60)
-            raise OSError
-
-        monkeypatch.setattr(urllib.request, "urlopen", look_up)
+        monkeypatch.setattr(httpx2, "head", lambda *_, **__: done.wait(60))
         assert hub_answers(0.05) is False
         done.set()
 
