@@ -31,7 +31,7 @@ from transformers import (
 
 from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError
 from attnscan.inputs.pairs import Pair
-from attnscan.results.change import Change
+from attnscan.results.change import Change, Guesses
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.signature import By
@@ -106,6 +106,11 @@ class ByHand:
         with torch.no_grad():
             return self.model(**self.inputs, output_attentions=True)
 
+    def puts(self, place: int) -> torch.Tensor:
+        """What a masked LM puts in a place. Shape: [vocabulary]."""
+        probabilities: torch.Tensor = self.run().logits[0, place].double().softmax(-1)
+        return probabilities
+
     def weights(self) -> np.ndarray:
         """Shape: [layer, head, query, key]."""
         return torch.stack([layer[0] for layer in self.run().attentions]).numpy()
@@ -143,6 +148,11 @@ def weights_of(result: Classification) -> np.ndarray:
     return result.attention.weights
 
 
+def _puts(guesses: Guesses, probabilities: torch.Tensor) -> None:
+    """What a trial tells of a place is what the model run by hand puts there."""
+    assert_allclose([share for _, share in guesses.top], probabilities.topk(5).values, atol=1e-5)
+
+
 def _same(one: Classification, other: Classification) -> None:
     """To the last bit, all that is in them."""
     assert_array_equal(*(_flat(each.by_weight) for each in (one, other)))
@@ -176,12 +186,10 @@ def test_nothing_changed_equals_classify_to_the_last_bit(directories: dict[str, 
     _equals_classify(directories[family], unit)
 
 
-def test_so_it_does_with_the_bundled_model() -> None:
-    _equals_classify("bundled", "token")
-
-
-def test_so_it_does_with_a_trained_masked_lm(shared: Path) -> None:
-    _equals_classify(shared / "models" / "minilm-l6-mlm", "token")
+@pytest.mark.parametrize("model", ["bundled", "minilm-l6-mlm"])
+def test_so_it_does_with_a_trained_model(request: pytest.FixtureRequest, model: str) -> None:
+    directory = model if model == "bundled" else request.getfixturevalue("shared") / "models" / model
+    _equals_classify(directory, "token")
 
 
 def _equals_classify(directory: Path | str, unit: Any) -> None:
@@ -231,7 +239,7 @@ def test_hidden_words_equal_a_run_on_masked_ids(directories: dict[str, Path], fa
 def test_heads_off_equal_zeroed_columns_before_the_output_projection(directories: dict[str, Path], family: str) -> None:
     hand = ByHand.of(directories[family])
     hand.inputs["input_ids"][0, 3] = AutoTokenizer.from_pretrained(directories[family]).mask_token_id
-    intact, before = hand.weights(), hand.run().logits[0, 3].double().softmax(-1)
+    intact, before = hand.weights(), hand.puts(3)
     with trials_of(directories[family]) as trials:
         result, (prediction,) = trials.run(PAIR, Change(hidden=(3,), off=OFF)).finished()
         again = trials.run(PAIR, Change(hidden=(3,))).result
@@ -239,14 +247,14 @@ def test_heads_off_equal_zeroed_columns_before_the_output_projection(directories
     with hand.without(OFF, projection):
         weights = hand.weights()
     with hand.without(OFF, projection):
-        after = hand.run().logits[0, 3].double().softmax(-1)
+        after = hand.puts(3)
     assert_allclose(weights_of(result), weights, atol=1e-6)
     assert_allclose(weights_of(again), intact, atol=1e-6)  # nothing is left behind
     assert_allclose(weights[0], intact[0], atol=1e-6)
     assert all(np.abs(weights[layer] - intact[layer]).max() > 1e-3 for layer in (1, 2))  # later layers see it
     (word,) = prediction.words
-    assert_allclose([share for _, share in word.before.top], before.topk(5).values, atol=1e-5)
-    assert_allclose([share for _, share in word.after.top], after.topk(5).values, atol=1e-5)
+    _puts(word.before, before)
+    _puts(word.after, after)
     assert word.before != word.after
 
 
@@ -260,15 +268,15 @@ def test_shuffled_positions_equal_position_ids_by_hand(directories: dict[str, Pa
         encoded = trials._scanner.encode(PAIR)
         order = shuffled([encoded], len(encoded.tokens), 3)  # of the words as they are: hiding one moves none
     hand.inputs["input_ids"][0, 4] = AutoTokenizer.from_pretrained(directories[family]).mask_token_id
-    before = hand.run().logits[0, 4].double().softmax(-1)
+    before = hand.puts(4)
     hand.inputs["position_ids"] = order + CASES[family].first_position
     assert_allclose(weights_of(result), hand.weights(), atol=1e-6)
     assert_array_equal(weights_of(again), weights_of(result))
     assert np.abs(weights_of(result) - plain).max() > 1e-3
     (word,) = prediction.words
-    assert_allclose([share for _, share in word.before.top], before.topk(5).values, atol=1e-5)
-    after = hand.run().logits[0, 4].double().softmax(-1)
-    assert_allclose([share for _, share in word.after.top], after.topk(5).values, atol=1e-5)
+    _puts(word.before, before)
+    after = hand.puts(4)
+    _puts(word.after, after)
 
 
 @pytest.mark.parametrize("segments", ["swapped", "zeroed"])
@@ -290,7 +298,7 @@ def test_all_changes_at_once(directories: dict[str, Path]) -> None:
         result, (prediction,) = trials.run(PAIR, change).finished()
         encoded = trials._scanner.encode(PAIR)
     hand.inputs["input_ids"][0, [2, 5]] = mask
-    before = hand.run().logits[0, 5].double().softmax(-1)
+    before = hand.puts(5)
     hand.inputs["token_type_ids"] = 1 - hand.inputs["token_type_ids"]
     hand.inputs["position_ids"] = shuffled([encoded], len(encoded.tokens), 0)
     with hand.without(OFF, _BERTS):
@@ -298,7 +306,7 @@ def test_all_changes_at_once(directories: dict[str, Path]) -> None:
     assert_allclose(weights_of(result), torch.stack([layer[0] for layer in output.attentions]), atol=1e-6)
     after = output.logits[0, 5].double().softmax(-1)
     for found, expected in ((prediction.words[1].before, before), (prediction.words[1].after, after)):
-        assert_allclose([share for _, share in found.top], expected.topk(5).values, atol=1e-5)
+        _puts(found, expected)
 
 
 def test_a_result_says_what_was_changed(directories: dict[str, Path]) -> None:
