@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from itertools import islice
 
@@ -40,7 +41,7 @@ from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.statements import candidates
 from attnscan.scoring.sums import RatioSums, added
 from attnscan.scoring.targets import Targets
-from attnscan.studies.interventions import Positions, shuffled, why_no_segments, with_segments
+from attnscan.studies.interventions import Positions, changed, why_no_segments
 from attnscan.studies.similarity import divergences
 
 LOOKED_AT = 64
@@ -319,46 +320,32 @@ def _explained(
     Shape: `plain`, what they do otherwise, as `_Measurer.of_pairs`, of more inputs.
     """
     measurer = yield from _Measurer.of(scanner, inputs, measures)
-    model_inputs, model = measurer.batch.model_inputs, scanner.loaded.model
-
-    def measured() -> dict[Head, FloatArray]:
-        return {head: measurer.of_pairs(head)[0] for head in measures}
-
-    changed: dict[str, dict[Head, FloatArray]] = {}
-    not_available: dict[str, str] = {}
+    batch, model, not_available = measurer.batch, scanner.loaded.model, dict[str, str]()
+    positions: Positions | str
     try:
-        positions = Positions(model, model_inputs)
+        positions = Positions(model, batch.model_inputs)
     except ModelError as error:
-        not_available["positions"] = error.what
-    else:
-        width, drawn = measurer.batch.word.shape[1], []
-        for number in range(_SHUFFLES):
-            yield Progress("positions shuffled", number, _SHUFFLES)
-            order = shuffled(inputs, width, scanner.options.seed, number).to(measurer.batch.word.device)
-            with positions.reordered(model_inputs, order) as reordered:
-                scanner.run(reordered, measurer)
-            drawn.append(measured())
-        changed["positions_shuffled"] = {head: np.mean([totals[head] for totals in drawn], axis=0) for head in measures}
-    if (why := why_no_segments(model, model_inputs)) is not None:
+        positions = not_available["positions"] = error.what
+    if (why := why_no_segments(model, batch.model_inputs)) is not None:
         not_available["segments"] = why
-    else:
-        for name, swapped in (("segments_zeroed", False), ("segments_swapped", True)):
-            scanner.run(with_segments(model_inputs, swapped=swapped), measurer)
-            changed[name] = measured()
-    explained = {
-        head: _explanation(
-            head, measure, plain[head][:, : len(inputs)], {name: of[head] for name, of in changed.items()}
-        )
-        for head, measure in measures.items()
-    }
+    drawn: dict[str, list[dict[Head, FloatArray]]] = {}
+    yield Progress("positions and segments changed")
+    with closing(changed(model, batch, positions, scanner.options.seed, _SHUFFLES)) as changes:
+        for name, model_inputs in changes:
+            scanner.run(model_inputs, measurer)
+            drawn.setdefault(name, []).append({head: measurer.of_pairs(head)[0] for head in measures})
+    explained = {}
+    for head, measure in measures.items():
+        after = {name: np.mean([totals[head] for totals in draws], axis=0) for name, draws in drawn.items()}
+        explained[head] = _explanation(head, measure, plain[head][:, : len(inputs)], after)
     return explained, not_available
 
 
-def _explanation(head: Head, measure: Measure, plain: FloatArray, changed: Mapping[str, FloatArray]) -> HeadExplanation:
+def _explanation(head: Head, measure: Measure, plain: FloatArray, after: Mapping[str, FloatArray]) -> HeadExplanation:
     total, n, even = plain
     as_it_is, by_chance = RatioSums.of(total, n), float(RatioSums.of(even, n).ratio)
-    after = {name: RatioSums.of(again, n) for name, again in changed.items()}
-    falls = {name: RatioSums.of(total - again, n) for name, again in changed.items()}
+    causes = {name: RatioSums.of(again, n) for name, again in after.items()}
+    falls = {name: RatioSums.of(total - again, n) for name, again in after.items()}
     unknown = dict.fromkeys(CAUSES, float("nan"))
     score = float(as_it_is.ratio)
     return HeadExplanation(
@@ -373,8 +360,8 @@ def _explanation(head: Head, measure: Measure, plain: FloatArray, changed: Mappi
         above_chance=(score - by_chance) / (1 - by_chance) if by_chance < 1 else float("nan"),
         se=float(as_it_is.se),
         neurons={},
-        causes=unknown | {name: float(sums.ratio) for name, sums in after.items()},
-        cause_se=unknown | {name: float(sums.se) for name, sums in after.items()},
+        causes=unknown | {name: float(sums.ratio) for name, sums in causes.items()},
+        cause_se=unknown | {name: float(sums.se) for name, sums in causes.items()},
         fall_se=unknown | {name: float(sums.se) for name, sums in falls.items()},
         n=int(n.sum()),
         pairs=int((n > 0).sum()),

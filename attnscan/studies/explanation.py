@@ -35,7 +35,7 @@ from attnscan.scoring.resampling import stability
 from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.sums import PairSums, ScoreSums, added
 from attnscan.scoring.targets import Targets
-from attnscan.studies.interventions import CauseSums, Positions, shuffled, why_no_segments, with_segments
+from attnscan.studies.interventions import SEGMENTS, SHUFFLED, CauseSums, Positions, changed, shuffled, why_no_segments
 from attnscan.studies.neurons import NeuronScorer, NeuronSums, Rotations
 
 
@@ -149,22 +149,28 @@ class _Explainer:
             words=None if words is None else words.word_sums(),
             attention=keeper.attention(inputs[0]) if keep else None,
         )
-        sums += yield from self._shuffled(scanner, scorer, batch)
-        return sums + self._with_segments(scanner, scorer, batch)
+        return sums + (yield from self._changed(scanner, scorer, batch))
 
-    def _shuffled(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> Steps[_Measured]:
-        name, model_inputs = "positions_shuffled", batch.model_inputs
-        positions = self._positions_of(scanner.loaded.model, model_inputs)
-        if isinstance(positions, str):
-            return _Measured(not_available={name: positions})
-        width, moved, drawn = batch.word.shape[1], False, []
-        for number in range(SHUFFLES):
-            order = shuffled(batch.inputs, width, scanner.options.seed, number).to(batch.word.device)
-            moved |= bool((order != torch.arange(width, device=order.device)).any())
-            yield Progress("positions shuffled", number, SHUFFLES)
-            with positions.reordered(model_inputs, order) as changed:
-                drawn.append(_again(scanner, scorer, changed))
-        return _Measured(causes={name: CauseSums.of(scorer.pair_sums(), drawn)}, moved=moved)
+    def _changed(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> Steps[_Measured]:
+        """Score a batch with everything changed that can be."""
+        model, seed, drawn = scanner.loaded.model, scanner.options.seed, dict[str, list[Scorer]]()
+        positions = self._positions_of(model, batch.model_inputs)
+        yield Progress("positions and segments changed")
+        with closing(changed(model, batch, positions, seed, SHUFFLES)) as changes:
+            for name, inputs in changes:
+                again = scorer.fresh()
+                scanner.run(inputs, again)
+                drawn.setdefault(name, []).append(again)
+        not_available = {SHUFFLED: positions} if isinstance(positions, str) else {}
+        if (why := why_no_segments(model, batch.model_inputs)) is not None:
+            not_available |= dict.fromkeys(SEGMENTS, why)
+        width, pairs = batch.word.shape[1], scorer.pair_sums()
+        orders = (shuffled(batch.inputs, width, seed, number) for number in range(SHUFFLES if SHUFFLED in drawn else 0))
+        return _Measured(
+            causes={name: CauseSums.of(pairs, scorers) for name, scorers in drawn.items()},
+            not_available=not_available,
+            moved=any(bool((order != torch.arange(width)).any()) for order in orders),
+        )
 
     def _positions_of(self, model: Any, model_inputs: dict[str, Tensor]) -> Positions | str:
         """The way to the positions of the model or of a replica, each looked at once; or why there is none."""
@@ -175,27 +181,16 @@ class _Explainer:
                 self._positions[id(model)] = error.what
         return self._positions[id(model)]
 
-    def _with_segments(self, scanner: Scanner, scorer: Scorer, batch: EncodedBatch) -> _Measured:
-        names = {"segments_zeroed": False, "segments_swapped": True}
-        why = why_no_segments(scanner.loaded.model, batch.model_inputs)
-        if why is not None:
-            return _Measured(not_available=dict.fromkeys(names, why))
-        changed = {name: with_segments(batch.model_inputs, swapped=swapped) for name, swapped in names.items()}
-        pairs = scorer.pair_sums()
-        return _Measured(
-            causes={name: CauseSums.of(pairs, [_again(scanner, scorer, inputs)]) for name, inputs in changed.items()}
-        )
-
     def finish(self, sums_of_all: _Measured, seen: Seen) -> Explanations:
         """What all batches together say. Raises: InputError if there was none."""
         if sums_of_all.scores is None or sums_of_all.pairs is None:
             raise no_pair("to explain by")
         scores, not_available = sums_of_all.scores.finish(), dict(sums_of_all.not_available)
         causes = {name: sums.finish() for name, sums in sums_of_all.causes.items()}
-        shuffled_scores = causes.get("positions_shuffled")
+        shuffled_scores = causes.get(SHUFFLED)
         if shuffled_scores is not None and _same(shuffled_scores[0], scores):
-            del causes["positions_shuffled"]
-            not_available["positions_shuffled"] = (
+            del causes[SHUFFLED]
+            not_available[SHUFFLED] = (
                 "the model takes no notice of positions that are given to it"
                 if sums_of_all.moved
                 else "there are no two words to shuffle"
@@ -215,13 +210,6 @@ class _Explainer:
             pattern=self._pattern,
             attention=sums_of_all.attention,
         )
-
-
-def _again(scanner: Scanner, scorer: Scorer, model_inputs: dict[str, Tensor]) -> Scorer:
-    """A scorer of the same batch that has seen it with something changed."""
-    again = scorer.fresh()
-    scanner.run(model_inputs, again)
-    return again
 
 
 def _same(scores: Scores, other: Scores) -> bool:

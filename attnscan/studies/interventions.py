@@ -7,7 +7,7 @@ every family (RoBERTa counts from 2, DistilBERT takes no position ids). Models w
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from attnscan.errors import ModelError
-from attnscan.inputs.batch import EncodedInput
+from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.model.running import forward
 from attnscan.results.scores import FloatArray, Scores
 from attnscan.scoring.scorer import Scorer
@@ -25,6 +25,9 @@ from attnscan.scoring.sums import Adding, PairSums, RatioSums, ScoreSums
 from attnscan.studies.draws import generator
 
 _MOST_OFFSET = 8  # rows that a family keeps for itself before its first position's
+SHUFFLED = "positions_shuffled"
+SEGMENTS = {"segments_zeroed": False, "segments_swapped": True}
+"""The changes of segment ids, and whether 0 and 1 are exchanged."""
 ModelInputs = dict[str, Tensor]
 _WEIGHT, _N = "every_key.weight", "every_key.n"
 
@@ -86,6 +89,24 @@ def shuffled(inputs: Sequence[EncodedInput], width: int, seed: int, number: int 
         words = np.flatnonzero(np.array(encoded.sentence) >= 0)
         row[words] = generator(seed, number, *encoded.model_inputs["input_ids"]).permutation(words)
     return torch.from_numpy(order)
+
+
+def changed(
+    model: Any, batch: EncodedBatch, positions: Positions | str, seed: int, shuffles: int
+) -> Generator[tuple[str, ModelInputs], None, None]:
+    """What the model reads in place of a batch, change by change, by the names of `CAUSES`; positions so many times.
+
+    To be closed: positions are reordered inside the model until the next change is asked for. `positions` may be why
+    they cannot be changed.
+    """
+    if isinstance(positions, Positions):
+        for number in range(shuffles):
+            order = shuffled(batch.inputs, batch.word.shape[1], seed, number).to(batch.word.device)
+            with positions.reordered(batch.model_inputs, order) as reordered:
+                yield SHUFFLED, reordered
+    if why_no_segments(model, batch.model_inputs) is None:
+        for name, swapped in SEGMENTS.items():
+            yield name, with_segments(batch.model_inputs, swapped=swapped)
 
 
 def with_segments(inputs: ModelInputs, *, swapped: bool) -> ModelInputs:

@@ -28,8 +28,8 @@ from attnscan.results.terms import SHUFFLES
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 from attnscan.scoring.sums import RatioSums
-from attnscan.studies import explanation
-from attnscan.studies.interventions import shuffled
+from attnscan.studies import interventions
+from attnscan.studies.interventions import SHUFFLED, shuffled
 
 NEXT, THREE, IDENTICAL, FIRST, NOTHING = Head(0, 0), Head(0, 1), Head(0, 2), Head(1, 0), Head(1, 1)
 PLAN = {
@@ -38,7 +38,6 @@ PLAN = {
     IDENTICAL.place: "identical",
     FIRST.place: "bag of first sentence",
 }
-SHUFFLED = "positions_shuffled"
 LONG_AND_SHORT = Pair("the cat sat on the mat and the dog ran to a store", "a dog ran .")
 
 
@@ -171,7 +170,7 @@ def test_neighbouring_seeds_share_no_shuffle(toy: str, monkeypatch: pytest.Monke
         orders.setdefault(seed, []).append(tuple(order[0].tolist()))
         return order
 
-    monkeypatch.setattr(explanation, "shuffled", noted)
+    monkeypatch.setattr(interventions, "shuffled", noted)
     for seed in range(3):
         with Scanner(ScanOptions(model=toy, predictive="off", seed=seed)) as scanner:
             explain_input(scanner, _record(Pair("the cat sat on the mat " * 4)))
