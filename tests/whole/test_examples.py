@@ -57,8 +57,6 @@ NEEDS = {
 }
 """What a script needs beside attnscan. Spark is large and needs Java, so it is not among what the tests install."""
 IN_THIS_PROCESS = ("many_pairs.py", "pairs_of_a_program.py", "rank_heads.py", "saved_weights.py")
-QUICK = "own_pattern.sh"
-"""The one of the scripts that `make test` runs as it stands: a shell that starts Python."""
 
 
 def run(name: str, where: Path) -> str:
@@ -92,14 +90,8 @@ def test_a_script_does_its_work(
     assert not [line for line in SAYS[name] if line not in said], said
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=() if name == QUICK else pytest.mark.long)
-        for name in sorted(SAYS)
-        if "sheet" not in name
-    ],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("name", [name for name in sorted(SAYS) if "sheet" not in name])
 def test_an_example_runs(name: str, tmp_path: Path) -> None:
     if name in NEEDS and importlib.util.find_spec(NEEDS[name]) is None:
         pytest.skip(f"needs {NEEDS[name]}, which is not installed")

@@ -260,6 +260,7 @@ def test_every_pairs_rows_of_some_heads(toy: str, tmp_path: Path) -> None:
     assert alone.exit_code == 2 and "name a file for it" in alone.stderr
 
 
+@pytest.mark.long
 def test_interrupted_heads_prints_what_it_has_and_how_to_go_on(toy: str, tmp_path: Path) -> None:
     """A real process, a real Ctrl-C, in the middle of a long scan whose state is kept after each window."""
     pairs, state = tmp_path / "pairs.csv", tmp_path / "state.json"
