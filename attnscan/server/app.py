@@ -22,7 +22,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from attnscan.errors import AttnscanError, MemoryFullError, OutputError, out_of_memory
+from attnscan.errors import AttnscanError, MemoryFullError, OutputError, TooLongError, out_of_memory
 from attnscan.results.grid import Head
 from attnscan.server.guard import BUG, SECONDS, App, Guard
 from attnscan.server.question import Malformed, head_of, is_id, question_of
@@ -113,19 +113,20 @@ def _head(request: Request) -> Head:
     return head
 
 
-_STATUS: dict[type[Exception], int] = {Malformed: 400, Stale: 409, Gone: 410, AttnscanError: 422, Full: 503}
+_STATUS: dict[type[Exception], int] = {Stale: 202, Malformed: 400, Gone: 410, AttnscanError: 422, Full: 503}
 
 
 def _said(_request: Request, error: Exception) -> Response:
     """What the network is told of an error; a bug of ours goes on to the guard, which has it told elsewhere."""
     status = next((_STATUS[kind] for kind in type(error).__mro__ if kind in _STATUS), 500)
     flags: dict[int, dict[str, Any]] = {
-        409: {"stale": True},
+        202: {"stale": True},  # a question that another one replaces is no error, and browsers report those
         410: {"gone": True},
         500: {"error": BUG},
         503: {"error": "too much is asked at once: ask again in a moment"},
     }
-    said = encoded(flags.get(status, {"error": str(error)}))
+    what = f"{error.what}: shorten it" if isinstance(error, TooLongError) else str(error)  # there is nothing to pass
+    said = encoded(flags.get(status, {"error": what}))
     return Response(said, status, {"retry-after": "1"} if status == 503 else None, _JSON)
 
 

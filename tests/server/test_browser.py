@@ -156,6 +156,25 @@ class TestTyping:
         does = zip(true.behaviours.kind.flat, true.behaviours.labelled.flat, strict=True)
         assert labels == [str(kind) if labelled else names[str(kind)] for kind, labelled in does]
 
+    @pytest.mark.parametrize("view", ["model", "head", "neuron", "table"])
+    def test_every_view_may_be_opened_first_and_follows_an_edit(self, page: Page, address: str, view: str) -> None:
+        opened(page, address + f"#view={view}&heads=2-0&by=weight&special=in")
+        words = page.locator({"head": "#queries bdi", "neuron": "#key-names button"}.get(view, "#words button"))
+        expect(words).to_have_count(TOKENS)
+        page.fill("#sentence-b", "")
+        page.fill("#sentence-a", "the cat sat")
+        answered(page)
+        expect(words).to_have_text(["[CLS]", "the", "cat", "sat", "[SEP]"])
+        expect(page.locator("#size")).to_have_text("5 tokens")
+        if view == "model":
+            expect(page.locator("#thumbnails canvas").first).to_have_attribute("width", "5")
+        if view == "neuron":
+            expect(page.locator("#story")).to_contain_text("the query the (1) looks most at")
+        if view == "table":
+            true = attnscan.classify("the cat sat", model="bundled", predictive="off")
+            cell = page.locator("#scores tbody tr").first.locator("td.score").first
+            expect(cell).to_have_text(f"{true.table.score[0, 0, 0]:.6f}")
+
     def test_what_is_sure_and_profiles_come_after_it(self, page: Page, address: str) -> None:
         opened(page, address).click("#tab-head")
         page.fill("#sentence-b", "At the store, I bought red apples.")
@@ -182,7 +201,8 @@ class TestTyping:
         page.fill("#sentence-a", "  ")
         expect(page.locator("#refused")).to_have_text("A is empty: type a sentence")
         page.fill("#sentence-a", "word " * 600)
-        expect(page.locator("#refused")).to_contain_text("the model reads at most 512")
+        expect(page.locator("#refused")).to_contain_text("the model reads at most 512: shorten it")
+        expect(page.locator("#refused")).not_to_contain_text("--")
         assert len(tokens(page)) == TOKENS
         page.fill("#sentence-a", "I ran.")
         expect(page.locator("#refused")).to_be_hidden()
@@ -198,12 +218,17 @@ class TestTyping:
         assert page.locator("img, main script").count() == 0
 
     def test_fast_typing_ends_on_the_last_word(self, page: Page, address: str) -> None:
+        errors: list[str] = []
+        page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         opened(page, address).focus("#sentence-b")
         page.keyboard.press("Control+a")
         page.keyboard.type("The dog ran home and slept.", delay=15)
         expect(page.locator("#queries")).to_contain_text("slept")
         answered(page)
         assert tokens(page)[-8:] == ["the", "dog", "ran", "home", "and", "slept", ".", "[SEP]"]
+        page.click("#tab-head")
+        expect(page.locator("#facts")).to_contain_text("resamplings")
+        assert not errors  # a question that another one replaces is none
 
 
 def labels_of(page: Page) -> list[str]:
@@ -246,6 +271,9 @@ class TestChanges:
         before = page.locator("#facts").inner_text()
         page.click("#switch-off")
         expect(page.locator("#without")).to_have_value("2-0")
+        page.fill("#without", "2-0, 9-9")
+        page.press("#without", "Enter")
+        expect(page.locator("#refused")).to_contain_text("there is no head 9-9: this model has 6 layers of 12 heads")
         expect(page.locator("#picker .out")).to_have_count(1)
         page.fill("#without", "layer:0")
         page.press("#without", "Enter")
@@ -440,6 +468,10 @@ class TestOtherHands:
         expect(page.locator("#words [aria-pressed=true]")).to_have_text("cat")
         expect(page.locator("#queries")).to_contain_text("[MASK]")
         answered(page)
+        expect(page.locator("#words button").nth(2)).to_be_focused()  # though it was made anew
         press("ArrowRight")
         press("Space")
         expect(page.locator("#words [aria-pressed=true]")).to_have_text(["cat", "sat"])
+        page.focus("#thumbnails button[value='1-4']")
+        press("Enter")
+        expect(page.locator("#queries [tabindex='0']")).to_be_focused()

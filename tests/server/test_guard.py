@@ -168,7 +168,7 @@ def test_what_a_person_can_mend_is_one_line(app: App, asked_for: str, status: in
 def test_other_statuses(app: App) -> None:
     assert asked(app, f"/{TOKEN}/answer", body_of(turn=3)).status == 200
     stale = asked(app, f"/{TOKEN}/answer", body_of(turn=2))
-    assert (stale.status, stale.json) == (409, {"stale": True})
+    assert (stale.status, stale.json) == (202, {"stale": True})
     gone = asked(app, f"/{TOKEN}/rest/{'0' * 16}")
     assert (gone.status, gone.json) == (410, {"gone": True})
     assert asked(app, f"/{TOKEN}/answer", b'{"a": 1}').json == {"error": "a: Input should be an instance of str"}

@@ -12,7 +12,7 @@ from live import TOKEN, StandIn, asked, body_of
 from attnscan.safe_text import plain
 from attnscan.server.guard import App
 
-STATUSES = (200, 400, 409, 413, 422)
+STATUSES = (200, 202, 400, 413, 422)
 TEXTS = (
     *("", " ", "\x00", "\x1b]0;mine\x07", "\u202e", "\ufeff", "\ud800", "x" * 70_000, "[CLS] [SEP] [MASK]", "a\nb"),
     *("</script>", "{{7*7}}", "../../etc/passwd", "bert-base-uncased", "__proto__", "constructor", "😀" * 500, "0-0"),

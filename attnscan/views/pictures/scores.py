@@ -22,7 +22,7 @@ _ROOMY = 5.0  # inches, from where four panels stand side by side
 _PANEL = 0.85  # inches: the height of a panel of lines
 _KEY = 3.2 * LINE  # what stands in the place after the last panel
 _QUANTITY = "above chance"
-_WITHOUT = "Weights on delimiters removed, rows renormalised."
+_WITHOUT = " Special tokens are removed, and rows renormalised."
 _INTERVALS = "Upright lines: 95 % intervals of the best heads over pairs."
 _STYLES: dict[str, dict[str, Any]] = {
     "best head": {"width": 1.0, "marker": "o"},
@@ -42,7 +42,7 @@ class _Panels:
     """What each panel needs above, for its name."""
     beneath: float
     """What the lowest panels need beneath, for their rulers."""
-    note: tuple[str, ...]
+    note: list[str]
     key_width: float
     """What the key needs: it stands beneath all panels where there is less beside the last one."""
 
@@ -80,8 +80,7 @@ class _Panels:
     def begin(self, width: float, *, cells: int = 0, vector: bool = True) -> Sheet:
         """A sheet with the note at its foot."""
         sheet = Sheet(width, self.height, cells=cells, vector=vector)
-        for i, line in enumerate(reversed(self.note)):
-            sheet.text(MARGIN, self.height - MARGIN - (i + 0.5) * LINE, line, color=FAINT)
+        sheet.lines(self.note, self.height - MARGIN - len(self.note) * LINE, FAINT)
         return sheet
 
 
@@ -91,7 +90,7 @@ def scores_sheet(result: Classification | Ranking, width: float, table: ScoreTab
     layers, heads = grid.shape
     count, left = len(result.scores.patterns), ruler_width(layers)
 
-    note = _note(result, table, width)
+    note = _note(result, width)
 
     def panels(columns: int) -> _Panels:
         across = (width - left - MARGIN - _GAP * (columns - 1)) / columns
@@ -125,7 +124,7 @@ def layers_sheet(result: Classification | Ranking, width: float, table: ScoreTab
     left = MARGIN + LINE + width_of("0.5") + 0.05
     size = (width - left - MARGIN - _GAP * (columns - 1)) / columns, _PANEL
     intervals = [] if np.isnan(table.se).all() else wrapped(_INTERVALS, width - 2 * MARGIN)
-    note = (*_note(result, table, width), *intervals)
+    note = [*_note(result, width), *intervals]
     layout = _Panels(count, columns, left, size, 3.1 * LINE, 2.3 * LINE, note, 0.3 + max(map(width_of, _STYLES)))
     layers, _ = result.scores.grid.shape
     check_heads_can_be_seen(size[0] / layers, result.scores.grid, width)
@@ -229,5 +228,7 @@ def _say_if_empty(sheet: Sheet, box: Box, result: Classification | Ranking, tabl
     sheet.text(x, y, why, align="center", color=FAINT)
 
 
-def _note(result: Classification | Ranking, table: ScoreTable, width: float) -> tuple[str, ...]:
-    return tuple(wrapped(_WITHOUT, width - 2 * MARGIN)) if table is result.scores.words_only else ()
+def _note(result: Classification | Ranking, width: float) -> list[str]:
+    """By which reading scores are."""
+    without = _WITHOUT if result.reading.among_words else ""
+    return wrapped(f"Scores {result.reading}.{without}", width - 2 * MARGIN)

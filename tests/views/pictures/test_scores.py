@@ -24,6 +24,14 @@ def test_scores_say_what_was_not_measured_and_what_had_no_word() -> None:
     assert texts(picture(result.with_reading(special="out"), "scores")).count("left out") == 1
 
 
+def test_the_reading_is_named(article: Classification) -> None:
+    carried = article.with_reading("carried", "out")
+    for kind in ("scores", "layers"):
+        assert "Scores by attention weight." in texts(picture(article, kind))
+        said = "Scores by what heads carry, among words. Special tokens are removed, and rows renormalised."
+        assert said in " ".join(texts(picture(carried, kind)))
+
+
 def test_every_score_is_drawn_on_one_scale(article: Classification) -> None:
     """Of all cells, the one with a score of 1 alone is as dark as the scale's end."""
     svg = picture(article, "scores").decode()

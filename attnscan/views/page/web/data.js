@@ -153,9 +153,13 @@ function joined(bytes) {
 
 const unpacked = new Map();
 
-/** What `make` gives, made once for each key. */
+/** What `make` promises, made once for each key; what fails is made again. */
 function once(key, make) {
-  if (!unpacked.has(key)) unpacked.set(key, make());
+  if (!unpacked.has(key)) {
+    const made = make();
+    unpacked.set(key, made);
+    made.catch(() => unpacked.get(key) === made && unpacked.delete(key));
+  }
   return unpacked.get(key);
 }
 
@@ -228,8 +232,10 @@ const shownOf = (head) => numbersOf(head, reading());
 function neuronsOf(head) {
   if (!holds("neurons", head)) return Promise.resolve(null);
   return once(`neurons-${head.name}`, async () => {
-    const { zero, worth } = facts.neuron.of[head.name];
     const steps = joined(await bytesOf(`neurons-${head.name}`));
+    const known = facts.neuron.of[head.name]; // in a live page, it comes with the bytes
+    if (!known) return null; // another input has taken their place
+    const { zero, worth } = known;
     const half = steps.length / 2;
     const part = (start, size) =>
       Float32Array.from(steps.subarray(start, start + half), (step) => (step - zero) * size);

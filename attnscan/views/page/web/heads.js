@@ -74,6 +74,14 @@ function choose(name, also) {
   return change({ heads: next.join(","), several: "yes", off: off.join(",") });
 }
 
+/** Open a head. From the keyboard, the focus goes on to its first token or, over pairs, to its place among the heads. */
+async function openHead(name, event) {
+  await change({ view: "head", heads: name });
+  if (event.detail) return; // a pointer has clicked
+  const token = document.querySelector("#queries [tabindex='0']");
+  (token?.checkVisibility() ? token : document.querySelector(`#picker [value="${name}"]`)).focus();
+}
+
 function paintPicker() {
   const chosen = chosenHeads();
   const several = chosen.length > 1 && state.view !== "neuron";

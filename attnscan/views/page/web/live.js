@@ -134,18 +134,19 @@ const asker = {
       state = { ...state, token: "" };
       history.replaceState(null, "", address());
     }
-    const focus = document.activeElement?.closest("#queries, #keys, #asked")?.id;
-    const place = document.activeElement?.value;
+    setText(find("size"), `${LENGTH} tokens`);
+    const focused = document.activeElement;
+    const list = focused?.closest("#queries, #keys, #asked, #words");
     for (const view of Object.values(views)) view.fill?.();
     await show();
-    if (focus) [...find(focus).children].find((each) => each.value === place)?.focus();
+    if (list && !focused.isConnected) (list.querySelector(`[value="${focused.value}"]:enabled`) ?? list.querySelector("[tabindex='0']"))?.focus();
     this.hideAgain();
   },
 
   /** How sure labels are, profiles and predictions: they come when there is time for them. */
   async rest(id, wanted) {
     let { status, found } = await request(`rest/${id}`);
-    while (status === 409 && this.id === id) {
+    while (status === 202 && this.id === id) {
       await new Promise((resolve) => setTimeout(resolve, AGAIN)); // an answer went first
       ({ status, found } = await request(`rest/${id}`));
     }
@@ -239,10 +240,14 @@ function switchHeads() {
   change({ without: heads.map((head) => head.name).filter((name) => off.has(name)).join(",") });
 }
 
-/** Heads as they are written: names, and whole layers. */
-function headsIn(text) {
-  const asked = text.split(/[\s,]+/);
-  return heads.filter((head) => asked.includes(head.name) || asked.includes(`layer:${head.layer}`)).map((head) => head.name);
+/** Switch off heads as they are written, names and whole layers, unless one of them is not there. */
+function switchOff(text) {
+  const asked = text.split(/[\s,]+/).filter(Boolean);
+  const names = (word) => heads.filter((head) => word === head.name || word === `layer:${head.layer}`).map((head) => head.name);
+  const unknown = asked.filter((word) => !names(word).length);
+  if (unknown.length) return asker.refuse(`there is no head ${unknown.join(", ")}: this model has ${LAYERS} layers of ${HEADS} heads, counted from 0-0`);
+  const off = new Set(asked.flatMap(names));
+  change({ without: heads.map((head) => head.name).filter((name) => off.has(name)).join(",") });
 }
 
 function buildLive() {
@@ -252,7 +257,7 @@ function buildLive() {
     find(id).addEventListener("keydown", (event) => event.key === "Enter" && event.preventDefault());
   }
   for (const name of ["positions", "segments"]) find(name).addEventListener("change", (event) => change({ [name]: event.target.value }));
-  find("without").addEventListener("change", (event) => change({ without: headsIn(event.target.value).join(",") }));
+  find("without").addEventListener("change", (event) => switchOff(event.target.value));
   find("which")?.addEventListener("change", (event) => location.assign(`?model=${event.target.value}${address()}`));
   find("with").addEventListener("change", (event) =>
     change({ beside: event.target.value === "pin" ? JSON.stringify(questionOf(state)) : event.target.value }),

@@ -17,7 +17,7 @@ const modelView = {
     });
     find("thumbnails").addEventListener("click", (event) => {
       const button = event.target.closest("button");
-      if (button) change({ view: "head", heads: button.value });
+      if (button) openHead(button.value, event);
     });
     steer(
       find("thumbnails"),

@@ -78,7 +78,7 @@ function change(changes) {
   } catch {
     // a page inside another one has no address to keep it in
   }
-  show();
+  return show();
 }
 
 const chosenHeads = () => state.heads.split(",").map((name) => headNamed.get(name));

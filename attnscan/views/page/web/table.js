@@ -50,7 +50,7 @@ const tableView = {
     find("scores").tHead.addEventListener("click", (event) => event.target.value && this.sortBy(event.target.value));
     find("scores").tBodies[0].addEventListener("click", (event) => {
       const button = event.target.closest("button");
-      if (button) change({ view: "head", heads: button.value });
+      if (button) openHead(button.value, event);
     });
     steer(
       find("scores"),
