@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from attnscan.api.lists import models, patterns
     from attnscan.api.many_pairs import finish, heads, load, profile, shard
     from attnscan.api.one_input import classify, predictive, show
-    from attnscan.api.studies import ablate, compare, explain, head, similar
+    from attnscan.api.studies import ablate, compare, explain, head, similar, syntax
     from attnscan.api.views import plot, report
     from attnscan.errors import AttnscanError
     from attnscan.inputs.batch import EncodedBatch, EncodedInput
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from attnscan.results.signature import Reading, Signature
     from attnscan.results.similarity import Similarity
     from attnscan.results.statement import Statements
+    from attnscan.results.syntax import Row, RowNumbers, Syntax
     from attnscan.scan.options import ScanOptions
     from attnscan.scan.state import ScanState
     from attnscan.scoring.pattern import Pattern
@@ -82,6 +83,8 @@ __all__ = [
     "Profile",
     "Ranking",
     "Reading",
+    "Row",
+    "RowNumbers",
     "ScanOptions",
     "ScanState",
     "ScoreTable",
@@ -92,6 +95,7 @@ __all__ = [
     "Spent",
     "Stability",
     "Statements",
+    "Syntax",
     "__version__",
     "ablate",
     "classify",
@@ -110,6 +114,7 @@ __all__ = [
     "shard",
     "show",
     "similar",
+    "syntax",
 ]
 
 # No module of this package may have one of these names: importing it would put it in the function's place.
@@ -117,7 +122,7 @@ _HOMES = {
     "api.lists": ("models", "patterns"),
     "api.many_pairs": ("finish", "heads", "load", "profile", "shard"),
     "api.one_input": ("classify", "predictive", "show"),
-    "api.studies": ("ablate", "compare", "explain", "head", "similar"),
+    "api.studies": ("ablate", "compare", "explain", "head", "similar", "syntax"),
     "api.views": ("plot", "report"),
     "errors": ("AttnscanError",),
     "inputs.batch": ("EncodedBatch", "EncodedInput"),
@@ -142,6 +147,7 @@ _HOMES = {
     "results.signature": ("Reading", "Signature"),
     "results.similarity": ("Similarity",),
     "results.statement": ("Statements",),
+    "results.syntax": ("Row", "RowNumbers", "Syntax"),
     "scan.options": ("ScanOptions",),
     "scan.state": ("ScanState",),
     "scoring.pattern": ("Pattern",),

@@ -20,9 +20,10 @@ from attnscan.results.comparison import Comparison
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Heads, heads_written
 from attnscan.results.similarity import Similarity
+from attnscan.results.syntax import Syntax
 from attnscan.results.terms import MEASURES, QUERIES, WITHIN, Match
 from attnscan.run.reading import FilePairs, OnePair
-from attnscan.run.requests import Ablate, Compare, Explain, LookAt, Similar
+from attnscan.run.requests import Ablate, Compare, Explain, HoldAgainst, LookAt, Similar
 from attnscan.scan.options import AblationRequest, OnLong, ScanOptions, asked_for_labels
 from attnscan.scan.stream import OnBad
 from attnscan.scoring.patterns import PatternLike
@@ -177,6 +178,42 @@ def similar(
     asked = scan_options(model, options, on_long=on_long, predictive="off")
     given, memory = pairs_of(pairs, options, on_bad=on_bad), memory_of(model, tokenizer, asked)
     return Callbacks(on_bad, on_progress).answer(Similar(given, asked, memory, queries, within), Similarity)
+
+
+@library(
+    ScanOptions(predictive="off", unit="word", related=False),
+    FilePairs(),
+    without=("unit", "related", "threshold", "predictive", *_OF_PREDICTIVE),
+)
+def syntax(
+    treebank: Pairs,
+    *,
+    held: Pairs = None,
+    subtypes: bool = False,
+    on_long: OnLong = "error",
+    on_bad: OnBad | None = None,
+    on_progress: OnProgress | None = None,
+    model: Model = None,
+    tokenizer: Tokenizer = None,
+    **options: Any,
+) -> Syntax:
+    """Which heads follow which relations of a treebank, beside rules of distance. `to_frame()` has all numbers.
+
+    A treebank is a file in CoNLL-U, or several; or `Sentence`s with words and the tags `upos`, `head` and `deprel`.
+    `held` is a second one, in which gains are tested again. With `subtypes`, relations such as `nsubj:pass` have rows
+    of their own. `best()` has the best head of each relation, `statements` says what heads do.
+
+    Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell where its tokens
+    stand in the text.
+    """
+    reading = {"columns": None, "header": None, "quoting": "auto", **options}
+    asked = scan_options(model, options, on_long=on_long, predictive="off", unit="word", related=False)
+    trees, others = (None if bank is None else pairs_of(bank, reading, on_bad=on_bad) for bank in (treebank, held))
+    if trees is None:
+        raise OptionError("there is no treebank", "name a .conllu file")
+    request = HoldAgainst(trees, asked, memory_of(model, tokenizer, asked), others, None, bool(subtypes))
+    result: Syntax = Callbacks(on_bad, on_progress).answer(request)
+    return result
 
 
 @library(ScanOptions(), FileReading(), FilePairs(), without=("predictive", *_OF_PREDICTIVE))

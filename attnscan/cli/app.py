@@ -46,6 +46,8 @@ COMMANDS = {
     "ablate": "Switch heads off, and measure what the model loses. As many random heads of the same layers are switched"
     " off for comparison.",
     "similar": "Find heads that attend alike. It shows the nearest of each, groups, and with -o FILE.svg a map of all.",
+    "syntax": "Hold every head against the dependency trees of a treebank. It shows which relations heads follow, how"
+    " much better than a fixed distance, and whether that holds.",
     "compare": "Compare two models' heads on the same pairs.",
     "patterns": "Show the seven patterns, or one in full, and what each counts. No model is needed.",
     "models": "Show which models can run now. Given a checkpoint, it shows what can be scored in it.",

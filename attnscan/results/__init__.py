@@ -20,6 +20,7 @@ explanation.py     how heads make their patterns
 head_explanation.py  how one head makes one pattern, by which neurons, and what follows in words
 ablation.py        what heads are worth
 similarity.py      which heads attend alike
+syntax.py          which heads follow which relations of a treebank
 comparison.py      what sets two models apart
 checkpoint.py      what a checkpoint is, and what can be scored in it
 grid.py            a model's heads: how many, in what order, by what names

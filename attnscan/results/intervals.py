@@ -75,3 +75,20 @@ def false_discovery_rates(p: NDArray[np.float64]) -> NDArray[np.float64]:
     if known.any():
         rates[known] = false_discovery_control(p[known], method="bh")
     return rates
+
+
+def holm(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Each p-value adjusted for all, so that below 0.05 none is false in 95 % of cases.
+
+    NaN stays NaN and does not count. Shape: any. Source: Holm, Scand. J. Stat. 6 (1979).
+
+    >>> holm(np.array([0.01, 0.04, np.nan, 0.03])).round(2).tolist()
+    [0.03, 0.06, nan, 0.06]
+    """
+    adjusted, known = np.full(p.shape, np.nan), ~np.isnan(p)
+    order = np.argsort(p[known])
+    steps = p[known][order] * np.arange(len(order), 0, -1)
+    sorted_back = np.empty(len(order))
+    sorted_back[order] = np.maximum.accumulate(steps).clip(max=1)
+    adjusted[known] = sorted_back
+    return adjusted

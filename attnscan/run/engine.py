@@ -83,6 +83,7 @@ _WORK: dict[type[requests.Request], Callable[[Any, Running], Work[object]]] = {
     requests.Ablate: studies.ablate,
     requests.LookAt: studies.look_at,
     requests.Similar: studies.similar,
+    requests.HoldAgainst: studies.hold_against,
     requests.Compare: studies.compare,
     requests.Examine: studies.examine,
     requests.Load: load,

@@ -157,6 +157,18 @@ class Similar(OfPairs):
 
 
 @dataclass(frozen=True)
+class HoldAgainst(OfPairs):
+    """Which heads follow which relations of a treebank, whose sentences are the pairs: a `Syntax`."""
+
+    held: Pairs | None = None
+    """A second treebank."""
+    relation: str | None = None
+    """What will be shown, which must be there; the result has all."""
+    subtypes: bool = False
+    """Whether `nsubj:pass` is a relation of its own, beside `nsubj`."""
+
+
+@dataclass(frozen=True)
 class Compare(Request):
     """What sets the heads of two models apart: a `Comparison`."""
 

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.tokens import token_named
 from attnscan.run import one_input
-from attnscan.run.events import Loading, Progress, Work
+from attnscan.run.events import Loading, Note, Progress, Work
 from attnscan.run.ranking import rank
 from attnscan.run.reading import OnePair, Pairs, on_bad_of
-from attnscan.run.requests import Ablate, Classify, Compare, Examine, Explain, LookAt, Rank, Similar
+from attnscan.run.requests import Ablate, Classify, Compare, Examine, Explain, HoldAgainst, LookAt, Rank, Similar
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened, opened_all
 from attnscan.scan.options import AblationRequest
 
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from attnscan.results.grid import Head
     from attnscan.results.ranking import Ranking
     from attnscan.results.similarity import Similarity
+    from attnscan.results.syntax import Syntax
     from attnscan.scan.scanner import Scanner
+    from attnscan.scoring.relations import RuleCounts
 
 
 def explain(request: Explain, running: Running) -> Work[Explanations]:
@@ -126,6 +128,31 @@ def similar(request: Similar, running: Running) -> Work[Similarity]:
     )
     yield from notes_of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
     return result
+
+
+def hold_against(request: HoldAgainst, running: Running) -> Work[Syntax]:
+    """Which heads follow which relations. Raises: SelectionError for a relation that is not there; as the study."""
+    ledger, asked_twice = running.ledger, "name a file"
+    treebanks = [pairs.ready(ledger, 2, asked_twice) for pairs in (request.pairs, request.held) if pairs is not None]
+    from attnscan.results.syntax import FEW, check_relation
+    from attnscan.scoring.relations import Asked
+    from attnscan.studies.syntax import syntax, trees_read
+
+    asked, seed = Asked(request.subtypes), request.options.seed
+    counts: list[RuleCounts] = []
+    for pairs in treebanks:
+        counts += [(yield from trees_read(pairs.read(ledger), asked, seed))]
+    if request.relation is not None:
+        check_relation(request.relation, counts[0].relations)
+    scanner = yield from opened(running, request.options, request.memory)
+    results: list[Syntax] = []
+    for pairs, counted in zip(treebanks, counts, strict=True):
+        results += [(yield from syntax(scanner, counted, partial(pairs.read, ledger), on_bad_of(pairs, ledger)))]
+    for result in results:
+        yield from notes_of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
+        if result.sentences < FEW:
+            yield Note(f"{result.sentences} sentences are few: below {FEW}, little of this would be so in others", True)
+    return replace(results[0], held=results[1]) if request.held is not None else results[0]
 
 
 def compare(request: Compare, running: Running) -> Work[Comparison]:

@@ -112,6 +112,15 @@ def _words(*texts: str) -> tuple[torch.Tensor, torch.Tensor]:
     return query, key
 
 
+def _articles_to_nouns() -> tuple[torch.Tensor, torch.Tensor]:
+    """Articles look at nouns, wherever they stand; other words look at all alike."""
+    query, key = _blank()
+    for texts, into in ((ARTICLES, query), (NOUNS, key)):
+        for text in texts:
+            into[0, _WORD + VOCABULARY.index(text)] = 1
+    return query, key
+
+
 def _first_two() -> tuple[torch.Tensor, torch.Tensor]:
     query, key = _blank()
     query[0, _POSITION:_SEGMENT] = 1
@@ -177,6 +186,7 @@ _QUERIES_AND_KEYS = {
     "next three": _next_three,
     "punctuation": lambda: _words(".", ","),
     "first two": _first_two,
+    "articles to nouns": _articles_to_nouns,
     "two on": lambda: _shifted(2),
 }
 

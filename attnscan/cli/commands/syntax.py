@@ -1,0 +1,84 @@
+"""The command `attnscan syntax`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import typer
+
+from attnscan.cli.bars import answered
+from attnscan.cli.bundles import Without, flattened
+from attnscan.cli.destination import Shown
+from attnscan.cli.options import Where
+from attnscan.cli.overwrite import FileRole
+from attnscan.cli.screen_frame import ScreenFrame, options_of
+from attnscan.inputs.option import declared
+from attnscan.inputs.places.names import STDIN, shown
+from attnscan.results.grid import check_heads_are_named
+from attnscan.run.reading import FilePairs
+from attnscan.run.requests import HoldAgainst
+from attnscan.scan.options import OnLong, ScanOptions
+
+EXAMPLES = (
+    "attnscan syntax --treebank en_pud-ud-test.conllu",
+    "attnscan syntax --treebank train.conllu --held dev.conllu --csv > syntax.csv",
+)
+
+
+@flattened
+def syntax(
+    *,
+    treebank: Annotated[
+        list[str],
+        typer.Option("--treebank", metavar="FILE.conllu", help="Sentences with trees, in CoNLL-U; may be repeated."),
+        FileRole.READ,
+    ],
+    held: Annotated[
+        list[str] | None,
+        typer.Option("--held", metavar="FILE.conllu", help="A second treebank, in which gains are tested again."),
+        FileRole.READ,
+    ] = None,
+    relation: Annotated[
+        str | None, typer.Option("--relation", metavar="R", help="Rank all heads for this one: obj, det, all.")
+    ] = None,
+    heads: Annotated[
+        str | None,
+        typer.Option("--heads", metavar="HEADS", help="Rows of these heads alone, in tables: 2-0 or layer:2."),
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="Show every row, or every head for --relation.")] = False,
+    subtypes: Annotated[bool, typer.Option("--subtypes", help="Relations such as nsubj:pass, too.")] = False,
+    skip_bad: Annotated[bool, declared(FilePairs)["skip_bad"].option] = False,
+    on_long: Annotated[OnLong, replace(declared(ScanOptions)["on_long"].option, general=True)] = "error",
+    scan: Annotated[
+        ScanOptions, Without("unit", "related", "threshold", "predictive", "predictive_words", "predictive_pairs")
+    ],
+    where: Where,
+) -> None:
+    if heads is not None:
+        check_heads_are_named(heads)
+    destination = where.destination()
+    if heads is not None and destination.format == "table":
+        raise typer.BadParameter("--heads is for tables: give --csv, --format or -o")
+    options = replace(scan, on_long=on_long, unit="word", predictive="off", related=False)
+    trees = FilePairs(tuple(treebank), skip_bad=skip_bad)
+    others = FilePairs(tuple(held), skip_bad=skip_bad) if held else None
+    result = answered(HoldAgainst(trees, options, None, others, relation, subtypes)).value
+    from attnscan.views.terminal.syntax import syntax_view
+
+    chosen = None if heads is None else result.grid.select(heads)
+    typed = [word for path in treebank if path != STDIN for word in ("--treebank", path)]
+    best = result.strongest()
+    next_command = ("syntax", *typed, "--relation", best.relation) if relation is None and best is not None else ()
+    surround = ScreenFrame(
+        (f"treebank  {', '.join(map(shown, treebank))}", *([f"held  {', '.join(map(shown, held))}"] if held else [])),
+        next_command if all(shown(path) == path for path in treebank) else (),
+        options=options_of(scan.model),
+    )
+    destination.emit(
+        Shown(
+            lambda: result.to_frame(relation, chosen),
+            lambda width: syntax_view(result, width, relation, every=every),
+            surround,
+        )
+    )

@@ -1,0 +1,386 @@
+"""Heads against a treebank: accuracies beside rules of distance, what holds, and what each head is said to do.
+
+After Clark et al., "What Does BERT Look At?" (BlackboxNLP 2019), section 4.2: the most attended other word of a word is
+held against its head in a dependency tree, or against its dependents. Numpy, no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from attnscan.errors import SelectionError, nearest
+from attnscan.results.grid import Grid, Head, Heads
+from attnscan.results.scores import FloatArray, IntArray
+from attnscan.results.shown import lines
+from attnscan.results.signature import Signature
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HEAD, DEPENDENT = "dep->head", "head->dep"
+"""Directions: from a word to its head, and from a head to its dependents."""
+NOT_ALL = ("punct", "root")
+"""Relations that are not among `all`."""
+OFFSETS = tuple(offset for distance in range(1, 11) for offset in (-distance, distance))
+"""In words, from the query."""
+FAR = 11
+"""Words so far apart or farther count as one distance."""
+SIDES = ("before", "after")
+FEWEST, FEW = 30, 200
+"""A relation in fewer sentences has no numbers; a treebank of fewer sentences comes with a warning."""
+LEVEL = 0.05
+_LEAST_WEIGHT, _LEAST_PART, _LEAST_TIMES = 0.1, 0.2, 1.5
+
+_GROUPS = {
+    "argument": ("S", "nsubj csubj obj iobj ccomp xcomp expl"),
+    "modifier": ("M", "amod advmod nmod nummod appos acl advcl obl dislocated vocative discourse"),
+    "function word": ("F", "aux case cc clf cop det mark"),
+    "part of a name or compound": ("W", "compound fixed flat goeswith"),
+    "conjunct": ("C", "conj list parataxis orphan reparandum"),
+    "punctuation": ("P", "punct"),
+    "dependent": ("D", "all dep"),
+}
+_GROUP = {relation: group for group, (_, relations) in _GROUPS.items() for relation in relations.split()}
+_NAMES = {
+    "nsubj": "subject",
+    "csubj": "clausal subject",
+    "obj": "object",
+    "iobj": "indirect object",
+    "ccomp": "clausal complement",
+    "xcomp": "open complement",
+    "expl": "expletive",
+    "obl": "oblique",
+    "amod": "adjective",
+    "advmod": "adverb",
+    "nmod": "noun modifier",
+    "nummod": "number",
+    "appos": "apposition",
+    "acl": "clause",
+    "advcl": "adverbial clause",
+    "aux": "auxiliary",
+    "case": "adposition",
+    "cc": "conjunction",
+    "clf": "classifier",
+    "cop": "copula",
+    "det": "determiner",
+    "mark": "subordinator",
+    "conj": "conjunct",
+    "compound": "part of a compound",
+    "fixed": "part of a fixed phrase",
+    "flat": "part of a name",
+    "punct": "punctuation",
+    "all": "dependent",
+}
+_OF_VERBS = frozenset(["nsubj", "csubj", "obj", "iobj", "ccomp", "xcomp", "expl", "obl", "advcl", "aux"])
+_OF_NOUNS = frozenset(["amod", "nmod", "nummod", "appos", "acl", "case", "clf", "det"])
+PART_LETTER = "o"
+"""On maps: of a head that attends to one part of speech."""
+
+
+class Row(NamedTuple):
+    """What a head is asked: a relation in a direction."""
+
+    relation: str
+    direction: str
+
+    @property
+    def group(self) -> str:
+        """The kind of relation, of which several make one statement."""
+        return _GROUP.get(self.relation.partition(":")[0], "dependent")
+
+    @property
+    def letter(self) -> str:
+        """On maps: of the group, small from a head to its dependents."""
+        letter = _GROUPS[self.group][0]
+        return letter if self.direction == HEAD else letter.lower()
+
+    @property
+    def words(self) -> str:
+        """The relation in words.
+
+        >>> Row("obj", HEAD).words, Row("det", DEPENDENT).words
+        ('object → its verb', 'noun → its determiner')
+        """
+        universal = self.relation.partition(":")[0]
+        return self._told(_NAMES.get(universal, universal), universal)
+
+    @property
+    def group_words(self) -> str:
+        """The group in words."""
+        return self._told(self.group, "")
+
+    def _told(self, dependent: str, relation: str) -> str:
+        head = "verb" if relation in _OF_VERBS else "noun" if relation in _OF_NOUNS else "head"
+        ends = (dependent, head) if self.direction == HEAD else (head, dependent)
+        return f"{ends[0]} → its {ends[1]}"
+
+
+@dataclass(frozen=True)
+class RowNumbers:
+    """What all heads have alike of each row. Shape: each [row]."""
+
+    n: IntArray
+    """Eligible queries."""
+    sentences: IntArray
+    """Those that have any."""
+    offset: IntArray
+    """The fixed distance that is best on the other half, in words; where the halves differ, that of more queries."""
+    offset_accuracy: FloatArray
+    """How often it points to a target, on the sentences that did not choose it; in [0, 1]."""
+    nearest: NDArray[np.str_]
+    """Likewise the best rule "nearest word of a part of speech on one side"."""
+    nearest_accuracy: FloatArray
+    crossed_accuracy: FloatArray
+    """Of the best head of each half, told on the other half."""
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """Every head held against every relation of a treebank. NaN where a relation is in fewer than 30 sentences.
+
+    Shape: arrays are [layer, head, row].
+    """
+
+    rows: tuple[Row, ...]
+    of_rows: RowNumbers
+    accuracy: FloatArray
+    """Share of queries whose most attended other word is a target, in [0, 1]."""
+    weight: FloatArray
+    """Mean weight on targets by the reading of the signature, in [0, 1]."""
+    weight_among_words: FloatArray
+    """The same with special tokens removed and rows renormalised."""
+    chance: FloatArray
+    """`weight` under even attention."""
+    gain: FloatArray
+    """`accuracy` less `offset_accuracy`."""
+    se: FloatArray
+    """The gain's standard error, clustered by document, or by sentence where the treebank names none."""
+    p_holm: FloatArray
+    """Of the gain by Student's t, after Holm over all heads and rows."""
+    elsewhere: FloatArray
+    """Accuracy where the offset is wrong."""
+    follows_offset: FloatArray
+    """There, how often a head's most attended word is at the offset."""
+    lift: FloatArray
+    """Weight on targets over what the head gives, in the other half, to words of that distance and part of speech."""
+    parts: tuple[str, ...]
+    """Parts of speech."""
+    part_share: FloatArray
+    """Of weight among words. Shape: [layer, head, part]."""
+    part_frequency: FloatArray
+    """Share of words. Shape: [part]."""
+    uuas: FloatArray
+    """Share of links between words, punctuation left out, in the maximum spanning tree. Shape: [layer, head]."""
+    chain_uuas: float
+    """The same of a tree that links every word with the next one."""
+    clusters: int
+    """Documents or, without these, sentences; blocks of them where there are very many."""
+    words: int
+    wordless: int
+    """Words without a token, which are neither asked nor targets."""
+    signature: Signature
+    held: Syntax | None = field(default=None)
+    """The same of a second treebank."""
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{head.name} {text}" for head, text in list(self.statements.items())[:4])
+        return lines(self, self.signature, self.grid, f"{int(self.holds.sum())} gains hold by Holm; {shown}")
+
+    @property
+    def grid(self) -> Grid:
+        """The heads."""
+        return Grid.of(self.accuracy)
+
+    @property
+    def sentences(self) -> int:
+        """Those that were scored."""
+        return self.signature.pairs_read - self.signature.pairs_skipped
+
+    @property
+    def holds(self) -> NDArray[np.bool_]:
+        """Which gains are above 0 by Holm's test at 0.05. Shape: [layer, head, row]."""
+        with np.errstate(invalid="ignore"):
+            holds: NDArray[np.bool_] = (self.p_holm < LEVEL) & (self.gain > 0)
+        return holds
+
+    @cached_property
+    def stated(self) -> NDArray[np.bool_]:
+        """Which rows are statements: gains that hold, of heads that do more than keep a distance. Shape: as `holds`."""
+        with np.errstate(invalid="ignore"):
+            stated: NDArray[np.bool_] = (
+                self.holds
+                & (self.elsewhere > self.follows_offset)
+                & (self.lift > 1)
+                & (self.weight_among_words >= _LEAST_WEIGHT)
+            )
+        return stated
+
+    @cached_property
+    def held_holds(self) -> NDArray[np.bool_]:
+        """Which gains that hold do so again in the second treebank. Shape: as `holds`."""
+        return np.zeros_like(self.holds) if self.held is None else self.holds & (self.of_held("holds") == 1)
+
+    def of_held(self, name: str) -> FloatArray:
+        """What the second treebank says, in the rows of the first; NaN where it has no such row. Shape: as `holds`."""
+        values = np.full(self.accuracy.shape, np.nan)
+        if self.held is not None:
+            theirs, numbers = getattr(self.held, name), {row: at for at, row in enumerate(self.held.rows)}
+            for place, row in enumerate(self.rows):
+                if row in numbers:
+                    values[..., place] = theirs[..., numbers[row]]
+        return values
+
+    def main_row(self, head: Head) -> int | None:
+        """The row that states a head: of those that do, the one with the largest gain; single relations come first."""
+        stated = [int(row) for row in np.flatnonzero(self.stated[head.place])]
+        return max(stated, key=lambda row: (self.rows[row].relation != "all", self.gain[head.place][row]), default=None)
+
+    def part(self, head: Head) -> int | None:
+        """The part of speech that a head attends to beyond its frequency; None if there is none."""
+        share = self.part_share[head.place]
+        with np.errstate(invalid="ignore"):
+            most = np.where((share >= _LEAST_PART) & (share >= _LEAST_TIMES * self.part_frequency), share, -1.0)
+        return int(most.argmax()) if most.size and most.max() > 0 else None
+
+    @cached_property
+    def statements(self) -> dict[Head, str]:
+        """What heads do, in words: of relations, else of a part of speech; heads with nothing to say are left out."""
+        said = {head: self._said(head) for head in self.grid}
+        return {head: text for head, text in said.items() if text}
+
+    def _said(self, head: Head) -> str:
+        if (best := self.main_row(head)) is not None:
+            row = self.rows[best]
+            others = [self.rows[other] for other in np.flatnonzero(self.stated[head.place]) if other != best]
+            same = (other for other in others if other.direction == row.direction and other.relation != "all")
+            return row.group_words if any(other.group == row.group for other in same) else row.words
+        part = self.part(head)
+        return "" if part is None else f"any word → {self.parts[part]}"
+
+    def letter(self, head: Head) -> str:
+        """A head's mark on a map; `·` for one without a statement."""
+        best = self.main_row(head)
+        return self.rows[best].letter if best is not None else "·" if self.part(head) is None else PART_LETTER
+
+    def strongest(self) -> Row | None:
+        """The row with the largest gain among those that state a head; None if none does."""
+        gains = np.where(self.stated, np.nan_to_num(self.gain), 0.0).max((0, 1), initial=0.0)
+        return self.rows[int(gains.argmax())] if gains.any() else None
+
+    def legend(self) -> list[str]:
+        """What the letters on a map of the heads say, those that are there."""
+        there = {self.letter(head) for head in self.grid}
+        said = [f"{letter} {name}" for name, (letter, _) in _GROUPS.items() if letter in there]
+        said += [
+            f"{letter.lower()} head of: {name}" for name, (letter, _) in _GROUPS.items() if letter.lower() in there
+        ]
+        return [*said, *([f"{PART_LETTER} a part of speech"] if PART_LETTER in there else []), "· nothing of these"]
+
+    def row_numbers(self, relation: str) -> list[int]:
+        """The rows of a relation. Raises: SelectionError if the treebank has none, with the nearest name."""
+        check_relation(relation, [row.relation for row in self.rows])
+        return [number for number, row in enumerate(self.rows) if row.relation == relation]
+
+    def order(self, row: int) -> IntArray:
+        """The numbers of heads by accuracy, best first; none where a row has no numbers."""
+        flat = self.accuracy[..., row].ravel()
+        return np.array([]) if np.isnan(flat).all() else np.argsort(-flat, kind="stable")
+
+    def to_frame(self, relation: str | None = None, heads: Heads | None = None) -> pd.DataFrame:
+        """One row a head, relation and direction; of one relation only, or of some heads, if these are named.
+
+        Raises: SelectionError for a relation or a head that is not there.
+        """
+        import pandas as pd
+
+        chosen = range(len(self.rows)) if relation is None else self.row_numbers(relation)
+        numbers = list(map(self.grid.index, self.grid if heads is None else self.grid.select(heads)))
+        frame = pd.concat([self._of_row(row, numbers) for row in chosen], ignore_index=True)
+        frame.attrs = self._attrs()
+        return frame
+
+    def _of_row(self, row: int, numbers: list[int]) -> pd.DataFrame:
+        import pandas as pd
+
+        def own(values: NDArray[Any]) -> NDArray[Any]:
+            return np.broadcast_to(values, self.accuracy.shape)[..., row].ravel()[numbers]
+
+        known = self.of_rows.sentences[row] >= FEWEST
+        of_rows = asdict(self.of_rows)
+        names: tuple[str, ...] = (
+            "n",
+            "sentences",
+            "accuracy",
+            "weight",
+            "weight_among_words",
+            "chance",
+            "offset",
+            "offset_accuracy",
+        )
+        names += ("gain", "se", "p_holm", "elsewhere", "follows_offset", "lift", "nearest", "nearest_accuracy")
+        columns: dict[str, Any] = {"model": self.signature.model, **self.grid.columns(numbers)}
+        columns |= {"relation": self.rows[row].relation, "direction": self.rows[row].direction}
+        for name in names:
+            columns[name] = of_rows[name][row] if name in of_rows else own(getattr(self, name))
+        if not known:
+            columns |= {"offset": np.nan, "nearest": np.nan}
+        columns |= {"held_gain": own(self.of_held("gain")), "held_p_holm": own(self.of_held("p_holm"))}
+        heads = [self.grid[number] for number in numbers]
+        columns["stated"] = own(self.stated)
+        columns["syntax_label"] = [self.label(head) for head in heads]
+        columns["syntax_statement"] = [self.statements.get(head) for head in heads]
+        columns["letter"] = [self.letter(head) for head in heads]
+        parts = [self.part(head) for head in heads]
+        columns["upos"] = [None if part is None else self.parts[part] for part in parts]
+        shares = [
+            np.nan if part is None else self.part_share[head.place][part]
+            for head, part in zip(heads, parts, strict=True)
+        ]
+        columns |= {"upos_share": shares, "uuas": self.uuas.ravel()[numbers], "chain_uuas": self.chain_uuas}
+        frame = pd.DataFrame(columns)
+        return frame.assign(offset=frame["offset"].astype("Int64"))
+
+    def label(self, head: Head) -> str | None:
+        """The relation and direction that state a head, such as `obj dep->head`; None if none does."""
+        best = self.main_row(head)
+        return None if best is None else " ".join(self.rows[best])
+
+    def best(self) -> pd.DataFrame:
+        """The best head of each relation and direction, and how well the best head of a half does on the other one.
+
+        `crossed_accuracy` is that: each half of the sentences chooses a head, and it is told on the other.
+        """
+        import pandas as pd
+
+        known = [row for row in range(len(self.rows)) if len(self.order(row))]
+        frames = [self._of_row(row, [int(self.order(row)[0])]) for row in known]
+        if not frames:
+            return self.to_frame().iloc[:0]
+        frame = pd.concat(frames, ignore_index=True)
+        frame["crossed_accuracy"] = self.of_rows.crossed_accuracy[known]
+        frame.attrs = self._attrs()
+        return frame
+
+    def _attrs(self) -> dict[Any, Any]:
+        about: dict[Any, Any] = {
+            "signature": asdict(self.signature),
+            "sentences": self.sentences,
+            "clusters": self.clusters,
+        }
+        about |= {"words": self.words, "words_without_token": self.wordless, "chain_uuas": self.chain_uuas}
+        held = {} if self.held is None else {"held_signature": asdict(self.held.signature)}
+        return about | {"gains_that_hold": int(self.holds.sum())} | held
+
+
+def check_relation(relation: str, known: Iterable[str]) -> None:
+    """Raises: SelectionError if a treebank does not have a relation, with the nearest name."""
+    names = list(dict.fromkeys(known))
+    if relation not in names:
+        hint = nearest(relation, names, f"there are {', '.join(names)}")
+        raise SelectionError(f"the treebank has no relation '{relation}'", hint)

@@ -1,0 +1,139 @@
+"""The screens of `syntax`: the best head of each relation beside rules of distance, and a map of what heads follow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from attnscan.results.grid import Head
+from attnscan.results.intervals import half_width
+from attnscan.results.syntax import FEW, HEAD, Syntax
+from attnscan.results.terms import counted
+from attnscan.safe_text import plain
+from attnscan.views.terminal.parts import columns, fitted, flowed, model_line, number, wrapped
+
+_LINES, _FEWEST_ROWS, _RANKED = 45, 6, 15
+_AROUND = 21  # lines of the screen beside the table's rows and the map's
+_DROPPED = "lift", "elsewhere", "nearest"  # where the screen is narrow
+
+
+def syntax_view(result: Syntax, width: int, relation: str | None = None, *, every: bool = False) -> RenderableType:
+    """The relations that some head follows, best first, or all; or all heads for one relation.
+
+    Raises: SelectionError for a relation that the treebank does not have.
+    """
+    about = f"  {counted(result.sentences, 'sentence')}, {result.words:,} words"
+    blocks: list[RenderableType] = [model_line(result.signature, about), *wrapped(_summary(result), width, style="")]
+    blocks += wrapped(" ".join(_warnings(result)), width)
+    if relation is not None:
+        for row in result.row_numbers(relation):
+            order = result.order(row)
+            shown = order if every else order[:_RANKED]
+            table = _table(result, [(row, result.grid[int(head)]) for head in shown], named=False)
+            blocks += ["", Text(_row_name(result, row), style="bold"), fitted(table, width, *_DROPPED)]
+            blocks += [Text(f"{len(shown)} of {len(order)} heads; --all for all.", style="dim")] * (shown is not order)
+        return Group(*blocks, "", *wrapped(_KEY, width))
+    best = {row: result.grid[int(order[0])] for row in range(len(result.rows)) if len(order := result.order(row))}
+    rows = sorted(best, key=lambda row: (not result.stated[(*best[row].place, row)], -_gain(result, best[row], row)))
+    layers = result.grid.shape[0]
+    kept = rows if every else rows[: max(_FEWEST_ROWS, _LINES - _AROUND - layers)]
+    blocks += ["", fitted(_table(result, [(row, best[row]) for row in kept], named=True), width, *_DROPPED)]
+    if len(kept) < len(rows):
+        blocks += [Text(f"{len(kept)} of {len(rows)} rows; --all for all, --relation R for one.", style="dim")]
+    return Group(*blocks, *wrapped(f"{_KEY} {_nearest(result, best)}", width), "", *_map(result, width))
+
+
+_KEY = (
+    "right: how often the most attended other word is the one. offset: the best fixed distance. gain: with its 95 % "
+    "interval, * if it holds by Holm. elsewhere: right where the offset is wrong / there at the offset. "
+    "lift: weight beyond the head's habit. crossed: right of the best head of each half, on the other half."
+)
+
+
+def _summary(result: Syntax) -> str:
+    """How many gains hold, here and in the second treebank, how many heads say something, and the trees."""
+    holds, heads = int(result.holds.sum()), int(result.holds.any(-1).sum())
+    again = ""
+    if result.held is not None:
+        held, held_heads = int(result.held_holds.sum()), int(result.held_holds.any(-1).sum())
+        again = f", {held:,} of these ({counted(held_heads, 'head')}) in the second treebank, too"
+    stated = int(result.stated.any(-1).sum())
+    follow = counted(stated, "head follows", "heads follow")
+    tree = result.grid[int(np.nanargmax(result.uuas))] if not np.isnan(result.uuas).all() else None
+    trees = "" if tree is None else f" Trees of {tree.name}: UUAS {number(float(result.uuas.max()))}, "
+    trees += f"the chain {number(result.chain_uuas)}." if trees else ""
+    return (
+        f"{holds:,} gains over a fixed distance hold by Holm ({counted(heads, 'head')}){again}; {follow} "
+        f"a relation beyond distance, {len(result.statements) - stated} more a part of speech.{trees}"
+    )
+
+
+def _warnings(result: Syntax) -> Iterator[str]:
+    if result.sentences < FEW:
+        yield f"Below {FEW} sentences, little of this would be so in others."
+    if result.wordless:
+        yield f"{counted(result.wordless, 'word')} without a token: neither asked nor a target."
+
+
+def _nearest(result: Syntax, best: dict[int, Head]) -> str:
+    """Where the nearest word of some part of speech is right more often than the best head."""
+    rules = result.of_rows
+    better = [row for row, head in best.items() if rules.nearest_accuracy[row] > result.accuracy[(*head.place, row)]]
+    if not better:
+        return ""
+    most = max(better, key=lambda row: float(rules.nearest_accuracy[row] - result.accuracy[(*best[row].place, row)]))
+    example = f"{_row_name(result, most)}: {plain(str(rules.nearest[most]))} {number(rules.nearest_accuracy[most])}"
+    return f"nearest: the nearest word of a part of speech; it beats the best head in {len(better)} rows ({example})."
+
+
+def _row_name(result: Syntax, row: int) -> str:
+    relation, direction = result.rows[row]
+    return f"{plain(relation)} → head" if direction == HEAD else f"head → {plain(relation)}"
+
+
+def _gain(result: Syntax, head: Head, row: int) -> float:
+    return float(result.gain[(*head.place, row)])
+
+
+def _table(result: Syntax, rows: Sequence[tuple[int, Head]], *, named: bool) -> Table:
+    last = "crossed" if result.held is None else "held"
+    numbers = ("right", "offset", "gain", "elsewhere", "lift", "nearest", *([last] if named or result.held else []))
+    table = columns((*(["relation"] if named else []), "head"), numbers, apart=1)
+    of_rows, held, clusters = result.of_rows, result.of_held("gain"), max(2, result.clusters)
+    for row, head in rows:
+        place = (*head.place, row)
+        width = half_width(result.se[place], clusters)
+        marks = "*" if result.holds[place] else " "
+        cells = [
+            number(result.accuracy[place]),
+            f"{of_rows.offset[row]:+d} {number(of_rows.offset_accuracy[row])}",
+            f"{result.gain[place]:+.2f} ± {width:.2f}{marks}",
+            f"{number(result.elsewhere[place])}/{number(result.follows_offset[place])}",
+            number(result.lift[place]),
+            number(of_rows.nearest_accuracy[row]),
+        ]
+        if result.held is not None:
+            cells.append("" if np.isnan(held[place]) else f"{held[place]:+.2f}")
+        elif named:
+            cells.append(number(of_rows.crossed_accuracy[row]))
+        name = [_row_name(result, row)] if named else []
+        table.add_row(*name, Text(head.name, style="bold" if result.stated[place] else ""), *cells)
+    return table
+
+
+def _map(result: Syntax, width: int) -> Iterator[RenderableType]:
+    """Every head's letter, and what letters say."""
+    layers, heads = result.grid.shape
+    cell = 3 if 6 + 3 * heads <= width else 2
+    for layer in range(layers):
+        line = Text(f"{layer:>4}  ", style="dim")
+        for head in result.grid.layer_of(Head(layer, 0)):
+            mark = result.letter(head)
+            line.append(mark.ljust(cell), style="dim" if mark == "·" else "bold")
+        line.rstrip()
+        yield line
+    yield from flowed((Text(entry, style="dim") for entry in result.legend()), width)

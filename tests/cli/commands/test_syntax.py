@@ -1,0 +1,154 @@
+"""`attnscan syntax`: screens, tables, and what it refuses, each in one line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pandas as pd
+import pytest
+from command_line import misuse, run
+from toy import save_toy_bert
+from treebanks import line, planted_file
+from typer.testing import CliRunner
+
+from attnscan.cli.app import app
+
+COLUMNS = (
+    "model,layer,head,relation,direction,n,sentences,accuracy,weight,weight_among_words,chance,offset,offset_accuracy,gain,"
+    "se,p_holm,elsewhere,follows_offset,lift,nearest,nearest_accuracy,held_gain,held_p_holm,stated,syntax_label,"
+    "syntax_statement,letter,upos,upos_share,uuas,chain_uuas"
+)
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(
+        save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, {(0, 0): "articles to nouns", (0, 1): "previous-word"})
+    )
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return planted_file(tmp_path_factory.mktemp("trees"))
+
+
+def screen(*arguments: str) -> list[str]:
+    result = CliRunner(env={"COLUMNS": "80"}).invoke(app, ["syntax", *arguments])
+    assert result.exit_code == 0, result.output
+    lines: list[str] = result.stdout.splitlines()
+    assert all(len(line) <= 80 for line in lines)
+    return lines
+
+
+def test_the_screen_fits_and_tells_the_planted_head(toy: str, planted: str) -> None:
+    lines = screen("--treebank", planted, "--model", toy)
+    assert len(lines) <= 45
+    det = next(line.split() for line in lines if line.startswith("det → head"))
+    assert det[3:5] == ["0-0", "1.00"] and any("*" in cell for cell in det)
+    assert "1 head follows a relation" in " ".join(lines)
+    assert any(line.split()[:3] == ["0", "F", "·"] for line in lines) and any(
+        "F function word" in line for line in lines
+    )
+    assert any(line.startswith("Next: attnscan syntax") for line in lines)
+
+
+def test_one_relation_and_all_rows(toy: str, planted: str) -> None:
+    lines = screen("--treebank", planted, "--model", toy, "--relation", "det", "--held", planted)
+    assert "det → head" in lines and "head → det" in lines and sum(line.startswith("0-0 ") for line in lines) == 2
+    assert "in the second treebank, too" in " ".join(lines)
+    assert len([line for line in screen("--treebank", planted, "--model", toy, "--all") if "±" in line]) == 12
+
+
+def test_tables(toy: str, planted: str, tmp_path: Path) -> None:
+    header, *rows = run("syntax", "--treebank", planted, "--model", toy, "--csv").stdout.splitlines()
+    assert header == COLUMNS and len(rows) == 6 * 12
+    run(
+        "syntax",
+        "--treebank",
+        planted,
+        "--model",
+        toy,
+        "--relation",
+        "det",
+        "--heads",
+        "0-0",
+        "-o",
+        str(tmp_path / "s.json"),
+    )
+    document = json.loads((tmp_path / "s.json").read_text(encoding="utf-8"))
+    assert document["signature"]["pairs_read"] == 288 and document["words_without_token"] == 0
+    assert [row["direction"] for row in document["heads"]] == ["dep->head", "head->dep"]
+    for suffix, read in (("parquet", pd.read_parquet), ("xlsx", pd.read_excel)):
+        place = tmp_path / f"s.{suffix}"
+        run("syntax", "--treebank", planted, "--model", toy, "-o", str(place))
+        assert ",".join(read(place).columns) == COLUMNS
+
+
+HEADER = "# text = the cat\n"
+BAD = {
+    "two words of which each is the other's head": (
+        HEADER + line(1, "the", "DET", 2, "det") + "\n" + line(2, "cat", "NOUN", 1, "dep"),
+        ":2: 0 words have the head 0",
+    ),
+    "a circle beside the root": (
+        "# text = the cat sat\n"
+        + "\n".join(
+            [line(1, "the", "DET", 2, "det"), line(2, "cat", "NOUN", 1, "dep"), line(3, "sat", "VERB", 0, "root")]
+        ),
+        ":2: the heads of words 1, 2 go in a circle",
+    ),
+    "two roots": (
+        HEADER + line(1, "the", "DET", 0, "root") + "\n" + line(2, "cat", "NOUN", 0, "root"),
+        ":3: 2 words have the head 0",
+    ),
+    "nine columns": (HEADER + line(1, "the", "DET", 0, "root")[:-2], ":2: 9 columns"),
+    "text and forms that differ": (HEADER + line(1, "a", "DET", 0, "root"), ":2: the text goes on with 'the cat'"),
+    "no trees": (HEADER + line(1, "the", "DET", "_", "_"), ":2: word 1 ('the') has no head"),
+    "a sentence longer than the model": (
+        "\n".join(line(i, "cat", "NOUN", i - 1, "conj") for i in range(1, 41)),
+        ":1: the input is 42 tokens long",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_treebanks_are_refused_by_file_and_line(toy: str, tmp_path: Path, name: str) -> None:
+    content, why = BAD[name]
+    (tmp_path / "bad.conllu").write_text(f"{content}\n\n", encoding="utf-8")
+    (said,) = _refused("--treebank", str(tmp_path / "bad.conllu"), "--model", toy)
+    assert f"bad.conllu{why}" in said and "; " in said
+
+
+def test_text_files_and_relations_that_are_not_there(toy: str, planted: str, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("The cat sat.\n", encoding="utf-8")
+    (said,) = _refused("--treebank", str(tmp_path / "a.txt"), "--model", toy)
+    assert "a.txt:1: a sentence without a tree; name a treebank in CoNLL-U" in said
+    (said,) = _refused("--treebank", planted, "--model", toy, "--relation", "nsbj")
+    assert "the treebank has no relation 'nsbj'; did you mean 'nsubj'?" in said
+    (said,) = _refused("--treebank", str(tmp_path / "no.conllu"))
+    assert "there is no file" in said
+
+
+def test_a_tokenizer_without_offsets(tmp_path: Path, planted: str) -> None:
+    from tokenizers_of_kinds import written_in_python
+    from transformers import RobertaConfig, RobertaModel
+
+    tokenizer = written_in_python(tmp_path)
+    config = RobertaConfig(vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2)
+    config.intermediate_size, config.max_position_embeddings = 8, 40
+    RobertaModel(config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    (said,) = _refused("--treebank", planted, "--model", str(tmp_path / "model"))
+    assert "does not tell which characters its tokens stand for" in said
+
+
+def test_wrong_use(planted: str) -> None:
+    assert "--treebank" in misuse("syntax")
+    assert "--heads is for tables" in misuse("syntax", "--treebank", planted, "--heads", "0-0")
+
+
+def _refused(*arguments: str) -> list[str]:
+    result = CliRunner().invoke(app, ["syntax", *arguments])
+    assert (result.exit_code, result.stdout) == (1, ""), result.output
+    return [line for line in result.stderr.splitlines() if line.startswith("attnscan: ")]

@@ -1,0 +1,308 @@
+"""Sums over trees by plain loops: of random weights, of sentences of many shapes, of twelve of a real treebank."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+
+from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
+from attnscan.inputs.pairs import Pair, read_pairs
+from attnscan.inputs.sentence import Sentence
+from attnscan.model.attention_block import AttentionBlock
+from attnscan.results.grid import Grid
+from attnscan.results.syntax import DEPENDENT, HEAD, OFFSETS, Row
+from attnscan.scoring.relations import Asked, Baselines, RelationScorer, RuleCounts, items_of, nearest_words
+
+LAYERS, HEADS = 2, 3
+PARTS = ["DET", "NOUN", "VERB", "PUNCT"]
+
+
+def sentence(heads: Sequence[int | None], relations: str, parts: str) -> Sentence:
+    """A letter a word."""
+    words = [(2 * i, 2 * i + 1) for i in range(len(heads))]
+    tags = {"head": list(heads), "deprel": relations.split(), "upos": parts.split()}
+    return Sentence(" ".join("abcdefgh"[: len(heads)]), words, tags)
+
+
+CAT = sentence([1, 2, None, 2], "det nsubj root punct", "DET NOUN VERB PUNCT")
+BIG = sentence(
+    [2, 2, 3, None, 6, 6, 3, 3], "det nmod:poss nsubj root det det obj punct", "DET NOUN NOUN VERB DET DET NOUN PUNCT"
+)
+ONE = sentence([None], "root", "VERB")
+SENTENCES = [CAT, BIG, ONE, sentence([None, 0, 1], "root obj det", "VERB NOUN DET")]
+
+
+def test_items_are_words_with_their_head_and_heads_with_their_dependents() -> None:
+    assert sorted(items_of(CAT)) == [
+        (Row("all", HEAD), 0, (1,)),
+        (Row("all", HEAD), 1, (2,)),
+        (Row("all", DEPENDENT), 1, (0,)),
+        (Row("all", DEPENDENT), 2, (1,)),
+        (Row("det", HEAD), 0, (1,)),
+        (Row("det", DEPENDENT), 1, (0,)),
+        (Row("nsubj", HEAD), 1, (2,)),
+        (Row("nsubj", DEPENDENT), 2, (1,)),
+        (Row("punct", HEAD), 3, (2,)),
+        (Row("punct", DEPENDENT), 2, (3,)),
+    ]
+    assert (Row("det", DEPENDENT), 6, (4, 5)) in items_of(BIG)
+    names = {item.row.relation for item in items_of(BIG, Asked(subtypes=True))}
+    assert {"nmod", "nmod:poss"} <= names and "nmod:poss" not in {item.row.relation for item in items_of(BIG)}
+    causal = items_of(CAT, Asked(causal=True))
+    assert all(target < query for _, query, targets in causal for target in targets) and len(causal) == 5
+
+
+def test_nearest_words_of_a_part_of_speech() -> None:
+    assert nearest_words(["DET", "NOUN", "DET", "NOUN"], ["DET", "NOUN", "X"]).tolist() == [
+        [-9, 0, 0, 2],  # DET before
+        [2, 2, -9, -9],  # DET after
+        [-9, -9, 1, 1],
+        [1, 3, 3, -9],
+        [-9] * 4,
+        [-9] * 4,
+    ]
+
+
+def test_each_half_chooses_the_rules_of_the_other() -> None:
+    counts = RuleCounts(Asked())
+    counts.add(CAT, 0)
+    counts.add(sentence([2, 2, None], "det nsubj root", "DET NOUN VERB"), 1)
+    chosen = counts.baselines()
+    det = chosen.number[Row("det", HEAD)]
+    assert chosen.offset[:, det].tolist() == [2, 1] and counts.sentences == 2
+    rules = [f"{part} {side}" for part in chosen.parts for side in ("before", "after")]
+    assert [rules[number] for number in chosen.nearest[:, det]] == ["VERB after", "NOUN after"]
+
+
+def encoded(known: Sentence, place: int) -> EncodedInput:
+    """Delimiters around; the second word of each sentence has two pieces, and the last one of BIG has none."""
+    pieces = [word for word in range(len(known.words or ())) for _ in range(2 if word == 1 else 1)]
+    pieces = [-1 if known is BIG and word == 7 else word for word in pieces]
+    words = [-1, *pieces, -1]
+    unit = [0]
+    for before, word in pairwise(words):
+        unit.append(unit[-1] + (word != before or word == -1))
+    return EncodedInput(
+        tokens=("x",) * len(words),
+        sentence=(-1, *(0 if word >= 0 else -1 for word in pieces), -1),
+        unit=tuple(unit),
+        punctuation=(False,) * len(words),
+        pair=Pair(known),
+        words=tuple(words),
+        number=place,
+    )
+
+
+def weights_of(inputs: Sequence[EncodedInput]) -> list[np.ndarray[Any, Any]]:
+    """Of each input by itself, so that batches do not matter. Shape: [layer, head, query, key]."""
+    made = []
+    for one in inputs:
+        logits = np.random.default_rng(one.number).normal(size=(LAYERS, HEADS, len(one.tokens), len(one.tokens))) * 2
+        made.append(np.exp(logits) / np.exp(logits).sum(-1, keepdims=True))
+    return made
+
+
+def scored(
+    inputs: Sequence[EncodedInput],
+    weights: Sequence[np.ndarray[Any, Any]],
+    rules: Baselines,
+    halves: Sequence[int],
+    *,
+    among: bool,
+) -> dict[str, Any]:
+    """By blocks of one layer and some heads of one input, as a tap shows them."""
+    batch: EncodedBatch = collate(inputs)
+    scorer = RelationScorer(batch, rules, halves, among=among)
+    length = max(len(one.tokens) for one in inputs)
+    visible = torch.zeros(len(inputs), length, length, dtype=torch.bool)
+    for number, one in enumerate(inputs):
+        visible[number, : len(one.tokens), : len(one.tokens)] = True
+    layers, heads = weights[0].shape[:2]
+    for layer in range(layers):
+        for number in range(len(inputs)):
+            for some in (slice(0, 2), slice(2, heads)):
+                own = torch.tensor(weights[number][layer, some])[None]
+                grid = Grid.square(layers, heads)
+                scorer(
+                    AttentionBlock(grid, layer, slice(number, number + 1), some, own, visible, None, None, None, None)
+                )
+    return scorer.sums()
+
+
+def by_loops(
+    inputs: Sequence[EncodedInput],
+    weights: Sequence[np.ndarray[Any, Any]],
+    rules: Baselines,
+    halves: Sequence[int],
+    *,
+    among: bool,
+) -> Mapping[str, Any]:
+    """As the definitions say it."""
+    rows = len(rules.rows)
+    sums = {name: np.zeros((LAYERS, 2, rows, HEADS)) for name in ("weight", "on_words", "elsewhere", "follows")}
+    sums |= {"hits": np.zeros((len(inputs), LAYERS, rows, HEADS)), "linked": np.zeros((LAYERS, HEADS))}
+    for number, (one, whole, half) in enumerate(zip(inputs, weights, halves, strict=True)):
+        known = one.known_pair.sentences[0]
+        of_word = {w: [t for t, word in enumerate(one.words) if word == w] for w in set(one.words) - {-1}}
+        for layer in range(LAYERS):
+            for head in range(HEADS):
+                token = whole[layer, head]
+                a = {
+                    (q, k): float(np.mean([sum(token[i, j] for j in of_word[k]) for i in of_word[q]]))
+                    for q in of_word
+                    for k in of_word
+                }
+                left = {q: sum(a[q, k] for k in of_word) for q in of_word}
+                for row, query, targets in items_of(known):
+                    targets = tuple(word for word in targets if word in of_word)
+                    if query not in of_word or not targets:
+                        continue
+                    r = rules.number[row]
+                    seen = max((k for k in of_word if k != query), key=lambda k: a[query, k])
+                    at = query + int(rules.offset[half, r])
+                    on_words = sum(a[query, k] for k in targets) / left[query]
+                    sums["weight"][layer, half, r, head] += on_words if among else sum(a[query, k] for k in targets)
+                    sums["on_words"][layer, half, r, head] += on_words
+                    sums["hits"][number, layer, r, head] += seen in targets
+                    if at not in targets:
+                        sums["elsewhere"][layer, half, r, head] += seen in targets
+                        sums["follows"][layer, half, r, head] += seen == at
+                sums["linked"][layer, head] += _linked(a, known, of_word)
+    return sums
+
+
+def _linked(a: Mapping[tuple[int, int], float], known: Sentence, of_word: Mapping[int, Any]) -> int:
+    """By Kruskal."""
+    nodes = [word for word in of_word if known.tags["upos"][word] != "PUNCT"]
+    root = {word: word for word in nodes}
+    right = 0
+    for _, i, j in sorted(((a[i, j] + a[j, i], i, j) for i in nodes for j in nodes if i < j), reverse=True):
+        if root[i] != root[j]:
+            gone = root[j]
+            root = {word: root[i] if own == gone else own for word, own in root.items()}
+            right += known.tags["head"][i] == j or known.tags["head"][j] == i
+    return right
+
+
+@pytest.fixture(scope="module")
+def rules() -> Baselines:
+    counts = RuleCounts(Asked())
+    for number, known in enumerate(SENTENCES):
+        counts.add(known, number % 2)
+    return counts.baselines()
+
+
+@pytest.mark.parametrize("among", [False, True])
+def test_sums_are_those_of_plain_loops(rules: Baselines, among: bool) -> None:
+    inputs, halves = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1]
+    weights = weights_of(inputs)
+    ours, theirs = (
+        scored(inputs, weights, rules, halves, among=among),
+        by_loops(inputs, weights, rules, halves, among=among),
+    )
+    for name, values in theirs.items():
+        assert_allclose(ours[name][..., :HEADS], values, atol=1e-5, err_msg=name)
+    assert ours["links"].tolist() == [2 + 6 + 2, 2 + 3 + 2]
+    punct = rules.number[Row("punct", HEAD)]
+    assert ours["n"][:, punct].tolist() == [1, 0, 0, 0]  # the last word of BIG has no piece
+
+
+def test_batches_change_nothing(rules: Baselines) -> None:
+    inputs, halves = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1]
+    weights = weights_of(inputs)
+    together = scored(inputs, weights, rules, halves, among=False)
+    alone = [
+        scored([one], [own], rules, [side], among=False) for one, own, side in zip(inputs, weights, halves, strict=True)
+    ]
+    for name, values in together.items():
+        if name in ("hits", "n", "offset", "nearest", "met"):
+            assert_allclose(values, np.concatenate([each[name] for each in alone]), atol=1e-6, err_msg=name)
+        else:
+            assert_allclose(values, sum(each[name] for each in alone), atol=1e-5, err_msg=name)
+
+
+def test_blocks_that_come_again_replace_the_first(rules: Baselines) -> None:
+    inputs = [encoded(CAT, 0), encoded(BIG, 1)]
+    weights, batch = weights_of(inputs), collate(inputs)
+    visible = torch.ones(2, 12, 12, dtype=torch.bool)
+    scorer = RelationScorer(batch, rules, [0, 1], among=False)
+
+    def show(layers: int) -> None:
+        for layer in range(layers):
+            for number, one in enumerate(inputs):
+                own = torch.tensor(weights[number][layer], dtype=torch.float32)[None]
+                block = (
+                    slice(number, number + 1),
+                    slice(0, HEADS),
+                    own,
+                    visible[:, : len(one.tokens), : len(one.tokens)],
+                )
+                scorer(AttentionBlock(Grid.square(LAYERS, HEADS), layer, *block, None, None, None, None))
+
+    show(1)
+    show(LAYERS)
+    again = scorer.sums()
+    expected = scored(inputs, weights, rules, [0, 1], among=False)
+    assert_allclose(again["hits"][..., :HEADS], expected["hits"][..., :HEADS])
+
+
+def test_twelve_sentences_of_a_real_treebank(shared: Path) -> None:
+    """Against sums that another program made by plain loops, from the same weights in float16."""
+    folder = shared / "treebanks"
+    if not folder.exists():
+        pytest.skip("the treebank is not there")
+    with np.load(folder / "pud12.npz", allow_pickle=False) as file:
+        arrays = dict(file)
+    known = {r.place.id: r.pair.sentences[0] for r in read_pairs([str(folder / "en_pud-ud-test.conllu")])}
+    sentences = [known[name] for name in arrays["sent_id"]]
+    counts = RuleCounts(Asked(subtypes=True))
+    for one in sentences:
+        counts.add(one, 0)
+    rules = counts.baselines()
+    inputs = [
+        _as_read(one, arrays[f"owner{i}"].tolist(), arrays[f"offsets{i}"].tolist()) for i, one in enumerate(sentences)
+    ]
+    with (folder / "pud12.csv").open(encoding="utf-8") as table:
+        expected = list(csv.DictReader(table))
+    for kind in ("weights", "carried"):
+        weights = []
+        for i in range(len(sentences)):
+            own = arrays[f"attention{i}"].astype(np.float64)
+            if kind == "carried":
+                own = own * arrays[f"norms{i}"][:, None]
+                own = own / own.sum(-1, keepdims=True)
+            weights.append(own.reshape(6, 12, *own.shape[1:]))
+        ours = scored(inputs, weights, rules, [0] * len(inputs), among=False)
+        for row in (row for row in expected if row["kind"] == kind):
+            r, layer, head = rules.number[Row(row["relation"], row["direction"])], int(row["layer"]), int(row["head"])
+            assert ours["n"][:, r].sum() == int(row["n"])
+            assert ours["hits"][:, layer, r, head].sum() == int(row["hits"])
+            sums = [ours[name][layer, :, r, head].sum() for name in ("weight", "on_words")]
+            assert_allclose(sums, [float(row["weight"]), float(row["weight_among"])], atol=1e-6 * max(1, int(row["n"])))
+
+
+def _as_read(known: Sentence, owners: list[int], spans: list[list[int]]) -> EncodedInput:
+    unit = [0]
+    for before, word in pairwise(owners):
+        unit.append(unit[-1] + (word != before or word == -1))
+    return EncodedInput(
+        tokens=("x",) * len(owners),
+        sentence=tuple(0 if word >= 0 else -1 for word in owners),
+        unit=tuple(unit),
+        punctuation=(False,) * len(owners),
+        pair=Pair(known),
+        spans=tuple((first, last) for first, last in spans),
+        words=tuple(owners),
+    )
+
+
+def test_offsets_are_those_of_ten_words_on_both_sides() -> None:
+    assert sorted(OFFSETS) == [*range(-10, 0), *range(1, 11)]

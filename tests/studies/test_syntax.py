@@ -1,0 +1,175 @@
+"""Heads that are constructed to follow a relation are told, and those that keep a distance are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose
+from toy import save_toy_bert
+from transformers import AutoTokenizer, BertConfig, BertModel
+from treebanks import planted_file
+
+import attnscan
+from attnscan.errors import InputError, OptionError, SelectionError, TooLongError
+from attnscan.inputs.pairs import read_pairs
+from attnscan.inputs.sentence import Sentence
+from attnscan.results.grid import Head
+from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation
+
+PLAN = {(0, 0): "articles to nouns", (0, 1): "previous-word", (1, 0): "next-word", (1, 2): "delimiter"}
+
+
+@pytest.fixture(scope="module")
+def toy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_toy_bert(tmp_path_factory.mktemp("toy"), 2, 3, PLAN))
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return planted_file(tmp_path_factory.mktemp("trees"))
+
+
+@pytest.fixture(scope="module")
+def result(toy: str, planted: str) -> Syntax:
+    return attnscan.syntax(planted, model=toy)
+
+
+def at(result: Syntax, relation: str, direction: str) -> int:
+    return result.rows.index(Row(relation, direction))
+
+
+def test_a_head_that_follows_determiners_is_told(result: Syntax) -> None:
+    det = at(result, "det", HEAD)
+    place = (0, 0, det)
+    assert result.accuracy[place] == pytest.approx(1) and result.holds[place] and result.stated[place]
+    assert result.of_rows.offset_accuracy[det] == pytest.approx(1 / 3, abs=0.1)
+    assert result.elsewhere[place] == pytest.approx(1) and result.follows_offset[place] == 0
+    assert result.lift[place] > 1.4
+    assert result.statements[Head(0, 0)] == "determiner → its noun"
+    assert result.label(Head(0, 0)) == "det dep->head" and result.letter(Head(0, 0)) == "F"
+
+
+def test_a_head_that_keeps_a_distance_is_not(result: Syntax) -> None:
+    """It is right as often as the offset is, which is a third of the time or always."""
+    amod, subject = at(result, "det", DEPENDENT), at(result, "nsubj", DEPENDENT)
+    assert 0.2 < result.accuracy[0, 1, amod] < 0.5 and result.accuracy[0, 1, subject] == 1
+    for head in (Head(0, 1), Head(1, 0)):
+        assert not result.stated[head.place].any() and result.label(head) is None
+        assert np.nanmax(result.gain[head.place]) < 0.05 and not result.holds[head.place].any()
+    assert_allclose(result.uuas[0, 1], result.chain_uuas)
+    assert not result.stated[1].any()
+
+
+def test_every_number_of_a_head_by_hand(result: Syntax, planted: str) -> None:
+    """Of `previous-word` all rows are known: the word before; of the first word, all others are equal."""
+    records = [record.pair.sentences[0] for record in read_pairs([planted])]
+    heads = [sentence.tags["head"] for sentence in records]
+    pairs = [(word, head) for of in heads for word, head in enumerate(of) if head is not None and word != len(of) - 1]
+    everything = at(result, "all", HEAD)
+    assert result.of_rows.n[everything] == len(pairs) and result.of_rows.sentences[everything] == len(records) == 288
+    assert result.accuracy[0, 1, everything] == pytest.approx(np.mean([head == abs(word - 1) for word, head in pairs]))
+    assert (result.words, result.wordless, result.clusters) == (sum(len(of) for of in heads), 0, 24)
+    assert result.chance[0, 0, everything] == pytest.approx(
+        np.mean([1 / (len(of) + 2) for of in heads for _ in of[2:]]), abs=0.01
+    )
+
+
+def test_an_untrained_model_gets_nothing(tmp_path: Path, toy: str, planted: str) -> None:
+    torch.manual_seed(0)
+    config = BertConfig(vocab_size=21, hidden_size=32, num_hidden_layers=4, num_attention_heads=4, intermediate_size=32)
+    BertModel(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(toy).save_pretrained(tmp_path)
+    random = attnscan.syntax(planted, model=str(tmp_path))
+    assert not random.stated.any() and all(random.main_row(head) is None for head in random.grid)
+
+
+@pytest.mark.parametrize("options", [{"batch_tokens": 7}, {"batch_tokens": 4096}])
+def test_batches_change_nothing(result: Syntax, toy: str, planted: str, options: dict[str, int]) -> None:
+    other = attnscan.syntax(planted, model=toy, **options)
+    for name in ("accuracy", "weight", "gain", "se", "p_holm", "elsewhere", "lift", "uuas"):
+        assert_allclose(getattr(other, name), getattr(result, name), rtol=1e-5, atol=1e-9, err_msg=name)
+
+
+def test_order_and_files_change_nothing(result: Syntax, toy: str, planted: str, tmp_path: Path) -> None:
+    blocks = Path(planted).read_text(encoding="utf-8").split("# newdoc")[1:]
+    for name, some in (("b", blocks[12:]), ("a", blocks[:12])):
+        (tmp_path / f"{name}.conllu").write_text("".join(f"# newdoc{block}" for block in some[::-1]), encoding="utf-8")
+    other = attnscan.syntax([tmp_path / "b.conllu", tmp_path / "a.conllu"], model=toy)
+    for name in ("accuracy", "weight", "gain", "se", "lift", "uuas"):
+        assert_allclose(getattr(other, name), getattr(result, name), rtol=1e-5, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize("by", ["weight", "carried"])
+@pytest.mark.parametrize("special", ["in", "out"])
+def test_every_reading(planted: str, tmp_path: Path, by: str, special: str) -> None:
+    carrying = save_toy_bert(tmp_path, 2, 3, PLAN, carries=True)
+    read = attnscan.syntax(planted, model=str(carrying), by=by, special=special)
+    det = at(read, "det", HEAD)
+    assert read.weight[0, 0, det] == pytest.approx(1, abs=1e-3) and read.stated[0, 0, det]
+    assert (read.signature.by, read.signature.special) == (by, special)
+    if special == "out":
+        assert_allclose(read.weight, read.weight_among_words)
+        assert np.nanmin(read.chance) > np.nanmin(attnscan.syntax(planted, model=str(carrying), by=by).chance)
+
+
+def test_a_second_treebank_tells_gains_again(toy: str, planted: str, result: Syntax) -> None:
+    both = attnscan.syntax(planted, held=planted, model=toy)
+    assert both.held is not None and (both.held_holds == both.holds).all()
+    assert_allclose(both.of_held("gain"), result.gain)
+    frame = both.to_frame("det")
+    assert_allclose(frame["held_gain"], frame["gain"])
+
+
+def test_tables(result: Syntax) -> None:
+    frame = result.to_frame()
+    assert len(frame) == 6 * len(result.rows) and frame.attrs["gains_that_hold"] == result.holds.sum()
+    assert list(frame.columns)[3:8] == ["relation", "direction", "n", "sentences", "accuracy"]
+    one = frame[
+        (frame["relation"] == "det") & (frame["direction"] == HEAD) & (frame["layer"] == 0) & (frame["head"] == 0)
+    ]
+    assert one["syntax_statement"].tolist() == ["determiner → its noun"] and one["stated"].tolist() == [True]
+    assert len(result.to_frame("det", "0-0,1-1")) == 4
+    best = result.best().set_index(["relation", "direction"])
+    assert best.loc[("det", HEAD), ["layer", "head", "crossed_accuracy"]].tolist() == [0, 0, 1]
+    assert "determiner → its noun" in repr(result)
+
+
+def test_a_relation_in_few_sentences_has_no_numbers(toy: str, planted: str, tmp_path: Path) -> None:
+    text = Path(planted).read_text(encoding="utf-8").split("\n\n")
+    (tmp_path / "few.conllu").write_text("\n\n".join(text[:29]) + "\n\n", encoding="utf-8")
+    with pytest.warns(UserWarning, match="29 sentences are few"):
+        few = attnscan.syntax(tmp_path / "few.conllu", model=toy)
+    assert np.isnan(few.accuracy).all() and not few.holds.any() and few.best().empty
+    assert (few.to_frame()["n"] > 0).all() and few.to_frame()["offset"].isna().all()
+
+
+class TestRefusals:
+    def test_sentences_without_trees(self, toy: str, tmp_path: Path) -> None:
+        (tmp_path / "a.txt").write_text("The cat sat.\n", encoding="utf-8")
+        for treebank in (tmp_path / "a.txt", ["the cat sat ."], [Sentence("the cat", [(0, 3)], {"upos": ["DET"]})]):
+            with pytest.raises(InputError, match=r"a sentence without a tree; name a treebank in CoNLL-U"):
+                attnscan.syntax(treebank, model=toy)
+
+    def test_no_sentence(self, toy: str, tmp_path: Path) -> None:
+        (tmp_path / "a.conllu").write_text("\n\n", encoding="utf-8")
+        with pytest.raises(InputError, match="there is no sentence in the treebank"):
+            attnscan.syntax(tmp_path / "a.conllu", model=toy)
+        with pytest.raises(OptionError, match="there is no treebank"):
+            attnscan.syntax(None, model=toy)
+
+    def test_a_sentence_longer_than_the_model(self, toy: str, tmp_path: Path) -> None:
+        rows = "\n".join(f"{i}\tcat\t_\tNOUN\t_\t_\t{i - 1}\tconj\t_\t_" for i in range(1, 41))
+        (tmp_path / "a.conllu").write_text(f"{rows}\n\n", encoding="utf-8")
+        with pytest.raises(TooLongError, match=r"a\.conllu:1: the input is 42 tokens long"):
+            attnscan.syntax(tmp_path / "a.conllu", model=toy)
+        with pytest.raises(InputError, match="no sentence of the treebank is left"):
+            attnscan.syntax(tmp_path / "a.conllu", model=toy, on_long="skip")
+
+    def test_a_relation_that_is_not_there(self) -> None:
+        with pytest.raises(SelectionError, match="the treebank has no relation 'nsbj'; did you mean 'nsubj'"):
+            check_relation("nsbj", ["nsubj", "obj"])
+        with pytest.raises(SelectionError, match="there are nsubj, obj"):
+            check_relation("xyz", ["nsubj", "obj", "nsubj"])
