@@ -212,8 +212,7 @@ def syntax(
     if trees is None:
         raise OptionError("there is no treebank", "name a .conllu file")
     request = HoldAgainst(trees, asked, memory_of(model, tokenizer, asked), others, None, bool(subtypes))
-    result: Syntax = Callbacks(on_bad, on_progress).answer(request)
-    return result
+    return Callbacks(on_bad, on_progress).answer(request, Syntax)
 
 
 @library(ScanOptions(), FileReading(), FilePairs(), without=("predictive", *_OF_PREDICTIVE))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,11 +83,14 @@ PART_LETTER = "o"
 """On maps: of a head that attends to one part of speech."""
 
 
-class Row(NamedTuple):
+@dataclass(frozen=True, order=True)
+class Row:
     """What a head is asked: a relation in a direction."""
 
     relation: str
+    """As the treebank writes it, or `all` of them but `punct` and `root`."""
     direction: str
+    """`dep->head` or `head->dep`."""
 
     @property
     def group(self) -> str:
@@ -136,6 +139,7 @@ class RowNumbers:
     nearest: NDArray[np.str_]
     """Likewise the best rule "nearest word of a part of speech on one side"."""
     nearest_accuracy: FloatArray
+    """How often that is right, likewise."""
     crossed_accuracy: FloatArray
     """Of the best head of each half, told on the other half."""
 
@@ -148,7 +152,9 @@ class Syntax:
     """
 
     rows: tuple[Row, ...]
+    """What heads are asked."""
     of_rows: RowNumbers
+    """What all heads have alike."""
     accuracy: FloatArray
     """Share of queries whose most attended other word is a target, in [0, 1]."""
     weight: FloatArray
@@ -182,9 +188,11 @@ class Syntax:
     clusters: int
     """Documents or, without these, sentences; blocks of them where there are very many."""
     words: int
+    """Of all sentences."""
     wordless: int
     """Words without a token, which are neither asked nor targets."""
     signature: Signature
+    """Where the result comes from: model, versions, device, treebank."""
     held: Syntax | None = field(default=None)
     """The same of a second treebank."""
 
@@ -349,7 +357,7 @@ class Syntax:
     def label(self, head: Head) -> str | None:
         """The relation and direction that state a head, such as `obj dep->head`; None if none does."""
         best = self.main_row(head)
-        return None if best is None else " ".join(self.rows[best])
+        return None if best is None else f"{self.rows[best].relation} {self.rows[best].direction}"
 
     def best(self) -> pd.DataFrame:
         """The best head of each relation and direction, and how well the best head of a half does on the other one.

@@ -23,7 +23,7 @@ from attnscan.results.signature import Signature
 from attnscan.results.syntax import FEWEST, SIDES, RowNumbers, Syntax
 from attnscan.scan.events import Progress, Steps
 from attnscan.scan.scanner import Scanner
-from attnscan.scan.seen import half
+from attnscan.scan.state import half
 from attnscan.scan.stream import OnBad, Stream
 from attnscan.scoring.block_sums import ROOM, BlockSums
 from attnscan.scoring.relations import Asked, Baselines, RelationScorer, RuleCounts

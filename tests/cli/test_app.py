@@ -35,7 +35,7 @@ def test_version() -> None:
 
 def test_help_names_every_command_and_every_option_has_a_help_text() -> None:
     commands = re.findall(r"^  (\w+)  ", run("--help").stdout.split("Commands:")[1], re.MULTILINE)
-    assert commands == list(COMMANDS) and len(commands) == 15
+    assert commands == list(COMMANDS) and len(commands) == 16
     lines = run("classify", "--help").stdout.splitlines()
     assert max(map(len, lines)) <= 80
 

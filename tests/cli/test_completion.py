@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 from hostile.runs import served_for_a_moment
+from treebanks import planted_file
 from typer.testing import CliRunner
 
 from attnscan.cli.app import COMMANDS, app
@@ -86,6 +87,8 @@ def test_the_examples_work(example: str, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     few = [*itertools.islice(shipped_pairs(), 6)]  # the examples are to work; over all pairs they take minutes
     monkeypatch.setattr("attnscan.inputs.pairs.shipped_pairs", lambda: iter(few))
+    for name in ("en_pud-ud-test.conllu", "train.conllu", "dev.conllu"):
+        planted_file(tmp_path, name)
     program, *arguments = shlex.split(example.partition(" > ")[0].partition(" | ")[0])
     assert program == "attnscan"
     with served_for_a_moment():

@@ -91,8 +91,8 @@ def _nearest(result: Syntax, best: dict[int, Head]) -> str:
 
 
 def _row_name(result: Syntax, row: int) -> str:
-    relation, direction = result.rows[row]
-    return f"{plain(relation)} → head" if direction == HEAD else f"head → {plain(relation)}"
+    relation = plain(result.rows[row].relation)
+    return f"{relation} → head" if result.rows[row].direction == HEAD else f"head → {relation}"
 
 
 def _gain(result: Syntax, head: Head, row: int) -> float:
