@@ -15,7 +15,7 @@ from attnscan.results.behaviour import Behaviours
 from attnscan.results.labels import Labels, shares
 from attnscan.results.profile import Fit, Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable, best_first
-from attnscan.results.shown import counted, lines
+from attnscan.results.shown import lines, tallied
 from attnscan.results.signature import BEHAVIOUR, By, Reading, Signature, Special
 from attnscan.results.statement import Statements, table_columns
 from attnscan.results.terms import MOST_PROFILED
@@ -199,7 +199,7 @@ class Classification:
 
     def __repr__(self) -> str:
         by = "by what heads carry" if self.mapped.norm else "by attention weight"
-        labels = f"labels {by}: {counted(self.mapped.label)}"
+        labels = f"labels {by}: {tallied(self.mapped.label)}"
         return lines(self, self.signature, self.scores.grid, " ".join(self.units), labels)
 
     def _repr_html_(self) -> str | None:

@@ -17,7 +17,7 @@ from attnscan.results.intervals import half_width
 from attnscan.results.labels import Labels, shares
 from attnscan.results.profile import Profile
 from attnscan.results.scores import FloatArray, IntArray, Scores, ScoreTable
-from attnscan.results.shown import counted, lines, scored, shaped
+from attnscan.results.shown import lines, scored, shaped, tallied
 from attnscan.results.signature import BEHAVIOUR, By, Reading, Signature, Special
 from attnscan.results.statement import Statements, table_columns
 
@@ -57,7 +57,7 @@ class Ranking:
             for number in self.order(pattern)[:1]:
                 head = self.scores.grid[number]
                 best.append(f"{pattern} {scored(head, float(self.scores.every_key.score[(*head.place, p)]))}")
-        labels = [] if self.labels is None else [f"labels: {counted(self.mapped.label)}"]
+        labels = [] if self.labels is None else [f"labels: {tallied(self.mapped.label)}"]
         return lines(self, self.signature, self.scores.grid, *labels, f"best heads: {', '.join(best) or 'none'}")
 
     def _repr_html_(self) -> str | None:

@@ -42,10 +42,10 @@ def some(parts: Sequence[str]) -> str:
     return ", ".join(parts[:_MOST]) + more
 
 
-def counted(labels: NDArray[np.str_]) -> str:
+def tallied(labels: NDArray[np.str_]) -> str:
     """How many heads have each label, most first.
 
-    >>> counted(np.array([["mixed", "delimiter"], ["mixed", "mixed"]]))
+    >>> tallied(np.array([["mixed", "delimiter"], ["mixed", "mixed"]]))
     '3 mixed, 1 delimiter'
     """
     return ", ".join(f"{count} {label}" for label, count in Counter(labels.ravel().tolist()).most_common())

@@ -124,13 +124,13 @@ def _records(frame: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def _with_nan(frame: pd.DataFrame) -> pd.DataFrame:
-    """The same with NaN for what a column of whole numbers lacks."""
+    """A table with NaN for what a column of whole numbers lacks."""
     whole = frame.select_dtypes(include=["Int64"]).columns
     return frame.assign(**{name: frame[name].astype(object).fillna(math.nan) for name in whole})
 
 
 def _rounded(value: Any) -> Any:
-    """The same with every number rounded, or None for NaN, however deep."""
+    """A value with every number in it rounded, or None for NaN, however deep."""
     match value:
         case dict():
             return {str(name): _rounded(item) for name, item in value.items()}
