@@ -209,7 +209,7 @@ def test_no_pair_is_an_error_as_well_as_none_that_is_not_skipped(options: ScanOp
     with Scanner(replace(options, on_long="skip")) as scanner:
         assert states_of(scanner, []) == []
         for state in (ScanState(scanner.options), states_of(scanner, records_of([LONG]))[-1]):
-            with pytest.raises(InputError, match="no pair"):
+            with pytest.raises(InputError, match="there is no pair to score"):
                 ranked(scanner, state)
 
 
