@@ -35,6 +35,7 @@ WRITERS = {
     "similar": MANY,
     "profile": MANY,
     "compare": MANY,
+    "syntax": ["--treebank", "trees.conllu"],
     "models": [],
 }
 NAMES_NO_MODEL = {"compare": ["bundled", "model"], "models": ["model"]}
@@ -43,7 +44,7 @@ NAMES_NO_MODEL = {"compare": ["bundled", "model"], "models": ["model"]}
 @pytest.fixture(autouse=True)
 def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Files that are all of the user's, none of which is a model or weights: nothing gets as far as to read them."""
-    names = ("pairs.csv", "more/x.tsv", "w.npz", "every.parquet", "weights-elsewhere.npz")
+    names = ("pairs.csv", "trees.conllu", "more/x.tsv", "w.npz", "every.parquet", "weights-elsewhere.npz")
     for name in (*names, *(f"model/{name}" for name in MODEL_FILES)):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(OLD)
@@ -78,7 +79,7 @@ def test_every_option_that_names_a_file_or_a_model_has_a_role() -> None:
             if role is not None:
                 named[role].add(name)
     assert named == {
-        FileRole.READ: {"pairs", "weights", "from_file"},
+        FileRole.READ: {"pairs", "treebank", "held", "weights", "from_file"},
         FileRole.WRITTEN: {"output", "save_weights", "state", "per_pair", "signature"},
         FileRole.MODEL: {"model", "model_a", "model_b", "checkpoint", "against"},
     }

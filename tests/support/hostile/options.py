@@ -15,6 +15,7 @@ from typing import Any, get_args
 
 import numpy as np
 import typer
+from treebanks import planted_file
 
 from hostile.runs import check, run, served_for_a_moment
 
@@ -68,6 +69,7 @@ PLACES = (
 def prepared(directory: Path, model: Path) -> None:
     """The files that the commands' lines name, in a directory to run them in."""
     (directory / "pairs.csv").write_text("sentence_a,sentence_b\nthe cat sat,a cat\na mat,the mat\n")
+    planted_file(directory, "trees.conllu")
     (directory / "file").write_text("a file")
     (directory / "model").symlink_to(model)
     weights = np.random.default_rng(0).dirichlet(np.ones(4), (2, 2, 4)).astype("f4")
@@ -93,6 +95,7 @@ def lines() -> dict[str, list[str]]:
         "similar": many,
         "profile": many,
         "compare": ["model", "model", "--pairs", "pairs.csv"],
+        "syntax": ["--treebank", "trees.conllu", *model],
         "patterns": [],
         "models": ["model"],
     }
@@ -127,7 +130,7 @@ def _values(option: Any) -> tuple[str, ...]:
     kinds = {annotation := option.type_descriptor.annotation, *get_args(annotation)}
     if kinds & {int, float}:
         return (*NUMBERS, "", "x", "١")
-    if Path in kinds or option.name in ("pairs", "model", "against", "state"):
+    if Path in kinds or option.name in ("pairs", "treebank", "held", "model", "against", "state"):
         return PLACES
     return (*TEXTS, *NUMBERS)
 

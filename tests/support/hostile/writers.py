@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from treebanks import planted_file
+
 from hostile.kills import Ended, Scene
 
 OLDER = b"of an earlier run"
@@ -63,6 +65,8 @@ def writers(scene: Scene) -> Iterator[Writer]:
         ("models",): TABLES,
         ("patterns",): TABLES,
     }
+    treebank = planted_file(scene.pairs.parent)
+    commands["syntax", "--treebank", treebank, "--model", str(scene.model)] = TABLES
     for arguments, suffixes in commands.items():
         for suffix in suffixes:
             yield Writer(arguments, "-o", f"result.{suffix}")
