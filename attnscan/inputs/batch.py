@@ -204,6 +204,8 @@ class EncodedBatch:
     """[batch, token]: the unit of each token, -1 for padding; None where every token is a unit."""
     visible: Tensor | None = None
     """Bool [batch, query, key]: which units a unit may see; None where every unit may see all."""
+    queries: slice = field(default_factory=lambda: slice(None))
+    """Which units are queries: of long inputs a range, so that what is [query, key] is never whole."""
     model_inputs: dict[str, Tensor] = field(default_factory=dict)
     """What the model's forward takes; each [batch, token]."""
     inputs: tuple[EncodedInput, ...] = ()
@@ -216,12 +218,17 @@ class EncodedBatch:
     def offset(self) -> Tensor:
         """How far the key stands after the query. Shape: [1, query, key]."""
         place = torch.arange(self.word.shape[1], device=self.word.device)
-        return (place[None, :] - place[:, None])[None]
+        return (place[None, :] - place[self.queries, None])[None]
+
+    @property
+    def asked(self) -> Tensor:
+        """Which queries are words. Shape: [batch, query], bool."""
+        return self.word[:, self.queries]
 
     @cached_property
     def same_sentence(self) -> Tensor:
         """Both are words, of one sentence, and the query may see the key. Shape: [batch, query, key], bool."""
-        return self._seen(_equal(self.sentence, self.word))
+        return self._seen(self._equal(self.sentence, self.word))
 
     @cached_property
     def alike(self) -> Tensor:
@@ -230,9 +237,9 @@ class EncodedBatch:
         Shape: [batch, query, key], bool.
         """
         content = self.word & ~self.punctuation
-        alike = _equal(self.text_id, content)
+        alike = self._equal(self.text_id, content)
         if self.related is not None:
-            alike |= self.related & content[:, :, None] & content[:, None, :]
+            alike |= self.related[:, self.queries] & content[:, self.queries, None] & content[:, None, :]
         return self._seen(alike)
 
     @cached_property
@@ -255,6 +262,11 @@ class EncodedBatch:
     def _seen(self, cells: Tensor) -> Tensor:
         return cells if self.visible is None else cells & self.visible
 
+    def _equal(self, numbers: Tensor, mask: Tensor) -> Tensor:
+        """Where query and key are of the mask, and of one number from 0 on: all else is made unequal."""
+        queries, keys = (numbers.masked_fill(~mask, other) for other in (-1, -2))
+        return queries[:, self.queries, None] == keys[:, None, :]
+
     def under(self, visible: Tensor) -> EncodedBatch:
         """The same batch under a layer's mask. A unit of several tokens sees what any of them sees, any of its tokens.
 
@@ -266,13 +278,45 @@ class EncodedBatch:
             visible = into.transpose(1, 2) @ visible.float() @ into > 0
         return replace(self, visible=visible)
 
+    def units(self, number: int, tokens: slice) -> slice:
+        """The units of a range of an input's tokens. The range must cut no word in two."""
+        if self.unit is None or tokens == slice(None):
+            return tokens
+        unit = self.unit[number]
+        start, stop = tokens.start or 0, len(unit) if tokens.stop is None else tokens.stop
+        assert start == 0 or unit[start - 1] != unit[start]
+        assert stop >= len(unit) or unit[stop - 1] != unit[stop]
+        return slice(int(unit[start]), int(unit[:stop].max()) + 1)
+
+    def of_range(self, inputs: slice, tokens: slice, visible: Tensor) -> EncodedBatch:
+        """Some inputs with a range of their tokens for queries, under a layer's mask.
+
+        Shape: `visible` [input, query token of the range, key token], bool. Where words have several tokens, it is of
+        one input, and the range cuts none in two.
+        """
+        queries, width = self.units(inputs.start, tokens), self.word.shape[1]
+        if self.unit is not None:
+            unit = self.unit[inputs.start].where(self.unit[inputs.start] >= 0, width)
+            keys = torch.zeros(1, visible.shape[1], width + 1, dtype=torch.int32, device=unit.device)
+            keys.index_add_(2, unit, visible.int())
+            rows = keys.new_zeros(1, queries.stop - queries.start, width)
+            visible = rows.index_add_(1, unit[tokens] - queries.start, keys[..., :width]) > 0
+        masks = ("word", "special", "punctuation", "sentence", "text_id", "frequent", "related", "unit")
+        own: dict[str, Any] = {name: None if (mask := getattr(self, name)) is None else mask[inputs] for name in masks}
+        given = {name: values[inputs] for name, values in self.model_inputs.items()}
+        return replace(self, **own, visible=visible, queries=queries, model_inputs=given, inputs=self.inputs[inputs])
+
     @property
     def related_pairs(self) -> tuple[tuple[tuple[int, int], ...], ...]:
         """Of each input, the units that count as related and are not identical, the earlier one first."""
-        unlike = self.text_id[:, :, None] != self.text_id[:, None, :]
         pairs: list[list[tuple[int, int]]] = [[] for _ in range(len(self))]
-        for row, query, key in (self.alike & unlike).triu().nonzero().tolist():
-            pairs[row].append((query, key))
+        if self.related is not None:
+            number, query, key = self.related.nonzero().T
+            content = self.word & ~self.punctuation
+            both = content[number, query] & content[number, key] & (query < key)
+            both &= self.text_id[number, query] != self.text_id[number, key]
+            for row, *pair in torch.stack([number, query, key])[:, both].T.tolist():
+                pairs[row].append((pair[0], pair[1]))
         return tuple(map(tuple, pairs))
 
     def to(self, device: torch.device) -> EncodedBatch:
@@ -281,12 +325,6 @@ class EncodedBatch:
         moved: dict[str, Any] = {name: value.to(device) for name, value in own.items() if isinstance(value, Tensor)}
         inputs = {name: value.to(device) for name, value in self.model_inputs.items()}
         return replace(self, **moved, model_inputs=inputs)
-
-
-def _equal(numbers: Tensor, mask: Tensor) -> Tensor:
-    """Where query and key are of the mask, and of one number from 0 on: what is not is made unequal to all else."""
-    queries, keys = (numbers.masked_fill(~mask, other) for other in (-1, -2))
-    return queries[:, :, None] == keys[:, None, :]
 
 
 def collate(

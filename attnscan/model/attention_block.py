@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Protocol
 
-import torch
+import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscan.results.grid import AttentionKind, Grid
 
+MOST_CELLS = 1 << 22
+"""Weights in a range of queries on a CPU: 16 MiB of float32."""
+_FEWEST_ROWS = 8  # of a range: fewer cost more in calls than they save in memory
+
+
+class Visible(Protocol):
+    """Which keys each query of a batch may see: a tensor, or a mask that is worked out for the cells asked for."""
+
+    def __getitem__(self, cells: tuple[slice, slice, slice], /) -> Tensor:
+        """Of some inputs, queries and keys. Shape: [batch, query, key], bool."""
+
 
 @dataclass(frozen=True)
 class AttentionBlock:
-    """A part of one layer's attention: some inputs of the batch, some heads, a range of queries, all keys."""
+    """A part of one layer's attention: some inputs of the batch, some heads, a range of queries and of keys."""
 
     grid: Grid
     """All heads of the model, by what it does rather than what its config says."""
@@ -23,19 +37,21 @@ class AttentionBlock:
     weights: Tensor
     """Softmax attention. Shape: [batch, head, query, key], float32; rows sum to 1, keys of padding have 0. On a CPU
     and without the tap, padding at the inputs' end is left out: they are all of one length."""
-    visible: Tensor
+    visible: Visible
     """Which keys each query of the batch may see, those of other inputs and ranges too. Shape: [batch, query, key],
     bool. Layers with the same mask carry the same object, so that what follows from it is worked out once."""
     query: Tensor | None
     """After any rotation, before scaling. Shape: [batch, head, query, dimension]; None without the tap."""
     key: Tensor | None
-    """Likewise; grouped keys are repeated for each head. Shape: [batch, head, key, dimension]."""
+    """Likewise, of all keys; grouped ones are repeated for each head. Shape: [batch, head, key, dimension]."""
     scaling: float | None
     """What q·k is multiplied with before the softmax; None without the tap."""
     logits: Tensor | None
     """What the softmax is of, mask included, finite throughout. Shape: that of `weights`; None without the tap."""
     value: Tensor | None = None
-    """What the weights are of; grouped values are repeated for each head. Shape: [batch, head, key, dimension]."""
+    """What the weights are of, of all keys; grouped values are repeated for each head.
+
+    Shape: [batch, head, key, dimension]."""
     idle: Tensor | None = None
     """Which queries take nothing from any key, so that their rows are zero. Shape: [batch, head, query], bool; None
     if there are none, as there are none of weights."""
@@ -43,6 +59,16 @@ class AttentionBlock:
     """Which queries the rows of `weights`, `query`, `logits` and `idle` are of. A range cuts no word into two."""
     kind: AttentionKind = AttentionKind.ONLY
     """In cross attention keys are of another text than queries; else they are the same tokens."""
+    keys: slice = field(default_factory=lambda: slice(None))
+    """Which keys the columns of `weights` and `logits` are of; these queries see none beyond. Cuts no word either."""
+    length: int | None = None
+    """How many tokens the inputs have, where the columns are not of all keys."""
+    preview: bool = False
+    """Whether the range comes once more: a consumer that needs no sums over all queries beforehand leaves it out."""
+    output: Tensor | None = None
+    """What the weights make of the values, where it is known. Shape: [batch, head, query, dimension]."""
+    shared: dict[str, Tensor] = field(default_factory=dict)
+    """What is worked out once for all ranges of these inputs and heads."""
 
     @property
     def is_first(self) -> bool:
@@ -53,7 +79,18 @@ class AttentionBlock:
     def is_last(self) -> bool:
         """Whether no range of queries comes after it; not known of cross attention."""
         assert self.kind is not AttentionKind.CROSS
-        return self.queries.stop is None or self.queries.stop >= self.weights.shape[-1]
+        return self.queries.stop is None or self.queries.stop >= self.tokens
+
+    @property
+    def tokens(self) -> int:
+        """How many keys there are, those that no query of the range sees included."""
+        return self.length or self.weights.shape[-1]
+
+    @property
+    def columns(self) -> slice:
+        """The range of keys, from its first to behind its last."""
+        start = self.keys.start or 0
+        return slice(start, start + self.weights.shape[-1])
 
     @property
     def is_whole(self) -> bool:
@@ -70,26 +107,61 @@ class AttentionBlock:
 Consumer = Callable[[AttentionBlock], None]
 """Takes blocks; of an input, layers come in order, and of a layer's inputs and heads, ranges of queries. If a model
 turns out not to call the tap in every layer, all blocks come once more from layer 0 on: so the first range of queries
-takes the place of what a consumer has of these inputs and heads, and later ranges are added to it."""
+takes the place of what a consumer has of these inputs and heads, and later ranges are added to it. Consumers that take
+ranges say so by a `Cut`; others are shown whole rows."""
 
 
-class Ranges:
-    """Joins the ranges of queries of some inputs and heads, for consumers that need all of their rows at once."""
+@dataclass(frozen=True)
+class Cut:
+    """Lets a tap cut the queries of long inputs into ranges: whole rows of 8,192 tokens take 268 MB a head."""
 
-    def __init__(self) -> None:
-        self._met: list[AttentionBlock] = []
+    unit: Tensor | None = None
+    """The unit of each token, where words of several tokens are scored: no range cuts one. Shape: [batch, token]."""
+    previews: bool = False
+    """Whether all ranges of some inputs and heads come as previews first, for sums over all queries."""
 
-    def joined(self, block: AttentionBlock) -> AttentionBlock | None:
-        """The weights of all queries, once the last range has come; None before that."""
-        if block.is_whole:
-            return block
-        self._met = [block] if block.is_first else [*self._met, block]
-        if not block.is_last:
-            return None
-        weights, met = torch.cat([ranged.weights for ranged in self._met], 2), self._met
-        self._met = []
-        idle = None if block.idle is None else torch.cat([ranged.idle for ranged in met if ranged.idle is not None], 2)
-        return replace(block, weights=weights, idle=idle, query=None, logits=None, queries=slice(None))
+    def ranges(self, number: int, length: int, rows: int) -> list[slice]:
+        """Cut the queries of an input, by its number in the batch, into ranges of about so many rows."""
+        starts = self._starts(number, length)
+        wanted = starts[np.unique(np.searchsorted(starts, np.arange(0, length, rows)).clip(max=len(starts) - 1))]
+        return [slice(int(start), int(stop)) for start, stop in pairwise([*wanted, length])]
+
+    def whole_words(self, number: int, length: int, keys: slice) -> slice:
+        """Widen a range of keys until it cuts no word."""
+        starts = np.append(self._starts(number, length), length)
+        first = starts[np.searchsorted(starts, keys.start, "right") - 1]
+        return slice(int(first), int(starts[np.searchsorted(starts, keys.stop)]))
+
+    def _starts(self, number: int, length: int) -> NDArray[np.int64]:
+        """Where the units of an input start."""
+        if self.unit is None:
+            return np.arange(length)
+        unit = self.unit[number, :length].cpu().numpy()
+        return np.flatnonzero(np.diff(unit, prepend=-1))
+
+    def cut(self, block: AttentionBlock, cells: int) -> Iterator[AttentionBlock]:
+        """Cut a block that has all rows into ranges of about `cells` weights, input by input; or leave it whole."""
+        batch, heads, length, _ = block.weights.shape
+        if length**2 <= cells:
+            yield block
+            return
+        first = block.inputs.start or 0
+        for row in range(batch):
+            ranges = self.ranges(first + row, length, rows_of(cells, heads, length))
+            for preview in (True, False) if self.previews else (False,):
+                for queries in ranges:
+                    yield replace(
+                        block,
+                        inputs=slice(first + row, first + row + 1),
+                        weights=block.weights[row, None, :, queries],
+                        queries=queries,
+                        preview=preview,
+                    )
+
+
+def rows_of(cells: int, heads: int, keys: int) -> int:
+    """How many queries a range has, of about so many weights."""
+    return max(_FEWEST_ROWS, cells // (heads * keys))
 
 
 def add_range(total: Tensor, place: tuple[slice | int, ...], values: Tensor, block: AttentionBlock) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 from torch import Tensor
@@ -42,16 +42,21 @@ class AttentionFunction:
         """What transformers calls in place of the model's own attention, once a layer: calls count layers."""
         raise NotImplementedError
 
+    def _mask(self, **arguments: Any) -> Tensor | None:
+        """What transformers calls for a mask: by default the additive one that eager attention takes."""
+        from transformers.masking_utils import eager_mask
+
+        return cast(Tensor | None, eager_mask(**arguments))
+
     def __enter__(self) -> Self:
         # Without a mask function of the same name transformers passes no mask at all, and padding
         # soaks up attention: https://github.com/huggingface/transformers/blob/v5.0.0/src/transformers/masking_utils.py
         self._quiet = quiet_transformers()  # no advice, from tokenizers either, which may run in a thread beside
         self._quiet.__enter__()
         from transformers import AttentionInterface, AttentionMaskInterface  # whoever has a model has paid for it
-        from transformers.masking_utils import eager_mask
 
         AttentionInterface.register(self.name, self._attend)
-        AttentionMaskInterface.register(self.name, eager_mask)
+        AttentionMaskInterface.register(self.name, self._mask)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -133,11 +138,53 @@ class Mask:
         empty = [not bool(bias[i, :, :rows, :columns].any()) for i, (rows, columns) in enumerate(lengths)]
         return cls(mask, bias, visible, empty)
 
-    def add_to(self, logits: Tensor, inputs: slice, heads: slice, queries: slice) -> None:
+    def add_to(self, logits: Tensor, inputs: slice, heads: slice, queries: slice, keys: slice) -> None:
         """Add the mask to the logits of a range of queries, in place."""
         if self.bias is not None and not all(self.empty[inputs]):
             some_heads = heads if self.bias.shape[1] > 1 else slice(None)
-            logits += self.bias[inputs, some_heads, queries, : logits.shape[-1]]
+            logits += self.bias[inputs, some_heads, queries, keys]
+
+
+class MaskRows:
+    """The mask of long inputs, worked out for one range of queries after the other: whole, 8,192 tokens take 268 MB."""
+
+    def __init__(
+        self, rows: Callable[[slice], Tensor], shape: tuple[int, int, int], device: torch.device, lengths: Sequence[int]
+    ) -> None:
+        """`rows` gives the model's own mask of a range of queries, as `Mask.of` reads it."""
+        self._rows, self._shape, self._device, self._lengths = rows, shape, device, lengths
+        self._last: tuple[slice, Mask] | None = None
+
+    @property
+    def visible(self) -> MaskRows:
+        """Itself, by what it says when it is indexed."""
+        return self
+
+    def _of(self, queries: slice) -> Mask:
+        start, stop, _ = queries.indices(self._shape[1])
+        if self._last is None or self._last[0] != slice(start, stop):
+            shape = (self._shape[0], stop - start, self._shape[2])
+            lengths = [(min(stop, length) - start, length) for length in self._lengths]
+            lengths = [(max(0, rows), length) for rows, length in lengths]
+            self._last = slice(start, stop), Mask.of(self._rows(slice(start, stop)), shape, self._device, lengths)
+        return self._last[1]
+
+    def __getitem__(self, cells: tuple[slice, slice, slice]) -> Tensor:
+        """Which keys some queries of some inputs may see. Shape: [batch, query, key], bool."""
+        inputs, queries, keys = cells
+        return self._of(queries).visible[inputs, :, keys]
+
+    def add_to(self, logits: Tensor, inputs: slice, heads: slice, queries: slice, keys: slice) -> None:
+        """Add the mask to the logits of a range of queries, in place."""
+        self._of(queries).add_to(logits, inputs, heads, slice(None), keys)
+
+    def seen(self, number: int, queries: slice, length: int) -> slice:
+        """The keys of an input that any of some queries may see, and those between; all if a query sees none."""
+        visible = self[slice(number, number + 1), queries, slice(length)][0]
+        if not bool(visible.any(-1).all()):
+            return slice(0, length)
+        places = visible.any(0).nonzero()
+        return slice(int(places[0]), int(places[-1]) + 1)
 
 
 def visible_keys(weights: Tensor, present: Tensor | None) -> Tensor:

@@ -46,7 +46,8 @@ class OutputProjections:
     def outputs(self, block: AttentionBlock) -> Tensor:
         """How much each head puts out for each query, ‖Σ_j α_ij f(x_j)‖. Shape: [batch, head, query], float32."""
         assert block.value is not None
-        return self.norms(block.layer, block.heads, block.weights @ block.value.float())
+        given = block.output if block.output is not None else block.weights @ block.value[:, :, block.columns].float()
+        return self.norms(block.layer, block.heads, given)
 
     def carried(self, block: AttentionBlock) -> AttentionBlock:
         """The same block with what heads carry in place of weights, each row a share of its sum.
@@ -54,7 +55,9 @@ class OutputProjections:
         A row that carries nothing at all is zero throughout, and `idle` tells which are.
         """
         assert block.value is not None and block.logits is not None
-        norms = self.norms(block.layer, block.heads, block.value)
+        if (norms := block.shared.get("norms")) is None:
+            norms = block.shared["norms"] = self.norms(block.layer, block.heads, block.value)
+        norms = norms[..., block.columns]
         logits = block.logits + norms.log().clip(_NOTHING)[:, :, None]
         weights = torch.softmax(logits, dim=-1)
         zero = norms == 0

@@ -24,8 +24,8 @@ class AttentionKeeper:
         """Take one block."""
         if block.grid != self._grid or (block.query is None) != (self._neurons is None):
             self._grid, (layers, heads) = block.grid, block.grid.shape
-            length = block.weights.shape[-1]
-            self.weights = np.empty((layers, heads, length, length), dtype=np.float32)
+            length = block.tokens
+            self.weights = np.zeros((layers, heads, length, length), dtype=np.float32)
             """Shape: [layer, head, query, key]."""
             self._visible = np.empty((layers, length, length), dtype=np.bool_)
             self._scaling = [0.0] * layers
@@ -33,9 +33,9 @@ class AttentionKeeper:
             self._neurons = None
             if block.key is not None:
                 self._neurons = np.empty((2, layers, heads, *block.key.shape[2:]), dtype=np.float32)
-        place, length = (block.layer, block.heads), block.weights.shape[-1]
-        self.weights[*place, block.rows] = block.weights[0].cpu().numpy()
-        self._visible[block.layer] = block.visible[0, :length, :length].cpu().numpy()
+        place, every = (block.layer, block.heads), slice(block.tokens)
+        self.weights[*place, block.rows, block.columns] = block.weights[0].cpu().numpy()
+        self._visible[block.layer, block.rows] = block.visible[slice(0, 1), block.rows, every][0].cpu().numpy()
         if self._projections is not None and block.value is not None:
             self._norms[place] = self._projections.norms(block.layer, block.heads, block.value)[0].cpu().numpy()
         if block.query is not None and block.key is not None and block.scaling is not None:

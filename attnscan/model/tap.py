@@ -14,18 +14,19 @@ from __future__ import annotations
 
 import itertools
 import math
-import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from attnscan.model.attention_block import AttentionBlock, Consumer
+from attnscan.model.attention_block import MOST_CELLS, AttentionBlock, Consumer, Cut, rows_of
 from attnscan.model.attention_function import (
     AttentionFunction,
     Mask,
+    MaskRows,
     OnOutput,
     Untappable,
     attention_of,
@@ -38,6 +39,7 @@ from attnscan.model.running import accepted, failed, refused
 from attnscan.results.grid import Grid
 
 _BLOCK = 1 << 20  # weights in a block on a CPU: 4 MiB of float32. Fewer cost more in calls than they save in cache
+_ON_DEVICE = 1 << 28  # weights in either elsewhere: 1 GiB of float32
 _LEAST_ROWS = 16  # products of fewer rows are rounded otherwise than those of more: shorter batches run repeated
 _ROW_TOLERANCE, _HALF_ROW_TOLERANCE = 1e-3, 2e-2  # how far from 1 a row's sum may be rounded, in 32 and in 16 bits
 
@@ -58,9 +60,12 @@ class Tap(AttentionFunction):
         self._counted = by_config  # whether it is known that there are no more layers than the config says
         self._run: _Run | None = None
 
-    def run(self, inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None) -> None:
+    def run(
+        self, inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None, cut: Cut | None = None
+    ) -> None:
         """Run the model on one batch as far as its last layer's weights; `on_output` may change what layers put out.
 
+        With a `cut`, inputs of which a head's rows are no block are shown in ranges of queries.
         Shape: `inputs` are the model's, each [batch, token].
         Raises: CaptureError if the architecture shows no attention in any way, or none of what its heads put out, or
         fails on this input.
@@ -68,19 +73,28 @@ class Tap(AttentionFunction):
         taken = accepted(self.model, inputs)
         with torch.inference_mode():
             if self.works:
-                self.works = self._run_tapped(taken, consume, on_output)
+                self.works = self._run_tapped(taken, consume, on_output, cut)
             if not self.works and on_output is not None:
                 raise not_switchable(self.model)
             if not self.works:
-                self._run_eager(taken, consume)
+                self._run_eager(taken, consume, cut)
 
-    def _run_tapped(self, inputs: dict[str, Any], consume: Consumer, on_output: OnOutput | None) -> bool:
+    def _run_tapped(
+        self,
+        inputs: dict[str, Any],
+        consume: Consumer,
+        on_output: OnOutput | None,
+        cut: Cut | None,
+        by_rows: bool = True,
+    ) -> bool:
+        """Whether the model takes the tap; with `by_rows`, masks of long inputs are worked out range by range."""
         on_cpu = inputs["input_ids"].device.type == "cpu"
         lengths = _lengths(inputs) if on_cpu else [inputs["input_ids"].shape[1]] * len(inputs["input_ids"])
         copies = -(-_LEAST_ROWS // inputs["input_ids"].numel()) if on_cpu else 1
         if copies > 1:
             inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
-        self._run = run = _Run(consume, lengths, on_output)
+        long = cut is not None and inputs["input_ids"].shape[1] ** 2 > _most(_BLOCK, on_cpu=on_cpu)
+        self._run = run = _Run(consume, lengths, on_output, cut, long=long, by_rows=long and by_rows)
         try:
             with attention_of(self.model, self.name):
                 self.model(**inputs)  # even if it is not taken: Big Bird turns to full attention in its first run
@@ -92,10 +106,32 @@ class Tap(AttentionFunction):
         except Exception as error:
             if run.consumer_failed:
                 raise
-            raise failed(self.model, error) from error
+            if not run.rules:
+                raise failed(self.model, error) from error
+        else:
+            return run.layer == self.layers
         finally:
             self._run = None
-        return run.layer == self.layers
+        return self._run_tapped(inputs, consume, on_output, cut, by_rows=False)  # it does something with its masks
+
+    def _mask(self, **arguments: Any) -> Tensor | None:
+        """A mask of long inputs is a tensor without numbers, known by its id: its rows are worked out when needed."""
+        run = self._run
+        if run is None or not run.by_rows or arguments.get("use_vmap"):
+            return super()._mask(**arguments)
+        from transformers.masking_utils import sdpa_mask
+
+        whole = {**arguments, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+
+        def rows(queries: slice) -> Tensor:
+            start = arguments.get("q_offset", 0) + queries.start
+            some: Tensor = sdpa_mask(**{**whole, "q_length": queries.stop - queries.start, "q_offset": start})
+            return some
+
+        shape = (arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"])
+        mask = torch.empty(shape, dtype=arguments.get("dtype", torch.float32), device="meta")
+        run.rules[id(mask)] = mask, rows
+        return mask
 
     def _attend(
         self,
@@ -126,19 +162,40 @@ class Tap(AttentionFunction):
         # Scaling by a power of two moves no bit, and queries are fewer than logits.
         scaled_first = math.frexp(scaling)[0] == 0.5
         last = run.layer == self.layers - 1 and self._counted
-        for inputs, heads, length in _blocks(run.lengths, query):
-            part = (inputs, heads, slice(length))
+        for part in run.parts(query, mask):
+            of_queries, of_keys = (part.inputs, part.heads, part.queries), (part.inputs, part.heads, part.keys)
             # The order of operations is that of eager attention, so that the two agree to the last bits.
-            left, right = (query[part].float(), key[part].float()) if raised else (query[part], key[part])
+            left, right = query[of_queries], key[of_keys]
+            left, right = (left.float(), right.float()) if raised else (left, right)
             logits = torch.matmul(left * scaling if scaled_first else left, right.transpose(2, 3)).float()
             if not scaled_first:
                 logits *= scaling
-            mask.add_to(logits, inputs, heads, slice(length))
+            mask.add_to(logits, *of_queries, part.keys)
             weights = torch.softmax(logits, dim=-1)
-            shown = (query[part], key[part], scaling, logits, value[part])
-            run.show(AttentionBlock(grid, run.layer, inputs, heads, weights, mask.visible, *shown))
-            if not last:
-                output[part] = torch.matmul(weights.to(value.dtype), value[part])
+            if not last and not part.preview:
+                output[of_queries] = torch.matmul(weights.to(value.dtype), value[of_keys])
+            every = (part.inputs, part.heads, slice(part.length))
+            run.show(
+                AttentionBlock(
+                    grid,
+                    run.layer,
+                    part.inputs,
+                    part.heads,
+                    weights,
+                    mask.visible,
+                    query[of_queries],
+                    key[every],
+                    scaling,
+                    logits,
+                    value[every],
+                    queries=part.queries if part.is_range else slice(None),
+                    keys=part.keys if part.is_range else slice(None),
+                    length=part.length,
+                    preview=part.preview,
+                    output=None if last or part.preview else output[of_queries],
+                    shared=part.shared,
+                )
+            )
         if last:
             raise _Finished
         output = output.transpose(1, 2)
@@ -147,7 +204,7 @@ class Tap(AttentionFunction):
         run.layer += 1
         return output, None
 
-    def _run_eager(self, inputs: dict[str, Any], consume: Consumer) -> None:
+    def _run_eager(self, inputs: dict[str, Any], consume: Consumer, cut: Cut | None) -> None:
         """Run inputs without their padding, neighbours of one length together: ConvBERT's convolution reaches it."""
         lengths = _lengths(inputs)
         start, whole = 0, inputs["input_ids"].shape
@@ -162,7 +219,23 @@ class Tap(AttentionFunction):
                 own_visible[part, :length, :length] = visible_keys(weights, None)
                 visible = same_or(visible, own_visible)
                 heads = slice(0, weights.shape[1])
-                consume(AttentionBlock(grid, layer, part, heads, weights.float(), visible, None, None, None, None))
+                block = AttentionBlock(grid, layer, part, heads, weights.float(), visible, None, None, None, None)
+                for shown in (block,) if cut is None else cut.cut(block, MOST_CELLS):
+                    consume(shown)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What a block is of: some inputs of one length, some heads, some queries and the keys that these see."""
+
+    inputs: slice
+    heads: slice
+    length: int
+    queries: slice
+    keys: slice
+    is_range: bool = False
+    preview: bool = False
+    shared: dict[str, Tensor] = field(default_factory=dict)
 
 
 @dataclass
@@ -173,9 +246,16 @@ class _Run:
     lengths: list[int]
     """Of each input, without the padding at its end."""
     on_output: OnOutput | None = None
+    cut: Cut | None = None
+    long: bool = False
+    """Whether masks are too large to be whole."""
+    by_rows: bool = False
+    """Whether masks are asked for row by row."""
+    rules: dict[int, tuple[Tensor, Callable[[slice], Tensor]]] = field(default_factory=dict)
+    """Of a mask without numbers, by its id: itself, and what gives its rows."""
     layer: int = 0
     consumer_failed: bool = False
-    masks: dict[int, Mask] = field(default_factory=dict)
+    masks: dict[int, Mask | MaskRows] = field(default_factory=dict)
 
     def show(self, block: AttentionBlock) -> None:
         """Hand a block over, and remember whose fault it is if that fails."""
@@ -185,13 +265,40 @@ class _Run:
             self.consumer_failed = True
             raise
 
-    def mask_of(self, mask: Tensor | None, query: Tensor) -> Mask:
+    def mask_of(self, mask: Tensor | None, query: Tensor) -> Mask | MaskRows:
         """What is to be known of a mask, worked out once for all layers that share it."""
         if id(mask) not in self.masks:
-            shape = (query.shape[0], query.shape[2], query.shape[2])
-            lengths = [(length, length) for length in self.lengths]
-            self.masks[id(mask)] = Mask.of(mask, shape, query.device, lengths)
+            self.masks[id(mask)] = self._mask(mask, (query.shape[0], query.shape[2], query.shape[2]), query.device)
         return self.masks[id(mask)]
+
+    def _mask(self, mask: Tensor | None, shape: tuple[int, int, int], device: torch.device) -> Mask | MaskRows:
+        if mask is None or not self.long:
+            return Mask.of(mask, shape, device, [(length, length) for length in self.lengths])
+        if mask.shape[-1] != shape[2] or mask.shape[-2] not in (1, shape[1]):
+            raise Untappable
+        given = self.rules[id(mask)][1] if mask.device.type == "meta" else partial(_rows, mask)
+        return MaskRows(given, shape, device, self.lengths)
+
+    def parts(self, query: Tensor, mask: Mask | MaskRows) -> Iterator[_Part]:
+        """Cut a layer's weights into blocks that fit the cache; of long inputs, into ranges of queries."""
+        on_cpu = query.device.type == "cpu"
+        cache, heads = _most(_BLOCK, on_cpu=on_cpu), query.shape[1]
+        for inputs, some, length in _blocks(self.lengths, heads, cache):
+            if self.cut is None or length**2 <= cache:
+                yield _Part(inputs, some, length, slice(length), slice(length))
+                continue
+            if some.start:
+                continue  # its ranges are of all heads
+            rows = rows_of(_most(MOST_CELLS, on_cpu=on_cpu), heads, length)
+            for number in range(inputs.start, inputs.stop):
+                shared: dict[str, Tensor] = {}
+                for preview in (True, False) if self.cut.previews else (False,):
+                    for queries in self.cut.ranges(number, length, rows):
+                        keys = slice(0, length)
+                        if isinstance(mask, MaskRows):
+                            keys = self.cut.whole_words(number, length, mask.seen(number, queries, length))
+                        one, every = slice(number, number + 1), slice(0, heads)
+                        yield _Part(one, every, length, queries, keys, True, preview, shared)
 
 
 class _Finished(Exception):
@@ -207,10 +314,18 @@ def _lengths(inputs: dict[str, Any]) -> list[int]:
     return [max(1, int(length)) for length in (places * (present != 0)).amax(1)]
 
 
-def _blocks(lengths: list[int], query: Tensor) -> Iterator[tuple[slice, slice, int]]:
+def _rows(mask: Tensor, queries: slice) -> Tensor:
+    """Some rows of a mask that the model gave whole."""
+    return mask if mask.shape[-2] == 1 else mask[..., queries, :]
+
+
+def _most(on_a_cpu: int, *, on_cpu: bool) -> int:
+    """How many weights a block may have."""
+    return on_a_cpu if on_cpu else _ON_DEVICE
+
+
+def _blocks(lengths: list[int], heads: int, cache: int) -> Iterator[tuple[slice, slice, int]]:
     """Cut a layer's weights into blocks of inputs of one length that fit the cache: inputs, heads, length."""
-    heads = query.shape[1]
-    cache = _BLOCK if query.device.type == "cpu" else sys.maxsize
     start = 0
     for length, run in itertools.groupby(lengths):
         stop = start + len(list(run))

@@ -50,7 +50,11 @@ class Help:
 
         Shape: [query, key], in [0, 1].
         """
-        helps = np.nan_to_num(self.matrix, nan=0).clip(0)
+        return self.targets_of(slice(None))
+
+    def targets_of(self, queries: slice) -> NDArray[np.float64]:
+        """Some rows of the target. Shape: [query, key]."""
+        helps = np.nan_to_num(self.matrix[queries], nan=0).clip(0)
         best = helps.max(-1, keepdims=True)
         least = _LEAST_HELP if self.measure == "cpmi" else np.finfo(np.float64).tiny
         return np.where(best >= least, helps / np.maximum(best, least), 0)

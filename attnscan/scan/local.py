@@ -152,10 +152,12 @@ def _told(
         consumers: list[Consumer] = []
         if options.profile and only is None:
             helps = targets.helps if options.predictive_part else ()
-            profilers.append(Profiler(targets.batch, targets.patterns, helps, special=not options.reading.among_words))
+            special = not options.reading.among_words
+            profilers.append(Profiler(targets.batch, targets.patterns, helps, special=special))
             consumers.append(profilers[0])
         if options.labelled and only is None:
-            classes.append(ClassScorer(targets.batch, special=not options.behaviour.among_words))
+            special = not options.behaviour.among_words
+            classes.append(ClassScorer(targets.batch, special=special, layouts=targets.layouts))
         if isinstance(carrying, str) or options.reading.carried:
             consumers += classes
         else:

@@ -18,7 +18,7 @@ from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
 from attnscan.inputs.tokens import bare
 from attnscan.inputs.weights import SavedWeights
-from attnscan.model.attention_block import AttentionBlock
+from attnscan.model.attention_block import MOST_CELLS, AttentionBlock, Cut
 from attnscan.model.attention_function import OnOutput, same_or, visible_keys
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.attention import Attention
@@ -95,21 +95,22 @@ class InputReading:
 
         `on_output` may change what heads put out. Raises: CaptureError.
         """
-        self._scanner.with_options(by=None).run(model_inputs, self._take, on_output)
+        cut = Cut(self.batch.unit, previews=True)
+        self._scanner.with_options(by=None).run(model_inputs, self._take, on_output, cut)
 
     def _take(self, block: AttentionBlock) -> None:
         for scorers, own in self._read(block):
-            scorers.whole(own)
+            scorers.words(own)
             if not self._in_two:
                 scorers.rest(own)
-        if self._carried is not None and self._projections is not None:
+        if self._carried is not None and self._projections is not None and not block.preview:
             self._carried.take_outputs(block, self._projections.outputs(block)[0])
-        if self._keeper is not None:
+        if self._keeper is not None and not block.preview:
             self._keeper(block)
         if self._in_two:
-            if block.layer == block.heads.start == 0 and block.is_first:
+            if block.layer == block.heads.start == 0 and block.is_first and (block.preview or block.is_whole):
                 self._blocks.clear()  # all blocks come once more
-            self._blocks.append(replace(block, weights=block.weights.new_empty(0), query=None, key=None))
+            self._blocks.append(replace(block, weights=block.weights.new_empty(0), query=None, key=None, output=None))
 
     def _read(self, block: AttentionBlock) -> Iterator[tuple[_Scorers, AttentionBlock]]:
         """Who scores a block, by weight and by what is carried, and what of it."""
@@ -129,8 +130,8 @@ class InputReading:
 
     def _with_weights(self, block: AttentionBlock) -> AttentionBlock:
         assert self._keeper is not None
-        weights = torch.from_numpy(self._keeper.weights[block.layer, block.heads, block.queries])[None]
-        return replace(block, weights=weights.to(block.visible.device))
+        weights = torch.from_numpy(self._keeper.weights[block.layer, block.heads, block.queries, block.keys])[None]
+        return replace(block, weights=weights.to(block.weights.device))
 
     def result(self, between: Callable[[], None] = lambda: None) -> Classification:
         """What every head does; not yet how sure that is, nor a profile, if that is put off.
@@ -193,12 +194,13 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
     scorers = _Scorers(Targets(batch, options.patterns), options, keep=keep)
     everything = slice(None)
     seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
-    visible = torch.zeros(0)
+    visible, cut = torch.zeros(0), Cut(batch.unit, previews=True)
     for layer, weights in enumerate(torch.from_numpy(saved.attention)[:, None]):
         visible = same_or(visible, visible_keys(weights, seen))
-        block = AttentionBlock(grid, layer, everything, everything, weights, visible, None, None, None, None)
-        scorers.whole(block)
-        scorers.rest(block)
+        whole = AttentionBlock(grid, layer, everything, everything, weights, visible, None, None, None, None)
+        for block in cut.cut(whole, MOST_CELLS):
+            scorers.words(block)
+            scorers.rest(block)
     signature = signed(
         options,
         model=name,
@@ -220,21 +222,22 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
 
 
 class _Scorers:
-    """Consumers of the attention of one input: its scores, and beside them each word's own and what profiles need.
+    """Consumers of the attention of one input: each word's scores, and beside them what profiles need.
 
     With `keep`, heads are stated with special tokens in and out, else as the options say.
     """
 
     def __init__(self, targets: Targets, options: ScanOptions, *, keep: bool) -> None:
-        self.whole, self._by_query = Scorer(targets), Scorer(targets, by_query=True)
+        self.words, batch, layouts = Scorer(targets, by_query=True), targets.batch, targets.layouts
         special = not options.reading.among_words
-        self.profiler = Profiler(targets.batch, targets.patterns, targets.helps, special=special)
+        self.profiler = Profiler(batch, targets.patterns, targets.helps, special=special, layouts=layouts)
         stated: Sequence[Special] = get_args(Special) if keep else (options.behaviour.special,)
-        self._classes = {which: ClassScorer(targets.batch, special=which == "in", by_query=True) for which in stated}
+        self._classes = {
+            which: ClassScorer(batch, special=which == "in", by_query=True, layouts=layouts) for which in stated
+        }
 
     def rest(self, block: AttentionBlock) -> None:
         """Take one block for all but the scores."""
-        self._by_query(block)
         self.profiler(block)
         for classes in self._classes.values():
             classes(block)
@@ -247,7 +250,7 @@ class _Scorers:
 
     def stability(self, scores: Scores, options: ScanOptions) -> Stability | None:
         """How sure labels by these scores are."""
-        return stability(scores, self._by_query.word_sums(), options.threshold, options.seed)
+        return stability(scores, self.words.word_sums(), options.threshold, options.seed)
 
     def stated(self, by: By, options: ScanOptions) -> dict[Reading, Callable[[], Statements] | None]:
         """What states every head on this input, by reading; None of more heads than are resampled."""
@@ -267,7 +270,7 @@ class _CarriedScorers(_Scorers):
     def take_outputs(self, block: AttentionBlock, outputs: Tensor) -> None:
         """Take how long one block's outputs are. Shape: `outputs` [head, query]."""
         if self._outputs.shape[:2] != block.grid.shape:
-            self._outputs = outputs.new_empty(*block.grid.shape, block.weights.shape[-1])
+            self._outputs = outputs.new_empty(*block.grid.shape, block.tokens)
         self._outputs[block.layer, block.heads, block.rows] = outputs
 
     def added(
@@ -282,7 +285,7 @@ class _CarriedScorers(_Scorers):
         together = (lengths * (of_word / np.bincount(unit)[unit])).sum(-1)
         with np.errstate(invalid="ignore"):
             output = together / together.sum(-1, keepdims=True)
-        carried = Labels(self.whole.sums().finish(), True, options.threshold)
+        carried = Labels(self.words.sums().finish(), True, options.threshold)
         result = replace(result, carried=carried, output=output)
         if before is None:
             return result
@@ -303,7 +306,7 @@ def _classification(
     before: Callable[[], None] | None = lambda: None,
 ) -> Classification:
     """What heads do by their weights; `before` as for `_CarriedScorers.found`."""
-    by_weight = scorers.whole.sums().finish()
+    by_weight = scorers.words.sums().finish()
     result = Classification(
         units=encoded.units,
         sentence=encoded.unit_sentence,

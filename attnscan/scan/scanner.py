@@ -16,7 +16,7 @@ from attnscan.errors import AttnscanError, CaptureError, InputError, ModelError
 from attnscan.inputs.batch import EncodedBatch, EncodedInput, collate
 from attnscan.inputs.pairs import Pair, Place
 from attnscan.inputs.related import Relation
-from attnscan.model.attention_block import AttentionBlock, Consumer
+from attnscan.model.attention_block import AttentionBlock, Consumer, Cut
 from attnscan.model.attention_function import OnOutput
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loaded import LoadedModel
@@ -224,13 +224,14 @@ class Scanner:
         batch = self.collate(inputs)
         targets = Targets(batch, self.options.patterns, helps, only)
         scorer, other = Scorer(targets), None if also is None else also(targets)
+        cut = Cut(batch.unit, previews=self.options.labelled and only is None)
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)
             if other is not None:
                 other(block)
 
-        self.run(batch.model_inputs, consume)
+        self.run(batch.model_inputs, consume, cut=cut)
         if on_pairs is not None:
             on_pairs([one.place for one in inputs], scorer.pair_sums())
         sums = scorer.sums(products=products)
@@ -240,14 +241,22 @@ class Scanner:
         """Inputs as one batch, where the model is, with the words that are related in its embeddings."""
         return collate(inputs, self.loaded.pad_id, self.relation, self.loaded.vocabulary).to(self.loaded.device)
 
-    def run(self, model_inputs: dict[str, Tensor], consume: Consumer, on_output: OnOutput | None = None) -> None:
+    def run(
+        self,
+        model_inputs: dict[str, Tensor],
+        consume: Consumer,
+        on_output: OnOutput | None = None,
+        cut: Cut | None = None,
+    ) -> None:
         """Run the model as far as its last layer's weights, shown to a consumer block by block.
 
         By a reading of what heads carry, it is shown that in their place. `on_output` may change what heads put out.
+        With a `cut`, long inputs are shown in ranges of queries.
         Raises: CaptureError.
         """
         carried = self.projections.carried if self.options.reading.carried else None
-        self._tap.run(model_inputs, consume if carried is None else lambda block: consume(carried(block)), on_output)
+        shown = consume if carried is None else lambda block: consume(carried(block))
+        self._tap.run(model_inputs, shown, on_output, cut)
 
     @cached_property
     def projections(self) -> OutputProjections:

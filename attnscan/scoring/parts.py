@@ -13,14 +13,51 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from torch.nn.utils.rnn import pad_sequence
 
 from attnscan.inputs.batch import EncodedBatch
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.profile import OFFSETS
-from attnscan.scoring.readout import exact
+from attnscan.scoring.merging import exact
 
 _SENTENCES = 2
 _PUNCTUATION = 3  # its place among the kinds of keys
+
+
+@dataclass
+class AllRows:
+    """What is added up over all queries of some inputs and heads, key by key, for the part `same-keys`."""
+
+    column: Tensor
+    """Words' weights. Shape: [batch, head, key]."""
+    parts: Tensor
+    """Every part's rows. Shape: [batch, key, part]."""
+    seen_by: Tensor
+    """How many words may see each key. Shape: [batch, key]."""
+
+    def __iadd__(self, other: AllRows) -> AllRows:
+        for name, values in vars(self).items():
+            values += getattr(other, name)
+        return self
+
+    def same_keys(self, words: Tensor, on_part: Tensor, squares: Tensor) -> SameKeys:
+        """What the part `same-keys` needs of heads, without a row of it being laid out.
+
+        Word i's row is m_i = (C - a_i) / (n - 1) over the keys that it may see, with C = Σ_k a_k over all n words. So
+        Σ a_i·m_i, Σ m_i·m_i and Σ m_i·t_i follow from C and from sums that are there.
+        Shape: `words` [batch, 1], how many there are, `on_part` as `Parts.read` gives it, `squares` [batch, head].
+        """
+        others, seen_by = (words - 1).clip(1), self.seen_by[..., None]
+        square, there = self.column.square(), (words > 1) / others
+        whole = square.sum(-1)
+        by_square = (square @ seen_by)[..., 0] - 2 * whole + squares
+        on_parts = (self.column @ self.parts - on_part) * there[..., None]
+        return SameKeys(
+            products=torch.cat([on_parts, (by_square * there / others)[..., None]], -1),
+            on_part=(whole - squares) * there,
+            mass=((self.column @ seen_by)[..., 0] - self.column.sum(-1)) * there,
+        )
 
 
 @dataclass(frozen=True)
@@ -36,47 +73,47 @@ class SameKeys:
 
 
 class Parts:
-    """The parts of some inputs of one length, in the order of `results/profile.py`, but for `same-keys`."""
+    """The parts of some queries of some inputs of one length, in the order of `results/profile.py`, but `same-keys`."""
 
-    def __init__(self, batch: EncodedBatch, inputs: slice, length: int, others: Sequence[Tensor]) -> None:
-        """Shape: `others` [batch, query, key] each, the parts that are neither distances nor kinds of keys."""
-        own = slice(length)
-        self._sentence = batch.sentence[inputs, own]
-        self.word = batch.word[inputs, own]
-        """Shape: [batch, unit], bool."""
+    def __init__(self, batch: EncodedBatch, place: slice, block: AttentionBlock, others: Sequence[Tensor]) -> None:
+        """`batch` is of the block's queries under its mask; its inputs stand at `place` there.
+
+        Shape: `others` [input, query, key] each, the parts that are neither distances nor kinds of keys.
+        """
+        rows, self._keys_at = slice(block.weights.shape[2]), block.columns
+        own, self._first = (place, rows, block.columns), block.rows.start - block.columns.start
+        self._sentence, self._of_keys = batch.sentence[place, block.rows], batch.sentence[place, block.columns]
+        self.word = batch.word[place, block.rows]
+        """Which queries are words. Shape: [batch, query], bool."""
         assert batch.visible is not None
-        visible = batch.visible[inputs, own, own]
-        same = batch.same_sentence[inputs, own, own]
-        self._exact = exact(same.device)
-        self._offsets = {
-            offset: same.diagonal(offset, dim1=1, dim2=2).to(self._exact) for offset in OFFSETS if abs(offset) < length
-        }
+        visible, same = batch.visible[own], batch.same_sentence[own]
+        self._exact, self._shape = exact(same.device), same.shape[1:]
+        diagonals = {offset: same.diagonal(self._first + offset, dim1=1, dim2=2) for offset in OFFSETS}
+        self._offsets = {offset: near.to(self._exact) for offset, near in diagonals.items() if near.shape[1]}
         """By each word that has one at that distance before or behind it: 1. Shape: [batch, word] each."""
-        alike = batch.alike[inputs, own, own]
-        itself = torch.eye(length, dtype=torch.bool, device=same.device)
-        matrices = [alike & same & ~itself, alike & ~same, *(matrix[inputs, own, own] for matrix in others)]
-        rows = torch.stack([self._even(matrix) for matrix in matrices], 1)
-        self._pick_cells(rows)
-        self._keys = self._kinds(batch, inputs, length)
+        alike = batch.alike[own]
+        itself = torch.zeros_like(alike[0])
+        itself.diagonal(self._first).fill_(True)
+        matrices = [alike & same & ~itself, alike & ~same, *(matrix[:, rows, block.columns] for matrix in others)]
+        even = torch.stack([self._even(matrix) for matrix in matrices], 1)
+        self._pick_cells(even)
+        self._keys = self._kinds(batch, place)
         """Which keys are of which kind, those of sentence A and of B at the end. Shape: [batch, key, kind]."""
         seen = self._by_query(visible.float() @ self._keys).to(self._exact)
         self._scale = (seen > 0) * self.word[..., None] / seen.clip(1)
         """What each key of a kind has in a word's row. Shape: [batch, query, kind]."""
-        self.gram = self._products(rows, visible)
+        self.gram = self._products(even, visible)
         """Every two parts' rows multiplied and added. Shape: [batch, part, part]."""
         distances = self._by_offset([near.sum(1) for near in self._offsets.values()])
-        self.mass = torch.cat([distances, rows.sum((2, 3)), (self._scale > 0).sum(1)], 1)
+        self.mass = torch.cat([distances, even.sum((2, 3)), (self._scale > 0).sum(1)], 1)
         """Every part's rows added. Shape: [batch, part]."""
-        self._columns = self._column_sums(rows, visible)
-        """What each key gets of every part, over all rows. Shape: [batch, key, part]."""
+        self._columns = self._column_sums(even, visible)
+        """What each key gets of every part, over these rows. Shape: [batch, key, part]."""
         of_words = (visible & self.word[..., None]).to(self._exact)
         self._seen_by = of_words.sum(1)
-        """How many words may see each key. Shape: [batch, key]."""
+        """How many of these words may see each key. Shape: [batch, key]."""
         self._even_rows = self.word / of_words.sum(-1).clip(1)
         """What each word gives each key that it may see, if it spreads evenly. Shape: [batch, query]."""
-        words = self.word.sum(1).to(self._exact)[:, None]
-        self._others, self.with_others = (words - 1).clip(1), words * (words > 1)
-        """How many other words each word has, and how many words have any. Shape: [batch, 1]."""
 
     def _even(self, matrix: Tensor) -> Tensor:
         """Words' rows in proportion, each of them adding up to 1; one of nothing stays so."""
@@ -92,14 +129,15 @@ class Parts:
         values = rows.flatten(2).gather(2, self._cells[:, None].expand(-1, rows.shape[1], -1))
         self._values = (values * (padded >= 0)[:, None]).mT  # [batch, cell, part]
 
-    def _kinds(self, batch: EncodedBatch, inputs: slice, length: int) -> Tensor:
-        word, special = self.word, batch.special[inputs, :length]
+    def _kinds(self, batch: EncodedBatch, inputs: slice) -> Tensor:
+        word, special = batch.word[inputs], batch.special[inputs]
+        length = word.shape[1]
         place = torch.arange(length, device=word.device).expand_as(word)
         first, last = (where[:, None] for where in (place.where(word, length).amin(1), place.where(word, -1).amax(1)))
         start, end = special & (place < first), special & (place > last)
-        kinds = [start, special & ~start & ~end, end, batch.punctuation[inputs, :length]]
-        kinds += [word & (self._sentence == sentence) for sentence in range(_SENTENCES)]
-        return torch.stack(kinds, -1).float()
+        kinds = [start, special & ~start & ~end, end, batch.punctuation[inputs]]
+        kinds += [word & (batch.sentence[inputs] == sentence) for sentence in range(_SENTENCES)]
+        return torch.stack(kinds, -1).float()[:, self._keys_at]
 
     def _by_query(self, kinds: Tensor) -> Tensor:
         """What each query has of every kind, that of its own sentence before the other one's.
@@ -122,30 +160,24 @@ class Parts:
     def read(self, weights: Tensor) -> Tensor:
         """The sum of weights times each part's rows. Shape: [batch, head, query, key] -> [batch, head, part]."""
         distances = [
-            (weights.diagonal(offset, dim1=2, dim2=3) * near[:, None]).sum(-1) for offset, near in self._offsets.items()
+            (weights.diagonal(self._first + offset, dim1=2, dim2=3) * near[:, None]).sum(-1)
+            for offset, near in self._offsets.items()
         ]
         picked = weights.flatten(2).gather(2, self._cells[:, None].expand(-1, weights.shape[1], -1))
         on_kinds = (weights.flatten(1, 2) @ self._keys.to(weights)).reshape(*weights.shape[:3], -1)
         of_kinds = self._by_query(on_kinds) * self._scale[:, None]
         return torch.cat([self._by_offset(distances), picked.to(self._exact) @ self._values, of_kinds.sum(2)], -1)
 
-    def same_keys(self, weights: Tensor, on_part: Tensor, squares: Tensor) -> SameKeys:
-        """What the part `same-keys` needs of heads, without a row of it being laid out.
+    def all_rows(self, weights: Tensor, keys: int) -> AllRows:
+        """What these rows add to what `same-keys` needs, at their places among so many keys.
 
-        Word i's row is m_i = (C - a_i) / (n - 1) over the keys that it may see, with C = Σ_k a_k over all n words. So
-        Σ a_i·m_i, Σ m_i·m_i and Σ m_i·t_i follow from C and from sums that are there.
-        Shape: `weights` [batch, head, query, key], `on_part` as `read` gives it, `squares` [batch, head].
+        Shape: `weights` [batch, head, query, key].
         """
         column = (weights * self.word[:, None, :, None]).sum(2, dtype=self._exact)
-        square, seen_by = column.square(), self._seen_by[..., None]
-        there, whole = (self.with_others > 0) / self._others, square.sum(-1)
-        by_square = (square @ seen_by)[..., 0] - 2 * whole + squares
-        on_parts = (column @ self._columns - on_part) * there[..., None]
-        return SameKeys(
-            products=torch.cat([on_parts, (by_square * there / self._others)[..., None]], -1),
-            on_part=(whole - squares) * there,
-            mass=((column @ seen_by)[..., 0] - column.sum(-1)) * there,
-        )
+        if column.shape[-1] == keys:
+            return AllRows(column, self._columns.clone(), self._seen_by.clone())
+        room = (self._keys_at.start, keys - self._keys_at.stop)
+        return AllRows(pad(column, room), pad(self._columns, (0, 0, *room)), pad(self._seen_by, room))
 
     def on_even(self, weights: Tensor) -> tuple[Tensor, Tensor]:
         """Heads' weights times even rows over all keys that a word may see; and those rows' own squares.
@@ -157,11 +189,11 @@ class Parts:
 
     def _column_sums(self, rows: Tensor, visible: Tensor) -> Tensor:
         """Every part's rows added, key by key. Shape: [batch, part, query, key] -> [batch, key, part]."""
-        distances = [self._of_keys(offset, cells) for offset, cells in self._offsets.items()]
-        same = self._sentence[:, :, None] == self._sentence[:, None]
+        distances = [self._by_keys(offset, cells) for offset, cells in self._offsets.items()]
+        same = self._sentence[:, :, None] == self._of_keys[:, None]
         seen = visible.to(self._exact)
         *plain, own, other = range(self._scale.shape[-1])
-        is_word = self.word[..., None]
+        is_word = (self._of_keys >= 0)[..., None]
         kinds = torch.cat(
             [
                 (seen.mT @ self._scale[..., plain]) * self._keys[..., plain],
@@ -178,7 +210,11 @@ class Parts:
         A word has no two distances to one key, and no key is of two kinds but punctuation.
         """
         near = self._by_offset([self._of_queries(offset, cells) for offset, cells in self._offsets.items()])
-        nearby = torch.stack([self._keys.roll(-offset, 1) for offset in OFFSETS], 1)  # [batch, distance, query, kind]
+        # [batch, distance, query, kind]: what is beyond the keys is not near, so that anything may stand there
+        at = (
+            torch.arange(self._shape[0], device=near.device)[None] + near.new_tensor(OFFSETS, dtype=torch.long)[:, None]
+        )
+        nearby = self._keys[:, (at + self._first).clip(0, self._shape[1] - 1)]
         near_kinds = (self._by_query(nearby) * self._scale[:, None] * near.permute(0, 2, 1)[..., None]).sum(2)
         punctuation = self._by_query(visible.float() @ (self._keys * self._keys[..., _PUNCTUATION, None]))
         marked = (punctuation * self._scale * self._scale[..., _PUNCTUATION, None]).sum(1)
@@ -193,8 +229,10 @@ class Parts:
 
     def _of_queries(self, offset: int, cells: Tensor) -> Tensor:
         """A diagonal's cells by their queries. Shape: [batch, cell] -> [batch, query]."""
-        return torch.nn.functional.pad(cells, (max(0, -offset), max(0, offset)))
+        before = max(0, -self._first - offset)
+        return pad(cells, (before, self._shape[0] - before - cells.shape[1]))
 
-    def _of_keys(self, offset: int, cells: Tensor) -> Tensor:
+    def _by_keys(self, offset: int, cells: Tensor) -> Tensor:
         """A diagonal's cells by their keys. Shape: [batch, cell] -> [batch, key]."""
-        return torch.nn.functional.pad(cells, (max(0, offset), max(0, -offset)))
+        before = max(0, self._first + offset)
+        return pad(cells, (before, self._shape[1] - before - cells.shape[1]))

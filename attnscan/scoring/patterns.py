@@ -161,7 +161,7 @@ def delimiter(batch: EncodedBatch) -> Tensor:
       cat     1     ·     ·     ·     ·     1     ·     ·     ·     1
       ran     1     ·     ·     ·     ·     1     ·     ·     ·     1
     """
-    return batch.word[:, :, None] & batch.special[:, None, :]
+    return batch.asked[:, :, None] & batch.special[:, None, :]
 
 
 DELIMITER = Pattern(

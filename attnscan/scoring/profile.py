@@ -10,18 +10,18 @@ import torch
 from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
-from attnscan.model.attention_block import AttentionBlock, Ranges
+from attnscan.model.attention_block import AttentionBlock, add_range
 from attnscan.model.running import not_finite
 from attnscan.results.dependencies import Help
 from attnscan.results.grid import Grid
 from attnscan.results.profile import BLOCKS, parts_of
 from attnscan.results.scores import FloatArray
 from attnscan.scoring.block_sums import BlockSums, squeezed
-from attnscan.scoring.merging import Merge
-from attnscan.scoring.parts import Parts
+from attnscan.scoring.merging import Layouts, Units, exact
+from attnscan.scoring.parts import AllRows, Parts
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
-from attnscan.scoring.readout import LEAST_LEFT, exact
+from attnscan.scoring.readout import LEAST_LEFT
 from attnscan.scoring.targets import Targets
 
 
@@ -39,19 +39,26 @@ class Profiler:
     """A consumer of attention blocks that sums one batch for profiles."""
 
     def __init__(
-        self, batch: EncodedBatch, patterns: Sequence[Pattern], helps: Sequence[Help] = (), *, special: bool = True
+        self,
+        batch: EncodedBatch,
+        patterns: Sequence[Pattern],
+        helps: Sequence[Help] = (),
+        *,
+        special: bool = True,
+        layouts: Layouts | None = None,
     ) -> None:
         """With `helps`, those of every input, the words that help to predict are a part.
 
         With `special`, special tokens are keys; without, each word's weights on words are renormalised.
+        Profilers of the same batch and patterns may share their `layouts`.
         """
         others = _others(patterns, predictive=bool(helps))
         self._batch, self._targets, self._special = batch, Targets(batch, others, helps), special
         self.parts = parts_of([pattern.id for pattern in others])
         """By name."""
-        self._merge = None if batch.unit is None else Merge(batch.unit)
-        self._ranges = Ranges()
-        self._laid_out: dict[tuple[int, int, int, int], tuple[Tensor, Parts]] = {}
+        self._units, self._layouts = Units(batch), Layouts() if layouts is None else layouts
+        self._all_rows: AllRows | None = None
+        """Of the ranges so far of some inputs and heads."""
         self._grid: Grid | None = None
 
     def _start(self, grid: Grid) -> None:
@@ -74,51 +81,51 @@ class Profiler:
         }
 
     def __call__(self, block: AttentionBlock) -> None:
-        """Take one block; a block that comes again replaces what it said before.
-
-        Of several ranges of queries, the last brings the sums: the part `same-keys` needs the mean of all rows.
-        """
-        if (joined := self._ranges.joined(block)) is None:
+        """Take one block; a block that comes again replaces what it said before."""
+        if block.preview:
             return
-        block = joined
         if block.grid != self._grid:
             self._start(block.grid)
-        start, stop, _ = block.inputs.indices(len(self._batch))
-        if self._merge is None:
-            self._take(block, slice(start, stop), block.weights)
-            return
-        for row, number in enumerate(range(start, stop)):  # words are of any number, whatever that of tokens
-            merged = self._merge.block(block, row, number)
-            self._take(block, merged.inputs, merged.weights)
+        for of_tokens, of_units in self._units.blocks(block):
+            self._take(of_tokens, of_units)
 
-    def _take(self, block: AttentionBlock, inputs: slice, weights: Tensor) -> None:
-        """Sum some inputs of one length."""
-        parts = self._of(block.visible, inputs, weights.shape[-1])
-        sums, layer, place = self._sums, (inputs, block.layer), (inputs, block.layer, block.heads)
+    def _take(self, of_tokens: AttentionBlock, block: AttentionBlock) -> None:
+        """Sum some queries of some inputs of one length; the last of them bring what `same-keys` needs of all rows."""
+        parts = self._layouts.of(f"profile {self._special}", block, lambda: self._of(of_tokens, block))
+        sums, weights, words = self._sums, block.weights, self._batch.word[block.inputs].sum(1, keepdim=True)
+        layer, place = (block.inputs, block.layer), (block.inputs, block.layer, block.heads)
         if not self._special:
-            weights = weights * parts.word[:, None, None]
+            weights = weights * self._batch.word[block.inputs, None, None, block.columns]
             weights = weights / weights.sum(-1, keepdim=True).clip(LEAST_LEFT)
         lengths = torch.linalg.vector_norm(weights, dim=-1) * parts.word[:, None]
-        squares = lengths.to(sums["squares"]).square().sum(-1)
-        on_part = parts.read(weights)
-        same = parts.same_keys(weights, on_part, squares)
         on_even, even = parts.on_even(weights)
-        sums["squares"][place], sums["on_even"][place], sums["even"][layer] = squares, on_even, even[:, 0]
-        sums["on_part"][place] = torch.cat([on_part, same.on_part[..., None]], -1)
+        add_range(sums["squares"], place, lengths.to(sums["squares"]).square().sum(-1), block)
+        add_range(sums["on_even"], place, on_even, block)
+        add_range(sums["even"], layer, even[:, 0], block)
+        add_range(sums["on_part"], (*place, slice(-1)), parts.read(weights), block)
+        add_range(sums["gram"], layer, parts.gram, block)
+        add_range(sums["mass"], (*layer, slice(-1)), parts.mass, block)
+        whole = parts.all_rows(weights, block.columns.stop if block.is_whole else self._batch.word.shape[1])
+        if block.is_first or self._all_rows is None:
+            self._all_rows = whole
+        else:
+            self._all_rows += whole
+        if not of_tokens.is_last:
+            return
+        words = words.to(sums["mass"])
+        same = self._all_rows.same_keys(words, sums["on_part"][*place, :-1], sums["squares"][place])
+        sums["on_part"][*place, -1] = same.on_part
         sums["products"][place], sums["same_keys"][place] = same.products, same.mass
-        sums["gram"][layer], sums["mass"][layer] = parts.gram, torch.cat([parts.mass, parts.with_others], 1)
+        sums["mass"][*layer, -1] = (words * (words > 1))[:, 0]
 
-    def _of(self, visible: Tensor, inputs: slice, length: int) -> Parts:
-        """The parts of some inputs, laid out once for all layers that have a mask."""
-        key = (inputs.start, inputs.stop, length, id(visible))
-        if key not in self._laid_out:
-            batch = self._batch.under(visible[: len(self._batch)])
-            if not self._special:
-                assert batch.visible is not None
-                batch = replace(batch, visible=batch.visible & batch.word[:, None])
-            others = [target.matrix for target in self._targets.under(visible)]
-            self._laid_out[key] = visible, Parts(batch, inputs, length, others)  # kept, so that its id stays its own
-        return self._laid_out[key][1]
+    def _of(self, of_tokens: AttentionBlock, block: AttentionBlock) -> Parts:
+        """The parts of some inputs' queries, under their mask."""
+        batch, place = self._units.view(of_tokens, block.inputs)
+        if not self._special:
+            assert batch.visible is not None
+            batch = replace(batch, visible=batch.visible & batch.word[:, None])
+        others = [target.matrix for target in self._targets.of_rows(of_tokens, block.inputs)]
+        return Parts(batch, place, block, others)
 
     def sums(self) -> dict[str, FloatArray]:
         """Each pair's sums, once every block has come, as `fitted` takes them.

@@ -16,9 +16,11 @@ from functools import cached_property
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from attnscan.results.scores import FloatArray
 from attnscan.results.terms import Scored
+from attnscan.scoring.merging import exact
 from attnscan.scoring.targets import Target
 
 LEAST_LEFT = 1e-30
@@ -63,16 +65,14 @@ class Columns:
 class Readout:
     """Targets of a range of queries of some inputs, ready to measure weights: over every key, and over words alone."""
 
-    def __init__(
-        self, targets: Sequence[Target], cells: tuple[slice, slice, slice], words: Tensor, itself: int | None
-    ) -> None:
-        """`cells` are the inputs, queries and keys to measure; `itself` is the key that the first of the queries is.
+    def __init__(self, targets: Sequence[Target], words: Tensor, itself: int | None) -> None:
+        """`itself` is the key that the first of the queries is, None where keys are of another text.
 
-        It is None where keys are of another text. Shape: `words` [batch, key], 0 or 1.
+        Shape: targets [batch, query, key], `words` [batch, key], 0 or 1.
         """
         self._columns = Columns.of(targets)
-        self._words = words[cells[0], None, None, cells[2]]
-        self._matrices = matrices = [target.matrix[cells] for target in targets]
+        self._words = words[:, None, None]
+        matrices = [target.matrix for target in targets]
         self._rows, self._keys = matrices[0].shape[1:]
         self._first = itself
         self._even = {p: matrix.float() for p, matrix in enumerate(matrices) if targets[p].even}
@@ -90,7 +90,10 @@ class Readout:
         """What each query has on itself; 0 where keys are of another text. Shape: [..., query, key] -> [..., query]."""
         if self._first is None:
             return torch.zeros_like(cells[..., 0])
-        return cells.diagonal(self._first, dim1=-2, dim2=-1)
+        own = cells.diagonal(self._first, dim1=-2, dim2=-1)
+        before = max(0, -self._first)  # of a range of keys, some queries may be none
+        after = cells.shape[-2] - before - own.shape[-1]
+        return own if before == after == 0 else pad(own, (before, after))
 
     def _pick_cells(self, matrices: dict[int, Tensor]) -> None:
         """Find the cells of all sparse targets together, and what each is in each; note the targets that are not."""
@@ -187,32 +190,41 @@ class Readout:
             yield measured
 
     def rows(self, weights: Tensor, share: Tensor) -> Tensor:
-        """The same as a call gives, of each query by itself; slower, and for one input at a time.
+        """What a call gives, of each query by itself, and for one input at a time.
 
         Shape: [1, head, query, key] and [1, head, query] -> [2, query, head, column].
         """
-        dtype, by_query = self._values.dtype, share[0].T[..., None]
-        linear = torch.bmm(weights[0].transpose(0, 1).to(dtype), self._by_key)  # [query, head, 2 x pattern]
-        measured = []
-        for kind, own in enumerate(linear.chunk(2, -1)):
-            columns = own * by_query if kind else own
-            for p, even in (self._even_on_words if kind else self._even).items():
-                on = weights * share[..., None] if kind else weights
-                columns[..., p] = torch.minimum(on, even[:, None])[0].sum(-1, dtype=dtype).T
-            beside = [
-                columns[..., whole] * eligible[0, :, None, part]
-                for eligible in (self.eligible, self.eligible_on_words)
-                for part, whole in self._columns.parts
-            ]
-            measured.append(torch.cat([columns, *(each[..., None] for each in beside)], -1))
-        itself = torch.stack([each[0].transpose(0, 1) for each in self._itself(weights, share)])
-        return torch.cat([torch.stack(measured), itself], -1)
+        flat, by_query = weights[0].flatten(1), share[0].T
+        measured = self._values.new_zeros(2, self._rows, weights.shape[1], self._values.shape[-1])
+        for c, (cells, queries, values, on_words) in enumerate(self._by_column):
+            picked = flat[:, cells].T * values[:, None]
+            measured[0, ..., c].index_add_(0, queries, picked)
+            measured[1, ..., c].index_add_(0, queries, picked * on_words[:, None])
+        measured[1] *= by_query[..., None]
+        for c, column in self._dense.items():
+            on_column = weights[0] * column[0]
+            measured[0, ..., c] += on_column.sum(-1).T
+            measured[1, ..., c] += (on_column * self._words[0]).sum(-1).T * by_query
+        for p, target in self._even.items():
+            measured[0, ..., p] = torch.minimum(weights[0], target[0]).sum(-1).T
+            shared = weights[0] * share[0][..., None]
+            measured[1, ..., p] = torch.minimum(shared, self._even_on_words[p][0], out=shared).sum(-1).T
+        itself = torch.stack([own[0].transpose(0, 1) for own in self._itself(weights, share)])
+        return torch.cat([measured, itself], -1)
 
     @cached_property
-    def _by_key(self) -> Tensor:
-        """Targets of one input over every key, then over words alone. Shape: [query, key, 2 x pattern]."""
-        matrices = torch.stack([matrix[0] for matrix in self._matrices], -1).to(self._values.dtype)
-        return torch.cat([matrices, matrices * self._words[0, 0, 0, :, None]], -1)
+    def _by_column(self) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+        """The cells of each sparse column of one input, their queries, what they are, and whether their key is a word.
+
+        Shape: each [cell].
+        """
+        every = (self._cells[0], self._queries[0], self._on_words[0, 0])
+        columns = []
+        for values in self._values[0].T:
+            there = values.nonzero()[:, 0]
+            cells, queries, on_words = (of_cells[there] for of_cells in every)
+            columns.append((cells, queries, values[there], on_words))
+        return columns
 
     def by_query(self, weights: Tensor) -> Tensor:
         """Weight on target of each query. Shape: [batch, query, key] -> [batch, query, pattern]."""
@@ -239,8 +251,3 @@ def _places(used: Iterable[Tensor], shape: tuple[int, int, int], device: torch.d
     padded: Tensor = places.new_full((shape[0], int(counts.max())), -1)
     padded[rows, columns] = places
     return padded
-
-
-def exact(device: torch.device) -> torch.dtype:
-    """Float64, where the device has it."""
-    return torch.float32 if device.type == "mps" else torch.float64

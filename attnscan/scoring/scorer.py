@@ -13,8 +13,8 @@ from attnscan.model.attention_block import AttentionBlock, add_range
 from attnscan.model.running import not_finite
 from attnscan.results.grid import AttentionKind, Grid
 from attnscan.results.scores import FloatArray
-from attnscan.scoring.merging import Merge
-from attnscan.scoring.readout import Columns, Readout, exact
+from attnscan.scoring.merging import Units, blocks_of_words, exact
+from attnscan.scoring.readout import Columns, Readout
 from attnscan.scoring.sums import KINDS, PAIR_SUMS, ScoreSums
 from attnscan.scoring.targets import Targets
 
@@ -25,8 +25,6 @@ _LEAST_LEFT = 1e-6  # a query with less weight than this on words does nothing b
 class _Part:
     """What some inputs of one length are scored by, under one mask."""
 
-    visible: Tensor
-    """Kept alive, so that its id stays its own."""
     is_word: Tensor
     """Which queries are words. Shape: [batch, 1, query], bool."""
     readout: Readout
@@ -42,14 +40,13 @@ class Scorer:
     """A consumer of attention blocks that scores one batch against its targets."""
 
     def __init__(self, targets: Targets, *, by_query: bool = False) -> None:
-        """With `by_query`, every query of a batch of one input is measured by itself, and is what else a pair is."""
+        """With `by_query`, a batch of one input is measured word by word, or by blocks of neighbours if it has many."""
         batch = targets.batch
         assert not by_query or len(batch) == 1
-        self._targets, self._by_query = targets, by_query
+        self._targets, self._units = targets, Units(batch)
+        self._word_block = blocks_of_words(batch.word[0]) if by_query else None
         self._columns = Columns.of(targets.scored)
         self._words, self._keys = (is_word.float() for is_word in targets.is_word)
-        self._merge = None if batch.unit is None else Merge(batch.unit)
-        self._parts: dict[tuple[int, ...], _Part] = {}
         self._grid: Grid | None = None
 
     def fresh(self) -> Scorer:
@@ -65,7 +62,8 @@ class Scorer:
         self._entropy = self._words.new_full((len(self._words), *grid.shape), torch.nan, dtype=dtype)
         self._rows = self._words.sum(1, dtype=dtype)[:, None, None].expand_as(self._entropy).clone()
         """Whose entropy that is."""
-        shape = (len(KINDS), self._words.shape[1] if self._by_query else len(self._words), *grid.shape)
+        measured = len(self._words) if self._word_block is None else int(self._word_block.max()) + 1
+        shape = (len(KINDS), measured, *grid.shape)
         self._weight = self._words.new_zeros(*shape, len(self._columns), dtype=dtype)
         """On targets, in the columns of the readout."""
         self._counted = self._words.new_zeros(*shape, 2 * self._columns.targets + len(self._columns.parts), dtype=dtype)
@@ -73,32 +71,24 @@ class Scorer:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
+        if block.preview:
+            return
         if block.grid != self._grid:
             self._start(block.grid)
-        start, stop, _ = block.inputs.indices(len(self._words))
-        if self._merge is None:
-            self._take(block, replace(block, inputs=slice(start, stop)))
-            return
-        for row, number in enumerate(range(start, stop)):  # words are of any number, whatever that of tokens
-            self._take(block, self._merge.block(block, row, number))
+        for of_tokens, of_units in self._units.blocks(block):
+            self._take(of_tokens, of_units)
 
     def _take(self, of_tokens: AttentionBlock, block: AttentionBlock) -> None:
         """Score some inputs of one length, given by units: over every key, and over words alone, rows renormalised.
 
         A row that is `idle` counts for nothing.
         """
-        weights, idle, queries = block.weights, block.idle, block.rows
-        part, place = self._part(of_tokens, block), (block.inputs, block.layer, block.heads)
+        weights, idle = block.weights, block.idle
+        part = self._targets.layouts.of("scores", block, lambda: self._part(of_tokens, block))
+        place = (block.inputs, block.layer, block.heads)
         left = part.readout.left(weights)
         counts = left >= _LEAST_LEFT
         share = counts / left.clip(_LEAST_LEFT)
-        if self._by_query:
-            own = (queries, block.layer, block.heads)
-            self._weight[:, *own] = part.readout.rows(weights, share)
-            every_key = part.every_key[0, :, None]
-            self._counted[0, *own] = every_key if idle is None else ~idle[0].T[..., None] * every_key
-            self._counted[1, *own] = counts[0].T[..., None] * part.on_words[0, :, None]
-            return
         entropy = _row_entropy(weights, block.logits).where(part.is_word, 0.0)
         if idle is not None:
             entropy = entropy.where(~idle, 0.0)
@@ -106,33 +96,47 @@ class Scorer:
                 self._rows[place] = self._words[block.inputs].sum(1, dtype=self._rows.dtype)[:, None]
             self._rows[place] -= (part.is_word & idle).sum(-1)
         add_range(self._entropy, place, entropy.sum(-1, dtype=self._entropy.dtype), block)
+        if self._word_block is not None:
+            self._add_words(block, self._word_block[block.rows], part, part.readout.rows(weights, share), counts[0].T)
+            return
         add_range(self._weight, (slice(None), *place), part.readout(weights, share), block)
         counted = part.every_key.sum(1, keepdim=True) if idle is None else (~idle).to(part.every_key) @ part.every_key
         add_range(self._counted[0], place, counted, block)
         add_range(self._counted[1], place, counts.to(part.on_words) @ part.on_words, block)
 
+    def _add_words(self, block: AttentionBlock, into: Tensor, part: _Part, measured: Tensor, counts: Tensor) -> None:
+        """Add the rows of a range of queries to the words, or blocks of words, that they are of.
+
+        Shape: `into` [query], `measured` [2, query, head, column], `counts` [query, head].
+        """
+        own = (slice(None), slice(None), block.layer, block.heads)
+        every_key = part.every_key[0, :, None].expand(-1, counts.shape[1], -1)
+        if block.idle is not None:
+            every_key = ~block.idle[0].T[..., None] * every_key
+        counted = torch.stack([every_key, counts[..., None] * part.on_words[0, :, None]])
+        for total, values in ((self._weight[own], measured), (self._counted[own], counted)):
+            if block.is_first:
+                total.zero_()
+            total.index_add_(1, into, values)
+
     def _part(self, of_tokens: AttentionBlock, block: AttentionBlock) -> _Part:
-        """The targets of a range of some inputs' queries, laid out once for all layers that have a mask."""
-        visible, inputs, queries, keys = block.visible, block.inputs, block.rows, block.weights.shape[-1]
-        key = (inputs.start, inputs.stop, queries.start, queries.stop, keys, id(visible))
-        if key not in self._parts:
-            itself = None if block.kind is AttentionKind.CROSS else queries.start
-            readout = Readout(self._targets.under(visible), (inputs, queries, slice(keys)), self._keys, itself)
-            is_word = self._words[inputs, None, queries] > 0
-            even = visible[inputs, of_tokens.rows, : of_tokens.weights.shape[-1]].float()
-            even = even / even.sum(-1, keepdim=True).clip(1)
-            if self._merge is not None:
-                even = self._merge(inputs.start, even[:, None], of_tokens.queries)[:, 0]
-            on_words = even * self._keys[inputs, None, :keys]
-            on_words = on_words / on_words.sum(-1, keepdim=True).clip(_LEAST_LEFT)
-            self._parts[key] = _Part(
-                visible,
-                is_word,
-                readout,
-                self._by_chance(readout.eligible, readout.by_query(even)),
-                self._by_chance(readout.eligible_on_words, readout.by_query(on_words)),
-            )
-        return self._parts[key]
+        """The targets of a range of some inputs' queries, under their mask."""
+        inputs, rows, columns = block.inputs, block.rows, block.columns
+        targets = [
+            replace(target, matrix=target.matrix[:, : block.weights.shape[2], columns].contiguous())
+            for target in self._targets.of_rows(of_tokens, inputs)
+        ]
+        itself = None if block.kind is AttentionKind.CROSS else rows.start - columns.start
+        readout = Readout(targets, self._keys[inputs, columns], itself)
+        even = self._units.even(of_tokens, inputs)
+        on_words = even * self._keys[inputs, None, columns]
+        on_words = on_words / on_words.sum(-1, keepdim=True).clip(_LEAST_LEFT)
+        return _Part(
+            self._words[inputs, None, rows] > 0,
+            readout,
+            self._by_chance(readout.eligible, readout.by_query(even)),
+            self._by_chance(readout.eligible_on_words, readout.by_query(on_words)),
+        )
 
     def _by_chance(self, eligible: Tensor, on_target: Tensor) -> Tensor:
         """What every head has alike. Shape: [batch, query, pattern] twice -> as in `_Part`."""
@@ -159,8 +163,18 @@ class Scorer:
     def pair_sums(self) -> dict[str, FloatArray]:
         """Each pair's own sums, named as in `Sums`, such as `every_key.weight` and `words_only.whole_chance`.
 
-        Shape: each [pair, layer, head, pattern]; [query, ...] if every query is measured by itself.
+        Shape: each [pair, layer, head, pattern].
         """
+        sums = self._named()
+        return sums if self._word_block is None else {name: v.sum(0, keepdims=True) for name, v in sums.items()}
+
+    def word_sums(self) -> dict[str, FloatArray]:
+        """Each word's own sums, or each block's of neighbouring words. Shape: each [word, layer, head, pattern]."""
+        assert self._word_block is not None
+        return {name: values[1:] for name, values in self._named().items()}
+
+    def _named(self) -> dict[str, FloatArray]:
+        """The sums by their names, of pairs or of words; before the words, those of all other queries."""
         weight, whole, itself = self._columns.split(self._weight.cpu().numpy().astype(np.float64, copy=False))
         counted, targets = self._counted.cpu().numpy().astype(np.float64, copy=False), self._columns.targets
         n, chance, wider = np.split(counted, [targets, 2 * targets], axis=-1)
@@ -168,11 +182,6 @@ class Scorer:
         whole_chance[..., [part for part, _ in self._columns.parts]] = wider
         sums = dict(zip(PAIR_SUMS, (weight, n, chance, whole, itself, whole_chance), strict=True))
         return {f"{kind}.{name}": values[k] for k, kind in enumerate(KINDS) for name, values in sums.items()}
-
-    def word_sums(self) -> dict[str, FloatArray]:
-        """The same word by word, if every query is measured by itself. Shape: each [word, layer, head, pattern]."""
-        is_word = self._words[0].cpu().numpy() > 0
-        return {name: values[is_word] for name, values in self.pair_sums().items()}
 
 
 def _row_entropy(weights: Tensor, logits: Tensor | None) -> Tensor:

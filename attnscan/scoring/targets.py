@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import torch
 from torch import Tensor
 
 from attnscan.errors import AttnscanError, OptionError, out_of_memory
 from attnscan.inputs.batch import EncodedBatch
+from attnscan.model.attention_block import AttentionBlock, Visible
 from attnscan.results.dependencies import Help
 from attnscan.results.terms import Scored
+from attnscan.scoring.merging import Layouts, Units
 from attnscan.scoring.pattern import Pattern
 from attnscan.scoring.patterns import PATTERNS
 
@@ -39,8 +42,20 @@ class Targets:
     """Of each input, for the pattern that only the model can tell; without them no query is eligible for it."""
     only: Sequence[str] | None = None
     """The patterns that count; None for all. For the others no query is eligible."""
-    _made: dict[int, tuple[Tensor, list[Target]]] = field(default_factory=dict)
+    _made: dict[int, tuple[Visible, list[Target]]] = field(default_factory=dict)
     """By the id of what is visible: that itself, so that its id stays its own, and the targets."""
+    _own: dict[tuple[int, str], tuple[Visible, Tensor]] = field(default_factory=dict)
+    """Likewise, the whole matrices of patterns that are not ours."""
+
+    @cached_property
+    def units(self) -> Units:
+        """The batch by its units."""
+        return Units(self.batch)
+
+    @cached_property
+    def layouts(self) -> Layouts:
+        """What follows from masks, shared by all that read the batch."""
+        return Layouts()
 
     @property
     def is_word(self) -> tuple[Tensor, Tensor]:
@@ -63,8 +78,33 @@ class Targets:
             self._made[id(visible)] = visible, [self._target(pattern, batch) for pattern in self.patterns]
         return self._made[id(visible)][1]
 
-    def _target(self, pattern: Pattern, batch: EncodedBatch) -> Target:
-        matrix = self._asked(batch) if pattern.target is None else _matrix(pattern, batch)
+    def of_rows(self, block: AttentionBlock, inputs: slice) -> list[Target]:
+        """The targets of a block's queries, of some of its inputs.
+
+        Shape: [input, query, key] over all keys. Patterns that are not ours give whole matrices all the same.
+        Raises: OptionError as `under`.
+        """
+        if isinstance(block.visible, Tensor) and block.is_whole:
+            return [replace(target, matrix=target.matrix[inputs]) for target in self.under(block.visible)]
+        batch, _ = self.units.view(block, inputs)
+        return [
+            self._target(pattern, batch, self._whole(pattern, block.visible)[inputs] if _is_own(pattern) else None)
+            for pattern in self.patterns
+        ]
+
+    def _whole(self, pattern: Pattern, visible: Visible) -> Tensor:
+        """The whole matrix of a pattern that is not ours, which may look at anything."""
+        key = id(visible), pattern.id
+        if key not in self._own:
+            batch = self.batch.under(visible[slice(len(self.batch)), slice(None), slice(None)])
+            self._own[key] = visible, _matrix(pattern, batch)
+        return self._own[key][1]
+
+    def _target(self, pattern: Pattern, batch: EncodedBatch, whole: Tensor | None = None) -> Target:
+        if whole is None:
+            matrix = self._asked(batch) if pattern.target is None else _matrix(pattern, batch)
+        else:
+            matrix = whole[:, batch.queries]
         if self.only is not None and pattern.id not in self.only:
             matrix = torch.zeros_like(matrix)
         assert batch.visible is not None
@@ -73,10 +113,17 @@ class Targets:
     def _asked(self, batch: EncodedBatch) -> Tensor:
         """The target of the pattern that only the model can tell."""
         asked = torch.zeros_like(batch.same_sentence, dtype=torch.float32)
-        for row, found in zip(asked, self.helps, strict=False):
-            target = torch.from_numpy(found.target).to(row)
-            row[: len(target), : len(target)] = target
+        of_input = {id(encoded): of_words for encoded, of_words in zip(self.batch.inputs, self.helps, strict=False)}
+        for row, encoded in zip(asked, batch.inputs, strict=True):
+            if (of_words := of_input.get(id(encoded))) is not None:
+                target = torch.from_numpy(of_words.targets_of(batch.queries)).to(row)
+                row[: len(target), : target.shape[1]] = target
         return asked
+
+
+def _is_own(pattern: Pattern) -> bool:
+    """Whether it is a function that is not ours, and may look at anything."""
+    return pattern.target is not None and pattern not in PATTERNS
 
 
 def _seen(matrix: Tensor, visible: Tensor, *, even: bool) -> Tensor:

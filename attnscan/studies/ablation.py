@@ -28,7 +28,7 @@ from attnscan.scan.options import AblationRequest
 from attnscan.scan.scanner import Scanner
 from attnscan.scan.state import no_pair
 from attnscan.scan.stream import OnBad, Stream, tokens_of
-from attnscan.scoring.readout import exact
+from attnscan.scoring.merging import exact
 from attnscan.scoring.sums import RatioSums
 from attnscan.studies.head_sets import Answerer, Piece, measured, requested_sets
 from attnscan.studies.losses import Loss, Probe, measures_of

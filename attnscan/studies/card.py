@@ -135,7 +135,7 @@ class _Seen:
             for row, weights in enumerate(block.weights):
                 length, place = len(inputs[first + row].tokens), slice(first + row, first + row + 1)
                 own = weights[None, :, :length, :length]
-                keepers[first + row](replace(bare, inputs=place, weights=own, visible=block.visible[place]))
+                keepers[first + row](replace(bare, inputs=place, weights=own, visible=block.visible[place, :, :]))
 
         self.scanner.run(measurer.batch.model_inputs, consume)
         sums = profile_sums(profiler.sums(), [encoded.known_pair.key for encoded in inputs])

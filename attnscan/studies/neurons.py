@@ -135,6 +135,7 @@ class NeuronScorer:
 
     def _part(self, start: int, stop: int, block: AttentionBlock) -> _InputPart:
         """What some inputs of one length are measured by, made once for all layers of one mask."""
+        assert isinstance(block.visible, Tensor)  # whole rows, and whole masks
         length = block.query.shape[2] if block.query is not None else 0
         key = (start, stop, length, id(block.visible))
         if key not in self._parts:

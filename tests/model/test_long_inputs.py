@@ -1,0 +1,131 @@
+"""Ranges of queries: what the tap shows of long inputs is what it shows of whole ones, whatever the mask."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from draws import draws
+from families import TAPPED, tiny_model
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+from torch import Tensor
+from written import input_of
+
+from attnscan.inputs.batch import EncodedBatch, collate
+from attnscan.inputs.vocabulary import WholeWords
+from attnscan.model import tap as capture
+from attnscan.model.attention_block import AttentionBlock, Cut
+from attnscan.model.carried import output_projections
+from attnscan.model.tap import Tap
+from attnscan.scoring.classes import ClassScorer
+from attnscan.scoring.patterns import PATTERNS
+from attnscan.scoring.profile import Profiler
+from attnscan.scoring.scorer import Scorer
+from attnscan.scoring.targets import Targets
+
+pytestmark = pytest.mark.usefixtures("quiet")
+WORDS = ("the", "cat", "Cat", "ran", "straw", "berries", ".", ",")
+VOCABULARY = WholeWords.of({5: "the", 6: "cat", 7: "ran", 8: "straw"})
+
+
+def batch_of(lengths: list[int], seed: int) -> EncodedBatch:
+    """Pairs of random words of so many tokens."""
+    rng, texts = np.random.default_rng(seed), list[str]()
+    for length in lengths:
+        words = [str(word) for word in rng.choice(WORDS, length - 3)]
+        texts.append(" ".join(["[CLS]", *words[: length // 2], "[SEP]", *words[length // 2 :], "[SEP]"]))
+    batch = collate([input_of(text) for text in texts], vocabulary=VOCABULARY)
+    present = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    ids = torch.tensor(rng.integers(5, 40, present.shape)) * present
+    return EncodedBatch(**{**vars(batch), "model_inputs": {"input_ids": ids, "attention_mask": present.long()}})
+
+
+def read(model: Any, batch: EncodedBatch, cells: int | None, *, carried: bool) -> tuple[dict[str, Any], list[int]]:
+    """All sums of a batch, in blocks of so many weights or whole; and how many weights the blocks had."""
+    targets, sizes = Targets(batch, PATTERNS), list[int]()
+    profiler, classes = Profiler(batch, PATTERNS), ClassScorer(batch, special=False)
+    words = Scorer(targets, by_query=True) if len(batch) == 1 else Scorer(targets)
+    consumers = [Scorer(targets), words, profiler, classes]
+    projections = output_projections(model, batch.model_inputs) if carried else None
+
+    def consume(block: AttentionBlock) -> None:
+        sizes.append(block.weights.numel())
+        for consumer in consumers:
+            consumer(block if projections is None else projections.carried(block))
+
+    with pytest.MonkeyPatch.context() as patch, Tap(model) as tap:
+        patch.setattr(capture, "_BLOCK", 1 if cells else 10**9)
+        patch.setattr(capture, "MOST_CELLS", cells or 10**9)
+        tap.run(batch.model_inputs, consume, cut=Cut(batch.unit, previews=True) if cells else None)
+        assert tap.works
+    sums = {f"scores.{name}": values for name, values in consumers[0].pair_sums().items()}  # type: ignore[union-attr]
+    sums |= {f"words.{name}": values for name, values in words.pair_sums().items()}
+    sums |= {f"classes.{name}": values for name, values in classes.sums().items()}
+    sums |= {f"profile.{name}": values for name, values in profiler.sums().items()}
+    return {**sums, "entropy": words.sums().entropy}, sizes
+
+
+@pytest.mark.parametrize("carried", [False, True])
+@pytest.mark.parametrize("family", ["bert", "modernbert", "gpt2", "mistral"])
+@settings(deadline=None, max_examples=draws(3))
+@given(
+    lengths=st.lists(st.integers(6, 44), min_size=1, max_size=3),
+    cells=st.sampled_from([1, 700, 2500, 9000]),
+    seed=st.integers(0, 99),
+)
+def test_ranges_say_what_whole_rows_say(family: str, carried: bool, lengths: list[int], cells: int, seed: int) -> None:
+    model, batch = tiny_model(family, TAPPED[family]), batch_of(lengths, seed)
+    (whole, _), (ranges, _) = (read(model, batch, size, carried=carried) for size in (None, cells))
+    assert whole.keys() == ranges.keys()
+    for name, values in whole.items():
+        assert_allclose(ranges[name], values, atol=2e-6 * max(lengths), rtol=1e-6, err_msg=name)
+
+
+def test_at_300_tokens_the_means_differ_by_less_than_a_millionth() -> None:
+    model, batch = (
+        tiny_model("modernbert", {**TAPPED["modernbert"], "max_position_embeddings": 400}),
+        batch_of([300], 0),
+    )
+    (whole, _), (ranges, sizes) = (read(model, batch, size, carried=True) for size in (None, 20_000))
+    for name, values in whole.items():
+        assert_allclose(ranges[name] / 300, values / 300, atol=1e-6, err_msg=name)
+    assert max(sizes) <= 20_000
+
+
+def test_a_window_is_read_without_the_keys_beyond_it() -> None:
+    model, batch = tiny_model("modernbert", TAPPED["modernbert"]), batch_of([44], 0)
+    widths: dict[int, set[int]] = {}
+    with pytest.MonkeyPatch.context() as patch, Tap(model) as tap:
+        patch.setattr(capture, "_BLOCK", 1)
+        patch.setattr(capture, "MOST_CELLS", 1)
+        tap.run(
+            batch.model_inputs,
+            lambda block: widths.setdefault(block.layer, set()).add(block.weights.shape[-1]),
+            cut=Cut(),
+        )
+    assert widths[0] == {44} and max(widths[1]) <= 8 + 4
+
+
+def test_a_model_that_changes_its_mask_is_read_by_the_mask_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, batch = tiny_model("bert", TAPPED["bert"]), batch_of([20, 12], 0)
+    expected, _ = read(model, batch, None, carried=False)
+    inner = model.encoder.forward
+
+    def changed(states: Tensor, attention_mask: Tensor | None = None, **given: Any) -> Any:
+        return inner(states, None if attention_mask is None else attention_mask * 1, **given)
+
+    monkeypatch.setattr(model.encoder, "forward", changed)
+    found, _ = read(model, batch, 500, carried=False)
+    for name, values in expected.items():
+        assert_allclose(found[name], values, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize(("unit", "expected"), [(None, [4, 8, 10]), ([0, 0, 0, 1, 2, 2, 2, 2, 2, 3], [4, 9, 10])])
+def test_ranges_end_where_words_do(unit: list[int] | None, expected: list[int]) -> None:
+    cut = Cut(None if unit is None else torch.tensor([unit]))
+    assert [part.stop for part in cut.ranges(0, 10, 4)] == expected
+    assert cut.whole_words(0, 10, slice(5, 6)) == (slice(5, 6) if unit is None else slice(4, 9))
