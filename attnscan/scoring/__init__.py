@@ -7,7 +7,7 @@ targets.py     patterns applied to a batch
 readout.py     targets read off weights
 scorer.py      a consumer of attention: one batch to sums
 sums.py        sums that add, and what follows from them
-merging.py     weights of tokens made weights of words
+merging.py     a batch by its words, and what is kept of a mask for all layers that have it
 parts.py       what profiles are made of, for some inputs under one mask
 profile.py     a consumer of attention: one batch to what profiles are fitted from
 profile_sums.py  sums that add, and the fit
