@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,12 +19,11 @@ from torch import Tensor
 
 from attnscan.inputs.batch import EncodedBatch
 from attnscan.inputs.sentence import NO_WORD, Sentence
-from attnscan.model.attention_block import AttentionBlock, Ranges
+from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.syntax import DEPENDENT, FAR, HEAD, NOT_ALL, OFFSETS, SIDES, Row
-from attnscan.scoring.merging import Merge
-from attnscan.scoring.readout import exact
+from attnscan.scoring.merging import Units, exact
 
 _LEAST_LEFT = 1e-6  # as of all rows that are renormalised over words
 _DISTANCES = 2 * FAR + 1
@@ -159,8 +158,7 @@ class RelationScorer:
 
     def __init__(self, batch: EncodedBatch, baselines: Baselines, halves: Sequence[int], *, among: bool) -> None:
         """`among` is whether weights count among words alone, with special tokens removed."""
-        self._merge = None if batch.unit is None else Merge(batch.unit)
-        self._batch, self._among, self._ranges = batch, among, Ranges()
+        self._batch, self._among, self._merged = batch, among, Units(batch)
         units = [{w: u for u, w in enumerate(encoded.unit_words) if w != NO_WORD} for encoded in batch.inputs]
         self._units = [torch.tensor(list(known.values()), device=batch.word.device) for known in units]
         sentences = [encoded.known_pair.sentences[0] for encoded in batch.inputs]
@@ -169,25 +167,20 @@ class RelationScorer:
         self._layer = -1
 
     def __call__(self, block: AttentionBlock) -> None:
-        """Take one block; where all blocks come again, they replace those before."""
-        if (joined := self._ranges.joined(block)) is None:
-            return
-        start, stop, _ = joined.inputs.indices(len(self._units))
-        if joined.grid != self._grid or (joined.layer < self._layer and self._done[start, joined.layer]):
-            self._start(joined.grid)
-        if joined.layer != self._layer:
+        """Take one block, of whole rows; where all blocks come again, they replace those before."""
+        assert block.is_whole
+        start, stop, _ = block.inputs.indices(len(self._units))
+        if block.grid != self._grid or (block.layer < self._layer and self._done[start, block.layer]):
+            self._start(block.grid)
+        if block.layer != self._layer:
             self._flush()
-            self._layer = joined.layer
-        for row, number in enumerate(range(start, stop)):
-            weights = joined.weights[row, None]
-            length = weights.shape[-1]
-            even = joined.visible[number, None, None, :length, :length].float()
-            even = even / even.sum(-1, keepdim=True).clip(1)
-            if self._merge is not None:
-                weights, even = (self._merge(number, values) for values in (weights, even))
-            self._keep(number, joined.heads, weights[0])
-            if not joined.heads.start:
-                self._keep(number, slice(-1, None), even[0])
+            self._layer = block.layer
+        for of_tokens, own in self._merged.blocks(replace(block, idle=None)):
+            even = self._merged.even(of_tokens, own.inputs)
+            for row, number in enumerate(range(own.inputs.start, own.inputs.stop)):
+                self._keep(number, block.heads, own.weights[row])
+                if not block.heads.start:
+                    self._keep(number, slice(-1, None), even[row, None])
         self._there[start:stop] = True
 
     def _start(self, grid: Grid) -> None:

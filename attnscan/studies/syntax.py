@@ -96,7 +96,7 @@ def _is_causal(scanner: Scanner) -> bool:
     """Whether words see none behind them, by running the model on some."""
     batch = scanner.collate([scanner.encode(Pair("the the the"))])
     seen: list[bool] = []
-    scanner.run(batch.model_inputs, lambda block: seen.append(bool(block.visible[0].triu(1).any())))
+    scanner.run(batch.model_inputs, lambda block: seen.append(bool(block.visible[:1, :, :].triu(1).any())))
     return not any(seen)
 
 
