@@ -145,6 +145,16 @@ class Mask:
             logits += self.bias[inputs, some_heads, queries, keys]
 
 
+def asked_rows(arguments: Mapping[str, Any], queries: slice) -> Tensor:
+    """A range of rows of the mask that transformers asks for by these arguments. Shape: [batch, 1, query, key], bool."""
+    from transformers.masking_utils import sdpa_mask
+
+    of_rows = {"q_length": queries.stop - queries.start, "q_offset": arguments.get("q_offset", 0) + queries.start}
+    whole = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}  # no None in place of a mask
+    rows: Tensor = sdpa_mask(**{**arguments, **of_rows, **whole})
+    return rows
+
+
 class MaskRows:
     """The mask of long inputs, worked out for one range of queries after the other: whole, 8,192 tokens take 268 MB."""
 

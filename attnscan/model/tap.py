@@ -29,6 +29,7 @@ from attnscan.model.attention_function import (
     MaskRows,
     OnOutput,
     Untappable,
+    asked_rows,
     attention_of,
     is_answerable,
     not_switchable,
@@ -119,18 +120,9 @@ class Tap(AttentionFunction):
         run = self._run
         if run is None or not run.by_rows or arguments.get("use_vmap"):
             return super()._mask(**arguments)
-        from transformers.masking_utils import sdpa_mask
-
-        whole = {**arguments, "allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
-
-        def rows(queries: slice) -> Tensor:
-            start = arguments.get("q_offset", 0) + queries.start
-            some: Tensor = sdpa_mask(**{**whole, "q_length": queries.stop - queries.start, "q_offset": start})
-            return some
-
         shape = (arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"])
         mask = torch.empty(shape, dtype=arguments.get("dtype", torch.float32), device="meta")
-        run.rules[id(mask)] = mask, rows
+        run.rules[id(mask)] = mask, partial(asked_rows, arguments)
         return mask
 
     def _attend(
