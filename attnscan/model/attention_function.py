@@ -146,7 +146,7 @@ class Mask:
 
 
 def asked_rows(arguments: Mapping[str, Any], queries: slice) -> Tensor:
-    """A range of rows of the mask that transformers asks for by these arguments. Shape: [batch, 1, query, key], bool."""
+    """A range of rows of the mask that transformers asks for. Shape: [batch, 1, query, key], bool."""
     from transformers.masking_utils import sdpa_mask
 
     of_rows = {"q_length": queries.stop - queries.start, "q_offset": arguments.get("q_offset", 0) + queries.start}
