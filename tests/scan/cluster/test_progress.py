@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -61,8 +62,12 @@ def plan_of(toy: str, files: list[str], **options: Any) -> Plan:
     return Plan(chosen, toy, BlockFiles(tuple(files), FileReading(), True, 4), 1)
 
 
-def begun(plan: Plan) -> Totals:
-    return Totals(ClusterProgress(ScanState(plan.options)))
+def begun(plan: Plan, found: Sequence[BlockResult] = ()) -> Totals:
+    """The totals of some blocks."""
+    totals = Totals(ClusterProgress(ScanState(plan.options)))
+    for each in found:
+        totals.add(each)
+    return totals
 
 
 def found_in(plan: Plan, start: tuple[int, int] = (0, 0)) -> list[BlockResult]:
@@ -84,16 +89,13 @@ def assert_same(found: Totals, expected: Totals) -> None:
 def test_blocks_in_any_order_add_up_to_the_same_bits(toy: str, files: list[str]) -> None:
     plan = plan_of(toy, files, labelled=True)
     found = found_in(plan)
-    expected = begun(plan)
-    for each in found:
-        expected.add(each)
+    expected = begun(plan, found)
     expected.check(3)
     assert expected.progress.next == (3, 0) and expected.progress.bad.count == 1
     for seed in range(5):
-        shuffled, totals = [*found, *found[:4]], begun(plan)
+        shuffled = [*found, *found[:4]]
         random.Random(seed).shuffle(shuffled)
-        for each in shuffled:
-            totals.add(each)
+        totals = begun(plan, shuffled)
         totals.check(3)
         assert_same(totals, expected)
 
@@ -104,13 +106,9 @@ def test_a_scan_stopped_after_any_block_goes_on_to_the_same_bits(
 ) -> None:
     plan, path = plan_of(toy, files, labelled=True, split=split), tmp_path / "state"
     about, found = about_scan(plan.options, plan.files), found_in(plan)
-    expected = begun(plan)
-    for each in found:
-        expected.add(each)
+    expected = begun(plan, found)
     for stop in range(1, len(found) + 1):
-        stopped = begun(plan)
-        for each in found[:stop]:
-            stopped.add(each)
+        stopped = begun(plan, found[:stop])
         stopped.progress = replace(stopped.progress, cuts={1: (RowGroups(0, 9, 0), RowGroups(9, 12, 400))})
         save_progress(path, stopped.progress, about)
         totals = Totals(load_progress(path, plan.options, about))
@@ -126,9 +124,7 @@ def test_a_scan_stopped_after_any_block_goes_on_to_the_same_bits(
 
 def test_a_scan_that_is_not_proven_is_not_whole(toy: str, files: list[str], tmp_path: Path) -> None:
     plan, path = plan_of(toy, files), tmp_path / "state"
-    about, totals = about_scan(plan.options, plan.files), begun(plan)
-    for each in found_in(plan):
-        totals.add(each)
+    about, totals = about_scan(plan.options, plan.files), begun(plan, found_in(plan))
     save_progress(path, totals.progress, about)
     with pytest.raises(Exception, match="lost blocks"):
         Totals(load_progress(path, plan.options, about)).check(3)
@@ -148,8 +144,7 @@ def test_a_state_of_other_options_is_refused(
     toy: str, files: list[str], tmp_path: Path, other: dict[str, Any], says: str
 ) -> None:
     plan, path = plan_of(toy, files), tmp_path / "state"
-    totals = begun(plan)
-    totals.add(found_in(plan)[0])
+    totals = begun(plan, found_in(plan)[:1])
     save_progress(path, totals.progress, about_scan(plan.options, plan.files))
     options = replace(plan.options, **other.get("options", {}))
     with pytest.raises(StateError, match=f"belongs to another run: {says}"):
@@ -158,8 +153,7 @@ def test_a_state_of_other_options_is_refused(
 
 def test_a_state_of_other_files_is_refused(toy: str, files: list[str], tmp_path: Path) -> None:
     plan, path = plan_of(toy, files), tmp_path / "state"
-    totals = begun(plan)
-    totals.add(found_in(plan)[0])
+    totals = begun(plan, found_in(plan)[:1])
     save_progress(path, totals.progress, about_scan(plan.options, plan.files))
 
     def refused(*names: str) -> None:
@@ -185,10 +179,8 @@ def test_a_state_of_another_model_or_of_other_pairs_is_found_out_by_its_last_blo
     own, path = tmp_path / "model", tmp_path / "state"
     shutil.copytree(toy, own)
     plan = plan_of(str(own), files)
-    about, found, totals = about_scan(plan.options, plan.files), found_in(plan), begun(plan)
-    for each in found[:3]:
-        totals.add(each)
-    save_progress(path, totals.progress, about)
+    about, found = about_scan(plan.options, plan.files), found_in(plan)
+    save_progress(path, begun(plan, found[:3]).progress, about)
     again = Totals(load_progress(path, plan.options, about))
     assert again.start == (0, 2)
     again.add(found[3])  # waits for the proof
@@ -204,8 +196,7 @@ def test_a_state_of_another_model_or_of_other_pairs_is_found_out_by_its_last_blo
 
 def test_a_damaged_file_or_one_of_another_kind_is_refused(toy: str, files: list[str], tmp_path: Path) -> None:
     plan, path, local = plan_of(toy, files), tmp_path / "state", tmp_path / "local"
-    about, totals = about_scan(plan.options, plan.files), begun(plan)
-    totals.add(found_in(plan)[0])
+    about, totals = about_scan(plan.options, plan.files), begun(plan, found_in(plan)[:1])
     save_progress(path, totals.progress, about)
     whole, draw = path.read_bytes(), random.Random(0)
     for _ in range(20):
@@ -256,9 +247,8 @@ def test_a_state_in_a_store_that_fails_at_times(
     (tmp_path / "bucket").mkdir()
     store: Any = fs.SubTreeFileSystem(str(tmp_path / "bucket"), fs.LocalFileSystem())
     plan, place = plan_of(toy, files, labelled=True), StoredFile("s3://KEY:SECRET@bucket/state?region=x")
-    about, found, expected = about_scan(plan.options, plan.files), found_in(plan), begun(plan)
-    for each in found:
-        expected.add(each)
+    about, found = about_scan(plan.options, plan.files), found_in(plan)
+    expected = begun(plan, found)
     said: list[str] = []
     totals, whole = begun(plan), store
     with kept(place, about, totals, said.append) as keep:
