@@ -14,7 +14,6 @@ import attnscan
 from attnscan.inputs.option import declared
 
 _WIDE = 100  # characters of a call on one line
-_LISTED = 8  # attributes of a class that stands in a table
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`])")
 
 
@@ -30,15 +29,9 @@ def documented(name: str) -> str:
 
 
 def named(names: str) -> str:
-    """A table of classes: what each is, and the names of its attributes and methods."""
-    table = "| class | what it is | attributes and methods |\n| --- | --- | --- |\n"
-    for name in names.split():
-        cls = getattr(attnscan, name)
-        members = dict.fromkeys(re.findall(r"^- `(\w+)(\(?)", "".join(_members(cls)), re.MULTILINE))
-        listed = " ".join(f"`{member}{'()' if call else ''}`" for member, call in [*members][:_LISTED])
-        listed += " …" if len(members) > _LISTED else ""
-        table += f"| `{name}` | {_sentence(inspect.getdoc(cls))} | {listed} |\n"
-    return table
+    """The names of classes, as one paragraph; an error for a name that attnscan does not offer."""
+    assert all(inspect.isclass(getattr(attnscan, name)) for name in names.split())
+    return textwrap.fill(", ".join(f"`{name}`" for name in names.split()) + ".", 140) + "\n"
 
 
 def _first_paragraph(thing: Any) -> str:

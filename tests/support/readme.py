@@ -8,7 +8,7 @@ The patterns' table and drawings come from `attnscan.scoring.patterns` itself, t
 `families`, tables of a command's options (`<!-- options of heads -->`) and of the options that commands share
 (`<!-- shared options -->`) from the commands themselves, tables of what was measured
 (`<!-- measured: NAME -->`) from `benchmarks/RESULTS.md`, and what stands below `<!-- api: NAMES -->` and,
-in a table, below `<!-- api in brief: NAMES -->` from the public functions and classes of those names.
+by name alone, below `<!-- api in brief: NAMES -->` from the public functions and classes of those names.
 """
 
 from __future__ import annotations
