@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -175,3 +177,33 @@ def in_halves(
     middle = len(items) // 2
     yield from in_halves(items[:middle], work, tokens, device)
     yield from in_halves(items[middle:], work, tokens, device)
+
+
+def free_memory() -> int | None:
+    """Bytes of main memory that this process may still take, by the system and by its control group.
+
+    None where neither tells.
+    """
+    limits = []
+    with suppress(OSError, ValueError, StopIteration):
+        lines = Path("/proc/meminfo").read_text().splitlines()
+        limits.append(1024 * int(next(line for line in lines if line.startswith("MemAvailable")).split()[1]))
+    with suppress(OSError, ValueError):  # "max" is no number: no limit
+        group = Path("/sys/fs/cgroup")
+        limits.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    return max(0, min(limits)) if limits else None
+
+
+def check_whole_weights(heads: int, tokens: int, copies: int, remedy: str) -> None:
+    """Check that every head's weights on one input fit into main memory, so many times over, before any is made.
+
+    Raises: MemoryFullError, which says how many tokens would fit.
+    """
+    needed, free = copies * heads * tokens**2 * torch.float32.itemsize, free_memory()
+    if free is not None and needed > free:
+        fit = math.isqrt(free // (copies * heads * torch.float32.itemsize))
+        raise MemoryFullError(
+            f"the weights of {heads:,} heads on {tokens:,} tokens take {needed / 1e9:.1f} GB, "
+            f"and {free / 1e9:.1f} GB of memory are free: {fit:,} tokens would fit",
+            remedy,
+        )

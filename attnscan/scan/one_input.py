@@ -54,9 +54,11 @@ def classify(
     With `keep`, the result carries the attention of all layers, token by token whatever the unit; without, no more
     than one layer's weights exist at a time. `encoded` is the pair if the scanner has encoded it already.
 
-    Raises: InputError, ModelError if the model cannot read the input.
+    Raises: InputError, ModelError if the model cannot read the input; MemoryFullError if memory does not hold what is
+    kept.
     """
     encoded = encoded or scanner.encode(pair)
+    scanner.check_room(len(encoded.tokens), keep=keep)
     reading = InputReading(scanner, pair, encoded, (yield from scanner.asking([encoded])), keep=keep)
     reading.run(reading.batch.model_inputs)
     return reading.result()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from copy import copy
@@ -21,6 +22,7 @@ from attnscan.model.attention_function import OnOutput
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load
+from attnscan.model.running import check_whole_weights
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
 from attnscan.model.threads import most_workers, replicas
@@ -42,6 +44,7 @@ from attnscan.scoring.targets import Targets
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]
 """Given the places of some pairs and their own sums, as `Scorer.pair_sums` names them."""
 _WORD = Pair("the")  # what a model is tried on
+_SHORT = 1024  # tokens: no more can fill a memory
 
 
 class Scanner:
@@ -145,6 +148,24 @@ class Scanner:
         self._tap.run(batch.model_inputs, lambda block: grids.append(block.grid))
         return grids[-1]
 
+    def check_room(self, tokens: int, *, keep: bool = False) -> None:
+        """Check that one input of so many tokens can be read, where whole weights of all heads have to be held.
+
+        These are held to `keep` them, or where the architecture shows its weights for all layers together.
+        Raises: MemoryFullError.
+        """
+        if tokens <= _SHORT:
+            return
+        heads = math.prod(self.grid().shape)
+        if keep:
+            check_whole_weights(
+                heads, tokens, 1, "use a shorter input, or `classify` and `heads`, which keep no weights"
+            )
+        if not self._tap.works:
+            what = type(self.loaded.model).__name__
+            remedy = f"use shorter inputs: {what} shows its weights for all layers together, two copies at a time"
+            check_whole_weights(heads, tokens, 2, remedy)
+
     @property
     def device(self) -> str:
         """Where the model runs."""
@@ -221,6 +242,7 @@ class Scanner:
         With `only`, the patterns named count alone, and the sums add nothing to the others.
         With `products`, the sums tell how the scores of every two heads vary together.
         """
+        self.check_room(max(len(encoded.tokens) for encoded in inputs))
         batch = self.collate(inputs)
         targets = Targets(batch, self.options.patterns, helps, only)
         scorer, other = Scorer(targets), None if also is None else also(targets)

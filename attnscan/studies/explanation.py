@@ -75,6 +75,7 @@ def explain_input(
     scanner = scanner.exact()
     explainer = _Explainer(scanner, heads, pattern)
     encoded = encoded or scanner.encode(record.pair)
+    scanner.check_room(len(encoded.tokens), keep=True)
     sums = yield from explainer.looking(scanner, [encoded], keep=True)
     seen = Seen.of(record.pair, truncated=encoded.truncated)
     return explainer.finish(sums, seen)

@@ -8,7 +8,10 @@ import pytest
 from one_run import classify
 from scans import ARTICLE, BUNDLED
 
+from attnscan.errors import MemoryFullError
 from attnscan.inputs.pairs import Pair
+from attnscan.model import running
+from attnscan.results.grid import Grid
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
 
@@ -36,3 +39,22 @@ def test_the_models_attention_is_its_own_while_it_is_asked() -> None:
         )
         scanner.helps([scanner.encode(Pair("the cat sat"))])
         assert set(seen) == {"sdpa"}
+
+
+def test_weights_that_memory_does_not_hold_are_refused_before_they_are_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(running, "free_memory", lambda: 4 * 72 * 3000**2)
+    monkeypatch.setattr(Scanner, "grid", lambda _: Grid.square(6, 12))
+    with Scanner(BUNDLED) as scanner:
+        scanner.check_room(3000, keep=True)
+        scanner.check_room(50_000)  # ranges of queries are of any number
+        scanner.check_room(1000, keep=True)
+        with pytest.raises(MemoryFullError, match=r"72 heads on 3,001 tokens take 2\.6 GB, .*: 3,000 tokens would fit"):
+            scanner.check_room(3001, keep=True)
+        scanner._tap.works = False  # as of DeBERTa, which shows all layers together
+        with pytest.raises(MemoryFullError, match="2,121 tokens would fit; use shorter inputs"):
+            scanner.check_room(2200)
+
+
+def test_free_memory_is_known_on_linux() -> None:
+    free = running.free_memory()
+    assert free is None or free > 1 << 20
