@@ -4,7 +4,8 @@
 
 attnscan runs as a command, with each model, on a few of the pairs that it ships; nothing of it is imported.
 `by_loops.py` works the same numbers out in plain loops from transformers' own attention, and each is compared with what
-the command wrote; `truth_of_studies.py`, `truth_of_explain.py` and `truth_of_statements.py` do so for the rest. Where
+the command wrote; `truth_of_studies.py`, `truth_of_explain.py`, `truth_of_statements.py` and
+`truth_of_syntax.py` do so for the rest. Where
 attnscan draws at random, its draw is made again, or a draw of one's own is compared within its error.
 `coverage_of_intervals.py` draws pairs anew, vectorised. A number that differs by more than its bound makes the exit
 status 1.
@@ -53,6 +54,7 @@ from transformers import GPT2Config, GPT2Model, PreTrainedTokenizerFast
 from transformers.utils import logging
 from truth_of_explain import explain
 from truth_of_statements import statements
+from truth_of_syntax import syntax
 from written import ROOT, Pairs, Row, Tally, bundled, command, head_of, number, over, over_file, shipped, written
 
 PAIR = ("The old cat sat on the mat, and the cat slept.", "A dog saw the old cat on its mat.")
@@ -344,6 +346,7 @@ TABLES = {
     "predictive": predictive,
     "heads": heads,
     "statements": statements,
+    "syntax": syntax,
     "causal": causal,
     "similar": studies.similar,
     "compare": studies.compare,

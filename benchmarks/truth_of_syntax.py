@@ -1,0 +1,222 @@
+"""`attnscan syntax` a second time, without attnscan: reader, alignment, items, rules, errors and trees in plain loops.
+
+It reads the first 60 sentences of a treebank ($TREEBANK, else the one beside the project), by
+weight with special tokens in. `truth.py` runs it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from by_loops import Checkpoint
+from written import ROOT, Tally, command
+
+TREEBANK = Path(os.environ.get("TREEBANK", ROOT.parent / "shared" / "treebanks" / "en_pud-ud-test.conllu"))
+COUNT, FEWEST, FAR, LEAST_LEFT = 60, 30, 11, 1e-6
+OFFSETS = [sign * far for far in range(1, 11) for sign in (-1, 1)]
+Key = tuple[str, str]
+
+
+class Tree:
+    """A sentence of the treebank: text, spans, parts of speech, heads (from 0, None at the root), relations."""
+
+    def __init__(self, block: list[str], document: str) -> None:
+        self.text = next(line[len("# text = ") :] for line in block if line.startswith("# text = "))
+        words = [line.split("\t") for line in block if line.split("\t")[0].isdecimal()]
+        whole = {
+            int(c[0].split("-")[0]): c for c in (x.split("\t") for x in block) if "-" in c[0] and c[0][0].isdecimal()
+        }
+        self.upos, self.relation = [c[3] for c in words], [c[7] for c in words]
+        self.head = [int(c[6]) - 1 if c[6] != "0" else None for c in words]
+        self.document, self.spans, at, i = document, list[tuple[int, int]](), 0, 0
+        while i < len(words):
+            last = int(whole[i + 1][0].split("-")[1]) if i + 1 in whole else i + 1
+            form = whole[i + 1][1] if i + 1 in whole else words[i][1]
+            at = self.text.index(form, at)
+            parts = [c[1] for c in words[i:last]]
+            for part in parts if "".join(parts) == form else [form, *[""] * (last - i - 1)]:
+                self.spans.append((at, at + len(part)))
+                at += len(part)
+            i = last
+
+    @property
+    def half(self) -> int:
+        """As attnscan draws it: by the last bit of a hash of text, words and tags."""
+        tags = {
+            "upos": self.upos,
+            "deprel": self.relation,
+            "head": self.head,
+            "document": [self.document] * len(self.upos),
+        }
+        parts = [b"0", self.text.encode(), b"\0" + json.dumps([self.spans, tags], sort_keys=True).encode()]
+        digest = hashlib.sha256()
+        for part in parts:
+            digest.update(len(part).to_bytes(8, "big") + part)
+        return int(digest.hexdigest()[-1], 16) & 1
+
+    def items(self) -> Iterator[tuple[Key, int, list[int]]]:
+        """Row, query, targets."""
+        of: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for word, head in enumerate(self.head):
+            name = self.relation[word].split(":")[0]
+            for row in [] if head is None else [name] + ["all"] * (name != "punct"):
+                yield (row, "dep->head"), word, [head]
+                of[row, head].append(word)
+        for (row, head), words in of.items():
+            yield (row, "head->dep"), head, words
+
+
+def trees() -> list[tuple[list[str], Tree]]:
+    """The first sentences, with their lines."""
+    read, document = [], ""
+    for text in TREEBANK.read_text(encoding="utf-8").split("\n\n")[:COUNT]:
+        block = text.split("\n")
+        document = next((line.split("=")[1].strip() for line in block if line.startswith("# newdoc id")), document)
+        read.append((block, Tree(block, document)))
+    return read
+
+
+def syntax(checkpoint: Checkpoint) -> Iterator[Tally]:
+    """Every row of every head."""
+    if not TREEBANK.exists():
+        yield Tally("syntax: no treebank", why=f"set TREEBANK; there is no {TREEBANK}")
+        return
+    read = trees()
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "sixty.conllu"
+        path.write_text("\n\n".join("\n".join(block) for block, _ in read) + "\n\n", encoding="utf-8")
+        rows = command("syntax", "--treebank", str(path), "--model", checkpoint.name)
+    known = [(tree, *_by_words(checkpoint, tree)) for _, tree in read]
+    offset = _rules([tree for _, tree in read])
+    heads = sorted({(int(row["layer"]), int(row["head"])) for row in rows})
+    tally = Tally("syntax: every row of every head")
+    for layer, head in heads:
+        expected = _of_head([(tree, even, attention[layer][head]) for tree, even, attention in known], offset)
+        for row in (row for row in rows if (int(row["layer"]), int(row["head"])) == (layer, head)):
+            key = row["relation"], row["direction"]
+            for name, value in expected[key].items():
+                unit = value if name == "lift" and value > 1 else 1.0  # a quotient of small sums: its error is relative
+                cell = row[name] if unit == 1 else str(float(row[name] or "nan") / unit)
+                tally.compare(f"{layer}-{head} {' '.join(key)} {name}", cell, value / unit)
+            tally.compare(f"{layer}-{head} uuas", row["uuas"], expected["uuas", ""]["uuas"])
+    yield tally
+
+
+def _by_words(checkpoint: Checkpoint, tree: Tree):  # type: ignore[no-untyped-def]
+    """Even attention and, by layer and head, attention between words; [word, word], and what special tokens get."""
+    encoding = checkpoint.tokenizer(tree.text, return_offsets_mapping=True)
+    owner = []
+    for (first, last), special in zip(encoding.pop("offset_mapping"), encoding.sequence_ids(0), strict=True):
+        shared = [min(last, b) - max(first, a) for a, b in tree.spans]
+        owner.append(-1 if special is None or max(shared) <= 0 else shared.index(max(shared)))
+    pieces = [[i for i, word in enumerate(owner) if word == w] for w in range(len(tree.spans))]
+    layers = [layer[0].tolist() for layer in checkpoint.run(dict(encoding)).attentions]  # type: ignore[attr-defined]
+    even = [[1 / len(owner)] * len(owner)] * len(owner)
+
+    def merged(matrix: list[list[float]]) -> list[list[float]]:
+        return [[_mean([sum(matrix[i][j] for j in to) for i in of]) for to in pieces] for of in pieces]
+
+    return merged(even), [[merged(matrix) for matrix in layer] for layer in layers]
+
+
+def _mean(values: list[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def _rules(read: list[Tree]) -> dict[tuple[int, Key], int]:
+    """The best offset of each row for each half, by the other one."""
+    counts: dict[tuple[int, Key], dict[int, int]] = defaultdict(lambda: defaultdict(int))
+    for tree in read:
+        for row, query, targets in tree.items():
+            for target in targets:
+                counts[1 - tree.half, row][target - query] += 1
+    rows = {row for _, row in counts}
+    return {(half, row): max(OFFSETS, key=lambda at: counts[half, row][at]) for row in rows for half in (0, 1)}
+
+
+def _of_head(known, offset):  # type: ignore[no-untyped-def]
+    """What one head's rows are, by name."""
+    sums: dict[Key, dict[str, float]] = defaultdict(lambda: defaultdict(float))
+    documents: dict[Key, dict[str, list[int]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
+    met: dict[Key, set[int]] = defaultdict(set)
+    habit: dict[tuple[int, int, str], list[float]] = defaultdict(lambda: [0.0, 0])
+    linked = links = 0
+    for tree, _, a in known:
+        words = range(len(a))
+        for q in words:
+            for k in words:
+                cell = habit[tree.half, max(-FAR, min(FAR, k - q)), tree.upos[k]]
+                cell[0], cell[1] = cell[0] + a[q][k], cell[1] + 1
+        right, all_links = _linked(tree, a)
+        linked, links = linked + right, links + all_links
+    for number, (tree, even, a) in enumerate(known):
+        for row, q, targets in tree.items():
+            others = [k for k in range(len(a)) if k != q]
+            seen = max(others, key=lambda k: a[q][k])
+            at = q + offset[tree.half, row]
+            own, document = sums[row], documents[row][tree.document]
+            own["n"] += 1
+            met[row].add(number)
+            hit, by_offset = seen in targets, at in targets
+            document[0], document[1], document[2] = document[0] + hit, document[1] + by_offset, document[2] + 1
+            own["hits"] += hit
+            own["offset"] += by_offset
+            own["weight"] += sum(a[q][k] for k in targets)
+            if sum(a[q]) >= LEAST_LEFT:
+                own["left"] += 1
+                own["among"] += sum(a[q][k] for k in targets) / sum(a[q])
+            own["chance"] += sum(even[q][k] for k in targets)
+            if not by_offset:
+                own["elsewhere"] += hit
+                own["follows"] += seen == at
+            for k in targets:
+                far = max(-FAR, min(FAR, k - q))
+                total, cells = habit.get((1 - tree.half, far, tree.upos[k]), (0.0, 0))
+                if not cells:
+                    some = [value for (half, d, _), value in habit.items() if (half, d) == (1 - tree.half, far)]
+                    total, cells = sum(value[0] for value in some), sum(value[1] for value in some)
+                own["expected"] += total / cells if cells else 0.0
+    found = {row: _numbers(own, documents[row], len(met[row])) for row, own in sums.items()}
+    return found | {("uuas", ""): {"uuas": linked / links}}
+
+
+def _numbers(own: dict[str, float], documents: dict[str, list[int]], sentences: int) -> dict[str, float]:
+    n, wrong = own["n"], own["n"] - own["offset"]
+    gain = (own["hits"] - own["offset"]) / n
+    count = len(documents)
+    spread = sum((hit - right - gain * of) ** 2 for hit, right, of in documents.values())
+    numbers = {
+        "accuracy": own["hits"] / n,
+        "offset_accuracy": own["offset"] / n,
+        "weight": own["weight"] / n,
+        "weight_among_words": own["among"] / own["left"] if own["left"] else math.nan,
+        "chance": own["chance"] / n,
+        "gain": gain,
+        "se": math.sqrt(count / (count - 1) * spread) / n if count > 1 else math.nan,
+        "elsewhere": own["elsewhere"] / wrong if wrong else math.nan,
+        "follows_offset": own["follows"] / wrong if wrong else math.nan,
+        "lift": own["weight"] / own["expected"] if own["expected"] else math.nan,
+    }
+    if sentences < FEWEST:
+        numbers = dict.fromkeys(numbers, math.nan)
+    return {"n": n, "sentences": sentences, **numbers}
+
+
+def _linked(tree: Tree, a: list[list[float]]) -> tuple[int, int]:
+    """Links of the tree that Kruskal's maximum spanning tree has, and all, punctuation left out."""
+    nodes = [w for w in range(len(a)) if tree.upos[w] != "PUNCT"]
+    group, right = {w: w for w in nodes}, 0
+    gold = {frozenset((w, tree.head[w])) for w in nodes if tree.head[w] in group}
+    for _, i, j in sorted(((a[i][j] + a[j][i], i, j) for i in nodes for j in nodes if i < j), reverse=True):
+        if group[i] != group[j]:
+            old = group[j]
+            group = {w: group[i] if of == old else of for w, of in group.items()}
+            right += frozenset((i, j)) in gold
+    return right, len(gold)
