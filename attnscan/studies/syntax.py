@@ -190,7 +190,7 @@ def finished(sums: Mapping[str, Any], baselines: Baselines, signature: Signature
             lift=emptied(of_heads("weight")[:, :-1] / _expected(sums)),
             parts=baselines.parts,
             part_share=np.moveaxis(sums["on_parts"], 1, 2)[:, :-1] / sums["words_with"][:, :-1, None],
-            part_frequency=sums["parts"] / sums["parts"].sum(),
+            part_frequency=_frequency(sums, causal=baselines.asked.causal),
             uuas=sums["linked"][:, :-1] / sums["links"][0],
             chain_uuas=float(sums["links"][1] / sums["links"][0]),
             clusters=blocks,
@@ -198,6 +198,14 @@ def finished(sums: Mapping[str, Any], baselines: Baselines, signature: Signature
             wordless=int(sums["words"][1]),
             signature=signature,
         )
+
+
+def _frequency(sums: Mapping[str, Any], *, causal: bool) -> FloatArray:
+    """The share of words of each part of speech; in a causal model, of those that words see. Shape: [part]."""
+    frequency: FloatArray = sums["parts"] / sums["parts"].sum()
+    if causal:
+        frequency = sums["on_parts"][0, :, -1] / sums["words_with"][0, -1]
+    return frequency
 
 
 def _gains(documents: BlockSums) -> tuple[FloatArray, FloatArray, FloatArray, int]:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
+from tokenizers_of_kinds import without_delimiters
 from toy import save_toy_bert
-from transformers import AutoTokenizer, BertConfig, BertModel
+from transformers import AutoTokenizer, BertConfig, BertModel, GPT2Config, GPT2Model
 from treebanks import planted_file
 
 import attnscan
@@ -84,6 +85,20 @@ def test_an_untrained_model_gets_nothing(tmp_path: Path, toy: str, planted: str)
     AutoTokenizer.from_pretrained(toy).save_pretrained(tmp_path)
     random = attnscan.syntax(planted, model=str(tmp_path))
     assert not random.stated.any() and all(random.main_row(head) is None for head in random.grid)
+
+
+def test_a_causal_model_is_asked_for_words_before_alone(tmp_path: Path, planted: str) -> None:
+    tokenizer = without_delimiters()
+    tokenizer.save_pretrained(tmp_path)
+    torch.manual_seed(0)
+    GPT2Model(GPT2Config(vocab_size=len(tokenizer), n_positions=64, n_embd=32, n_layer=2, n_head=4)).save_pretrained(
+        tmp_path
+    )
+    causal = attnscan.syntax(planted, model=str(tmp_path))
+    assert Row("det", HEAD) not in causal.rows and Row("det", DEPENDENT) in causal.rows
+    assert (causal.of_rows.offset < 0).all() and not causal.stated.any()
+    assert causal.part_frequency[causal.parts.index("DET")] > 0.3  # it is first, and seen by all
+    assert causal.part_frequency.sum() == pytest.approx(1) and not causal.statements
 
 
 @pytest.mark.parametrize("options", [{"batch_tokens": 7}, {"batch_tokens": 4096}])
