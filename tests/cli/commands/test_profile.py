@@ -97,7 +97,7 @@ def test_a_state_is_gone_on_with(toy: str, pairs: Path, tmp_path: Path) -> None:
     for found in (first, again):
         pd.testing.assert_frame_equal(found, whole)
     outcome = CliRunner().invoke(app, ["heads", *command[1:], "--predictive", "off", "--state", str(state)])
-    assert outcome.exit_code == 1 and "its profile is True, and here it is False" in " ".join(outcome.output.split())
+    assert outcome.exit_code == 1 and "belongs to another run: its " in " ".join(outcome.output.split())
 
 
 def test_bad_records_are_skipped_and_counted(toy: str, pairs: Path) -> None:
