@@ -149,7 +149,9 @@ def asked_rows(arguments: Mapping[str, Any], queries: slice) -> Tensor:
     """A range of rows of the mask that transformers asks for. Shape: [batch, 1, query, key], bool."""
     from transformers.masking_utils import sdpa_mask
 
+    places = arguments.get("cache_position")  # of all queries, as transformers 5.0 asks; later, how many and from where
     of_rows = {"q_length": queries.stop - queries.start, "q_offset": arguments.get("q_offset", 0) + queries.start}
+    of_rows = of_rows if places is None else {"cache_position": places[queries]}
     whole = {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}  # no None in place of a mask
     rows: Tensor = sdpa_mask(**{**arguments, **of_rows, **whole})
     return rows

@@ -89,12 +89,14 @@ class Tap(AttentionFunction):
         by_rows: bool = True,
     ) -> bool:
         """Whether the model takes the tap; with `by_rows`, masks of long inputs are worked out range by range."""
-        on_cpu = inputs["input_ids"].device.type == "cpu"
-        lengths = _lengths(inputs) if on_cpu else [inputs["input_ids"].shape[1]] * len(inputs["input_ids"])
+        on_cpu = _on_cpu(inputs["input_ids"])
+        long = cut is not None and inputs["input_ids"].shape[1] ** 2 > _most(_BLOCK, on_cpu=on_cpu)
+        # Elsewhere padding costs less than the wait for its length, but no range of queries may be of padding.
+        exact = on_cpu or long
+        lengths = _lengths(inputs) if exact else [inputs["input_ids"].shape[1]] * len(inputs["input_ids"])
         copies = -(-_LEAST_ROWS // inputs["input_ids"].numel()) if on_cpu else 1
         if copies > 1:
             inputs = {k: v.repeat(copies, 1) if isinstance(v, Tensor) else v for k, v in inputs.items()}
-        long = cut is not None and inputs["input_ids"].shape[1] ** 2 > _most(_BLOCK, on_cpu=on_cpu)
         self._run = run = _Run(consume, lengths, on_output, cut, long=long, by_rows=long and by_rows)
         try:
             with attention_of(self.model, self.name):
@@ -120,7 +122,8 @@ class Tap(AttentionFunction):
         run = self._run
         if run is None or not run.by_rows or arguments.get("use_vmap"):
             return super()._mask(**arguments)
-        shape = (arguments["batch_size"], 1, arguments["q_length"], arguments["kv_length"])
+        queries = arguments["q_length"] if "q_length" in arguments else len(arguments["cache_position"])
+        shape = (arguments["batch_size"], 1, queries, arguments["kv_length"])
         mask = torch.empty(shape, dtype=arguments.get("dtype", torch.float32), device="meta")
         run.rules[id(mask)] = mask, partial(asked_rows, arguments)
         return mask
@@ -150,7 +153,7 @@ class Tap(AttentionFunction):
         empty = query.new_empty if min(run.lengths) == query.shape[2] else query.new_zeros
         output = empty((*query.shape[:-1], value.shape[-1]))
         # On a CPU logits are products in float32 even of half precision: what has to be copied for them is small.
-        raised = query.device.type == "cpu" and query.dtype.itemsize < torch.float32.itemsize
+        raised = _on_cpu(query) and query.dtype.itemsize < torch.float32.itemsize
         # Scaling by a power of two moves no bit, and queries are fewer than logits.
         scaled_first = math.frexp(scaling)[0] == 0.5
         last = run.layer == self.layers - 1 and self._counted
@@ -273,7 +276,7 @@ class _Run:
 
     def parts(self, query: Tensor, mask: Mask | MaskRows) -> Iterator[_Part]:
         """Cut a layer's weights into blocks that fit the cache; of long inputs, into ranges of queries."""
-        on_cpu = query.device.type == "cpu"
+        on_cpu = _on_cpu(query)
         cache, heads = _most(_BLOCK, on_cpu=on_cpu), query.shape[1]
         for inputs, some, length in _blocks(self.lengths, heads, cache):
             if self.cut is None or length**2 <= cache:
@@ -309,6 +312,10 @@ def _lengths(inputs: dict[str, Any]) -> list[int]:
 def _rows(mask: Tensor, queries: slice) -> Tensor:
     """Some rows of a mask that the model gave whole."""
     return mask if mask.shape[-2] == 1 else mask[..., queries, :]
+
+
+def _on_cpu(tensor: Tensor) -> bool:
+    return tensor.device.type == "cpu"
 
 
 def _most(on_a_cpu: int, *, on_cpu: bool) -> int:

@@ -89,7 +89,7 @@ class Parts:
         visible, same = batch.visible[own], batch.same_sentence[own]
         self._exact, self._shape = exact(same.device), same.shape[1:]
         diagonals = {offset: same.diagonal(self._first + offset, dim1=1, dim2=2) for offset in OFFSETS}
-        self._offsets = {offset: near.to(self._exact) for offset, near in diagonals.items() if near.shape[1]}
+        self._offsets = {offset: near.to(self._exact) for offset, near in diagonals.items()}
         """By each word that has one at that distance before or behind it: 1. Shape: [batch, word] each."""
         alike = batch.alike[own]
         itself = torch.zeros_like(alike[0])
@@ -104,7 +104,7 @@ class Parts:
         """What each key of a kind has in a word's row. Shape: [batch, query, kind]."""
         self.gram = self._products(even, visible)
         """Every two parts' rows multiplied and added. Shape: [batch, part, part]."""
-        distances = self._by_offset([near.sum(1) for near in self._offsets.values()])
+        distances = torch.stack([near.sum(1) for near in self._offsets.values()], -1)
         self.mass = torch.cat([distances, even.sum((2, 3)), (self._scale > 0).sum(1)], 1)
         """Every part's rows added. Shape: [batch, part]."""
         self._columns = self._column_sums(even, visible)
@@ -148,15 +148,6 @@ class Parts:
         in_b = self._sentence.reshape(len(kinds), *[1] * (kinds.ndim - 3), -1) == 1
         return torch.stack([*others, torch.where(in_b, b, a), torch.where(in_b, a, b)], -1)
 
-    def _by_offset(self, found: Sequence[Tensor]) -> Tensor:
-        """What was found of the distances that there are, side by side with zeros for those that there are not.
-
-        Shape: each [batch, ...] -> [batch, ..., distance].
-        """
-        there = dict(zip(self._offsets, found, strict=True))
-        nothing = torch.zeros_like(found[0])
-        return torch.stack([there.get(offset, nothing) for offset in OFFSETS], -1)
-
     def read(self, weights: Tensor) -> Tensor:
         """The sum of weights times each part's rows. Shape: [batch, head, query, key] -> [batch, head, part]."""
         distances = [
@@ -166,7 +157,7 @@ class Parts:
         picked = weights.flatten(2).gather(2, self._cells[:, None].expand(-1, weights.shape[1], -1))
         on_kinds = (weights.flatten(1, 2) @ self._keys.to(weights)).reshape(*weights.shape[:3], -1)
         of_kinds = self._by_query(on_kinds) * self._scale[:, None]
-        return torch.cat([self._by_offset(distances), picked.to(self._exact) @ self._values, of_kinds.sum(2)], -1)
+        return torch.cat([torch.stack(distances, -1), picked.to(self._exact) @ self._values, of_kinds.sum(2)], -1)
 
     def all_rows(self, weights: Tensor, keys: int) -> AllRows:
         """What these rows add to what `same-keys` needs, at their places among so many keys.
@@ -202,14 +193,14 @@ class Parts:
             ],
             -1,
         )
-        return torch.cat([self._by_offset(distances), rows.sum(2).mT, kinds], -1)
+        return torch.cat([torch.stack(distances, -1), rows.sum(2).mT, kinds], -1)
 
     def _products(self, rows: Tensor, visible: Tensor) -> Tensor:
         """Every two parts' rows multiplied and added. Shape: [batch, part, query, key] and [batch, query, key].
 
         A word has no two distances to one key, and no key is of two kinds but punctuation.
         """
-        near = self._by_offset([self._of_queries(offset, cells) for offset, cells in self._offsets.items()])
+        near = torch.stack([self._of_queries(offset, cells) for offset, cells in self._offsets.items()], -1)
         # [batch, distance, query, kind]: what is beyond the keys is not near, so that anything may stand there
         at = (
             torch.arange(self._shape[0], device=near.device)[None] + near.new_tensor(OFFSETS, dtype=torch.long)[:, None]
@@ -229,10 +220,10 @@ class Parts:
 
     def _of_queries(self, offset: int, cells: Tensor) -> Tensor:
         """A diagonal's cells by their queries. Shape: [batch, cell] -> [batch, query]."""
-        before = max(0, -self._first - offset)
+        before = min(max(0, -self._first - offset), self._shape[0])
         return pad(cells, (before, self._shape[0] - before - cells.shape[1]))
 
     def _by_keys(self, offset: int, cells: Tensor) -> Tensor:
         """A diagonal's cells by their keys. Shape: [batch, cell] -> [batch, key]."""
-        before = max(0, self._first + offset)
+        before = min(max(0, self._first + offset), self._shape[1])
         return pad(cells, (before, self._shape[1] - before - cells.shape[1]))

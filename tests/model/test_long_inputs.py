@@ -13,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from torch import Tensor
+from transformers import masking_utils
 from written import input_of
 
 from attnscan.inputs.batch import EncodedBatch, collate
+from attnscan.inputs.tokens import Unit
 from attnscan.inputs.vocabulary import WholeWords
 from attnscan.model import tap as capture
 from attnscan.model.attention_block import AttentionBlock, Cut
@@ -28,17 +30,17 @@ from attnscan.scoring.scorer import Scorer
 from attnscan.scoring.targets import Targets
 
 pytestmark = pytest.mark.usefixtures("quiet")
-WORDS = ("the", "cat", "Cat", "ran", "straw", "berries", ".", ",")
+WORDS = ("the", "cat", "Cat", "ran", "straw", "##berries", ".", ",")
 VOCABULARY = WholeWords.of({5: "the", 6: "cat", 7: "ran", 8: "straw"})
 
 
-def batch_of(lengths: list[int], seed: int) -> EncodedBatch:
+def batch_of(lengths: list[int], seed: int, unit: Unit = "token") -> EncodedBatch:
     """Pairs of random words of so many tokens."""
     rng, texts = np.random.default_rng(seed), list[str]()
     for length in lengths:
         words = [str(word) for word in rng.choice(WORDS, length - 3)]
         texts.append(" ".join(["[CLS]", *words[: length // 2], "[SEP]", *words[length // 2 :], "[SEP]"]))
-    batch = collate([input_of(text) for text in texts], vocabulary=VOCABULARY)
+    batch = collate([input_of(text, unit) for text in texts], vocabulary=VOCABULARY)
     present = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
     ids = torch.tensor(rng.integers(5, 40, present.shape)) * present
     return EncodedBatch(**{**vars(batch), "model_inputs": {"input_ids": ids, "attention_mask": present.long()}})
@@ -76,9 +78,12 @@ def read(model: Any, batch: EncodedBatch, cells: int | None, *, carried: bool) -
     lengths=st.lists(st.integers(6, 44), min_size=1, max_size=3),
     cells=st.sampled_from([1, 700, 2500, 9000]),
     seed=st.integers(0, 99),
+    unit=st.sampled_from(["token", "word"]),
 )
-def test_ranges_say_what_whole_rows_say(family: str, carried: bool, lengths: list[int], cells: int, seed: int) -> None:
-    model, batch = tiny_model(family, TAPPED[family]), batch_of(lengths, seed)
+def test_ranges_say_what_whole_rows_say(
+    family: str, carried: bool, lengths: list[int], cells: int, seed: int, unit: Unit
+) -> None:
+    model, batch = tiny_model(family, TAPPED[family]), batch_of(lengths, seed, unit)
     (whole, _), (ranges, _) = (read(model, batch, size, carried=carried) for size in (None, cells))
     assert whole.keys() == ranges.keys()
     for name, values in whole.items():
@@ -122,6 +127,53 @@ def test_a_model_that_changes_its_mask_is_read_by_the_mask_itself(monkeypatch: p
     found, _ = read(model, batch, 500, carried=False)
     for name, values in expected.items():
         assert_allclose(found[name], values, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("family", ["bert", "mistral"])
+def test_masks_are_asked_for_as_transformers_5_0_does(monkeypatch: pytest.MonkeyPatch, family: str) -> None:
+    """By the places of the queries rather than by how many there are and where the first is."""
+    model, batch = tiny_model(family, TAPPED[family]), batch_of([30, 21], 0)
+    expected, _ = read(model, batch, None, carried=False)
+    of_numbers, mask_of_numbers = Tap._mask, masking_utils.sdpa_mask
+
+    def asked(tap: Tap, *, q_length: int, q_offset: int = 0, **rest: Any) -> Tensor | None:
+        return of_numbers(tap, cache_position=torch.arange(q_offset, q_offset + q_length), **rest)
+
+    def of_places(*, cache_position: Tensor, **rest: Any) -> Tensor | None:
+        return mask_of_numbers(q_length=len(cache_position), q_offset=int(cache_position[0]), **rest)
+
+    monkeypatch.setattr(Tap, "_mask", asked)
+    monkeypatch.setattr(masking_utils, "sdpa_mask", of_places)
+    ranges, _ = read(model, batch, 500, carried=False)
+    for name, values in expected.items():
+        assert_allclose(ranges[name], values, atol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("unit", ["token", "word"])
+def test_no_range_is_of_padding_on_a_device_either(monkeypatch: pytest.MonkeyPatch, unit: Unit) -> None:
+    model, batch = tiny_model("bert", TAPPED["bert"]), batch_of([40, 12], 0, unit)
+    expected, _ = read(model, batch, None, carried=False)
+    monkeypatch.setattr(capture, "_on_cpu", lambda _: False)
+    monkeypatch.setattr(capture, "_ON_DEVICE", 500)
+    ranges, _ = read(model, batch, 500, carried=False)
+    for name, values in expected.items():
+        assert_allclose(ranges[name], values, atol=1e-5, err_msg=name)
+
+
+def test_queries_may_see_nothing_near_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, batch = tiny_model("bert", TAPPED["bert"]), batch_of([40], 0)
+    inner = model.encoder.forward
+
+    def far(states: Tensor, **given: Any) -> Any:
+        hidden = torch.zeros(1, 1, 40, 40)
+        hidden[..., 16:, 3:] = torch.finfo(torch.float32).min
+        return inner(states, **{**given, "attention_mask": hidden})
+
+    monkeypatch.setattr(model.encoder, "forward", far)
+    expected, _ = read(model, batch, None, carried=False)
+    ranges, _ = read(model, batch, 1, carried=False)
+    for name, values in expected.items():
+        assert_allclose(ranges[name], values, atol=1e-5, err_msg=name)
 
 
 @pytest.mark.parametrize(("unit", "expected"), [(None, [4, 8, 10]), ([0, 0, 0, 1, 2, 2, 2, 2, 2, 3], [4, 9, 10])])
