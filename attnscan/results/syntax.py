@@ -168,7 +168,7 @@ class Syntax:
     se: FloatArray
     """The gain's standard error, clustered by document, or by sentence where the treebank names none."""
     p_holm: FloatArray
-    """Of the gain by Student's t, after Holm over all heads and rows."""
+    """Of the gain by Student's t, two-sided, after Holm over all heads and rows: small as well far below 0."""
     elsewhere: FloatArray
     """Accuracy where the offset is wrong."""
     follows_offset: FloatArray

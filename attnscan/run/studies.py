@@ -135,6 +135,7 @@ def hold_against(request: HoldAgainst, running: Running) -> Work[Syntax]:
     ledger, asked_twice = running.ledger, "name a file"
     treebanks = [pairs.ready(ledger, 2, asked_twice) for pairs in (request.pairs, request.held) if pairs is not None]
     from attnscan.results.syntax import FEW, check_relation
+    from attnscan.results.terms import counted
     from attnscan.scoring.relations import Asked
     from attnscan.studies.syntax import syntax, trees_read
 
@@ -146,12 +147,13 @@ def hold_against(request: HoldAgainst, running: Running) -> Work[Syntax]:
         check_relation(request.relation, counts[0].relations)
     scanner = yield from opened(running, request.options, request.memory)
     results: list[Syntax] = []
-    for pairs, counted in zip(treebanks, counts, strict=True):
-        results += [(yield from syntax(scanner, counted, partial(pairs.read, ledger), on_bad_of(pairs, ledger)))]
+    for pairs, rules in zip(treebanks, counts, strict=True):
+        results += [(yield from syntax(scanner, rules, partial(pairs.read, ledger), on_bad_of(pairs, ledger)))]
     for result in results:
         yield from notes_of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
         if result.sentences < FEW:
-            yield Note(f"{result.sentences} sentences are few: below {FEW}, little of this would be so in others", True)
+            few = counted(result.sentences, "sentence is", "sentences are")
+            yield Note(f"{few} few: below {FEW}, little of this would be so in others", True)
     return replace(results[0], held=results[1]) if request.held is not None else results[0]
 
 

@@ -61,7 +61,7 @@ def items_of(sentence: Sentence, asked: Asked = Asked()) -> list[Item]:
         if not isinstance(head, int) or universal == "root":
             continue
         names = [universal, *([str(relation)] if asked.subtypes and relation != universal else [])]
-        for name in (*names, *(["all"] if universal not in NOT_ALL else [])):
+        for name in dict.fromkeys((*names, *(["all"] if universal not in NOT_ALL else []))):  # one may be called `all`
             items.append(Item(Row(name, HEAD), word, (head,)))
             dependents.setdefault((name, head), []).append(word)
     items += [Item(Row(name, DEPENDENT), head, tuple(words)) for (name, head), words in dependents.items()]

@@ -60,6 +60,13 @@ def test_items_are_words_with_their_head_and_heads_with_their_dependents() -> No
     assert all(target < query for _, query, targets in causal for target in targets) and len(causal) == 5
 
 
+def test_a_relation_that_is_called_all_counts_once() -> None:
+    """Twice, a head of a row would be right more than once a query."""
+    named = sentence([1, 2, None, 2], "det all root all", "DET NOUN VERB PUNCT")
+    items = items_of(named, Asked(subtypes=True))
+    assert (Row("all", DEPENDENT), 2, (1, 3)) in items and len(set(items)) == len(items)
+
+
 def test_nearest_words_of_a_part_of_speech() -> None:
     assert nearest_words(["DET", "NOUN", "DET", "NOUN"], ["DET", "NOUN", "X"]).tolist() == [
         [-9, 0, 0, 2],  # DET before

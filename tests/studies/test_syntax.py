@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 from tokenizers_of_kinds import without_delimiters
 from toy import save_toy_bert
 from transformers import AutoTokenizer, BertConfig, BertModel, GPT2Config, GPT2Model
-from treebanks import planted_file
+from treebanks import line, planted_file
 
 import attnscan
 from attnscan.errors import InputError, OptionError, SelectionError, TooLongError
@@ -159,6 +159,23 @@ def test_a_relation_in_few_sentences_has_no_numbers(toy: str, planted: str, tmp_
         few = attnscan.syntax(tmp_path / "few.conllu", model=toy)
     assert np.isnan(few.accuracy).all() and not few.holds.any() and few.best().empty
     assert (few.to_frame()["n"] > 0).all() and few.to_frame()["offset"].isna().all()
+
+
+def test_a_sentence_that_is_cut_keeps_its_first_words(toy: str, planted: str, tmp_path: Path) -> None:
+    rows = "\n".join(line(i, "cat", "NOUN", i - 1, "conj" if i > 1 else "root") for i in range(1, 101))
+    (tmp_path / "long.conllu").write_text(f"{rows}\n\n" * 4 + Path(planted).read_text(encoding="utf-8"))
+    cut = attnscan.syntax(tmp_path / "long.conllu", model=toy, on_long="truncate")
+    assert (cut.sentences, cut.signature.pairs_truncated) == (292, 4) and cut.wordless > 0.1 * cut.words
+    assert cut.of_rows.n[at(cut, "conj", HEAD)] > 4 * 20
+
+
+def test_words_without_characters_of_their_own_say_nothing_of_the_tokenizer(toy: str, tmp_path: Path) -> None:
+    """Of Italian *nella*, *la* has none: one word in ten of such treebanks."""
+    rows = [line("1-2", "cat", "_", "_", "_"), line(1, "in", "ADP", 2, "case"), line(2, "la", "DET", 0, "root")]
+    (tmp_path / "a.conllu").write_text("\n".join([*rows, "", ""]) * 40, encoding="utf-8")
+    with pytest.warns(UserWarning, match="40 sentences are few"):
+        contracted = attnscan.syntax(tmp_path / "a.conllu", model=toy)
+    assert (contracted.words, contracted.wordless) == (80, 40)
 
 
 class TestRefusals:

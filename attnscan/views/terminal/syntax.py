@@ -75,6 +75,8 @@ def _summary(result: Syntax) -> str:
 def _warnings(result: Syntax) -> Iterator[str]:
     if result.sentences < FEW:
         yield f"Below {FEW} sentences, little of this would be so in others."
+    if result.clusters < 2:
+        yield "The treebank is one document, so gains have no error, and none can hold: name files of more documents."
     if result.wordless:
         yield f"{counted(result.wordless, 'word')} without a token: neither asked nor a target."
 
@@ -111,7 +113,7 @@ def _table(result: Syntax, rows: Sequence[tuple[int, Head]], *, named: bool) -> 
         cells = [
             number(result.accuracy[place]),
             f"{of_rows.offset[row]:+d} {number(of_rows.offset_accuracy[row])}",
-            f"{result.gain[place]:+.2f} ± {width:.2f}{marks}",
+            f"{result.gain[place]:+.2f}" + ("" if np.isnan(width) else f" ± {width:.2f}{marks}"),
             f"{number(result.elsewhere[place])}/{number(result.follows_offset[place])}",
             number(result.lift[place]),
             number(of_rows.nearest_accuracy[row]),

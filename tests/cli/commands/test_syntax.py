@@ -60,6 +60,14 @@ def test_one_relation_and_all_rows(toy: str, planted: str) -> None:
     assert len([line for line in screen("--treebank", planted, "--model", toy, "--all") if "±" in line]) == 12
 
 
+def test_a_treebank_of_one_document_says_that_its_gains_have_no_error(toy: str, planted: str, tmp_path: Path) -> None:
+    lines = Path(planted).read_text(encoding="utf-8").splitlines(keepends=True)
+    one = tmp_path / "one.conllu"
+    one.write_text("# newdoc\n" + "".join(text for text in lines if "newdoc" not in text), encoding="utf-8")
+    shown = " ".join(screen("--treebank", str(one), "--model", toy))
+    assert "The treebank is one document, so gains have no error" in shown and "nan" not in shown
+
+
 def test_tables(toy: str, planted: str, tmp_path: Path) -> None:
     header, *rows = run("syntax", "--treebank", planted, "--model", toy, "--csv").stdout.splitlines()
     assert header == COLUMNS and len(rows) == 6 * 12
