@@ -46,8 +46,11 @@ def pattern_name(name: str) -> str:
 
     Raises: typer.BadParameter if there is none.
     """
-    if is_own(name):
-        return name
+    return name if is_own(name) else shipped_pattern_name(name)
+
+
+def shipped_pattern_name(name: str) -> str:
+    """The name of the pattern that ships under a name or a letter. Raises: typer.BadParameter if there is none."""
     if (pattern := called(name)) is None:
         known = [pattern.id for pattern in PATTERNS]
         hint = nearest(name, known, f"there are {', '.join(known)}")

@@ -7,6 +7,7 @@ Does not handle: two runs that write the same file.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,6 +133,10 @@ def place_of(name: str) -> Path | StoredFile:
     """What a path or a URI stands for. Raises: OutputError if no file can be written there."""
     scheme = scheme_of(name)
     if not scheme:
+        try:
+            os.fsencode(name)
+        except UnicodeEncodeError:  # half of a surrogate pair
+            raise OutputError(f"cannot write {shown(name)}: no file can have this name", "choose another") from None
         return Path(name)
     if scheme == "file":
         from attnscan.inputs.places.files import path_of

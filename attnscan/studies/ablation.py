@@ -145,8 +145,8 @@ class _Study:
 
     @contextmanager
     def _workers(self, most: int, longest: int) -> Iterator[list[Answerer]]:
-        """At most so many, which can take inputs of that length at the same time."""
-        most = min(most, most_workers(self._scanner.loaded, self._scanner.options.batch_tokens, longest))
+        """At most so many, and at least one, which can take inputs of that length at the same time."""
+        most = min(max(most, 1), most_workers(self._scanner.loaded, self._scanner.options.batch_tokens, longest))
         if most > len(self._crew):
             self._crew = replicas(self._crew[0], most)
         with ExitStack() as taps:

@@ -130,6 +130,8 @@ def test_places(tmp_path: Path) -> None:
             place_of(name)
     with pytest.raises(PairsError, match="on another machine"):
         place_of("file://host/a")
+    with pytest.raises(OutputError, match="no file can have this name"):
+        place_of("\ud800.state")
 
 
 def test_the_first_failure_of_several_is_told_and_the_last_in_any_case() -> None:

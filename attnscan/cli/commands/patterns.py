@@ -10,7 +10,7 @@ import typer
 
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import Where, complete_patterns, pattern_name
+from attnscan.cli.options import Where, complete_patterns, shipped_pattern_name
 from attnscan.cli.screen_frame import ScreenFrame
 from attnscan.model.sources import check_docstrings
 from attnscan.scoring.patterns import PATTERNS, pattern_frame
@@ -29,7 +29,7 @@ def patterns(
         str | None,
         typer.Argument(
             metavar="PATTERN",
-            callback=lambda name: None if name is None else pattern_name(name),
+            callback=lambda name: None if name is None else shipped_pattern_name(name),
             autocompletion=complete_patterns,
             help="Show this one in full.",
             show_default=False,

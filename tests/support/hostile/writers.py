@@ -90,8 +90,12 @@ def on_a_full_disk(scene: Scene, writer: Writer, draw: random.Random) -> bool:
     ended = scene.run([*writer.arguments, writer.option, str(path)], largest_file=draw.randrange(_LEAST, 3000))
     if ended.status:
         _said_once(ended)
-        # a workbook's sheets are written elsewhere first
-        remedies = f"choose another place with {writer.option}", *["or set TMPDIR"] * (path.suffix == ".xlsx")
+        # a workbook's sheets are written elsewhere first; a signature is a file beside a table on standard output
+        remedies = (
+            f"choose another place with {writer.option}",
+            *["or set TMPDIR"] * (path.suffix == ".xlsx"),
+            *["free some space"] * (writer.option != "-o"),
+        )
         assert ended.stderr.rstrip().endswith(remedies), ended
         assert _files(path.parent) == before, f"{writer.label}: {sorted(_files(path.parent))}"
     else:
