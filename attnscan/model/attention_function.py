@@ -15,7 +15,7 @@ from torch import Tensor
 from attnscan.errors import CaptureError
 from attnscan.model.running import quiet_transformers, refused
 
-MODIFIERS = ("s_aux", "softcap", "position_bias")
+MODIFIERS = ("s_aux", "softcap")
 """What eager attention can add to the logits, and a function of ours does not."""
 
 OnOutput = Callable[[int, Tensor], None]

@@ -147,7 +147,7 @@ class Tap(AttentionFunction):
         groups = query.shape[1] // key.shape[1]
         key, value = (states.repeat_interleave(groups, dim=1) if groups > 1 else states for states in (key, value))
         scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
-        mask = run.mask_of(attention_mask, query)
+        mask, bias = run.mask_of(attention_mask, query), rest.get("position_bias")
         grid = Grid.square(self.layers, query.shape[1])
         # Of padding, which no block reaches, the output is 0.
         empty = query.new_empty if min(run.lengths) == query.shape[2] else query.new_zeros
@@ -165,6 +165,8 @@ class Tap(AttentionFunction):
             logits = torch.matmul(left * scaling if scaled_first else left, right.transpose(2, 3)).float()
             if not scaled_first:
                 logits *= scaling
+            if bias is not None:  # T5's, by distance. Shape: [1 or batch, head, query, key]
+                logits += bias[part.inputs if len(bias) > 1 else slice(None), *of_queries[1:], part.keys]
             mask.add_to(logits, *of_queries, part.keys)
             weights = torch.softmax(logits, dim=-1)
             if not last and not part.preview:

@@ -81,6 +81,10 @@ TAPPED_ENCODER_DECODERS: dict[str, Settings] = {
     "marian": {**_BART, "decoder_start_token_id": 0},
     "pegasus": _BART,
     "m2m_100": _BART,
+    "t5": _T5,  # adds a position bias
+    "mt5": _T5,
+    "umt5": _T5,
+    "switch_transformers": {**_T5, "num_experts": 2},
 }
 TAPPED_DECODERS: dict[str, Settings] = {
     "gpt2": _GPT,
@@ -133,10 +137,6 @@ UNTAPPED_ENCODERS: dict[str, Settings] = {
     "nystromformer": _SMALL,  # with as many landmarks as tokens in a segment: full attention
 }
 UNTAPPED_ENCODER_DECODERS: dict[str, Settings] = {
-    "t5": _T5,  # adds a position bias
-    "mt5": _T5,
-    "umt5": _T5,
-    "switch_transformers": {**_T5, "num_experts": 2},
     "mvp": _BART,
     "bigbird_pegasus": {**_BART, "attention_type": "original_full"},
 }

@@ -163,15 +163,34 @@ def test_scores_equal_the_plain_loop(family: str, words_only: bool) -> None:
 
 @pytest.mark.parametrize("family", TAPPED)
 def test_weights_follow_from_queries_keys_and_visible_keys(family: str) -> None:
-    """From whatever attention transformers would load the model with."""
+    """From whatever attention transformers would load the model with; T5 and its like add a bias by distance."""
     model, inputs, collected = tiny_model(family, FAMILIES[family], None), tiny_inputs(), Collected()
     with Tap(model) as tap:
         tap.run(inputs, collected)
     for layer, blocks in collected.blocks.items():
         scores = collected.layer(layer, "query") @ collected.layer(layer, "key").transpose(2, 3) * blocks[0].scaling
+        scores += _position_bias(model, layer)
         weights = scores.masked_fill(~collected.visible(layer)[:, None], -torch.inf).softmax(-1)
         real = inputs["attention_mask"].bool()[:, None, :].expand(weights.shape[:3])
         torch.testing.assert_close(weights[real], collected.layer(layer)[real], atol=1e-5, rtol=0)
+
+
+def _position_bias(model: torch.nn.Module, layer: int) -> torch.Tensor | float:
+    """What T5's kind of model adds to the logits of 12 tokens in a layer; 0 of others."""
+    attention = [module for module in model.modules() if hasattr(module, "compute_bias")]
+    if not attention:
+        return 0.0
+    own = attention[layer] if attention[layer].has_relative_attention_bias else attention[0]
+    bias: torch.Tensor = own.compute_bias(12, 12).detach()
+    return bias
+
+
+@pytest.mark.parametrize("family", ["t5", "mt5", "umt5", "switch_transformers"])
+def test_a_position_bias_leaves_weights_as_exact_as_eager_attention(family: str) -> None:
+    for layer, weights in enumerate((tried := outcome(family)).tapped):
+        for row, alone in enumerate(tried.alone):
+            own = weights[row, :, : alone.shape[-1], : alone.shape[-1]]
+            torch.testing.assert_close(own, alone[layer], atol=5e-7, rtol=0)
 
 
 @pytest.mark.parametrize(
