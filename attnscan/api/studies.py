@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
 
@@ -23,6 +23,7 @@ from attnscan.results.similarity import Similarity
 from attnscan.results.syntax import Syntax
 from attnscan.results.terms import MEASURES, QUERIES, WITHIN, Match
 from attnscan.run.reading import FilePairs, OnePair
+from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import Ablate, Compare, Explain, HoldAgainst, LookAt, Similar
 from attnscan.scan.options import AblationRequest, OnLong, ScanOptions, asked_for_labels
 from attnscan.scan.stream import OnBad
@@ -84,6 +85,7 @@ def head(
     *,
     pairs: Pairs = None,
     ablate: bool = False,
+    treebank: Pairs = None,
     on_long: OnLong = "truncate",
     on_bad: OnBad | None = None,
     on_progress: OnProgress | None = None,
@@ -94,16 +96,18 @@ def head(
     """Everything about a head, or several, by one input or many pairs. `to_frame()` has a row a head.
 
     `["3-4"]` of the result is one's card. With `ablate`, each head is also switched off, and what the model loses is
-    measured over the pairs. Without a sentence, `pairs` and the arguments below them are those of `heads`.
+    measured over the pairs. With a `treebank`, as `syntax` takes it, each is held against its trees: `["3-4"].syntax`.
+    Without a sentence, `pairs` and the arguments below them are those of `heads`.
 
-    Raises: as `heads`; SelectionError for heads that are not there.
+    Raises: as `heads` and `syntax`; SelectionError for heads that are not there.
     """
     given = input_of(a, b, pairs, options, on_bad=on_bad)
     if a is not None and ablate:
         raise OptionError("ablate needs more than one input", "give pairs")
     asked = scan_options(model, options, on_long=on_long if a is None else "error", labelled=True)
     of = OnePair(given) if isinstance(given, Pair) else given
-    request = LookAt(of, asked, memory_of(model, tokenizer, asked), heads_written(heads), bool(ablate))
+    trees = None if treebank is None else _treebank_of(treebank, options, on_bad)
+    request = LookAt(of, asked, memory_of(model, tokenizer, asked), heads_written(heads), bool(ablate), trees)
     return replace(Callbacks(on_bad, on_progress).answer(request, Cards), html=cards_html)
 
 
@@ -206,13 +210,19 @@ def syntax(
     Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell where its tokens
     stand in the text.
     """
-    reading = {"columns": None, "header": None, "quoting": "auto", **options}
     asked = scan_options(model, options, on_long=on_long, predictive="off", unit="word", related=False)
-    trees, others = (None if bank is None else pairs_of(bank, reading, on_bad=on_bad) for bank in (treebank, held))
-    if trees is None:
+    if treebank is None:
         raise OptionError("there is no treebank", "name a .conllu file")
+    trees, others = (None if bank is None else _treebank_of(bank, options, on_bad) for bank in (treebank, held))
+    assert trees is not None
     request = HoldAgainst(trees, asked, memory_of(model, tokenizer, asked), others, None, bool(subtypes))
     return Callbacks(on_bad, on_progress).answer(request, Syntax)
+
+
+def _treebank_of(treebank: Pairs, options: Mapping[str, Any], on_bad: OnBad | None) -> ReadPairs:
+    """Sentences with trees. Raises: as `pairs_of`."""
+    reading = {"columns": None, "header": None, "quoting": "auto", "skip_bad": options["skip_bad"]}
+    return pairs_of(treebank, reading, on_bad=on_bad)
 
 
 @library(ScanOptions(), FileReading(), FilePairs(), without=("predictive", *_OF_PREDICTIVE))

@@ -16,6 +16,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED, FloatArray
 from attnscan.results.shown import lines, shaped
 from attnscan.results.statement import AVERAGE
+from attnscan.results.syntax import Syntax
 from attnscan.results.terms import counted
 
 if TYPE_CHECKING:
@@ -153,6 +154,8 @@ class Card:
     """Its attention by what it carries among words, or its attention weights where that is not known."""
     ablation: Ablation | None = None
     """What the model loses without it, if that was asked for."""
+    syntax: Syntax | None = None
+    """Every head against a treebank, if one was named."""
 
     @property
     def stated(self) -> dict[str, float]:
@@ -186,6 +189,7 @@ class Card:
             **{f"alike_{rank}": head.name for rank, (head, _) in enumerate(self.look.alike, 1)},
             **{f"divergence_{rank}": divergence for rank, (_, divergence) in enumerate(self.look.alike, 1)},
             **explained,
+            **({} if self.syntax is None else self.syntax.said_of(self.head)),
         }
 
     def document(self) -> dict[str, Any]:
@@ -215,6 +219,7 @@ class Card:
             "links": [asdict(link) for link in look.links],
             "examples": [asdict(example) for example in look.examples],
             "ablation": [] if self.ablation is None else self.ablation.to_frame().to_dict(orient="records"),
+            "syntax": [] if self.syntax is None else self.syntax.of_head(self.head).to_dict(orient="records"),
         }
 
     def rank(self, pattern: str) -> int | None:
@@ -250,7 +255,10 @@ class Cards:
         return len(self.cards)
 
     def __repr__(self) -> str:
-        told = (f"{card.head.name}: {card.look.measure.name} {card.stated['share']:.2f}" for card in self.cards)
+        told = (
+            f"{card.head.name}: {card.look.measure.name} {card.stated['share']:.2f}{_in_syntax(card, '; ')}"
+            for card in self.cards
+        )
         return lines(self, self.ranking.signature, self.ranking.scores.grid, *told)
 
     def _repr_html_(self) -> str | None:
@@ -267,7 +275,15 @@ class Cards:
 
     def document(self) -> dict[str, Any]:
         """All cards, as JSON holds them."""
-        return {"signature": asdict(self.ranking.signature), "heads": [card.document() for card in self.cards]}
+        signatures = {"signature": asdict(self.ranking.signature)}
+        if (syntax := self.cards[0].syntax) is not None:
+            signatures["treebank_signature"] = asdict(syntax.signature)
+        return {**signatures, "heads": [card.document() for card in self.cards]}
+
+
+def _in_syntax(card: Card, before: str) -> str:
+    said = "" if card.syntax is None else card.syntax.statements.get(card.head, "")
+    return said and f"{before}{said}"
 
 
 def _with_error(value: float, se: float) -> str:

@@ -338,21 +338,34 @@ class Syntax:
             columns[name] = of_rows[name][row] if name in of_rows else own(getattr(self, name))
         if not known:
             columns |= {"offset": np.nan, "nearest": np.nan}
-        columns |= {"held_gain": own(self.of_held("gain")), "held_p_holm": own(self.of_held("p_holm"))}
-        heads = [self.grid[number] for number in numbers]
+        columns["holds"] = own(self.holds)
+        columns |= {f"held_{name}": own(self.of_held(name)) for name in ("gain", "p_holm", "holds")}
         columns["stated"] = own(self.stated)
-        columns["syntax_label"] = [self.label(head) for head in heads]
-        columns["syntax_statement"] = [self.statements.get(head) for head in heads]
-        columns["letter"] = [self.letter(head) for head in heads]
-        parts = [self.part(head) for head in heads]
-        columns["upos"] = [None if part is None else self.parts[part] for part in parts]
-        shares = [
-            np.nan if part is None else self.part_share[head.place][part]
-            for head, part in zip(heads, parts, strict=True)
-        ]
-        columns |= {"upos_share": shares, "uuas": self.uuas.ravel()[numbers], "chain_uuas": self.chain_uuas}
-        frame = pd.DataFrame(columns)
-        return frame.assign(offset=frame["offset"].astype("Int64"))
+        said = pd.DataFrame([self.said_of(self.grid[number]) for number in numbers])
+        return pd.concat([pd.DataFrame(columns), said], axis=1).astype({"offset": "Int64", "held_holds": "boolean"})
+
+    def said_of(self, head: Head) -> dict[str, Any]:
+        """What is said of a head by all of its rows, as the columns of tables."""
+        part = self.part(head)
+        return {
+            "syntax_label": self.label(head),
+            "syntax_statement": self.statements.get(head),
+            "letter": self.letter(head),
+            "upos": None if part is None else self.parts[part],
+            "upos_share": np.nan if part is None else self.part_share[head.place][part],
+            "uuas": self.uuas[head.place],
+            "chain_uuas": self.chain_uuas,
+        }
+
+    def rows_of(self, head: Head) -> list[int]:
+        """The rows of which a head has a gain: those that state it first, then by gain."""
+        gain, stated = self.gain[head.place], self.stated[head.place]
+        return sorted(np.flatnonzero(~np.isnan(gain)).tolist(), key=lambda row: (not stated[row], -gain[row]))
+
+    def of_head(self, head: Head) -> pd.DataFrame:
+        """One row a relation and direction of which a head has a gain, in the order of `rows_of`."""
+        rows = self.rows_of(head)
+        return self.to_frame(heads=[head]).iloc[rows].reset_index(drop=True)
 
     def label(self, head: Head) -> str | None:
         """The relation and direction that state a head, such as `obj dep->head`; None if none does."""

@@ -144,6 +144,8 @@ class LookAt(OfPairs):
     heads: str = "all"
     ablate: bool = False
     """Whether each head is switched off, too."""
+    treebank: Pairs | None = None
+    """Sentences with trees that each head is held against, too."""
 
 
 @dataclass(frozen=True)

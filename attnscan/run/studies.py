@@ -11,12 +11,14 @@ from attnscan.inputs.tokens import token_named
 from attnscan.run import one_input
 from attnscan.run.events import Loading, Note, Progress, Work
 from attnscan.run.ranking import rank
-from attnscan.run.reading import OnePair, Pairs, on_bad_of
+from attnscan.run.reading import Ledger, OnePair, Pairs, on_bad_of
 from attnscan.run.requests import Ablate, Classify, Compare, Examine, Explain, HoldAgainst, LookAt, Rank, Similar
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened, opened_all
-from attnscan.scan.options import AblationRequest
+from attnscan.scan.options import AblationRequest, ScanOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from attnscan.results.ablation import Ablation
     from attnscan.results.card import Cards
     from attnscan.results.checkpoint import Checkpoint
@@ -79,6 +81,8 @@ def look_at(request: LookAt, running: Running) -> Work[Cards]:
     """Everything about some heads. Raises: SelectionError for heads that are not there; as a scan and an ablation."""
     ledger = running.ledger
     pairs = request.pairs.ready(ledger, 2 + request.ablate, "name a file")
+    treebanks = [] if request.treebank is None else [request.treebank.ready(ledger, 2, "name a file")]
+    rules = yield from _trees_of(treebanks, request.options, ledger)
     scanner = yield from opened(running, request.options, request.memory)
     heads = scanner.grid().select(request.heads)
     open_already = Running(scanner, running.stack, ledger)
@@ -92,7 +96,9 @@ def look_at(request: LookAt, running: Running) -> Work[Cards]:
     for head in heads if request.ablate else ():
         sets = AblationRequest(heads=head.name)
         lost[head] = yield from ablate(Ablate(pairs, request.options, None, sets), open_already)
-    return Cards(tuple(Card(head, ranking, of_heads[head], lost.get(head)) for head in heads))
+    reader = scanner.with_options(unit="word", related=False, labelled=False)
+    (syntax,) = (yield from _held_against(reader, treebanks, rules, ledger)) or (None,)
+    return Cards(tuple(Card(head, ranking, of_heads[head], lost.get(head), syntax) for head in heads))
 
 
 def _of_all_heads(pairs: Pairs, request: LookAt, running: Running) -> Work[Ranking]:
@@ -134,27 +140,46 @@ def hold_against(request: HoldAgainst, running: Running) -> Work[Syntax]:
     """Which heads follow which relations. Raises: SelectionError for a relation that is not there; as the study."""
     ledger, asked_twice = running.ledger, "name a file"
     treebanks = [pairs.ready(ledger, 2, asked_twice) for pairs in (request.pairs, request.held) if pairs is not None]
-    from attnscan.results.syntax import FEW, check_relation
-    from attnscan.results.terms import counted
-    from attnscan.scoring.relations import Asked
-    from attnscan.studies.syntax import syntax, trees_read
+    rules = yield from _trees_of(treebanks, request.options, ledger, subtypes=request.subtypes)
+    if request.relation is not None:
+        from attnscan.results.syntax import check_relation
 
-    asked, seed = Asked(request.subtypes), request.options.seed
+        check_relation(request.relation, rules[0].relations)
+    scanner = yield from opened(running, request.options, request.memory)
+    results = yield from _held_against(scanner, treebanks, rules, ledger)
+    return replace(results[0], held=results[1]) if request.held is not None else results[0]
+
+
+def _trees_of(
+    treebanks: Sequence[Pairs], options: ScanOptions, ledger: Ledger, *, subtypes: bool = False
+) -> Work[list[RuleCounts]]:
+    """The rules of distance of treebanks, read before a model is loaded in vain. Raises: as the study."""
+    from attnscan.scoring.relations import Asked
+    from attnscan.studies.syntax import trees_read
+
     counts: list[RuleCounts] = []
     for pairs in treebanks:
-        counts += [(yield from trees_read(pairs.read(ledger), asked, seed))]
-    if request.relation is not None:
-        check_relation(request.relation, counts[0].relations)
-    scanner = yield from opened(running, request.options, request.memory)
+        counts += [(yield from trees_read(pairs.read(ledger), Asked(subtypes), options.seed))]
+    return counts
+
+
+def _held_against(
+    scanner: Scanner, treebanks: Sequence[Pairs], rules: Sequence[RuleCounts], ledger: Ledger
+) -> Work[list[Syntax]]:
+    """Every head held against each treebank, with notes of how it was read. Raises: as the study."""
+    from attnscan.results.syntax import FEW
+    from attnscan.results.terms import counted
+    from attnscan.studies.syntax import syntax
+
     results: list[Syntax] = []
-    for pairs, rules in zip(treebanks, counts, strict=True):
-        results += [(yield from syntax(scanner, rules, partial(pairs.read, ledger), on_bad_of(pairs, ledger)))]
+    for pairs, counts in zip(treebanks, rules, strict=True):
+        results += [(yield from syntax(scanner, counts, partial(pairs.read, ledger), on_bad_of(pairs, ledger)))]
     for result in results:
-        yield from notes_of_inputs(result.signature, bad=ledger.bad, dtype=request.options.dtype)
+        yield from notes_of_inputs(result.signature, bad=ledger.bad, dtype=scanner.options.dtype)
         if result.sentences < FEW:
             few = counted(result.sentences, "sentence is", "sentences are")
             yield Note(f"{few} few: below {FEW}, little of this would be so in others", True)
-    return replace(results[0], held=results[1]) if request.held is not None else results[0]
+    return results
 
 
 def compare(request: Compare, running: Running) -> Work[Comparison]:

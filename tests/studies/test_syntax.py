@@ -136,6 +136,17 @@ def test_a_second_treebank_tells_gains_again(toy: str, planted: str, result: Syn
     assert_allclose(both.of_held("gain"), result.gain)
     frame = both.to_frame("det")
     assert_allclose(frame["held_gain"], frame["gain"])
+    assert frame["held_holds"].tolist() == frame["holds"].tolist() and frame["holds"].any()
+
+
+def test_a_card_has_the_syntax_of_its_head(toy: str, planted: str, result: Syntax) -> None:
+    cards = attnscan.head("0-0,0-1", pairs=["the cat sat .", "a dog ran ."], treebank=planted, model=toy)
+    syntax = cards["0-0"].syntax
+    assert syntax is not None and "determiner → its noun" in repr(cards)
+    first, *_ = syntax.of_head(Head(0, 0)).to_dict(orient="records")
+    assert (first["relation"], first["direction"], first["stated"]) == ("det", HEAD, True)
+    assert_allclose(syntax.gain, result.gain)
+    assert cards.to_frame()["syntax_label"].fillna("").tolist() == ["det dep->head", ""]
 
 
 def test_tables(result: Syntax) -> None:
@@ -145,7 +156,8 @@ def test_tables(result: Syntax) -> None:
     one = frame[
         (frame["relation"] == "det") & (frame["direction"] == HEAD) & (frame["layer"] == 0) & (frame["head"] == 0)
     ]
-    assert one["syntax_statement"].tolist() == ["determiner → its noun"] and one["stated"].tolist() == [True]
+    assert one["syntax_statement"].tolist() == ["determiner → its noun"]
+    assert one["stated"].tolist() == one["holds"].tolist() == [True] and one["held_holds"].isna().all()
     assert len(result.to_frame("det", "0-0,1-1")) == 4
     best = result.best().set_index(["relation", "direction"])
     assert best.loc[("det", HEAD), ["layer", "head", "crossed_accuracy"]].tolist() == [0, 0, 1]

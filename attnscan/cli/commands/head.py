@@ -12,10 +12,12 @@ from attnscan.cli.bars import answered
 from attnscan.cli.bundles import flattened
 from attnscan.cli.destination import Shown
 from attnscan.cli.options import HeadsArgument, PairFiles, SentenceA, SentenceB, Where
+from attnscan.cli.overwrite import FileRole
 from attnscan.cli.screen_frame import ScreenFrame, about_input, about_pairs, options_of
+from attnscan.inputs.places.names import shown
 from attnscan.results.card import Card
 from attnscan.results.grid import check_heads_are_named
-from attnscan.run.reading import OnePair, Pairs
+from attnscan.run.reading import FilePairs, OnePair, Pairs
 from attnscan.run.requests import LookAt
 from attnscan.scan.options import ScanOptions
 
@@ -35,6 +37,13 @@ def head(
     ablate: Annotated[
         bool, typer.Option("--ablate", help="Also switch each head off, and measure what the model loses.")
     ] = False,
+    treebank: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--treebank", metavar="FILE.conllu", help="Also hold each head against trees, in CoNLL-U; may be repeated."
+        ),
+        FileRole.READ,
+    ] = None,
     files: PairFiles,
     scan: ScanOptions = ScanOptions(predictive="off"),
     where: Where,
@@ -48,13 +57,15 @@ def head(
         raise typer.BadParameter("--ablate needs more than one input: name --pairs, or leave out the sentences")
     destination = where.destination()
     options = replace(scan, on_long=files.when_long(many=a is None), labelled=True)
-    result = answered(LookAt(_pairs(a, b, files), options, None, heads, ablate)).value
+    trees = FilePairs(tuple(treebank), skip_bad=files.skip_bad) if treebank else None
+    result = answered(LookAt(_pairs(a, b, files), options, None, heads, ablate, trees)).value
     from attnscan.views.terminal.card import cards_view
 
     first = result.cards[0]
     above, sentences = about_input(a, b), tuple(text for text in (a, b) if text is not None)
     if a is None:
         above, sentences = about_pairs(files.paths, result.ranking.signature.pairs_read), _shortest(first)
+    above += (f"treebank  {', '.join(map(shown, treebank))}",) if treebank else ()
     command, options_then = ("show", first.head.name), options_of(scan.model)
     if not sentences or sum(map(len, sentences)) > _SHORT:
         command, sentences = ("explain", first.head.name), ()

@@ -10,16 +10,21 @@ from rich.table import Table
 from rich.text import Text
 
 from attnscan.results.card import DISTANCES, Card, Cards, Example
+from attnscan.results.grid import Head
 from attnscan.results.scores import FloatArray
+from attnscan.results.syntax import Syntax
+from attnscan.results.terms import counted
 from attnscan.safe_text import plain
 from attnscan.views.behaviour import does
 from attnscan.views.terminal.parts import columns, decimals, fitted, model_line, named, number, render, wrapped
+from attnscan.views.terminal.syntax import relations_table
 
 _BARS = " ▁▂▃▄▅▆▇█"
 _PARTS = 6
 _MOST = 38  # lines of a card: 45 of a screen with the model, what was read, and what to try next
-_ROOMS = ((5, 3, 2), (5, 3, 1), (3, 3, 1), (3, 2, 1), (1, 1, 1))
-"""How many links and examples are shown, and in how many lines an example: the first for which there is room."""
+_ROOMS = ((5, 3, 2, 3), (5, 3, 1, 3), (3, 3, 1, 3), (3, 2, 1, 3), (3, 1, 1, 3), (1, 1, 1, 3), (1, 1, 1, 1))
+"""How many links and examples are shown, in how many lines an example, and relations: the first that leave room."""
+_OF_RELATIONS = "relation", "right", "offset", "gain", "elsewhere", "lift", "weight"
 _LEAST_PART = 0.03
 _BOUNDED = 80  # columns from which a card has a bound
 _BESIDE = 110  # columns from which links stand beside the scores
@@ -36,14 +41,15 @@ def cards_view(cards: Cards, width: int) -> RenderableType:
 
 def _card(card: Card, width: int) -> list[RenderableType]:
     """As much of a card as there is room for; on a narrow screen, all of it."""
+    most = _MOST - (card.syntax is not None)  # the treebank is named above
     for room in _ROOMS:
         blocks = list(_lines(card, width, *room))
-        if width < _BOUNDED or render(Group(*blocks), width).count("\n") <= _MOST:
+        if width < _BOUNDED or render(Group(*blocks), width).count("\n") <= most:
             break
     return blocks
 
 
-def _lines(card: Card, width: int, links: int, examples: int, lines: int) -> Iterator[RenderableType]:
+def _lines(card: Card, width: int, links: int, examples: int, lines: int, relations: int) -> Iterator[RenderableType]:
     yield from wrapped(does(card), width, style="bold")
     yield from wrapped(_labels(card), width)
     yield ""
@@ -63,6 +69,8 @@ def _lines(card: Card, width: int, links: int, examples: int, lines: int) -> Ite
     yield from wrapped(f"Most alike, by divergence in nats: {alike}.", width, style="") if alike else ()
     yield from wrapped(card.look.reason, width, style="")
     yield from wrapped(_lost(card), width, style="")
+    if card.syntax is not None:
+        yield from _syntax(card.syntax, card.head, width, relations)
     if card.look.examples:
         yield ""
         yield Text("Strongest in these inputs; ‹from› «to» are the words that it links most there", style="dim")
@@ -154,6 +162,19 @@ def _lost(card: Card) -> str:
         unit = plain(f"{effect.quantity.name} ({effect.quantity.unit})")
         told.append(f"{unit} {intact}{effect.ablated:.4f}{others}{worse}")
     return f"Without it: {'; '.join(told)}." if told else ""
+
+
+def _syntax(syntax: Syntax, head: Head, width: int, count: int) -> Iterator[RenderableType]:
+    """What the head is said to follow, its trees, and the relations that it follows most."""
+    said = syntax.statements.get(head, "no relation beyond distance, no part of speech")
+    trees = f"UUAS {number(float(syntax.uuas[head.place])) or 'n/a'}, the chain {number(syntax.chain_uuas) or 'n/a'}"
+    of = counted(syntax.sentences, "sentence")
+    yield from wrapped(
+        f"Syntax: {plain(said)}. Trees: {trees} ({of}; gain over the offset, * by Holm).", width, style=""
+    )
+    if rows := syntax.rows_of(head)[:count]:
+        table = relations_table(syntax, [(row, head) for row in rows], _OF_RELATIONS)
+        yield fitted(table, width, "lift", "elsewhere")
 
 
 def _example(example: Example, width: int, lines: int) -> Text:

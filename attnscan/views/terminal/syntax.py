@@ -18,6 +18,7 @@ from attnscan.views.terminal.parts import columns, fitted, flowed, model_line, n
 
 _LINES, _FEWEST_ROWS, _RANKED = 45, 6, 15
 _AROUND = 21  # lines of the screen beside the table's rows and the map's
+_OF_HEAD = "head", "right", "offset", "gain", "elsewhere", "lift", "nearest"
 _DROPPED = "lift", "elsewhere", "nearest"  # where the screen is narrow
 
 
@@ -29,11 +30,13 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
     about = f"  {counted(result.sentences, 'sentence')}, {result.words:,} words"
     blocks: list[RenderableType] = [model_line(result.signature, about), *wrapped(_summary(result), width, style="")]
     blocks += wrapped(" ".join(_warnings(result)), width)
+    last = ("crossed",) if result.held is None else ("held",)
     if relation is not None:
+        of_row = (*_OF_HEAD, *(last if result.held else ()))
         for row in result.row_numbers(relation):
             order = result.order(row)
             shown = order if every else order[:_RANKED]
-            table = _table(result, [(row, result.grid[int(head)]) for head in shown], named=False)
+            table = relations_table(result, [(row, result.grid[int(head)]) for head in shown], of_row)
             blocks += ["", Text(_row_name(result, row), style="bold"), fitted(table, width, *_DROPPED)]
             blocks += [Text(f"{len(shown)} of {len(order)} heads; --all for all.", style="dim")] * (shown is not order)
         return Group(*blocks, "", *wrapped(_KEY, width))
@@ -41,7 +44,8 @@ def syntax_view(result: Syntax, width: int, relation: str | None = None, *, ever
     rows = sorted(best, key=lambda row: (not result.stated[(*best[row].place, row)], -_gain(result, best[row], row)))
     layers = result.grid.shape[0]
     kept = rows if every else rows[: max(_FEWEST_ROWS, _LINES - _AROUND - layers)]
-    blocks += ["", fitted(_table(result, [(row, best[row]) for row in kept], named=True), width, *_DROPPED)]
+    table = relations_table(result, [(row, best[row]) for row in kept], ("relation", *_OF_HEAD, *last))
+    blocks += ["", fitted(table, width, *_DROPPED)]
     if len(kept) < len(rows):
         blocks += [Text(f"{len(kept)} of {len(rows)} rows; --all for all, --relation R for one.", style="dim")]
     return Group(*blocks, *wrapped(f"{_KEY} {_nearest(result, best)}", width), "", *_map(result, width))
@@ -101,29 +105,29 @@ def _gain(result: Syntax, head: Head, row: int) -> float:
     return float(result.gain[(*head.place, row)])
 
 
-def _table(result: Syntax, rows: Sequence[tuple[int, Head]], *, named: bool) -> Table:
-    last = "crossed" if result.held is None else "held"
-    numbers = ("right", "offset", "gain", "elsewhere", "lift", "nearest", *([last] if named or result.held else []))
-    table = columns((*(["relation"] if named else []), "head"), numbers, apart=1)
+def relations_table(result: Syntax, rows: Sequence[tuple[int, Head]], names: Sequence[str]) -> Table:
+    """Heads held against rows, by the columns of those names."""
+    texts = ("relation", "head")
+    table = columns(*([name for name in names if (name in texts) == is_text] for is_text in (True, False)), apart=1)
     of_rows, held, clusters = result.of_rows, result.of_held("gain"), max(2, result.clusters)
     for row, head in rows:
         place = (*head.place, row)
         width = half_width(result.se[place], clusters)
         marks = "*" if result.holds[place] else " "
-        cells = [
-            number(result.accuracy[place]),
-            f"{of_rows.offset[row]:+d} {number(of_rows.offset_accuracy[row])}",
-            f"{result.gain[place]:+.2f}" + ("" if np.isnan(width) else f" ± {width:.2f}{marks}"),
-            f"{number(result.elsewhere[place])}/{number(result.follows_offset[place])}",
-            number(result.lift[place]),
-            number(of_rows.nearest_accuracy[row]),
-        ]
-        if result.held is not None:
-            cells.append("" if np.isnan(held[place]) else f"{held[place]:+.2f}")
-        elif named:
-            cells.append(number(of_rows.crossed_accuracy[row]))
-        name = [_row_name(result, row)] if named else []
-        table.add_row(*name, Text(head.name, style="bold" if result.stated[place] else ""), *cells)
+        cells: dict[str, str | Text] = {
+            "relation": _row_name(result, row),
+            "head": Text(head.name, style="bold" if result.stated[place] else ""),
+            "right": number(result.accuracy[place]),
+            "offset": f"{of_rows.offset[row]:+d} {number(of_rows.offset_accuracy[row])}",
+            "gain": f"{result.gain[place]:+.2f}" + ("" if np.isnan(width) else f" ± {width:.2f}{marks}"),
+            "elsewhere": f"{number(result.elsewhere[place])}/{number(result.follows_offset[place])}",
+            "lift": number(result.lift[place]),
+            "weight": number(result.weight[place]),
+            "nearest": number(of_rows.nearest_accuracy[row]),
+            "crossed": number(of_rows.crossed_accuracy[row]),
+            "held": "" if np.isnan(held[place]) else f"{held[place]:+.2f}",
+        }
+        table.add_row(*(cells[name] for name in names))
     return table
 
 

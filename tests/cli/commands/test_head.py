@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 from command_line import misuse, run
 from toy import save_toy_bert
+from treebanks import planted_file
 from typer.testing import CliRunner
 
 from attnscan.cli.app import app
@@ -71,6 +72,28 @@ def test_either_switch_moves_the_whole_card(over: tuple[str, ...], switches: tup
 def test_what_the_model_loses(over: tuple[str, ...]) -> None:
     screen = " ".join(run("head", "0-0", *over, "--ablate").stdout.split())
     assert "Without it: " in screen and "without another head of its layer" in screen
+
+
+def test_with_a_treebank_a_card_tells_the_heads_syntax(
+    over: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trees = planted_file(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = run("head", "1-1", *over, "--treebank", trees, "--ablate").stdout.splitlines()
+    screen = " ".join(" ".join(lines).split())
+    assert len(lines) <= 45 and all(len(line) <= 80 for line in lines)
+    assert lines[1].startswith("treebank  ") and "Syntax: no relation beyond distance, no part of speech." in screen
+    assert "288 sentences" in screen and "relation right offset gain" in screen
+    document = json.loads(run("head", "1-1", *over, "--treebank", trees, "--format", "json").stdout)
+    (card,) = document["heads"]
+    alone = json.loads(run("syntax", "--treebank", trees, *over[:2], "--heads", "1-1", "--format", "json").stdout)
+    by_row = {(row["relation"], row["direction"]): row for row in alone["heads"]}
+    assert len(card["syntax"]) == len(by_row) == 12
+    assert all(row == by_row[row["relation"], row["direction"]] for row in card["syntax"])
+    assert (card["uuas"], card["syntax_label"]) == (alone["heads"][0]["uuas"], None)
+    assert document["treebank_signature"]["pairs_read"] == 288
+    refused = CliRunner().invoke(app, ["head", "1-1", *over, "--treebank", "p.csv"])
+    assert refused.exit_code == 1 and "name a treebank in CoNLL-U" in refused.stderr
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from attnscan.cli.app import app
 
 COLUMNS = (
     "model,layer,head,relation,direction,n,sentences,accuracy,weight,weight_among_words,chance,offset,offset_accuracy,gain,"
-    "se,p_holm,elsewhere,follows_offset,lift,nearest,nearest_accuracy,held_gain,held_p_holm,stated,syntax_label,"
+    "se,p_holm,elsewhere,follows_offset,lift,nearest,nearest_accuracy,holds,held_gain,held_p_holm,held_holds,stated,syntax_label,"
     "syntax_statement,letter,upos,upos_share,uuas,chain_uuas"
 )
 
