@@ -90,14 +90,14 @@ class Answers:
             numbers = self.cache.get(self._key(questions), int(cells.sum()))
         if numbers is None:
             return None
-        matrix = np.full(cells.shape, np.nan)
-        matrix[cells] = numbers
-        return questions.help(matrix, measure)
+        values = np.full(cells.shape, np.nan)
+        values[cells] = numbers
+        return questions.help(values, measure)
 
     def put(self, questions: Questions, answer: Help) -> None:
         """Keep an answer."""
         if self.origin is not None and questions.count:
-            self.cache.put(self._key(questions), answer.matrix[questions.cells])
+            self.cache.put(self._key(questions), answer.values[questions.cells])
 
     def shipped_key(self, questions: Questions) -> str:
         """What a shipped answer is found by: shipped ones count on every device and for all versions."""

@@ -175,7 +175,7 @@ def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = No
             f"predictive words cannot be measured with {scanner.loaded.source.name}: {scanner.why_no_measure}",
             "use a model that was trained with a mask token, such as BERT or RoBERTa",
         )
-    if np.isnan(helps[0].matrix).all():
+    if np.isnan(helps[0].values).all():
         raise InputError("nothing can be asked: no word of the input has another beside it", "give two words or more")
     signature = scanner.signature(Seen.of(pair, truncated=encoded.truncated))
     return Dependencies(encoded.units, encoded.unit_sentence, helps[0], signature)

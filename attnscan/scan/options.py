@@ -81,7 +81,10 @@ class ScanOptions:
             "(`off`).",
         ),
     ] = "auto"
-    predictive_words: Annotated[int, Option("Ask about at most N words of an input.", least=2)] = 32
+    predictive_words: Annotated[
+        int | None,
+        Option("Ask about at most N words of an input. [default: 32, fewer beyond 1,024 tokens]", least=2),
+    ] = None
     predictive_pairs: Annotated[int, Option("Ask about N pairs.", "They are a sample drawn with `seed`.", least=1)] = 16
     batch_tokens: Annotated[
         int | None,

@@ -225,6 +225,7 @@ class _Found:
     def __init__(self, questions: Questions, measure: HelpMeasure) -> None:
         self._questions, self._measure = questions, measure
         self._raw = np.full(questions.cells.shape, np.nan)
+        self._number = {unit: number for number, unit in enumerate(questions.chosen)}
         self._alone = torch.zeros(0)
         self._asked = 0
 
@@ -235,9 +236,11 @@ class _Found:
 
     def take(self, hidden: Sequence[tuple[int, ...]], values: Tensor) -> None:
         """Take what was answered; every unit's by itself comes before those of two. Shape: [hidden unit, ...]."""
-        both = [each for units in hidden for each in ([(*units, -1)] if len(units) == 1 else [units, units[::-1]])]
+        numbers = [tuple(self._number[unit] for unit in units) for units in hidden]
+        both = [each for own in numbers for each in ([(*own, -1)] if len(own) == 1 else [own, own[::-1]])]
         queries, keys = np.array(both).T
-        alone, asked = keys < 0, (keys >= 0) & np.isin(queries, list(self._questions.queries))
+        alone = keys < 0
+        asked = ~alone & self._questions.cells[queries, keys]
         if not self._asked:
             self._alone = values.new_zeros(len(self._raw), *values.shape[1:])
         self._alone[queries[alone]] = values[alone]

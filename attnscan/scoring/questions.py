@@ -18,6 +18,8 @@ from attnscan.results.dependencies import Help
 from attnscan.results.terms import HelpMeasure
 
 _RUN = 4  # sampled words come in runs of neighbours, which are each other's likeliest helpers
+_WORDS, _MANY_TOKENS = 32, 1024
+"""How many words are asked about by default, and of how long an input no longer so many."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +27,11 @@ class Questions:
     """An input, and how many of its words may be asked about.
 
     Queries are words with a letter or digit, helpers all words; of more than `most_words`, runs of neighbours spread
-    over the input.
+    over the input. By default as many as `usual_words` says.
     """
 
     encoded: EncodedInput
-    most_words: int
+    most_words: int | None = None
 
     @cached_property
     def tokens(self) -> dict[int, list[int]]:
@@ -47,7 +49,7 @@ class Questions:
     @cached_property
     def chosen(self) -> list[int]:
         """The words that are hidden."""
-        return spread(self.words, self.most_words)
+        return spread(self.words, self.most_words or usual_words(self.length))
 
     @cached_property
     def queries(self) -> frozenset[int]:
@@ -71,16 +73,17 @@ class Questions:
         yield from ((unit,) for unit in sorted(self.queries))
         yield from (pair for pair in itertools.combinations(self.chosen, 2) if self.queries & set(pair))
 
-    @property
+    @cached_property
     def cells(self) -> NDArray[np.bool_]:
-        """Where the answers stand: queries by other words. Shape: [query, key]."""
-        units = np.arange(len(self.encoded.units))
-        queries, keys = np.isin(units, list(self.queries)), np.isin(units, self.chosen)
-        return queries[:, None] & keys & ~np.eye(len(units), dtype=bool)
+        """Where the answers stand: queries by other words. Shape: [query, key], both over the words that are hidden."""
+        queries = np.isin(self.chosen, list(self.queries))
+        return queries[:, None] & ~np.eye(len(self.chosen), dtype=bool)
 
-    def help(self, matrix: NDArray[np.float64], measure: HelpMeasure) -> Help:
-        """The answers, put together. Shape: `matrix` is [query, key], NaN where nothing was asked."""
-        return Help(matrix, measure, self.count, len(self.chosen), len(self.words))
+    def help(self, values: NDArray[np.float64], measure: HelpMeasure) -> Help:
+        """The answers, put together. Shape: `values` as `cells`, NaN where nothing was asked."""
+        by_length = self.most_words is None and len(self.chosen) < min(_WORDS, len(self.words))
+        units = self.encoded.unit[-1] + 1
+        return Help(values, measure, self.count, tuple(self.chosen), len(self.words), units, by_length)
 
     @cached_property
     def digest(self) -> str:
@@ -88,6 +91,16 @@ class Questions:
         sizes = [len(self.encoded.units), len(self.words)]
         about = [self.encoded.model_inputs, self.chosen, self.encoded.unit, sorted(self.queries), sizes]
         return hashed(json.dumps(about, sort_keys=True).encode())
+
+
+def usual_words(length: int) -> int:
+    """How many words of an input of so many tokens are asked about: 32, as long as all questions together are short.
+
+    >>> [usual_words(length) for length in (512, 1024, 2048, 8192)]
+    [32, 32, 22, 10]
+    """
+    most = _MANY_TOKENS * math.comb(_WORDS + 1, 2) // length  # w words make w + w(w - 1)/2 = w(w + 1)/2 questions
+    return max(2, min(_WORDS, (math.isqrt(8 * most + 1) - 1) // 2))
 
 
 def spread(words: Sequence[int], most: int) -> list[int]:

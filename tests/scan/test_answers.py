@@ -77,7 +77,7 @@ def _help(model: LoadedModel, pair: Pair = PAIR, **options: Any) -> Help:
 
 
 def _same(one: Help, other: Help) -> bool:
-    return bool(np.array_equal(one.matrix, other.matrix, equal_nan=True)) and replace(one, matrix=other.matrix) == other
+    return bool(np.array_equal(one.values, other.values, equal_nan=True)) and replace(one, values=other.values) == other
 
 
 @pytest.mark.parametrize("measure", ["cpmi", "distance"])
@@ -271,7 +271,7 @@ def test_shipped_answers_are_what_the_model_says() -> None:
             known = scanner.answers.get(each, scanner.measure)
             assert known is not None
             assert_allclose(known.matrix, said.matrix, rtol=1e-3, atol=1e-4)
-            assert replace(known, matrix=said.matrix) == said
+            assert replace(known, values=said.values) == said
             assert np.nanmax(said.matrix) > 0.1  # a control
 
 

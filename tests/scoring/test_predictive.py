@@ -288,6 +288,20 @@ def test_a_bound_on_words_bounds_the_sequences() -> None:
     assert (found.words, found.words_in_all, found.sequences) == (8, 43, 8 + 28)
 
 
+def test_a_long_input_is_asked_about_few_words_and_holds_no_square_of_them() -> None:
+    _, short = _constructed(torch.zeros(45, 45))
+    assert not Questions(short).help(np.zeros((32, 32)), "cpmi").by_length
+    long = replace(
+        short, **{name: (getattr(short, name) * 100)[:4096] for name in ("tokens", "sentence", "punctuation")}
+    )
+    questions = Questions(replace(long, unit=tuple(range(4096))))
+    assert len(questions.chosen) == 15
+    assert questions.count * questions.length <= 528 * 1024
+    answer = questions.help(np.zeros(questions.cells.shape), "cpmi")
+    assert answer.values.shape == (len(questions.chosen),) * 2 and "--predictive-words" in answer.description
+    assert len(Questions(questions.encoded, 40).chosen) == 40
+
+
 def test_average_product_correction_by_hand() -> None:
     distances = np.array([[np.nan, 4.0, 2.0], [2.0, np.nan, 1.0], [3.0, 3.0, np.nan]])
     rows, columns, overall = [3, 1.5, 3], [2.5, 3.5, 1.5], 2.5
@@ -300,8 +314,13 @@ def test_average_product_correction_by_hand() -> None:
 
 def test_the_target_scales_rows_to_their_best_and_needs_half_a_nat() -> None:
     matrix = np.array([[np.nan, 2.0, 1.0], [0.4, np.nan, -3.0], [0.5, -1.0, np.nan]])
-    assert Help(matrix, "cpmi", 0, 3, 3).target.tolist() == [[0, 1, 0.5], [0, 0, 0], [1, 0, 0]]
-    assert Help(matrix, "distance", 0, 3, 3).target[1].tolist() == [1, 0, 0]
+    asked = Help(matrix, "cpmi", 0, (1, 3, 4), 3, 5)
+    assert asked.shares.tolist() == [[0, 1, 0.5], [0, 0, 0], [1, 0, 0]]
+    assert replace(asked, measure="distance").shares[1].tolist() == [1, 0, 0]
+    # among all units, and their rows alone, it stands where its words do
+    assert asked.target.tolist() == [[0] * 5, [0, 0, 0, 1, 0.5], [0] * 5, [0] * 5, [0, 1, 0, 0, 0]]
+    assert asked.targets_of(slice(1, 4)).tolist() == asked.target[1:4].tolist()
+    assert np.isnan(asked.matrix).sum() == 25 - 6
 
 
 def _has_head(family: str) -> bool:
@@ -379,7 +398,7 @@ def test_inputs_asked_together_are_answered_as_each_by_itself(
     assert sorted(found) == list(range(len(MANY)))
     for index, expected in enumerate(alone):
         assert_allclose(found[index].matrix, expected.matrix, atol=1e-4)
-        assert replace(found[index], matrix=expected.matrix) == expected
+        assert replace(found[index], values=expected.values) == expected
     total = sum(each.sequences for each in alone)
     assert reports[0] == (0, total) and reports[-1] == (total, total)
 

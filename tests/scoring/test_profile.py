@@ -456,7 +456,7 @@ def test_predictive_is_a_part_where_it_was_asked_for() -> None:
     matrix = np.full((9, 9), np.nan)
     matrix[1, 2:4] = 1.0, 3.0
     matrix[2, 3] = 0.1
-    help_ = Help(matrix, "cpmi", 1, 6, 6)
+    help_ = Help(matrix, "cpmi", 1, tuple(range(9)), 6, 9)
     names = profiled(PATTERNS, predictive=True)
     assert names == parts_of(["predictive"]) and profiled(PATTERNS, predictive=False) == parts_of()
     assert profiled(PATTERNS[:2], predictive=True) == parts_of()

@@ -34,7 +34,7 @@ def main() -> None:
         asked = help_between_words(scanner.loaded, questions, scanner.measure, batch_tokens=None)
         found = dict(answer for _, _, answers in asked for answer in answers)
         answers = {
-            scanner.answers.shipped_key(each): found[index].matrix[each.cells] for index, each in enumerate(questions)
+            scanner.answers.shipped_key(each): found[index].values[each.cells] for index, each in enumerate(questions)
         }
     place = Path(str(resources.files("attnscan.scan").joinpath(SHIPPED)))
     place.parent.mkdir(exist_ok=True)

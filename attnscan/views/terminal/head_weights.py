@@ -141,18 +141,22 @@ def _fit(text: str, width: int) -> str:
 
 def dependencies_view(result: Dependencies, width: int) -> RenderableType:
     """Which words help to predict which: a row for each word, shaded where it is helped, its best helpers beside it."""
-    measured, target = ~np.isnan(result.help.matrix), result.help.target
+    measured, shares, places = ~np.isnan(result.help.values), result.help.shares, result.help.places
     queries, keys = np.flatnonzero(measured.any(axis=1)), np.flatnonzero(measured.any(axis=0))
     label = min(14, max(len(plain(unit)) for unit in result.units))
     left = 4 + label
     shaded = left + _SHADE_WIDTH * len(keys) + _HELPER_WIDTH <= width
     if shaded:
         left += _SHADE_WIDTH * len(keys)
-    lines = [Text("".join(str(key).rjust(_SHADE_WIDTH) for key in keys).rjust(left), style="dim")] if shaded else []
+    lines = (
+        [Text("".join(str(places[key]).rjust(_SHADE_WIDTH) for key in keys).rjust(left), style="dim")] if shaded else []
+    )
     for query in queries:
-        line = Text.assemble((f"{query:>3} ", "dim"), plain(result.units[query]).strip()[:label].ljust(label))
+        line = Text.assemble(
+            (f"{places[query]:>3} ", "dim"), plain(result.units[places[query]]).strip()[:label].ljust(label)
+        )
         if shaded:
-            cells = (_shade(float(target[query, key]), known=bool(measured[query, key])) for key in keys)
+            cells = (_shade(float(shares[query, key]), known=bool(measured[query, key])) for key in keys)
             line.append_text(Text("").join(cells))
         lines.append(line.append("  ").append_text(_helpers(result, int(query), width - left - 2)))
     unit = "nats" if result.help.measure == "cpmi" else "distance"
@@ -174,12 +178,12 @@ def _shade(share: float, known: bool) -> Text:
 
 
 def _helpers(result: Dependencies, query: int, width: int) -> Text:
-    """The best helpers of a word, as many as fit."""
-    if not result.help.target[query].any():
+    """The best helpers of a word, by its number among those asked about, as many as fit."""
+    if not result.help.shares[query].any():
         return Text("nothing helps enough"[:width], style="dim")
-    row = result.help.matrix[query]
+    row, places = result.help.values[query], result.help.places
     best = [int(key) for key in np.argsort(-np.nan_to_num(row, nan=-np.inf))[:5] if row[key] > 0]
-    entries = [Text(f"{plain(result.units[key]).strip()}#{key} {row[key]:.2f}") for key in best]
+    entries = [Text(f"{plain(result.units[places[key]]).strip()}#{places[key]} {row[key]:.2f}") for key in best]
     first = next(flowed(entries, width))
     first.truncate(width, overflow="ellipsis")
     return first
