@@ -79,6 +79,10 @@ class Classification:
     kept, by all readings."""
     attention: Attention | None = field(default=None, repr=False, compare=False)
     """The input's weights, queries and keys, if they were kept: what a notebook draws them from."""
+    targets: Sequence[NDArray[np.float32]] = field(default=(), repr=False, compare=False)
+    """Of each layer, what a head that follows each pattern gives to each key, if the attention was kept.
+
+    Shape: each [pattern, query unit, key unit], in [0, 1]; layers with equal masks share the array."""
     pattern: tuple[str, ...] = ()
     """The patterns that were asked for, which tables show; none for all."""
     html: Callable[[Classification], str] | None = field(default=None, repr=False, compare=False)

@@ -85,7 +85,7 @@ class InputReading:
         assert keep or not in_two
         self._scanner, self._pair, self._encoded, self._helps = scanner, pair, encoded, helps
         self.batch = scanner.collate([encoded])
-        targets = Targets(self.batch, scanner.options.patterns, helps)
+        self._targets = targets = Targets(self.batch, scanner.options.patterns, helps)
         self._projections = None if isinstance(scanner.carrying, str) else scanner.carrying
         self._by_weight = _Scorers(targets, scanner.options, keep=keep)
         self._carried = None if self._projections is None else _CarriedScorers(targets, scanner.options, keep=keep)
@@ -153,13 +153,8 @@ class InputReading:
             *([scanner.carrying] if isinstance(scanner.carrying, str) else []),
             *_named(related, encoded.units),
         )
-        return replace(
-            result,
-            not_measured=_not_measured(scanner.options, unmeasured),
-            notes=notes,
-            related=related,
-            attention=None if self._keeper is None else self._keeper.attention(encoded),
-        )
+        result = replace(result, not_measured=_not_measured(scanner.options, unmeasured), notes=notes, related=related)
+        return result if self._keeper is None else _kept(result, self._keeper.attention(encoded), self._targets)
 
 
 def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = None) -> Steps[Dependencies]:
@@ -193,7 +188,8 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
     encoded = encode_tokens(saved.tokens, saved.segments, saved.special, saved.padding, options.unit)
     batch = collate([encoded])
     grid = Grid.of(saved.attention)
-    scorers = _Scorers(Targets(batch, options.patterns), options, keep=keep)
+    targets = Targets(batch, options.patterns)
+    scorers = _Scorers(targets, options, keep=keep)
     everything = slice(None)
     seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
     visible, cut = torch.zeros(0), Cut(batch.unit, previews=True)
@@ -216,11 +212,13 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
         pairs_read=1,
     )
     result = _classification(encoded, scorers, signature, options)
-    return replace(
-        result,
-        not_measured=_not_measured(options, "there is no model to ask"),
-        attention=Attention.of(saved, encoded.sentence, encoded.unit) if keep else None,
-    )
+    result = replace(result, not_measured=_not_measured(options, "there is no model to ask"))
+    return _kept(result, Attention.of(saved, encoded.sentence, encoded.unit), targets) if keep else result
+
+
+def _kept(result: Classification, attention: Attention, targets: Targets) -> Classification:
+    """A result with the input's attention and, under the masks that this had, the patterns' targets."""
+    return replace(result, attention=attention, targets=targets.of_layers(attention.visible))
 
 
 class _Scorers:

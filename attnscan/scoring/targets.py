@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from attnscan.errors import AttnscanError, OptionError, out_of_memory
@@ -77,6 +79,20 @@ class Targets:
             batch = self.batch.under(visible[: len(self.batch)])
             self._made[id(visible)] = visible, [self._target(pattern, batch) for pattern in self.patterns]
         return self._made[id(visible)][1]
+
+    def of_layers(self, visible: NDArray[np.bool_]) -> tuple[NDArray[np.float32], ...]:
+        """What a head that follows each pattern gives to each key of the batch's single input, under each layer's mask.
+
+        Shape: `visible` [layer, query, key], of tokens -> of each layer [pattern, query, key], of units, in [0, 1];
+        layers with equal masks share the array.
+        Raises: OptionError as `under`.
+        """
+        made: dict[bytes, NDArray[np.float32]] = {}
+        for mask in visible:
+            if mask.tobytes() not in made:
+                targets = self.under(torch.from_numpy(mask)[None].to(self.batch.word.device))
+                made[mask.tobytes()] = torch.stack([target.matrix[0].float() for target in targets]).cpu().numpy()
+        return tuple(made[mask.tobytes()] for mask in visible)
 
     def of_rows(self, block: AttentionBlock, inputs: slice) -> list[Target]:
         """The targets of a block's queries, of some of its inputs.

@@ -168,6 +168,26 @@ def test_attention_is_kept_where_it_is_asked_for_alone() -> None:
     assert classify_weights(saved, "again", options, keep=True).attention is not None
 
 
+def test_targets_are_kept_with_the_attention_and_scores_are_their_mean() -> None:
+    options = replace(BUNDLED, predictive="off", unit="word")
+    assert classify(ARTICLE, options).targets == ()
+    result = classify(ARTICLE, options, keep=True)
+    for kept in (
+        result,
+        classify_weights(result.kept_attention().saved(), "again", replace(options, related=False), keep=True),
+    ):
+        targets = kept.targets[1]
+        assert len(kept.targets) == 6 and all(of_layer is targets for of_layer in kept.targets)
+        assert targets.shape == (7, len(kept.units), len(kept.units))
+        weights = kept.kept_attention().in_words(kept.units).weights[1, 8]
+        for p, pattern in enumerate(PATTERNS):
+            inside = np.minimum(weights, targets[p]) if pattern.even else weights * targets[p]
+            rows = targets[p].any(-1)
+            assert rows.any() == (pattern.id != "predictive")
+            if rows.any():
+                assert inside.sum(-1)[rows].mean() == pytest.approx(kept.scores.every_key.score[1, 8, p], abs=1e-5)
+
+
 RELATED = Pair("The king went to war.", "The queen won the battle, and the war.")
 
 

@@ -38,7 +38,7 @@ NOTES = 600
 _WEB = Path(__file__).parent / "web"
 Kind = Literal["input", "pairs"]
 """What a page is of: one input, or many pairs."""
-_VIEWS = {"input": ("lines", "matrix", "head", "neuron"), "pairs": ("corpus",)}
+_VIEWS = {"input": ("lines", "matrix", "head", "ghost", "neuron"), "pairs": ("corpus",)}
 _LIVE = {"input": ("server", "live", "beside"), "pairs": ("server", "examples")}
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _BY: tuple[tuple[By, str, str], ...] = (
@@ -95,9 +95,10 @@ class Subject:
         return self.readings[-1]
 
     @property
-    def patterns(self) -> list[dict[str, str]]:
+    def patterns(self) -> list[dict[str, Any]]:
         """What pages say of each pattern and of `mixed`."""
         counts = {pattern.id: pattern.counts for pattern in PATTERNS} | {MIXED: "no pattern is far enough above chance"}
+        evenly = {pattern.id for pattern in PATTERNS if pattern.even}
         return [
             {
                 "id": plain(name),
@@ -105,6 +106,7 @@ class Subject:
                 "color": COLORS.get(name, _NEUTRAL),
                 "ink": readable_on(COLORS.get(name, _NEUTRAL)),
                 "counts": counts.get(name, ""),
+                "even": name in evenly,
                 "whyNone": plain(self.not_measured.get(name, "")),
             }
             for name in (*self.usual.labels.scores.patterns, MIXED)

@@ -17,7 +17,7 @@ from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
 from attnscan.results.ranking import Ranking
 from attnscan.safe_text import plain
-from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, of_every_head, packed_neurons, packed_weights
+from attnscan.views.page.cargo import NEURON_STEPS, WEIGHT_STEPS, packed_neurons, packed_weights
 from attnscan.views.page.frame import PageOptions, texts_of
 from attnscan.views.page.page import InputPage, attention_of, corpus_page, shown
 from attnscan.views.page.table import profiles, tables
@@ -58,13 +58,13 @@ def live_page(result: Classification, live: LiveFacts, words: Sequence[str]) -> 
         "corpus": plain(live.corpus),
         "words": [shown(word) for word in words],
     }
-    return page.html(of_every_head(page.attention, zlib.Z_RLE), next(tables(page.subject.readings)), (), live=known)
+    return page.html(page.cargo_of_every_head(zlib.Z_RLE), next(tables(page.subject.readings)), (), live=known)
 
 
 def answer_of(result: Classification, id: str, words: Sequence[str]) -> dict[str, Any]:
     """What the scripts take in place of the page's first input, as JSON; `words` as for `live_page`."""
     page = InputPage.of(result, PageOptions())
-    cargo, table = of_every_head(page.attention, zlib.Z_RLE), next(tables(page.subject.readings))
+    cargo, table = page.cargo_of_every_head(zlib.Z_RLE), next(tables(page.subject.readings))
     return {
         "id": id,
         "words": [shown(word) for word in words],

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import unicodedata
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from attnscan.errors import OptionError
 from attnscan.results.attention import Attention
@@ -48,7 +51,7 @@ class InputPage:
 
     def made(self) -> Page:
         """With as much as fits."""
-        empty, room = of_every_head(self.attention), float("inf")
+        empty, room = self.cargo_of_every_head(), float("inf")
         for table in tables(self.subject.readings):
             if self.options.size is not None:
                 room = self.options.size - len(self.html(empty, table, ()).encode()) - NOTES
@@ -57,6 +60,15 @@ class InputPage:
         cargo = load(empty, self.attention, self.order, room, neurons=self.options.neurons)
         notes = (*left_out_of(table, self.options.size, room), *self._left_out(cargo))
         return Page(self.html(cargo, table, notes), notes)
+
+    def cargo_of_every_head(self, strategy: int = zlib.Z_FILTERED) -> Cargo:
+        """What the page holds whatever its size; `strategy` as for `of_every_head`."""
+        attention = self.result.kept_attention()
+        unit = np.array(attention.unit or range(len(attention.tokens)), dtype=int)
+        of_token = unit[[sentence != _PADDING for sentence in attention.sentence]]
+        of_units = {id(target): target for target in self.result.targets}
+        of_tokens = {key: target[:, of_token][..., of_token] for key, target in of_units.items()}
+        return of_every_head(self.attention, [of_tokens[id(target)] for target in self.result.targets], strategy)
 
     def html(self, cargo: Cargo, table: Table, notes: Sequence[str], live: Mapping[str, Any] | None = None) -> str:
         """Its text with so much of the attention; `live` is what its scripts know of a server."""

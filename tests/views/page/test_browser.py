@@ -279,6 +279,37 @@ def drawn(canvas: Locator) -> int:
     return count
 
 
+GHOST = """async (figure) => {
+    const [, url] = /^url\\((.*)\\)$/.exec(getComputedStyle(figure).getPropertyValue('--ghost')) ?? [];
+    if (!url) return null;
+    const image = new Image();
+    image.src = url;
+    await image.decode();
+    const copy = new OffscreenCanvas(image.width, image.height).getContext('2d');
+    copy.drawImage(image, 0, 0);
+    return [image.width, image.height, [...copy.getImageData(0, 0, image.width, image.height).data]];
+}"""
+"""The outlines over a matrix: their size and pixels; null where there are none."""
+
+
+def outlined(figure: Locator, rows: int, columns: int) -> np.ndarray:
+    """Which of a matrix's cells have a line at all four sides."""
+    settle(figure.page)
+    picture = figure.evaluate(GHOST)
+    if picture is None:
+        return np.zeros((rows, columns), dtype=bool)
+    width, height, values = picture
+    ink = np.array(values).reshape(height, width, 4)[..., 3] > 100
+    down, across = (height - 4) / rows, (width - 4) / columns
+
+    def line(row: float, column: float) -> bool:
+        return bool(ink[round(2 + row * down - 0.5), round(2 + column * across - 0.5)])
+
+    sides = ((0, 0.5), (1, 0.5), (0.5, 0), (0.5, 1))
+    cells = [[all(line(r + down, c + across) for down, across in sides) for c in range(columns)] for r in range(rows)]
+    return np.array(cells)
+
+
 def told_by(switch: Locator) -> tuple[str, str]:
     """Which of a switch's choices is on, and which takes part in the tab order."""
     settle(switch.page)
@@ -762,6 +793,68 @@ class TestHeadView:
         shown = opened(saved("hebrew", *made_up(1, 2, ["שלום", "עולם", "טוב"])), "#view=head")
         first, second = (shown.locator(f"#queries button[value='{i}']").bounding_box() for i in (1, 2))
         assert first and second and first["y"] == second["y"] and first["x"] > second["x"]
+
+
+class TestGhost:
+    """Outlines of what a perfect head would fill."""
+
+    @pytest.mark.parametrize("reading", ["weight", "carried-words"])
+    def test_the_score_is_the_mean_of_what_stands_in_the_outlines(
+        self, opened: Open, article_page: Path, article: tuple, reading: str
+    ) -> None:
+        result, attention = article
+        shown = opened(article_page, f"#view=head&heads=2-0&{address_of(reading)}")
+        kept = np.flatnonzero((np.array(attention.sentence) >= 0) | (not reading.endswith("words")))
+        matrix, name = shown.locator("#matrices figure"), shown.locator("#facts .haunts[value='previous-word']")
+        assert not outlined(matrix, len(kept), len(kept)).any()
+        name.hover()
+        expect(shown.locator("#reading")).to_contain_text("a perfect previous-word head would fill")
+        perfect = result.targets[2][result.scores.patterns.index("previous-word")][np.ix_(kept, kept)]
+        np.testing.assert_array_equal(outlined(matrix, len(kept), len(kept)), perfect > 0)
+        beside = [float(text) for text in texts(shown.locator("#queries .value")) if text]
+        table = result.with_reading(*READINGS[reading]).table
+        assert len(beside) == perfect.any(-1).sum() == 14
+        score = table.score[2, 0, result.scores.patterns.index("previous-word")]
+        assert np.mean(beside) == pytest.approx(score, abs=0.0006)
+        shown.hover("h1")
+        expect(shown.locator("#reading")).not_to_contain_text("perfect")
+        assert not outlined(matrix, len(kept), len(kept)).any()
+
+    def test_an_even_spread_counts_no_more_than_its_part(
+        self, opened: Open, article_page: Path, article: tuple
+    ) -> None:
+        shown = opened(article_page, "#view=head&heads=0-3&ghost=bag-of-words&by=weight&special=out")
+        beside = [float(text) for text in texts(shown.locator("#queries .value")) if text]
+        result = article[0].with_reading("weight", "out")
+        score = result.table.score[0, 3, result.scores.patterns.index("bag-of-words")]
+        assert len(beside) == 16 and np.mean(beside) == pytest.approx(score, abs=0.0006)
+
+    def test_by_keyboard_outlines_are_held_and_let_go(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page, "#view=head&heads=0-2")
+        name = shown.locator("#facts .haunts[value='identical']")
+        shown.focus("#several")
+        shown.keyboard.press("Tab")
+        name.focus()
+        expect(shown.locator("#reading")).to_contain_text("a perfect identical head")
+        shown.keyboard.press("Enter")
+        expect_address(shown, "ghost=identical")
+        expect(name).to_be_focused()
+        expect(name).to_have_attribute("aria-pressed", "true")
+        shown.focus("#several")
+        assert outlined(shown.locator("#matrices figure"), 16, 16).any()
+        shown.keyboard.press("Escape")
+        expect_address(shown, without="ghost=")
+        expect(name).to_have_attribute("aria-pressed", "false")
+
+    def test_the_legend_outlines_every_thumbnail(self, opened: Open, article_page: Path, article: tuple) -> None:
+        shown = opened(article_page, "#special=in&by=weight")
+        shown.hover("#legend button[value='next-word']")
+        thumbnail = shown.locator("#thumbnails button[value='5-11']")
+        expect(thumbnail).to_have_attribute("style", re.compile("--ghost: url"))
+        target = article[0].targets[5][article[0].scores.patterns.index("next-word")]
+        np.testing.assert_array_equal(outlined(thumbnail, 19, 19), target > 0)
+        shown.hover("h1")
+        expect(thumbnail).to_have_attribute("style", re.compile("--ghost: none"))
 
 
 class TestNeuronView:

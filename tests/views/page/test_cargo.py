@@ -84,6 +84,20 @@ class TestCargo:
         thumbnails = elements.bytes_of("thumbnails-of-carried").reshape(2, 10, 10)
         assert not np.triu(thumbnails, 1).any() and thumbnails[:, 9].all()
 
+    def test_targets_are_there_token_by_token_once_for_each_mask(self) -> None:
+        result, attention = made_up(3, 2, 6)
+        targets = np.random.default_rng(0).random((2, 7, 5, 5), dtype=np.float32)
+        unit = (0, 1, 1, 2, 3, 4)
+        visible = np.stack(
+            [np.ones((6, 6), dtype=bool), np.tril(np.ones((6, 6), dtype=bool)), np.ones((6, 6), dtype=bool)]
+        )
+        kept = replace(attention, unit=unit, visible=visible)
+        elements = Elements(page(replace(result, attention=kept, targets=(targets[0], targets[1], targets[0]))).html)
+        assert elements.facts["maskOfLayer"] == [0, 1, 0] and "targets-2" not in elements.text
+        for mask in (0, 1):
+            shown = elements.steps_of(f"targets-{mask}").reshape(7, 6, 6) / 65535
+            assert np.abs(shown - targets[mask][:, unit][..., unit]).max() <= 0.5 / 65535 + 1e-7
+
     def test_a_short_input_is_carried_with_the_finest_steps_and_whole(self, small: tuple) -> None:
         made = page(small[0])
         elements = Elements(made.html)

@@ -90,8 +90,8 @@ async function paintOthers(view) {
     const read = (cell) => view.say(cell && differenceLine(cell, head, there(cell.query, cell.key), apart(cell.query, cell.key)));
     const room = Math.max(120, pane.clientWidth > 700 ? pane.clientWidth / 2 - 20 : pane.clientWidth);
     return [
-      matrixOf(`Head ${head.name}, beside`, queries, keys, room, there, [colorsOf(head).color], read),
-      matrixOf(`Head ${head.name}, difference`, queries, keys, room, apart, [color("--above"), color("--below")], read),
+      matrixOf(head, ", beside", queries, keys, room, there, [colorsOf(head).color], read),
+      matrixOf(head, ", difference", queries, keys, room, apart, [color("--above"), color("--below")], read),
     ];
   });
   pane.replaceChildren(...figures);

@@ -35,7 +35,7 @@ const headView = {
     this.paintLayout = segmented("layout", (layout) => change({ layout }));
     document.addEventListener(
       "keydown",
-      (event) => event.key === "Escape" && state.view === "head" && change({ token: "" }),
+      (event) => event.key === "Escape" && state.view === "head" && change({ token: "", ghost: "" }),
     );
     const canvas = find("lines");
     canvas.addEventListener("pointermove", (event) => this.point(event));
@@ -66,7 +66,7 @@ const headView = {
     this.draw();
   },
 
-  unpack: () => Promise.all(shownHeads().map(shownOf)),
+  unpack: () => Promise.all([unpackGhost(), ...shownHeads().map(shownOf)]),
 
   async paint() {
     const heads = shownHeads();
@@ -142,6 +142,7 @@ const headView = {
     setVariable(find("stage"), "--value", several ? `${box * this.heads.length}px` : "2.8em");
     this.paintValues(queryList, "q", active, box);
     this.paintValues(keyList, "k", active, box);
+    paintGhosts(this);
     const queries = active?.side === "q" ? [active.index] : this.queries;
     const keys = active?.side === "k" ? [active.index] : this.keys;
     const lines = linesOf(this.heads, this.weights, queries, keys, Number(state.from));
@@ -275,6 +276,7 @@ const headView = {
     const carried = ofCarried(reading());
     if (find("stage").hidden) return [];
     if (!active) {
+      if (ghostLine()) return ghostLine();
       const hidden = amongWords(reading()) ? ` Special tokens are removed.` : "";
       return [
         `Point at a token, a line or a square to read ${carried ? "shares" : "weights"}; click a token to hold it.${hidden}`,

@@ -12,7 +12,7 @@ function paintMatrices(pane, heads, weights, small, queries, keys, read) {
   pane.replaceChildren(
     ...there.map(({ head, numbers }) =>
       numbers
-        ? matrixOf(`Head ${head.name}`, queries, keys, room, (query, key) => numbers[query * LENGTH + key], [colorsOf(head).color], (cell) =>
+        ? matrixOf(head, "", queries, keys, room, (query, key) => numbers[query * LENGTH + key], [colorsOf(head).color], (cell) =>
             read(cell && { ...cell, weight: numbers[cell.query * LENGTH + cell.key], head }),
           )
         : thumbnailOf(head, small, room - NAMES_BESIDE),
@@ -24,7 +24,8 @@ function paintMatrices(pane, heads, weights, small, queries, keys, read) {
  * Squares of `numberOf(query, key)`: by its square root, as thumbnails show it, so that small ones are seen, in the
  * first of `colors`, below zero in the second; `read` is told of the one that is pointed at.
  */
-function matrixOf(caption, queries, keys, room, numberOf, colors, read, tokens = facts.tokens) {
+function matrixOf(head, of, queries, keys, room, numberOf, colors, read, tokens = facts.tokens) {
+  const caption = `Head ${head.name}${of}`;
   let cell = Math.min(WIDEST_CELL, Math.floor((room - NAMES_BESIDE) / keys.length));
   const labelled = cell >= LABELLED_CELL;
   if (!labelled) cell = Math.min(LABELLED_CELL, room / keys.length);
@@ -63,6 +64,8 @@ function matrixOf(caption, queries, keys, room, numberOf, colors, read, tokens =
   const figure = make("figure", { class: labelled ? "matrix labelled" : "matrix" }, make("figcaption", {}, caption), squares);
   figure.style.setProperty("--cell", `${cell}px`);
   if (labelled) figure.append(sideOf("across", keys, tokens), sideOf("down", queries, tokens));
+  figure.shows = { layer: head.layer, queries, keys, cell };
+  paintGhost(figure);
   return figure;
 }
 

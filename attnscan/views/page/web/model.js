@@ -65,6 +65,8 @@ const modelView = {
     const bytes = await thumbnails();
     if (by !== reading() || pairs !== state.pairs || input !== inputs) return; // another reading was chosen meanwhile
     for (const head of heads) this.paintThumbnail(head, bytes);
+    await unpackGhost();
+    paintThumbnailGhosts();
   },
 
   paintCells() {
