@@ -125,7 +125,8 @@ def plot(
     comparison there is one kind each: what heads are worth, with errors; a map of all heads, where near ones attend
     alike; every head's score in one model against that in the other, for some patterns or all. Of a profile it is what
     every head's attention consists of (`profile`), or how that of some `heads` falls off with `distance`. Many pairs
-    and a ranking have the map, scores and layers and, if it was made with `profile=True`, a profile's.
+    and a ranking have the map, scores and layers and, if it was made with `profile=True`, a profile's. Of the result of
+    `syntax` it is the map of what heads follow, above bars of accuracy.
 
     Raises: as `heads`; OptionError if the result has no such picture, or the picture no such option; OutputError if
     matplotlib is not installed; SelectionError for heads that are not there, or too many for the width.

@@ -31,7 +31,7 @@ from attnscan.results.files import check_suffix, check_writable
 from attnscan.results.stored_file import StoredFile
 from attnscan.results.tables import Format
 from attnscan.run.reading import FilePairs
-from attnscan.run.requests import Classify, Rank, WeightsInput
+from attnscan.run.requests import Classify, HoldAgainst, Rank, WeightsInput
 from attnscan.scan.options import ClusterOptions, Engine, OnLong, ScanOptions
 from attnscan.scoring.own_patterns import is_own
 from attnscan.scoring.patterns import PATTERNS, called
@@ -96,6 +96,11 @@ State = Annotated[
     str | None,
     typer.Option("--state", metavar="FILE", help="Save progress here, and resume from it."),
     FileRole.WRITTEN,
+]
+Held = Annotated[
+    list[str] | None,
+    typer.Option("--held", metavar="FILE.conllu", help="A second treebank, in which gains are tested again."),
+    FileRole.READ,
 ]
 Token = Annotated[
     str | None,
@@ -242,6 +247,37 @@ class PairFilesWithIds(PairFiles):
     def reading(self) -> FileReading:
         """How the files are to be read. Raises: PairsError."""
         return replace(super().reading(), id=self.id)
+
+
+@dataclass(frozen=True)
+class Treebanks:
+    """Files of sentences with trees, for commands that can do without."""
+
+    treebank: Annotated[
+        list[str] | None,
+        typer.Option("--treebank", metavar="FILE.conllu", help="Read sentences with trees, in CoNLL-U. May repeat."),
+        FileRole.READ,
+    ] = None
+    held: Held = None
+
+    def request(self, given: OneInput, files: PairFiles, scan: ScanOptions) -> HoldAgainst:
+        """Every head held against the first of them, and against the second.
+
+        Raises: typer.BadParameter if there is something else to read.
+        """
+        unused = [option for option in files.chosen() if option not in ("--on-long", "--skip-bad")]
+        check_usage(
+            {
+                "give a sentence, or --treebank, but not both": bool(given.sentences),
+                "give --weights or --treebank, but not both": given.weights is not None,
+                "give --pairs or --treebank, but not both": bool(files.pairs),
+                f"{''.join(unused[:1])} is for --pairs": bool(unused),
+            }
+        )
+        options = replace(scan, model=given.model, on_long=files.on_long or "error", unit="word", related=False)
+        trees = FilePairs(tuple(self.treebank or ()), skip_bad=files.skip_bad)
+        others = FilePairs(tuple(self.held), skip_bad=files.skip_bad) if self.held else None
+        return HoldAgainst(trees, replace(options, predictive="off"), None, others)
 
 
 def check_usage(wrong: Mapping[str, bool]) -> None:

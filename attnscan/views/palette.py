@@ -21,6 +21,12 @@ ITSELF_COLOR, PUNCTUATION_COLOR, PREDICTIVE_SHADE = "#1a1a1a", "#6a3d9a", "#6b4a
 SAME_KEYS_COLOR = "#4a3fe0"
 """Of parts of profiles that are no patterns, and of `predictive` beside `bag-of-words`, from which its own colour does
 not differ to readers without red cones; no letter tells them apart there."""
+SYNTAX_COLORS = {"S": "#0072b2", "M": "#009e73", "F": "#d55e00", "W": "#cc79a7", "C": "#e69f00", "P": "#6a3d9a"} | {
+    "D": OTHER_COLOR,
+    "O": STATED_COLOR,
+    "·": MIXED_COLOR,
+}
+"""Of what heads follow in a treebank, by its letter; from heads to dependents the letter is small, the colour pale."""
 RAMP = ("#f4f7fa", "#cbdaef", "#a3bde4", "#79a2d8", "#4e86c9", "#2a6baf", "#17518c", "#0b3968", "#0c2240")
 """From nothing to most, for weights and scores: one hue, lightness falling in equal steps (CIE L* 97 to 13)."""
 PARKS = 0.5
@@ -46,6 +52,15 @@ def letter(pattern: str) -> str:
 def mark(label: str, parking: float) -> str:
     """A head's letter on a map: that of its label, small if the head rests on delimiters."""
     return letter(label).lower() if parking >= PARKS else letter(label)
+
+
+def syntax_opacity(mark: str) -> float:
+    """Of a letter's colour in `SYNTAX_COLORS`.
+
+    >>> syntax_opacity("F"), syntax_opacity("f"), syntax_opacity("o")
+    (1, 0.5, 1)
+    """
+    return 0.5 if mark.islower() and mark.upper() in "SMFWCPD" else 1
 
 
 def paper_color(label: str) -> str:

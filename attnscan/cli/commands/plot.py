@@ -12,17 +12,19 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
-from attnscan.cli.options import OneInput, PairFiles, check_one_or_many, heads_option, request_of
+from attnscan.cli.options import OneInput, PairFiles, Treebanks, check_usage, heads_option, request_of
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import check_heads_are_named
+from attnscan.run.requests import Classify, HoldAgainst, Rank, Request
 from attnscan.scan.options import ScanOptions
 
 EXAMPLES = (
     "attnscan plot --predictive off -o heads.svg",
     'attnscan plot "The cat sat." --kind head --heads 0-2 --lines -o head.pdf',
+    "attnscan plot --kind syntax --treebank en_pud-ud-test.conllu -o syntax.png",
 )
-Kind = Literal["map", "scores", "head", "layers", "profile", "distance"]
+Kind = Literal["map", "scores", "head", "layers", "profile", "distance", "syntax"]
 
 
 @flattened
@@ -35,7 +37,8 @@ def plot(
         Kind,
         typer.Option(
             "--kind",
-            help="map: what heads do; scores, layers: above chance; head: weights; profile: parts; distance.",
+            help="map: what heads do; scores, layers: above chance; head: weights; profile: parts; distance; "
+            "syntax: what heads follow in trees.",
         ),
     ] = "map",
     heads: Annotated[str | None, heads_option("For --kind head and distance: 2-0,6-11, layer:2 or all.")] = None,
@@ -48,30 +51,33 @@ def plot(
     ] = 3.3,
     given: OneInput,
     files: PairFiles,
+    trees: Treebanks,
     scan: Annotated[ScanOptions, Without("model")],
 ) -> None:
-    of_pairs = check_one_or_many(given, files)
-    if of_pairs and kind == "head":
-        raise typer.BadParameter("--kind head is of one input: give a sentence, or two")
+    if kind == "syntax" or trees.treebank or trees.held:
+        request: Request = _of_trees(kind, trees, given, files, scan)
+    else:
+        many = {"labelled": kind == "map", "profile": kind in ("profile", "distance")}
+        asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # of the others, weights are drawn
+        request = request_of(given, files, replace(scan, predictive=asked), keep=kind == "head", **many)
+    of_pairs = isinstance(request, Rank)
     of_heads = kind in ("head", "distance")
-    if of_heads and heads is None:
-        raise typer.BadParameter(f"--kind {kind} needs --heads")
-    if heads is not None and not of_heads:
-        raise typer.BadParameter("--heads is for --kind head and --kind distance")
-    if lines and kind != "head":
-        raise typer.BadParameter("--lines is for --kind head")
+    check_usage(
+        {
+            "--kind head is of one input: give a sentence, or two": of_pairs and kind == "head",
+            f"--kind {kind} needs --heads": of_heads and heads is None,
+            "--heads is for --kind head and --kind distance": heads is not None and not of_heads,
+            "--lines is for --kind head": lines and kind != "head",
+        }
+    )
     suffix = picture_format_of(output)
     check_writable(output)
     if heads is not None:
         check_heads_are_named(heads)
     check_pictures_can_be_drawn()
-    asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # weights alone are drawn
     parts = parts_of(files.paths, output) if of_pairs else {}
-    fits = kind in ("profile", "distance")
-    scan = replace(scan, predictive=asked)
-    request = request_of(given, files, scan, keep=kind == "head", labelled=kind == "map", profile=fits)
     result, interrupted = answered(request)
-    result = result.known_profile() if fits and not of_pairs else result
+    result = result.known_profile() if isinstance(request, Classify) and kind in ("profile", "distance") else result
     with warned(), working("drawing"):
         from attnscan.views.pictures.look import PictureFile
         from attnscan.views.pictures.picture import picture
@@ -81,3 +87,16 @@ def plot(
     write_file(parts.get(output, output) if interrupted else output, drawn)
     if interrupted:
         end_interrupted(parts)
+
+
+def _of_trees(kind: Kind, trees: Treebanks, given: OneInput, files: PairFiles, scan: ScanOptions) -> HoldAgainst:
+    """What a picture of syntax asks. Raises: typer.BadParameter for what does not go together."""
+    usual, names = ScanOptions(), {"unit": "--unit", "related": "--no-related", "threshold": "--threshold"}
+    check_usage(
+        {
+            "--treebank and --held are for --kind syntax": kind != "syntax",
+            "--kind syntax needs --treebank FILE.conllu": not trees.treebank,
+            **{f"{o} is not for --kind syntax": getattr(scan, n) != getattr(usual, n) for n, o in names.items()},
+        }
+    )
+    return trees.request(given, files, scan)

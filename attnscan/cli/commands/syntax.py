@@ -10,7 +10,7 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import Where
+from attnscan.cli.options import Held, Where
 from attnscan.cli.overwrite import FileRole
 from attnscan.cli.screen_frame import ScreenFrame, options_of
 from attnscan.inputs.option import declared
@@ -34,11 +34,7 @@ def syntax(
         typer.Option("--treebank", metavar="FILE.conllu", help="Sentences with trees, in CoNLL-U; may be repeated."),
         FileRole.READ,
     ],
-    held: Annotated[
-        list[str] | None,
-        typer.Option("--held", metavar="FILE.conllu", help="A second treebank, in which gains are tested again."),
-        FileRole.READ,
-    ] = None,
+    held: Held = None,
     relation: Annotated[
         str | None, typer.Option("--relation", metavar="R", help="Rank all heads for this one: obj, det, all.")
     ] = None,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from matplotlib.colors import to_rgba
 from numpy.typing import NDArray
 
 from attnscan.errors import SelectionError
-from attnscan.results.grid import Grid
+from attnscan.results.grid import Grid, Head
 from attnscan.results.labels import Labels
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import Special
@@ -28,6 +30,9 @@ from attnscan.views.pictures.sheet import (
 from attnscan.views.summary import reading_title, why_unsure
 
 LARGEST_CELL = 0.3
+HeadCell = tuple[str, float, str]
+"""A head's colour and its opacity, and the mark in it."""
+
 _SMALLEST_LETTER = 4.0  # in points
 _GAP = 0.01  # around each cell, or a fifth of a cell where that is less
 
@@ -42,7 +47,7 @@ def map_sheet(labels: Labels, special: Special, width: float, command: str = "cl
     side = min(LARGEST_CELL, (width - left - MARGIN) / heads, LONGEST / layers)
     check_heads_can_be_seen(side, labels.scores.grid, width, command)
     grid = Box(max(left, (width - side * heads) / 2), MARGIN + 2 * LINE, side * heads, side * layers)
-    lettered = _letter_size(side) is not None
+    lettered = letter_size(side) is not None
     title = wrapped(f"Map: {reading_title(labels, among_words=special == 'out')}.", inner)
     unsure = lettered and labels.questioned(special).any()
     notes = wrapped(f"?: {why_unsure(labels)}.", inner) if unsure else []
@@ -54,7 +59,7 @@ def map_sheet(labels: Labels, special: Special, width: float, command: str = "cl
     noted = between + height_of(parking, inner) + 0.03
     sheet = Sheet(width, noted + LINE * len(notes) + MARGIN)
     rulers(sheet, grid, labels.scores.grid)
-    _heads(sheet, grid, labels, special)
+    draw_heads(sheet, grid, labels.scores.grid, _cell_of(labels, special))
     sheet.lines(title, below)
     draw_key(sheet, names, key)
     draw_key(sheet, parking, between)
@@ -99,36 +104,39 @@ def check_heads_can_be_seen(side: float, grid: Grid, width: float, command: str 
         )
 
 
-def _heads(sheet: Sheet, box: Box, labels: Labels, special: Special) -> None:
-    """Every head's cell; so many that they are no more than dots become one image."""
-    grid, names, unsure = labels.scores.grid, labels.called(special), labels.questioned(special)
-    rests = labels.parking if special == "out" else np.zeros(grid.shape)
-    side = box.width / grid.shape[1]
+def draw_heads(sheet: Sheet, box: Box, grid: Grid, cell_of: Callable[[Head], HeadCell]) -> None:
+    """Every head's cell, with its mark where there is room; so many that they are mere dots become one image."""
     if len(grid) > MOST_CELLS:
-        colors = np.array([[to_rgba(paper_color(str(label))) for label in row] for row in names])
-        colors[..., 3] = [[opacity(float(share)) for share in row] for row in rests]
-        sheet.image(box, colors)
+        sheet.image(box, np.array([to_rgba(*cell_of(head)[:2]) for head in grid]).reshape(*grid.shape, 4))
         return
+    side = box.width / grid.shape[1]
+    gap, size = min(_GAP, side / 5), letter_size(side)
     for head in grid:
-        cell = Box(box.x + head.head * side, box.y + head.layer * side, side, side)
-        _head(sheet, cell, str(names[head.place]), float(rests[head.place]), bool(unsure[head.place]))
+        color, seen, text = cell_of(head)
+        x, y = box.x + head.head * side, box.y + head.layer * side
+        sheet.box(Box(x + gap, y + gap, side - 2 * gap, side - 2 * gap), color, seen)
+        if size is None:
+            continue
+        if (fitting := size * min(1.0, (side - 2 * gap) / width_of(text, size))) < _SMALLEST_LETTER:
+            text, fitting = "?", size  # as on a narrow terminal
+        ink = readable_on(on_white(color, seen))
+        sheet.text(x + side / 2, y + side / 2, text, align="center", size=fitting, color=ink)
 
 
-def _head(sheet: Sheet, cell: Box, label: str, rests: float, unsure: bool) -> None:
-    """A head's cell: its pattern's letter, small where it parks on delimiters, as on the terminal."""
-    color, seen, gap = paper_color(label), opacity(rests), min(_GAP, cell.width / 5)
-    sheet.box(Box(cell.x + gap, cell.y + gap, cell.width - 2 * gap, cell.height - 2 * gap), color, seen)
-    if (size := _letter_size(cell.width)) is None:
-        return
-    text = mark(label, rests) + "?" * unsure
-    if (fitting := size * min(1.0, (cell.width - 2 * gap) / width_of(text, size))) < _SMALLEST_LETTER:
-        text, fitting = "?", size  # as on a narrow terminal
-    middle = cell.x + cell.width / 2, cell.y + cell.height / 2
-    sheet.text(*middle, text, align="center", size=fitting, color=readable_on(on_white(color, seen)))
+def _cell_of(labels: Labels, special: Special) -> Callable[[Head], HeadCell]:
+    """A head's cell: its pattern's letter, small and pale where it parks on delimiters, as on the terminal."""
+    names, unsure = labels.called(special), labels.questioned(special)
+    rests = labels.parking if special == "out" else np.zeros(labels.scores.grid.shape)
+
+    def cell_of(head: Head) -> HeadCell:
+        label, share = str(names[head.place]), float(rests[head.place])
+        return paper_color(label), opacity(share), mark(label, share) + "?" * bool(unsure[head.place])
+
+    return cell_of
 
 
-def _letter_size(side: float) -> float | None:
-    """Of the letters in cells, in points; None where they would be too small to read."""
+def letter_size(side: float) -> float | None:
+    """Of the letters in cells of a side in inches, in points; None where they would be too small to read."""
     size = min(SIZE, 0.8 * side / POINT)
     return size if size >= _SMALLEST_LETTER else None
 

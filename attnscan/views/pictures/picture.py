@@ -14,6 +14,7 @@ from attnscan.results.grid import Heads
 from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.similarity import Similarity
+from attnscan.results.syntax import Syntax
 from attnscan.views.pictures.ablation import ablation_sheet
 from attnscan.views.pictures.comparison import comparison_sheet, similarity_sheet
 from attnscan.views.pictures.head_weights import heads_sheet, lines_sheet
@@ -22,9 +23,12 @@ from attnscan.views.pictures.map import map_sheet
 from attnscan.views.pictures.profile import distance_sheet, profile_sheet
 from attnscan.views.pictures.scores import layers_sheet, scores_sheet
 from attnscan.views.pictures.sheet import drawing
+from attnscan.views.pictures.syntax import syntax_sheet
 
-Drawable = Classification | Ranking | Ablation | Similarity | Comparison | Profile
-Kind = Literal["map", "scores", "layers", "head", "ablation", "similarity", "comparison", "profile", "distance"]
+Drawable = Classification | Ranking | Ablation | Similarity | Comparison | Profile | Syntax
+Kind = Literal[
+    "map", "scores", "layers", "head", "ablation", "similarity", "comparison", "profile", "distance", "syntax"
+]
 
 _KINDS: dict[type, tuple[Kind, ...]] = {
     Classification: ("map", "scores", "layers", "head"),
@@ -33,6 +37,7 @@ _KINDS: dict[type, tuple[Kind, ...]] = {
     Similarity: ("similarity",),
     Comparison: ("comparison",),
     Profile: ("profile", "distance"),
+    Syntax: ("syntax",),
 }
 _OF_HEADS: tuple[Kind, ...] = ("head", "distance")
 _FOR_KINDS: dict[str, tuple[Kind, ...]] = {
@@ -71,6 +76,8 @@ def picture(
                 sheet = similarity_sheet(result, look.width)
             case Comparison():
                 sheet = comparison_sheet(result, _scored(patterns, result.patterns), look.width)
+            case Syntax():
+                sheet = syntax_sheet(result, look.width)
             case Profile() if kind == "distance":
                 sheet = distance_sheet(result, result.grid.select(heads), look.width)
             case Profile():

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from drawn import size, texts
+from treebanks import planted_file
 from typer.testing import CliRunner, Result
 
 from attnscan import Ranking, heads
@@ -19,6 +20,7 @@ from attnscan.run.requests import Rank
 KINDS = (["map"], ["scores"], ["layers"], ["head", "--heads", "1-1"], ["head", "--heads", "1-1,0-2", "--lines"])
 
 
+SYNTAX = ("--kind", "syntax", "--treebank", "x.conllu", "-o", "x.svg")
 PAIRS = [("the cat sat", "a cat ran"), ("the dog ran", "a dog")]
 
 
@@ -58,6 +60,14 @@ def test_pairs_are_drawn(kind: list[str], toy: str, tmp_path: Path) -> None:
     shown = " ".join(texts(out.read_bytes()))
     if kind == ["map"]:
         assert "Map: what each head carries among words." in shown and "mixed (6)" in shown
+
+
+def test_a_treebank_is_drawn_beside_a_second(toy: str, tmp_path: Path) -> None:
+    out, trees = tmp_path / "out.svg", planted_file(tmp_path)
+    result = plot("--kind", "syntax", "--treebank", trees, "--held", trees, "--model", toy, "-o", str(out))
+    assert (result.exit_code, result.output) == (0, "")
+    shown = " ".join(texts(out.read_bytes()))
+    assert "what heads follow in 288 sentences" in shown and "dot: that head in the second treebank" in shown
 
 
 def test_without_pairs_those_that_ship_are_drawn(toy: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -116,6 +126,15 @@ def test_without_the_library_one_line_says_how_to_get_it(monkeypatch: pytest.Mon
         (["A b.", "-o", "x.svg", "--kind", "distance"], "--kind distance needs --heads"),
         (["A b.", "-o", "x.svg", "--heads", "0-0"], "--heads is for --kind head and --kind distance"),
         (["A b.", "-o", "x.svg", "--lines"], "--lines is for --kind head"),
+        (["-o", "x.svg", "--kind", "syntax"], "--kind syntax needs --treebank"),
+        (["-o", "x.svg", "--treebank", "x.conllu"], "--treebank and --held are for --kind syntax"),
+        (["-o", "x.svg", "--held", "x.conllu"], "--treebank and --held are for --kind syntax"),
+        (["A b.", *SYNTAX], "give a sentence, or --treebank, but not both"),
+        (["--weights", "x.npz", *SYNTAX], "give --weights or --treebank"),
+        (["--pairs", "x.csv", *SYNTAX], "give --pairs or --treebank"),
+        (["--columns", "a,b", *SYNTAX], "--columns is for --pairs"),
+        (["--unit", "word", *SYNTAX], "--unit is not for --kind syntax"),
+        (["--heads", "0-0", *SYNTAX], "--heads is for --kind head"),
         (["A b.", "-o", "x.svg", "--width", "1"], "--width"),
         (["A b.", "-o", "x.svg", "--kind", "pie"], "--kind"),
     ],

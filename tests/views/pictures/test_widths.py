@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from toy import save_toy_bert
+from treebanks import planted_file
 
 import attnscan
 from attnscan.results.profile import Profile
+from attnscan.results.syntax import Syntax
 from attnscan.views.pictures.look import LackingLetters, PictureFile
 from attnscan.views.pictures.picture import Drawable, picture
 from attnscan.views.pictures.sheet import Sheet
@@ -35,12 +37,14 @@ KINDS: list[tuple[str, Any, dict[str, Any]]] = [
     ("heads", "ablation", {}),
     ("similarity", "similarity", {}),
     ("comparison", "comparison", {}),
+    ("syntax", "syntax", {}),
 ]
 
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawable]:
-    model = str(save_toy_bert(tmp_path_factory.mktemp("wide") / "m", 24, 16, PLAN))
+    directory = tmp_path_factory.mktemp("wide")
+    model = str(save_toy_bert(directory / "m", 24, 16, PLAN))
     classification = attnscan.classify(*PAIRS[0], model=model, predictive="off")
     assert classification.profile is not None
     return {
@@ -52,11 +56,21 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Drawable]:
         "heads": attnscan.ablate(PAIRS, heads="0-2,11-11", each=True, model=model, draws=2),
         "similarity": attnscan.similar(PAIRS, model=model),
         "comparison": attnscan.compare(model, model, PAIRS),
+        "syntax": _with_a_long_relation(attnscan.syntax(planted_file(directory), model=model)),
     }
 
 
 def _with_a_long_name(profile: Profile) -> Profile:
     return replace(profile, parts=("x" * 200, *profile.parts[1:]))
+
+
+def _with_a_long_relation(syntax: Syntax) -> Syntax:
+    """All rows but those of `all`, by a name that has no room."""
+    rows = tuple(
+        replace(row, relation=row.relation if row.relation == "all" else f"{'x' * 99}{row.relation}")
+        for row in syntax.rows
+    )
+    return replace(syntax, rows=rows, held=replace(syntax, rows=rows))
 
 
 @pytest.fixture
