@@ -59,6 +59,8 @@ class AttentionBlock:
     """Which queries the rows of `weights`, `query`, `logits` and `idle` are of. A range cuts no word into two."""
     kind: AttentionKind = AttentionKind.ONLY
     """In cross attention keys are of another text than queries; else they are the same tokens."""
+    begins: int = 0
+    """The first query of all: in cross attention the target's tokens are counted behind the source's."""
     keys: slice = field(default_factory=lambda: slice(None))
     """Which keys the columns of `weights` and `logits` are of; these queries see none beyond. Cuts no word either."""
     length: int | None = None
@@ -73,17 +75,16 @@ class AttentionBlock:
     @property
     def is_first(self) -> bool:
         """Whether the range of queries is the first of these inputs and heads."""
-        return not self.queries.start
+        return (self.queries.start or 0) <= self.begins
 
     @property
     def is_last(self) -> bool:
-        """Whether no range of queries comes after it; not known of cross attention."""
-        assert self.kind is not AttentionKind.CROSS
+        """Whether no range of queries comes after it."""
         return self.queries.stop is None or self.queries.stop >= self.tokens
 
     @property
     def tokens(self) -> int:
-        """How many keys there are, those that no query of the range sees included."""
+        """How many tokens the inputs have, those that no query of the range sees included."""
         return self.length or self.weights.shape[-1]
 
     @property

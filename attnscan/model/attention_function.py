@@ -28,13 +28,13 @@ _HIDDEN = -9e3  # what less than this is added to is not to be seen: older model
 class AttentionFunction:
     """Stands in for a model's own attention function, under a name that transformers knows while this is open.
 
-    Raises: CaptureError if the model does not say by its config how many layers its text part has.
+    Raises: CaptureError if the model does not say by its config how many layers its text part has, and no caller does.
     """
 
-    def __init__(self, model: Any) -> None:
+    def __init__(self, model: Any, layers: int | None = None) -> None:
         self.model, self.name = model, next(_names)
         try:
-            self.layers = int(model.config.get_text_config().num_hidden_layers)
+            self.layers = int(model.config.get_text_config().num_hidden_layers) if layers is None else layers
         except (AttributeError, TypeError, ValueError):
             raise refused(model, "does not say how many layers of attention it has") from None
 
@@ -76,6 +76,16 @@ def attention_of(model: Any, name: str) -> Iterator[bool]:
         yield model.config._attn_implementation == name
     finally:
         model.set_attn_implementation(before)
+
+
+def plain_attention(
+    module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, rest: dict[str, Any]
+) -> Tensor:
+    """What torch's fused kernel makes of a call, whatever the module says of being causal: the mask alone decides."""
+    from transformers.integrations.sdpa_attention import sdpa_attention_forward  # what runs has paid for it
+
+    output: Tensor = sdpa_attention_forward(module, query, key, value, mask, **{**rest, "is_causal": False})[0]
+    return output
 
 
 def not_switchable(model: Any) -> CaptureError:

@@ -6,7 +6,7 @@ from collections import defaultdict
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModel
+from transformers import AutoConfig, AutoModel, EncoderDecoderConfig, EncoderDecoderModel
 
 from attnscan.model.attention_block import AttentionBlock
 
@@ -140,6 +140,36 @@ UNTAPPED_ENCODER_DECODERS: dict[str, Settings] = {
     "mvp": _BART,
     "bigbird_pegasus": {**_BART, "attention_type": "original_full"},
 }
+_NLLB: Settings = {**_BART, "num_experts": 2, "encoder_sparse_step": 2, "decoder_sparse_step": 2}
+_BOTH: Settings = {"encoder_attention_heads": 4, "decoder_attention_heads": 2, "decoder_ffn_dim": 33}
+_UNEQUAL: Settings = {**_BART, **_BOTH, "decoder_start_token_id": 2}
+_T5_TWO: Settings = {**_T5, "num_decoder_layers": 2, "decoder_start_token_id": 0}
+ENCODER_DECODERS: dict[str, tuple[Settings, str]] = {
+    "t5": (_T5_TWO, "edc"),
+    "mt5": (_T5_TWO, "edc"),
+    "umt5": (_T5_TWO, "edc"),
+    "switch_transformers": ({**_T5_TWO, "num_experts": 2}, "edc"),
+    "longt5": ({**_T5_TWO, "local_radius": 3}, "dc"),
+    "bart": (_UNEQUAL, "edc"),
+    "mbart": (_UNEQUAL, "edc"),
+    "plbart": (_UNEQUAL, "edc"),
+    "marian": (_UNEQUAL, "edc"),
+    "pegasus": (_UNEQUAL, "edc"),
+    "m2m_100": (_UNEQUAL, "edc"),
+    "nllb-moe": (_NLLB, "edc"),
+    "blenderbot": (_UNEQUAL, "edc"),
+    "blenderbot-small": (_UNEQUAL, "edc"),
+    "bigbird_pegasus": ({**_UNEQUAL, "attention_type": "original_full"}, "dc"),
+    "mvp": (_UNEQUAL, ""),
+    "led": ({**_UNEQUAL, "attention_window": 8}, ""),
+    "fsmt": (
+        {**_UNEQUAL, "src_vocab_size": VOCABULARY, "tgt_vocab_size": VOCABULARY, "langs": ["en", "de"]},
+        "",
+    ),
+    "encoder-decoder": ({}, "edc"),
+}
+"""Whole encoder-decoders: what makes them small, and the letters of the kinds of attention that the tap reads."""
+
 UNTAPPED_DECODERS: dict[str, Settings] = {
     "gemma2": {**_GROUPED, "head_dim": 8, "sliding_window": 4},  # caps its logits
     "bloom": {**_OWN, "hidden_size": 32, "n_layer": 3, "n_head": 4},
@@ -303,6 +333,29 @@ def tiny_model(family: str, settings: Settings, attention: str | None = "eager")
     config = AutoConfig.for_model(family, **settings)
     model = AutoModel.from_config(config, attn_implementation=attention).eval()
     return model.get_encoder() if config.is_encoder_decoder else model
+
+
+def tiny_encoder_decoder(family: str, attention: str | None = "eager") -> Any:
+    """A random encoder-decoder, whole; of BERTs, one of three layers and one of two."""
+    torch.manual_seed(0)
+    if family == "encoder-decoder":
+        encoder = AutoConfig.for_model("bert", **_SMALL)
+        decoder = AutoConfig.for_model("bert", **_SMALL | {"num_hidden_layers": 2}, is_decoder=True)
+        decoder.add_cross_attention = True
+        config = EncoderDecoderConfig.from_encoder_decoder_configs(encoder, decoder, pad_token_id=0)
+        model = EncoderDecoderModel(config).eval()
+        model.set_attn_implementation(attention or "sdpa")
+        return model
+    config = AutoConfig.for_model(family, **ENCODER_DECODERS[family][0])
+    return AutoModel.from_config(config, attn_implementation=attention).eval()
+
+
+def tiny_translations() -> dict[str, torch.Tensor]:
+    """Sources of 12 and 8 tokens and targets of 5 and 9, the shorter ones padded."""
+    torch.manual_seed(2)
+    ids, present = torch.randint(5, VOCABULARY, (2, 9)), torch.ones(2, 9, dtype=torch.int64)
+    present[0, 5:] = 0
+    return {**tiny_inputs(), "decoder_input_ids": ids * present, "decoder_attention_mask": present}
 
 
 def tiny_inputs() -> dict[str, torch.Tensor]:
