@@ -38,7 +38,7 @@ NOTES = 600
 _WEB = Path(__file__).parent / "web"
 Kind = Literal["input", "pairs"]
 """What a page is of: one input, or many pairs."""
-_VIEWS = {"input": ("lines", "matrix", "head", "ghost", "neuron"), "pairs": ("corpus",)}
+_VIEWS = {"input": ("lines", "matrix", "head", "ghost", "question", "neuron"), "pairs": ("corpus",)}
 _LIVE = {"input": ("server", "live", "beside"), "pairs": ("server", "examples")}
 _NEUTRAL = "#64748b"  # the colour of `mixed`, and of a user's own pattern
 _BY: tuple[tuple[By, str, str], ...] = (

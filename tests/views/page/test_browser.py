@@ -13,12 +13,15 @@ import chromium  # first: without a browser the rest is skipped
 import numpy as np
 import pandas as pd
 import pytest
+from command_line import run
 from hostile.texts import NASTY
 from one_run import classify, classify_and_keep
 from pages import HOSTILE, asked_by, carrying, made_up, without_neurons
 from playwright.sync_api import Browser, FrameLocator, Locator, Page, expect
 
 from attnscan import Ranking
+from attnscan.inputs.batch import collate
+from attnscan.inputs.encode import encode_tokens
 from attnscan.inputs.pairs import Pair
 from attnscan.results.attention import Attention
 from attnscan.results.behaviour import Behaviours
@@ -29,6 +32,7 @@ from attnscan.results.statement import CANDIDATES
 from attnscan.results.tables import render
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
+from attnscan.scoring.own_patterns import own_pattern
 from attnscan.views.behaviour import statement, summary
 from attnscan.views.notebook import classification_html
 from attnscan.views.page.frame import PageOptions
@@ -855,6 +859,140 @@ class TestGhost:
         np.testing.assert_array_equal(outlined(thumbnail, 19, 19), target > 0)
         shown.hover("h1")
         expect(thumbnail).to_have_attribute("style", re.compile("--ghost: none"))
+
+
+class TestQuestion:
+    """Links that are drawn, the heads that have them, and the pattern that is saved."""
+
+    def ranked(self, shown: Page) -> dict[str, float]:
+        """Every head's number in the ranking, in its order."""
+        settle(shown)
+        return {text.split()[0]: float(text.split()[-1]) for text in texts(shown.locator("#ranked button"))}
+
+    def saved_pattern(self, shown: Page, by: str, path: Path) -> str:
+        shown.select_option("#pattern-by", by)
+        with shown.expect_download() as download:
+            shown.click("#save-pattern")
+        download.value.save_as(path)
+        return f"{path}:drawn"
+
+    @pytest.mark.parametrize("reading", ["weight", "carried-words"])
+    def test_a_link_that_is_dragged_ranks_heads_as_the_saved_pattern_does(
+        self, opened: Open, article_page: Path, article: tuple, tmp_path: Path, reading: str
+    ) -> None:
+        shown = opened(article_page, f"#view=head&heads=0-2&{address_of(reading)}")
+        shown.hover("#queries button[value='14']")
+        shown.mouse.down()
+        shown.hover("#keys button[value='15']")
+        expect(shown.locator("#rubber")).to_be_visible()
+        shown.mouse.up()
+        expect(shown.locator("#rubber")).to_be_hidden()
+        expect(shown.locator("#asked-links button")).to_have_text("fresh → straw ×")
+        expect(shown.locator("#ranked li")).to_have_count(72)
+        ranked, attention = self.ranked(shown), article[1]
+        true = {name: numbers_of(attention, *map(int, name.split("-")), reading)[14, 15] for name in ranked}
+        assert list(ranked.values()) == sorted(ranked.values(), reverse=True)
+        assert ranked == pytest.approx(true, abs=0.0006)
+        told = str(shown.locator("#ranked-by").text_content())
+        assert float(told.rpartition(" ")[2]) == pytest.approx(np.mean(list(true.values())), abs=0.0006)
+        pairs, (by, special) = tmp_path / "pairs.csv", READINGS[reading]
+        pd.DataFrame([PAIR.texts], columns=["sentence_a", "sentence_b"]).to_csv(pairs, index=False)
+        by_words, by_distance = (
+            self.saved_pattern(shown, name, tmp_path / f"{name}.py") for name in ("words", "distance")
+        )
+        asked = ["--pairs", str(pairs), "--model", "bundled", "--by", by, "--special", special, "--predictive", "off"]
+        table = pd.read_csv(io.StringIO(run("heads", "--pattern", by_words, *asked, "--csv").stdout))
+        scores = {f"{line.layer}-{line.head}": line.score for line in table.itertuples()}
+        assert scores == pytest.approx(ranked, abs=0.0006)
+        both = ["--pattern", by_distance, "--pattern", "next-word"]
+        table = pd.read_csv(io.StringIO(run("heads", *both, *asked, "--csv").stdout))
+        drawn_, next_word = (
+            table[table.pattern == name].set_index(["layer", "head"]) for name in ("drawn", "next-word")
+        )
+        pd.testing.assert_series_equal(drawn_.score, next_word.score)  # one word on in its sentence
+        shown.click("#ranked button >> nth=0")
+        expect(shown.locator("#heads")).to_have_value(next(iter(ranked)))
+
+    def test_a_saved_pattern_has_its_meaning_on_other_inputs(
+        self, opened: Open, article_page: Path, tmp_path: Path
+    ) -> None:
+        shown = opened(article_page, "#view=head&heads=0-2&special=in&links=2-2,5-10,4-7,12-1")
+        words, distance = (
+            own_pattern(self.saved_pattern(shown, by, tmp_path / f"{by}.py")) for by in ("words", "distance")
+        )
+        links = "'went' to itself, 'store' to 'store', 'the' to '[SEP]', 'i' to 'i'"
+        assert words.counts == f"weight from {links}, wherever these words stand"
+        assert distance.counts == (
+            "weight on the word at 0 in its sentence, all words of sentence B, from those of A, "
+            "special token number 2, all words of sentence A, from those of B"
+        )
+        tokens = ["[CLS]", "Store", "went", "store", "[SEP]", "the", "i", "[SEP]"]
+        special = tuple(token.startswith("[") for token in tokens)
+        other = collate([encode_tokens(tokens, (0, 0, 0, 0, 0, 1, 1, 1), special, (False,) * 8, "token")])
+        assert words.target is not None and distance.target is not None
+        cells = [(1, 3), (2, 2), (3, 1), (5, 4), (5, 7)]
+        assert words.target(other)[0].nonzero().tolist() == list(map(list, cells))
+        own, across, middle = ([(q, q) for q in (1, 2, 3, 5, 6)], {(q, k) for q in (1, 2, 3) for k in (5, 6)}, 4)
+        back = {(q, k) for q in (5, 6) for k in (1, 2, 3)}
+        expected = {*own, *across, *back, *((q, middle) for q in (1, 2, 3, 5, 6))}
+        assert {(q, k) for q, k in distance.target(other)[0].nonzero().tolist()} == expected
+
+    def test_by_keyboard_and_by_touch(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page, "#view=head&heads=0-2")
+        shown.focus("#queries button[value='5']")
+        shown.keyboard.press("m")
+        expect(shown.locator("#reading")).to_contain_text("store (5) is marked. Now mark a key")
+        shown.focus("#keys button[value='13']")
+        shown.keyboard.press("m")
+        expect_address(shown, "links=5-13")
+        expect(shown.locator("#asked-links button")).to_have_text("store 5 → bought ×")
+        shown.focus("#matrices canvas")
+        for key in ("ArrowDown", "ArrowRight", "m"):  # from the first row and column, which are of tokens 1
+            shown.keyboard.press(key)
+        expect_address(shown, "links=5-13,2-2")
+        shown.keyboard.press("m")
+        expect_address(shown, without="2-2")
+        shown.click("#asked-links button")
+        expect(shown.locator("#question")).to_be_hidden()
+        expect(shown.locator("#marking")).to_be_focused()
+        phone = opened(
+            article_page,
+            "#view=head&heads=0-2&special=in",
+            viewport={"width": 360, "height": 780},
+            has_touch=True,
+            is_mobile=True,
+        )
+        phone.tap("#marking")
+        for place in ("#queries button[value='2']", "#keys button[value='0']"):
+            phone.tap(place)
+        expect(phone.locator("#asked-links button")).to_have_text("went → [CLS] ×")
+        expect(phone.locator("#ranked li")).to_have_count(72)
+        phone.tap("#queries button[value='0']")  # a special token asks nothing
+        expect(phone.locator("#queries .marked")).to_have_count(0)
+        assert phone.evaluate("document.documentElement.scrollWidth") <= 360
+
+    def test_cells_are_brushed_in_the_matrix(self, opened: Open, article_page: Path) -> None:
+        shown = opened(article_page, "#view=head&heads=0-2")
+        box = shown.locator("#matrices canvas").bounding_box()
+        assert box
+        cell = box["width"] / 16
+        shown.mouse.move(box["x"] + cell / 2, box["y"] + cell / 2)
+        shown.mouse.down()
+        for column in (1, 2):
+            shown.mouse.move(box["x"] + (column + 0.5) * cell, box["y"] + cell / 2)
+        shown.mouse.up()
+        expect_address(shown, "links=1-1,1-2,1-3")
+        expect(shown.locator("#asked-links button")).to_have_count(3)
+        shown.mouse.click(box["x"] + cell / 2, box["y"] + cell / 2)
+        expect(shown.locator("#asked-links button")).to_have_count(3)  # a click alone reads a cell
+
+    def test_heads_that_the_page_does_not_hold_are_left_out(
+        self, opened: Open, saved: Callable[..., Path], article: tuple
+    ) -> None:
+        path = saved("three-heads", *article, PageOptions(heads=(Head(0, 2), Head(1, 8), Head(2, 0))))
+        shown = opened(path, "#view=head&heads=0-2&links=2-1")
+        assert set(self.ranked(shown)) == {"0-2", "1-8", "2-0"}
+        expect(shown.locator("#ranked-by")).to_contain_text("of the 3 heads whose weights are on this page")
 
 
 class TestNeuronView:

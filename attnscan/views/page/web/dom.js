@@ -126,3 +126,10 @@ function notice(id, text) {
   find(id).textContent = text;
   find(id).hidden = !text;
 }
+
+/** Have the browser save a text as a file. */
+function saveAs(name, text, type) {
+  const link = make("a", { download: name, href: URL.createObjectURL(new Blob([text], { type })) });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+}

@@ -70,7 +70,10 @@ function ghostPicture(layer, queries, keys, width, height) {
 
 /** Outline a matrix: a figure of `matrixOf`, which says what it shows. */
 function paintGhost(figure) {
-  const { layer, queries, keys, cell } = figure.shows;
+  const { layer, queries, keys, cell, ghost: painted } = figure.shows;
+  const now = `${ghost.drawn} ${reading()} ${theme()}`;
+  if (painted === now) return; // it is there already
+  figure.shows.ghost = now;
   setVariable(figure, "--ghost", ghostPicture(layer, queries, keys, cell * keys.length, cell * queries.length));
 }
 

@@ -130,8 +130,9 @@ const asker = {
     profiles = {};
     unpacked.clear();
     inputs += 1;
-    if (!allowed.token(state.token)) {
-      state = { ...state, token: "" };
+    const gone = ["token", "links"].filter((name) => !allowed[name](state[name]));
+    if (gone.length) {
+      state = { ...state, ...Object.fromEntries(gone.map((name) => [name, ""])) };
       history.replaceState(null, "", address());
     }
     setText(find("size"), `${LENGTH} tokens`);

@@ -64,8 +64,9 @@ function matrixOf(head, of, queries, keys, room, numberOf, colors, read, tokens 
   const figure = make("figure", { class: labelled ? "matrix labelled" : "matrix" }, make("figcaption", {}, caption), squares);
   figure.style.setProperty("--cell", `${cell}px`);
   if (labelled) figure.append(sideOf("across", keys, tokens), sideOf("down", queries, tokens));
-  figure.shows = { layer: head.layer, queries, keys, cell };
+  figure.shows = { layer: head.layer, queries, keys, cell, at };
   paintGhost(figure);
+  paintLinks(figure);
   return figure;
 }
 

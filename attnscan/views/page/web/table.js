@@ -129,12 +129,7 @@ const tableView = {
   save() {
     const lines = [facts.columns, ...this.rows().map(rowOf)];
     const text = lines.map((line) => line.map(quoted).join(",") + "\n").join("");
-    const link = make("a", {
-      download: "heads.csv",
-      href: URL.createObjectURL(new Blob([text], { type: "text/csv" })),
-    });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 60_000);
+    saveAs("heads.csv", text, "text/csv");
   },
 };
 views.table = tableView;
