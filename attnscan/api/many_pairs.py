@@ -35,7 +35,7 @@ from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile, place_of
 from attnscan.run.reading import FilePairs, OnePair
 from attnscan.run.requests import FinishShard, Load, MakeShard, Rank, RankFile
-from attnscan.scan.options import ClusterOptions, Engine, OnLong, ScanOptions
+from attnscan.scan.options import ClusterOptions, Engine, OnLong, Relations, ScanOptions
 from attnscan.scan.state import ScanState
 from attnscan.scan.stream import OnBad
 from attnscan.views.notebook import ranking_html
@@ -96,16 +96,16 @@ def heads(
         pairs_of(pairs, options, id=id, on_bad=on_bad),
         scored,
         memory_of(model, tokenizer, scored),
-        state=_state_of(state),
+        state=state_of(state),
         per_pair=file_of("per_pair", per_pair),
         per_pair_heads=None if per_pair_heads is None else heads_written(per_pair_heads),
-        cluster=_cluster(engine, options, told),
+        cluster=cluster_asked(engine, options, told),
         pair_scores=on_pairs is not None,
     )
     return replace(told.answer(request, Ranking), html=ranking_html)
 
 
-def _state_of(state: File | None) -> Path | StoredFile | None:
+def state_of(state: File | None) -> Path | StoredFile | None:
     """A state file, here or in a store. Raises: OptionError, OutputError for what is none."""
     if state is None or file_of("state", state) is None:
         return None
@@ -119,7 +119,7 @@ def _ranked_options(model: Model, options: Mapping[str, Any], pattern: Patterns,
     return scan_options(model, options, labelled=not names, patterns=scored, predictive_part=False, **more)
 
 
-def _cluster(engine: Engine, options: Mapping[str, Any], told: Callbacks) -> ClusterOptions | None:
+def cluster_asked(engine: Engine, options: Mapping[str, Any], told: Callbacks) -> ClusterOptions | None:
     """The cluster that a scan is to run on, if it is. Raises: OptionError for options that are in vain."""
     check_known("engine", engine, get_args(Engine))
     cluster = ClusterOptions(**picked(ClusterOptions, options))
@@ -178,8 +178,8 @@ def profile(
         return classify(weights=weights, pattern=pattern, keep_attention=False, **reading).known_profile()
     given = input_of(a, b, pairs, options, id=id, on_bad=on_bad)
     read = OnePair(given) if isinstance(given, Pair) else given
-    cluster = _cluster(engine, options, told)
-    request = Rank(read, asked, memory, _state_of(state), cluster=cluster, pair_scores=on_pairs is not None)
+    cluster = cluster_asked(engine, options, told)
+    request = Rank(read, asked, memory, state_of(state), cluster=cluster, pair_scores=on_pairs is not None)
     return told.answer(request, Ranking).known_profile()
 
 
@@ -205,6 +205,7 @@ def shard(
     split: bool = False,
     on_long: OnLong = "truncate",
     profile: bool = False,
+    relations: Relations | None = None,
     on_bad: OnBad | None = None,
     model: Model = None,
     tokenizer: Tokenizer = None,
@@ -216,11 +217,25 @@ def shard(
     which has the same options; so `shard([])` adds nothing. Its size does not grow with the pairs, and it can be
     pickled. What is unpickled runs code: take pickles from your own machines alone.
 
-    Raises: as `heads`; EngineError when shards of different models, options or versions are added.
+    With `relations`, "universal" or "subtypes", `pairs` are a treebank, and `syntax` takes the sum in place of one.
+
+    Raises: as `heads` and `syntax`; EngineError when shards of different models, options or versions are added.
     """
-    asked = _ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
+    if relations is None:
+        asked = _ranked_options(model, options, pattern, split=split, on_long=on_long, profile=profile)
+    else:
+        if pattern or split or profile:
+            raise OptionError("a treebank is scored by relations", "leave out pattern, split and profile")
+        check_known("relations", relations, get_args(Relations))
+        asked = options_of_trees(model, options, relations, on_long)
     request = MakeShard(pairs_of(pairs, options, on_bad=on_bad), asked, memory_of(model, tokenizer, asked))
     return Callbacks(on_bad).answer(request, ScanState)
+
+
+def options_of_trees(model: Model, options: Mapping[str, Any], relations: Relations, on_long: OnLong) -> ScanOptions:
+    """What is scored of sentences with trees. Raises: OptionError."""
+    of_words: dict[str, Any] = {"unit": "word", "predictive": "off", "related": False}
+    return scan_options(model, options, on_long=on_long, relations=relations, **of_words)
 
 
 @library()

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from attnscan.api.arguments import Patterns, library, listed, memory_of, patterns_of, picked, scan_options, text_of
+from attnscan.api.many_pairs import File, cluster_asked, options_of_trees, state_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
 from attnscan.inputs.columns import FileReading
@@ -25,7 +26,8 @@ from attnscan.results.terms import MEASURES, QUERIES, WITHIN, Match
 from attnscan.run.reading import FilePairs, OnePair
 from attnscan.run.reading import Pairs as ReadPairs
 from attnscan.run.requests import Ablate, Compare, Explain, HoldAgainst, LookAt, Similar
-from attnscan.scan.options import AblationRequest, OnLong, ScanOptions, asked_for_labels
+from attnscan.scan.options import AblationRequest, ClusterOptions, Engine, OnLong, ScanOptions, asked_for_labels
+from attnscan.scan.state import ScanState
 from attnscan.scan.stream import OnBad
 from attnscan.scoring.patterns import PatternLike
 from attnscan.views.notebook import cards_html
@@ -187,14 +189,17 @@ def similar(
 @library(
     ScanOptions(predictive="off", unit="word", related=False),
     FilePairs(),
+    ClusterOptions(),
     without=("unit", "related", "threshold", "predictive", *_OF_PREDICTIVE),
 )
 def syntax(
-    treebank: Pairs,
+    treebank: Pairs | ScanState,
     *,
-    held: Pairs = None,
+    held: Pairs | ScanState = None,
     subtypes: bool = False,
     on_long: OnLong = "error",
+    state: File | None = None,
+    engine: Engine = "local",
     on_bad: OnBad | None = None,
     on_progress: OnProgress | None = None,
     model: Model = None,
@@ -207,16 +212,32 @@ def syntax(
     `held` is a second one, in which gains are tested again. With `subtypes`, relations such as `nsubj:pass` have rows
     of their own. `best()` has the best head of each relation, `statements` says what heads do.
 
+    `state` keeps the sums of `treebank`, and `engine` is that of `heads`. Treebanks may also be shards, which
+    `shard(..., relations="universal")` makes and `+` adds.
+
     Raises: as `heads`; InputError if no sentence is left; ModelError if the tokenizer does not tell where its tokens
     stand in the text.
     """
-    asked = scan_options(model, options, on_long=on_long, predictive="off", unit="word", related=False)
-    if treebank is None:
-        raise OptionError("there is no treebank", "name a .conllu file")
-    trees, others = (None if bank is None else _treebank_of(bank, options, on_bad) for bank in (treebank, held))
-    assert trees is not None
-    request = HoldAgainst(trees, asked, memory_of(model, tokenizer, asked), others, None, bool(subtypes))
-    return Callbacks(on_bad, on_progress).answer(request, Syntax)
+    if isinstance(treebank, ScanState):
+        if model is not None or state is not None:
+            raise OptionError("a shard is of its own model, and holds the sums", "leave out model and state")
+        return replace(treebank.syntax(), held=None if held is None else _shard_of(held).syntax())
+    if treebank is None or isinstance(held, ScanState):
+        what = "a treebank, and a second one that is a shard" if treebank is not None else "no treebank"
+        raise OptionError(f"there is {what}", "name a .conllu file, or give shards of both")
+    asked = options_of_trees(model, options, "subtypes" if subtypes else "universal", on_long)
+    told = Callbacks(on_bad, on_progress)
+    trees, others = _treebank_of(treebank, options, on_bad), None
+    if held is not None:
+        others = _treebank_of(held, options, on_bad)
+    memory, cluster = memory_of(model, tokenizer, asked), cluster_asked(engine, options, told)
+    return told.answer(HoldAgainst(trees, asked, memory, others, None, state_of(state), cluster), Syntax)
+
+
+def _shard_of(held: Any) -> ScanState:
+    if not isinstance(held, ScanState):
+        raise OptionError("the treebank is a shard, and the second one is none", "give shards of both")
+    return held
 
 
 def _treebank_of(treebank: Pairs, options: Mapping[str, Any], on_bad: OnBad | None) -> ReadPairs:

@@ -323,7 +323,11 @@ def on_long_of(given: OnLong | None, *, many: bool) -> OnLong:
 
 
 def cluster_of(
-    engine: Engine, cluster: ClusterOptions, files: PairFiles, state: Path | StoredFile | None, patterns: Sequence[str]
+    engine: Engine,
+    cluster: ClusterOptions,
+    paths: Sequence[str],
+    state: Path | StoredFile | None,
+    patterns: Sequence[str] = (),
 ) -> ClusterOptions | None:
     """The cluster; None for this machine alone.
 
@@ -335,9 +339,9 @@ def cluster_of(
             if getattr(cluster, name) != field.default:
                 raise typer.BadParameter(f"--{name.replace('_', '-')} is for --engine ray")
         return None
-    if not files.pairs:
+    if not paths:
         raise typer.BadParameter("--engine ray is for files of pairs: name them with --pairs")
-    if "-" in files.paths:
+    if STDIN in paths:
         raise typer.BadParameter("--engine ray cannot read '-': name files that all machines can read")
     if any(map(is_own, patterns)):
         raise typer.BadParameter("--engine ray scores attnscan's own patterns alone: leave out FILE.py:FUNCTION")

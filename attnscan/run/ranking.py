@@ -10,14 +10,14 @@ from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from attnscan.errors import OptionError, StateError
 from attnscan.results.files import descriptor
 from attnscan.results.stored_file import StoredFile
 from attnscan.run.events import Interrupted, Note, PairScores, Progress, Skipped, Work
 from attnscan.run.reading import FilePairs, Ledger, OnePair, on_bad_of
-from attnscan.run.requests import FinishShard, MakeShard, Rank, RankFile
+from attnscan.run.requests import FinishShard, HoldAgainst, MakeShard, Rank, RankFile
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
     Raises: InputError for a pair that cannot be read, or if there is none; StateError, OutputError for files.
     """
     if request.cluster is not None:
-        return (yield from _rank_on_cluster(request, running))
+        ranking: Ranking = yield from on_cluster(request, running)
+        return ranking
     pairs, stack, writer = request.pairs.ready(running.ledger), running.stack, None
     records = pairs.read(running.ledger)  # a file that is not there is told before torch is imported
     from attnscan.scan.per_pair import PerPairWriter
@@ -53,7 +54,7 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
     scanner = yield from opened(running, request.options, request.memory)
     from attnscan.scan.local import finished
 
-    state = yield from _scanned(request, records, running, scanner, writer)
+    state = yield from scanned_here(request, records, running, scanner, writer)
     yield Progress("ranking heads")
     finishing = finished(scanner, state, predictive=not running.interrupted)
     result = yield from _written(finishing, writer, tell=request.pair_scores)
@@ -65,25 +66,35 @@ def rank(request: Rank, running: Running) -> Work[Ranking]:
     return result
 
 
-def _scanned(
-    request: Rank, records: Iterator[Record], running: Running, scanner: Scanner, writer: PerPairWriter | None
+def scanned_here(
+    request: Rank | HoldAgainst,
+    records: Iterator[Record],
+    running: Running,
+    scanner: Scanner,
+    writer: PerPairWriter | None = None,
+    total: int | None = None,
 ) -> Work[ScanState]:
-    """The state after all pairs, or after those up to Ctrl-C; what is written of pairs is of those that it counts."""
+    """The state after all pairs, or after those up to Ctrl-C; what is written of pairs is of those that it counts.
+
+    `total` is how many pairs there are, if that is known.
+    Raises: as `rank`.
+    """
     from attnscan.scan.local import scan
     from attnscan.scan.state import ScanState
     from attnscan.scan.stored import load_state
     from attnscan.scan.stream import unseen
 
     state, on_bad = ScanState(scanner.options), on_bad_of(request.pairs, running.ledger)
+    doing = "scoring pairs" if isinstance(request, Rank) else "holding heads against trees"
+    tell = isinstance(request, Rank) and request.pair_scores
     waiting: list[Callable[[], None]] = []
     keep = _keeper(request.state, scanner, state, running.ledger)
-    yield Progress("scoring pairs")
+    yield Progress(doing)
     try:
         if request.state is not None and request.state.exists():
             state = load_state(request.state, scanner)
-        rest = unseen(records, state.seen)
-        wanted = writer is not None or request.pair_scores
-        with closing(scan(scanner, rest, state, on_bad, pair_scores=wanted)) as events:
+        rest, wanted = unseen(records, state.seen), writer is not None or tell
+        with closing(scan(scanner, rest, state, on_bad, doing=doing, pair_scores=wanted)) as events:
             for event in events:
                 if isinstance(event, ScanState):
                     with _undisturbed() if writer is not None else nullcontext():
@@ -94,7 +105,9 @@ def _scanned(
                     continue
                 if isinstance(event, PairScores) and writer is not None:
                     waiting.append(partial(writer.write, writer.table(event)))
-                if not isinstance(event, PairScores) or request.pair_scores:
+                if isinstance(event, Progress):
+                    yield replace(event, total=total)
+                elif tell:
                     yield event
     except KeyboardInterrupt as cause:
         if state.sums.any is None:
@@ -184,8 +197,8 @@ def _undisturbed() -> Iterator[None]:
             signal.raise_signal(signal.SIGINT)
 
 
-def _rank_on_cluster(request: Rank, running: Running) -> Work[Ranking]:
-    """Every head ranked on a cluster; an interrupted scan has no ranking, and raises."""
+def on_cluster(request: Rank | HoldAgainst, running: Running) -> Work[Any]:
+    """A `Ranking`, or of trees a `Syntax`, made on a cluster; an interrupted scan has neither, and raises."""
     from attnscan.scan.cluster.blocks import BlockFiles
     from attnscan.scan.cluster.scan import scan_on_ray
 
@@ -198,16 +211,12 @@ def _rank_on_cluster(request: Rank, running: Running) -> Work[Ranking]:
     blocks = BlockFiles(pairs.paths, pairs.reading, pairs.skip_bad, cluster.block_pairs)
     if state is not None:
         running.stack.enter_context(held(state))
+    rows: dict[str, Any] = (
+        {"per_pair": request.per_pair, "heads": request.per_pair_heads} if isinstance(request, Rank) else {}
+    )
     try:
         result, bad = yield from scan_on_ray(
-            request.options,
-            blocks,
-            cluster,
-            per_pair=request.per_pair,
-            heads=request.per_pair_heads,
-            state=state,
-            say=ledger.say,
-            note=ledger.note,
+            request.options, blocks, cluster, **rows, state=state, say=ledger.say, note=ledger.note
         )
     except KeyboardInterrupt:
         with suppress(StateError):

@@ -10,14 +10,14 @@ from attnscan.inputs.pairs import Pair, Record
 from attnscan.inputs.tokens import token_named
 from attnscan.run import one_input
 from attnscan.run.events import Loading, Note, Progress, Work
-from attnscan.run.ranking import rank
+from attnscan.run.ranking import held, on_cluster, rank, scanned_here
 from attnscan.run.reading import Ledger, OnePair, Pairs, on_bad_of
 from attnscan.run.requests import Ablate, Classify, Compare, Examine, Explain, HoldAgainst, LookAt, Rank, Similar
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened, opened_all
 from attnscan.scan.options import AblationRequest, ScanOptions
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from attnscan.results.ablation import Ablation
     from attnscan.results.card import Cards
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from attnscan.results.similarity import Similarity
     from attnscan.results.syntax import Syntax
     from attnscan.scan.scanner import Scanner
-    from attnscan.scoring.relations import RuleCounts
 
 
 def explain(request: Explain, running: Running) -> Work[Explanations]:
@@ -81,8 +80,8 @@ def look_at(request: LookAt, running: Running) -> Work[Cards]:
     """Everything about some heads. Raises: SelectionError for heads that are not there; as a scan and an ablation."""
     ledger = running.ledger
     pairs = request.pairs.ready(ledger, 2 + request.ablate, "name a file")
-    treebanks = [] if request.treebank is None else [request.treebank.ready(ledger, 2, "name a file")]
-    rules = yield from _trees_of(treebanks, request.options, ledger)
+    trees = None if request.treebank is None else request.treebank.ready(ledger, 2, "name a file")
+    counts = yield from _checked([] if trees is None else [trees], request.options, ledger)
     scanner = yield from opened(running, request.options, request.memory)
     heads = scanner.grid().select(request.heads)
     open_already = Running(scanner, running.stack, ledger)
@@ -96,8 +95,11 @@ def look_at(request: LookAt, running: Running) -> Work[Cards]:
     for head in heads if request.ablate else ():
         sets = AblationRequest(heads=head.name)
         lost[head] = yield from ablate(Ablate(pairs, request.options, None, sets), open_already)
-    reader = scanner.with_options(unit="word", related=False, labelled=False)
-    (syntax,) = (yield from _held_against(reader, treebanks, rules, ledger)) or (None,)
+    syntax: Syntax | None = None
+    if trees is not None:
+        reader = scanner.with_options(unit="word", related=False, labelled=False, relations="universal").exact()
+        syntax = yield from _against_trees(HoldAgainst(trees, reader.options), reader, open_already, counts[0])
+        yield from _notes_of_few(syntax)
     return Cards(tuple(Card(head, ranking, of_heads[head], lost.get(head), syntax) for head in heads))
 
 
@@ -137,49 +139,71 @@ def similar(request: Similar, running: Running) -> Work[Similarity]:
 
 
 def hold_against(request: HoldAgainst, running: Running) -> Work[Syntax]:
-    """Which heads follow which relations. Raises: SelectionError for a relation that is not there; as the study."""
-    ledger, asked_twice = running.ledger, "name a file"
-    treebanks = [pairs.ready(ledger, 2, asked_twice) for pairs in (request.pairs, request.held) if pairs is not None]
-    rules = yield from _trees_of(treebanks, request.options, ledger, subtypes=request.subtypes)
-    if request.relation is not None:
-        from attnscan.results.syntax import check_relation
+    """Every head held against trees; or, from one machine, against those up to Ctrl-C.
 
-        check_relation(request.relation, rules[0].relations)
+    Raises: SelectionError for a relation that is not there; as `rank`.
+    """
+    results: list[Syntax] = []
+    banks = [request, *([replace(request, pairs=request.held, state=None)] if request.held is not None else [])]
+    if request.cluster is not None:
+        for bank in banks:
+            results += [(yield from on_cluster(bank, running))]
+    else:
+        results = yield from _held_here(banks, running)
+    for result in results:
+        yield from _notes_of_few(result)
+    return replace(results[0], held=results[1]) if len(results) > 1 else results[0]
+
+
+def _held_here(banks: Sequence[HoldAgainst], running: Running) -> Work[list[Syntax]]:
+    """Every head held against each treebank in turn, up to one in which Ctrl-C comes."""
+    ledger, request = running.ledger, banks[0]
+    banks = [replace(bank, pairs=bank.pairs.ready(ledger, 2, "name a file")) for bank in banks]
+    counts = yield from _checked([bank.pairs for bank in banks], request.options, ledger, request.relation)
+    if request.state is not None:
+        running.stack.enter_context(held(request.state))
     scanner = yield from opened(running, request.options, request.memory)
-    results = yield from _held_against(scanner, treebanks, rules, ledger)
-    return replace(results[0], held=results[1]) if request.held is not None else results[0]
+    results: list[Syntax] = []
+    for bank, count in zip(banks, counts, strict=True):
+        if not running.interrupted:
+            results += [(yield from _against_trees(bank, scanner, running, count))]
+    return results
 
 
-def _trees_of(
-    treebanks: Sequence[Pairs], options: ScanOptions, ledger: Ledger, *, subtypes: bool = False
-) -> Work[list[RuleCounts]]:
-    """The rules of distance of treebanks, read before a model is loaded in vain. Raises: as the study."""
-    from attnscan.scoring.relations import Asked
-    from attnscan.studies.syntax import trees_read
+def _checked(
+    treebanks: Sequence[Pairs], options: ScanOptions, ledger: Ledger, relation: str | None = None
+) -> Work[list[int]]:
+    """Read treebanks before a model is loaded in vain; how many sentences each has. Raises: as `hold_against`."""
+    from attnscan.results.syntax import check_relation
+    from attnscan.scan.trees import trees_read
 
-    counts: list[RuleCounts] = []
+    counts: list[int] = []
     for pairs in treebanks:
-        counts += [(yield from trees_read(pairs.read(ledger), Asked(subtypes), options.seed))]
+        trees = yield from trees_read(pairs.read(ledger), subtypes=options.relations == "subtypes")
+        if relation is not None and not counts:
+            check_relation(relation, trees.relations)
+        counts.append(trees.sentences)
     return counts
 
 
-def _held_against(
-    scanner: Scanner, treebanks: Sequence[Pairs], rules: Sequence[RuleCounts], ledger: Ledger
-) -> Work[list[Syntax]]:
-    """Every head held against each treebank, with notes of how it was read. Raises: as the study."""
+def _against_trees(request: HoldAgainst, scanner: Scanner, running: Running, count: int) -> Work[Syntax]:
+    """Every head held against one treebank. Raises: as `hold_against`."""
+    from attnscan.scan.local import with_signature
+
+    state = yield from scanned_here(request, request.pairs.read(running.ledger), running, scanner, total=count)
+    result = with_signature(scanner, state).syntax()
+    yield from notes_of_inputs(result.signature, bad=running.ledger.bad, dtype=request.options.dtype)
+    return result
+
+
+def _notes_of_few(result: Syntax) -> Iterator[Note]:
+    """That a treebank is small, where it is."""
     from attnscan.results.syntax import FEW
     from attnscan.results.terms import counted
-    from attnscan.studies.syntax import syntax
 
-    results: list[Syntax] = []
-    for pairs, counts in zip(treebanks, rules, strict=True):
-        results += [(yield from syntax(scanner, counts, partial(pairs.read, ledger), on_bad_of(pairs, ledger)))]
-    for result in results:
-        yield from notes_of_inputs(result.signature, bad=ledger.bad, dtype=scanner.options.dtype)
-        if result.sentences < FEW:
-            few = counted(result.sentences, "sentence is", "sentences are")
-            yield Note(f"{few} few: below {FEW}, little of this would be so in others", True)
-    return results
+    if result.sentences < FEW:
+        few = counted(result.sentences, "sentence is", "sentences are")
+        yield Note(f"{few} few: below {FEW}, little of this would be so in others", True)
 
 
 def compare(request: Compare, running: Running) -> Work[Comparison]:

@@ -7,6 +7,7 @@ one_input.py      one input: its classification, its dependencies
 answers.py        what a model has said of predictive words before
 stream.py         a stream of pairs to batches, and the loop over them
 local.py          many pairs through a model: a scan that can stop and go on
+trees.py          sentences with trees: checked, and summed batch by batch
 state.py          what a scan has seen and summed, of a run, a shard or a block; signatures
 stored.py         states in files
 per_pair.py       every pair's scores in Parquet, and what such a file says of itself

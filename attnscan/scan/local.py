@@ -16,6 +16,7 @@ from attnscan.scan.events import PairScores, Progress, Steps
 from attnscan.scan.scanner import OnPairs, Scanner
 from attnscan.scan.state import Drawn, ScanState, ScanSums, Seen, half
 from attnscan.scan.stream import Encode, OnBad, Stream
+from attnscan.scan.trees import tree_sums
 from attnscan.scoring.classes import ClassScorer, class_sums
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import Profiler, profile_sums
@@ -121,8 +122,11 @@ def summed(
 ) -> ScanSums:
     """The sums of some inputs, scored as `Scanner.score` does, each half by itself if heads are ranked by one of them.
 
-    If profiles are fitted, each is asked for `predictive`, where that is wanted.
+    If profiles are fitted, each is asked for `predictive`, where that is wanted. By `relations`, sentences are held
+    against their trees in place of all that.
     """
+    if scanner.options.relations is not None:
+        return ScanSums(relations=tree_sums(scanner, inputs))
     if scanner.options.asks_every_pair:
         helps = scanner.helps(inputs)
     if not scanner.options.split:

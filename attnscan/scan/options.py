@@ -18,6 +18,7 @@ from attnscan.scoring.patterns import PATTERNS
 
 Predictive = Literal["auto", "cpmi", "distance", "off"]
 OnLong = Literal["truncate", "skip", "error"]
+Relations = Literal["universal", "subtypes"]
 Engine = Literal["local", "ray"]
 SMALLEST_SHARE = 0.01
 """Of a GPU, for a worker."""
@@ -114,6 +115,8 @@ class ScanOptions:
     ] = False
     patterns: tuple[Pattern, ...] = PATTERNS
     """What heads are scored for."""
+    relations: Relations | None = None
+    """Of sentences with trees: whether heads are held against these in place of patterns, and by which relations."""
 
     @property
     def reading(self) -> Reading:
@@ -134,7 +137,8 @@ class ScanOptions:
     def deciding(self) -> dict[str, Any]:
         """What numbers hang on, by its name, or None where they do not; patterns of one's own go by names and files."""
         aside = {name for name, field in declared(ScanOptions).items() if not field.option.decides} | {"by", "special"}
-        readings: dict[str, Any] = {"by": self.reading.by, "special": self.reading.special if self.profile else None}
+        reading, decides = self.reading, self.profile or self.relations is not None
+        readings: dict[str, Any] = {"by": reading.by, "special": reading.special if decides else None}
         readings |= {"statements": str(self.behaviour) if self.labelled else None}
         patterns = ", ".join(f"{pattern.id} {pattern.code[:12]}".strip() for pattern in self.patterns)
         kept = {name: value for name, value in vars(self).items() if name not in aside}

@@ -43,7 +43,7 @@ from attnscan.scoring.targets import Targets
 
 OnPairs = Callable[[Sequence[Place], Mapping[str, FloatArray]], None]
 """Given the places of some pairs and their own sums, as `Scorer.pair_sums` names them."""
-_WORD = Pair("the")  # what a model is tried on
+_WORD, _WORDS = Pair("the"), Pair("the the the")  # what a model is tried on
 _SHORT = 1024  # tokens: no more can fill a memory
 
 
@@ -81,7 +81,7 @@ class Scanner:
             if self.options.reading.carried:
                 _ = self.projections  # refused before a pair is read
             self._taps = taps.pop_all()
-        return self
+        return self if self.options.relations is None else self.exact()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._taps.__exit__(kind, error, at)
@@ -108,6 +108,7 @@ class Scanner:
         # Made once, and shared by the copies
         _ = self.relation, self.options.labelled and self.carrying
         _ = self.options.asks_every_pair and self.measure is not None and self.answers
+        _ = self.options.relations is not None and self.is_causal
         most = min(most, most_workers(self.loaded, self.options.batch_tokens, longest))
         with ExitStack() as taps:
             crew = []
@@ -147,6 +148,14 @@ class Scanner:
         batch = self.collate([self.encode(_WORD)])
         self._tap.run(batch.model_inputs, lambda block: grids.append(block.grid))
         return grids[-1]
+
+    @cached_property
+    def is_causal(self) -> bool:
+        """Whether words see none behind them, by running the model on some."""
+        batch = self.collate([self.encode(_WORDS)])
+        seen: list[bool] = []
+        self.run(batch.model_inputs, lambda block: seen.append(bool(block.visible[:1, :, :].triu(1).any())))
+        return not any(seen)
 
     def check_room(self, tokens: int, *, keep: bool = False) -> None:
         """Check that one input of so many tokens can be read, where whole weights of all heads have to be held.

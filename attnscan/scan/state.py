@@ -22,17 +22,19 @@ from attnscan.results.profile import Profile
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import Scores
 from attnscan.results.signature import Signature
+from attnscan.results.syntax import Syntax
 from attnscan.scan.options import ScanOptions
 from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.patterns import PATTERN_SET_VERSION, PATTERNS
 from attnscan.scoring.profile import profiled
 from attnscan.scoring.profile_sums import fitted
+from attnscan.scoring.relation_sums import RelationSums, syntax_of
 from attnscan.scoring.resampling import labels_of
 from attnscan.scoring.statements import stated
 from attnscan.scoring.sums import Adding, ScoreSums
 
-_FORMAT = 2  # rises whenever what a pickled state holds has other fields
+_FORMAT = 3  # rises whenever what a pickled state holds has other fields
 _NAMES = ("model", "revision")
 _DIGESTS = 1 << 256
 Drawn = tuple[str, Place, Pair]
@@ -163,11 +165,13 @@ class ScanSums(Adding):
     carried_labels: LabelSums | None = None
     classes: BlockSums | None = None
     """Beside `labels`: attention class by class, for statements, by the reading of what heads do."""
+    relations: RelationSums | None = None
+    """In place of all others: of sentences with trees; None unless options say `relations`."""
 
     @property
-    def any(self) -> ScoreSums | None:
-        """Either of the two; None if nothing has been summed."""
-        return self.told or self.ranked
+    def any(self) -> ScoreSums | RelationSums | None:
+        """Sums that there are; None if nothing has been summed."""
+        return self.told or self.ranked or self.relations
 
 
 @dataclass(frozen=True)
@@ -220,11 +224,27 @@ class ScanState:
         if self.signature is not None:
             _check_same(_ran(self.signature), _ran(signature))
 
+    def syntax(self) -> Syntax:
+        """Every head against the trees that were read.
+
+        Raises: OptionError if the sums are of patterns; InputError if no sentence was scored; ModelError if the
+        tokenizer does not tell where its tokens stand in the text.
+        """
+        if self.options.relations is None:
+            raise OptionError("the shard is of patterns", "give it to `finish`, or make one with `relations`")
+        if self.signature is None or self.sums.relations is None:
+            raise InputError("no sentence of the treebank is left", "choose what happens to long ones with --on-long")
+        signature = replace(self.signature, **self.seen.signature_fields)
+        return syntax_of(self.sums.relations, signature, among=self.options.reading.among_words)
+
     def ranking(self, asked: ScanSums | None = None) -> Ranking:
         """Every head ranked, with what was `asked` for predictive added.
 
-        Raises: InputError if no pair was scored, or with `split` none in one of the halves.
+        Raises: OptionError if the sums are of trees; InputError if no pair was scored, or with `split` none in one of
+        the halves.
         """
+        if self.options.relations is not None:
+            raise OptionError("the shard is of a treebank", "give it to `syntax`")
         sums, options = self.sums if asked is None else self.sums + asked, self.options
         if self.signature is None or sums.any is None:
             raise no_pair("to score")

@@ -35,10 +35,11 @@ from attnscan.scoring.block_sums import BlockSums
 from attnscan.scoring.label_sums import LabelSums
 from attnscan.scoring.profile import profiled
 from attnscan.scoring.profile_sums import sums_shapes
+from attnscan.scoring.relation_sums import RelationSums
 from attnscan.scoring.sums import KINDS, HeadProducts, ScoreSums, Sums
 
 State = TypeVar("State")
-_FORMAT = 14
+_FORMAT = 15
 _MAX_BYTES = 512 << 20  # 384 heads x 7 patterns take 50 MiB, nearly all for the products of heads; split, twice that
 _ABOUT = "about"
 _OF_MODEL = {
@@ -84,7 +85,7 @@ def write_state(
         "scan": about,
         "position": position,
         "signature": asdict(state.signature),
-        "grid": state.sums.any.entropy.shape,
+        "grid": state.sums.any.shape,
         "seen": state.seen.dumped(),
     }
     file = BytesIO()
@@ -201,7 +202,7 @@ def _arrays(name: str, value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, np.ndarray):
         yield name, value
         return
-    if isinstance(value, BlockSums):
+    if isinstance(value, BlockSums | RelationSums):
         value = value.packed()
     elif is_dataclass(value):
         value = {f.name: getattr(value, f.name) for f in fields(value)}
@@ -225,6 +226,7 @@ class _Arrays:
             carried=self._scores("sums.carried"),
             carried_labels=self._labels("sums.carried_labels"),
             classes=self._blocks("sums.classes", {"on": columns, "even": columns, "n": (*shape, 1)}),
+            relations=self._relations("sums.relations"),
         )
 
     def _has(self, name: str) -> bool:
@@ -261,8 +263,12 @@ class _Arrays:
     def _blocks(self, name: str, shapes: Mapping[str, tuple[int, ...]]) -> BlockSums | None:
         return self._unpacked(name).checked(shapes) if self._has(name) else None
 
+    def _relations(self, name: str) -> RelationSums | None:
+        return RelationSums.unpacked(self._below(name), self._shape) if self._has(name) else None
+
     def _unpacked(self, name: str) -> BlockSums:
+        return BlockSums.unpacked(self._below(name))
+
+    def _below(self, name: str) -> dict[str, Any]:
         start = f"{name}."
-        return BlockSums.unpacked(
-            {key.removeprefix(start): values for key, values in self._arrays.items() if key.startswith(start)}
-        )
+        return {key.removeprefix(start): values for key, values in self._arrays.items() if key.startswith(start)}

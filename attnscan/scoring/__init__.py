@@ -14,7 +14,8 @@ profile_sums.py  sums that add, and the fit
 label_sums.py  what labels over many pairs are told to be sure by: sums that add
 block_sums.py  sums of blocks of pairs, for resamples
 classes.py     a consumer of attention: one batch to sums class by class
-relations.py   a consumer of attention: one batch to sums by relation of a treebank, and rules of distance
+relations.py   a consumer of attention: one batch to sums by relation of a treebank
+relation_sums.py   these sums, which add, and what they say of every head
 statements.py  the rule by which a head is stated
 resampling.py  how often labels stay when words or pairs are drawn anew
 questions.py   what the model is asked about one input for predictive

@@ -7,8 +7,7 @@ with all of its dependents in the relation. Items are the same for all heads, an
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -17,16 +16,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from attnscan.inputs.batch import EncodedBatch
+from attnscan.hashing import hashed
+from attnscan.inputs.batch import SPECIAL, EncodedBatch, EncodedInput
 from attnscan.inputs.sentence import NO_WORD, Sentence
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray, IntArray
-from attnscan.results.syntax import DEPENDENT, FAR, HEAD, NOT_ALL, OFFSETS, SIDES, Row
+from attnscan.results.syntax import DEPENDENT, FAR, HEAD, NOT_ALL, SIDES, Row
 from attnscan.scoring.merging import Units, exact
+from attnscan.scoring.relation_sums import DISTANCES, RelationSums, ordered
 
 _LEAST_LEFT = 1e-6  # as of all rows that are renormalised over words
-_DISTANCES = 2 * FAR + 1
 _NOWHERE = -9
 
 
@@ -71,25 +71,6 @@ def items_of(sentence: Sentence, asked: Asked = Asked()) -> list[Item]:
     return [item for item in seen if item.targets]
 
 
-@dataclass(frozen=True)
-class Baselines:
-    """The rows of a treebank and, of each, the rules that its sentences of the other half choose."""
-
-    rows: tuple[Row, ...]
-    parts: tuple[str, ...]
-    """Parts of speech."""
-    offset: IntArray
-    """The best distance from query to target, for sentences of each half. Shape: [half, row]."""
-    nearest: IntArray
-    """The best rule "nearest word of a part of speech on one side", as part x side. Shape: [half, row]."""
-    asked: Asked
-
-    @property
-    def number(self) -> Mapping[Row, int]:
-        """Of each row, its place."""
-        return {row: number for number, row in enumerate(self.rows)}
-
-
 def nearest_words(parts: Sequence[Any], known: Sequence[str]) -> IntArray:
     """For every rule and query, the word that the rule points to; _NOWHERE if there is none.
 
@@ -106,63 +87,19 @@ def nearest_words(parts: Sequence[Any], known: Sequence[str]) -> IntArray:
     return pointed.reshape(-1, count)
 
 
-class RuleCounts:
-    """Counts, over a treebank and without a model, how often each rule of distance or of nearness is right."""
-
-    def __init__(self, asked: Asked) -> None:
-        self.sentences, self.asked = 0, asked
-        self._offsets: defaultdict[tuple[int, Row], Counter[int]] = defaultdict(Counter)
-        self._nearest: defaultdict[tuple[int, Row], Counter[tuple[str, int]]] = defaultdict(Counter)
-        self._parts: set[str] = set()
-
-    def add(self, sentence: Sentence, half: int) -> None:
-        """Count a sentence of a half."""
-        parts = [str(part) for part in sentence.tags["upos"]]
-        known = sorted(set(parts))
-        pointed = nearest_words(parts, known)
-        self.sentences += 1
-        self._parts.update(known)
-        for row, query, targets in items_of(sentence, self.asked):
-            offsets, rules = self._offsets[half, row], self._nearest[half, row]
-            for target in targets:
-                offsets[target - query] += 1
-                rules.update(
-                    (known[rule // len(SIDES)], rule % len(SIDES))
-                    for rule in (pointed[:, query] == target).nonzero()[0]
-                )
-
-    @property
-    def relations(self) -> list[str]:
-        """Those that the treebank has."""
-        return sorted({row.relation for _, row in self._offsets})
-
-    def baselines(self) -> Baselines:
-        """The rules that each half chooses for the other one; of equally good ones the nearest, and the first."""
-        rows = tuple(sorted({row for _, row in self._offsets}, key=lambda row: (row.relation != "all", row)))
-        parts = tuple(sorted(self._parts))
-        offset, nearest = (np.zeros((2, len(rows)), dtype=np.int64) for _ in range(2))
-        for half in (0, 1):
-            for place, row in enumerate(rows):
-                counts, rules = self._offsets[1 - half, row], self._nearest[1 - half, row]
-                offset[half, place] = max(OFFSETS, key=counts.__getitem__)
-                numbers = [rules[part, side] for part in parts for side in range(len(SIDES))]
-                nearest[half, place] = int(np.argmax(numbers))
-        return Baselines(rows, parts, offset, nearest, self.asked)
-
-
 class RelationScorer:
     """A consumer of attention blocks that holds one batch of sentences with trees against these.
 
     Even attention is scored as one more head, the last.
     """
 
-    def __init__(self, batch: EncodedBatch, baselines: Baselines, halves: Sequence[int], *, among: bool) -> None:
-        """`among` is whether weights count among words alone, with special tokens removed."""
+    def __init__(self, batch: EncodedBatch, asked: Asked, halves: Sequence[int], *, among: bool) -> None:
+        """`halves` says which half of all sentences each is in, `among` whether weights count among words alone."""
         self._batch, self._among, self._merged = batch, among, Units(batch)
         units = [{w: u for u, w in enumerate(encoded.unit_words) if w != NO_WORD} for encoded in batch.inputs]
         self._units = [torch.tensor(list(known.values()), device=batch.word.device) for known in units]
         sentences = [encoded.known_pair.sentences[0] for encoded in batch.inputs]
-        self._layout = _Layout(sentences, [list(known) for known in units], baselines, halves, batch.word.device)
+        self._layout = _Layout(sentences, [list(known) for known in units], asked, halves, batch.word.device)
         self._grid: Grid | None = None
         self._layer = -1
 
@@ -211,11 +148,17 @@ class RelationScorer:
             self._done[self._there, self._layer] = True
             self._there[:] = False
 
-    def sums(self) -> dict[str, FloatArray]:
-        """All sums, once every block has come. Shape: [layer, ..., head]; `hits` [sentence, layer, row, head]."""
+    def sums(self) -> RelationSums:
+        """All sums, once every block has come."""
         self._flush()
-        summed = {name: torch.stack(values).cpu().numpy().astype(np.float64) for name, values in self._sums.items()}
-        return summed | self._layout.alike | {"hits": np.moveaxis(summed["hits"], 0, 1)}
+        layout, inputs = self._layout, self._batch.inputs
+        sums = {name: np.moveaxis(torch.stack(of).cpu().numpy(), 0, -2) for name, of in self._sums.items()}
+        sums = {name: values.astype(np.float64) for name, values in sums.items()}
+        hits = sums.pop("hits")[..., :-1]  # of even attention there is no most attended word
+        words = np.array([_words(encoded) for encoded in inputs], dtype=np.float64).sum(0)
+        sums |= {"words": words[:2], "spelled": words[2:], "hits": layout.by_half(hits), **layout.alike}
+        of_sentences = {"hits": hits, "n": layout.n, "offsets": layout.offsets}
+        return RelationSums.of(layout.rows, layout.parts, sums, list(map(_document, inputs)), of_sentences)
 
 
 class _Layout:
@@ -225,106 +168,126 @@ class _Layout:
         self,
         sentences: Sequence[Sentence],
         words: Sequence[Sequence[int]],
-        baselines: Baselines,
+        asked: Asked,
         halves: Sequence[int],
         device: torch.device,
     ) -> None:
         """`words` are the numbers of those that have a piece, of each sentence."""
+        items_of_all = [items_of(sentence, asked) for sentence in sentences]
+        self.rows = ordered(item.row for items in items_of_all for item in items)
+        self.parts = tuple(sorted({str(part) for sentence in sentences for part in sentence.tags["upos"]}))
         self.width = width = max(1, *map(len, words))
-        rows, count = len(baselines.rows), len(sentences)
-        row_number, part_number = baselines.number, {part: at for at, part in enumerate(baselines.parts)}
-        items: list[tuple[int, ...]] = []  # sentence, query, row, where the offset points, whether to no target
+        self._halves, count = np.array(halves), len(sentences)
+        row_number, part_number = ({name: at for at, name in enumerate(names)} for names in (self.rows, self.parts))
+        items: list[tuple[int, ...]] = []  # sentence, query, row
         targets: list[tuple[int, ...]] = []  # sentence, query, row, key, item
-        parts = np.full((count, width), -1)
-        nodes, links = np.full((count, width), -1), np.zeros((count, width, width), dtype=bool)
-        all_links = np.zeros(2)  # and those of neighbours
-        of_rows = {name: np.zeros((count, rows)) for name in ("n", "offset", "nearest", "met")}
+        parts, numbers, nodes = (np.full((count, width), -1) for _ in range(3))
+        links, all_links = np.zeros((count, width, width), dtype=bool), np.zeros(2)  # and those of neighbours
+        nearest = np.zeros((len(self.rows), len(self.parts), 2, len(SIDES)))
         for number, (sentence, known) in enumerate(zip(sentences, words, strict=True)):
-            place = {word: at for at, word in enumerate(known)}
-            tags = [sentence.tags["upos"][word] for word in known]
-            parts[number, : len(known)] = [part_number[str(tag)] for tag in tags]
+            place, first = {word: at for at, word in enumerate(known)}, len(targets)
+            tags = [str(sentence.tags["upos"][word]) for word in known]
+            parts[number, : len(known)] = [part_number[tag] for tag in tags]
+            numbers[number, : len(known)] = known
             nodes_of = [at for at, tag in enumerate(tags) if tag != "PUNCT"]
             nodes[number, : len(nodes_of)] = nodes_of
             all_links += _link(sentence, [known[at] for at in nodes_of], links[number])
-            pointed = nearest_words(tags, baselines.parts)
-            for row, query, words_of_item in items_of(sentence, baselines.asked):
+            for row, query, words_of_item in items_of_all[number]:
                 keys = [place[word] for word in words_of_item if word in place]
-                if query not in place or not keys:
-                    continue
-                r, q = row_number[row], place[query]
-                at = place.get(query + int(baselines.offset[halves[number], r]), _NOWHERE)
-                targets += [(number, q, r, key, len(items)) for key in keys]
-                items.append((number, q, r, at, at not in keys))
-                of_rows["n"][number, r] += 1
-                of_rows["offset"][number, r] += at in keys
-                of_rows["nearest"][number, r] += int(pointed[baselines.nearest[halves[number], r], q]) in keys
-                of_rows["met"][number, r] = 1
-        self._parts, self._rows, self._part_count = torch.from_numpy(parts).to(device), rows, len(baselines.parts)
-        self._items = torch.tensor(items, dtype=torch.int64, device=device).reshape(-1, 5).T
+                if query in place and keys:
+                    targets += [(number, place[query], row_number[row], key, len(items)) for key in keys]
+                    items.append((number, place[query], row_number[row]))
+            own = np.array(targets[first:], dtype=np.int64).reshape(-1, 5)
+            rule, target = (nearest_words(tags, self.parts)[:, own[:, 1]] == own[:, 3]).nonzero()
+            sides = len(SIDES)
+            np.add.at(nearest, (own[target, 2], rule // sides, halves[number], rule % sides), 1)
+        self._parts, self._numbers, self._nodes, self._links, self._half = (
+            torch.from_numpy(values).to(device) for values in (parts, numbers, nodes, links, self._halves)
+        )
+        self._items = torch.tensor(items, dtype=torch.int64, device=device).reshape(-1, 3).T
         self._targets = torch.tensor(targets, dtype=torch.int64, device=device).reshape(-1, 5).T
-        self._half = torch.tensor(list(halves), device=device)
-        self._nodes, self._links = torch.from_numpy(nodes).to(device), torch.from_numpy(links).to(device)
         self._others = ~torch.eye(width, dtype=torch.bool, device=device) & (self._parts >= 0)[:, None]
         self._cells = (self._parts[:, :, None] >= 0) & (self._parts[:, None, :] >= 0)
-        self.alike = of_rows | self._counts() | {"links": all_links}
+        self._count(nearest, all_links)
+
+    def _count(self, nearest: FloatArray, links: FloatArray) -> None:
+        """What all heads have alike: queries and targets, by rule, row, distance and part of speech."""
+        count, rows = len(self._halves), len(self.rows)
+        sentence, query, row, key, _ = self._targets
+
+        def counted(bins: Tensor, *shape: int) -> FloatArray:
+            counts = torch.bincount(bins, minlength=math.prod(shape)).reshape(shape)
+            return counts.cpu().numpy().astype(np.float64)
+
+        self.n = counted(self._items[0] * rows + self._items[2], count, rows)
+        at = (sentence * rows + row) * 2 + self._half[sentence]
+        at = at * DISTANCES + self._distances(sentence, query, key)
+        self.offsets = counted(at, count, rows, 2, DISTANCES)
+        bins = len(self.parts), 2, DISTANCES
+        self.alike = {
+            "n": self.by_half(self.n),
+            "met": (self.n > 0).sum(0).astype(np.float64),
+            "offsets": self.offsets.sum(0),
+            "nearest": nearest,
+            "targets": counted(row * math.prod(bins) + self._bins(sentence, query, key), rows, *bins),
+            "cells": counted(self._bins(*self._cells.nonzero().T), *bins),
+            "links": links,
+        }
+
+    def by_half(self, values: FloatArray) -> FloatArray:
+        """Sums over the sentences of each half. Shape: [sentence, row, ...] -> [row, half, ...]."""
+        return np.stack([values[self._halves == half].sum(0) for half in (0, 1)], axis=1)
+
+    def _distances(self, sentence: Tensor, query: Tensor, key: Tensor) -> Tensor:
+        """The numbers of distances in words of the treebank; all that are far are one."""
+        apart = self._numbers[sentence, key] - self._numbers[sentence, query]
+        return apart.clip(-FAR, FAR) + FAR
 
     def _bins(self, sentence: Tensor, query: Tensor, key: Tensor) -> Tensor:
-        """The number of a half, a distance and a part of speech."""
-        distance = (key - query).clip(-FAR, FAR) + FAR
-        return (self._half[sentence] * _DISTANCES + distance) * self._part_count + self._parts[sentence, key]
-
-    def _counts(self) -> dict[str, FloatArray]:
-        """How many targets there are by row, half, distance and part of speech, and how many words."""
-        shape = (2, _DISTANCES, self._part_count)
-        sentence, query, row, key, _ = self._targets
-        targets = torch.bincount(
-            row * math.prod(shape) + self._bins(sentence, query, key), minlength=self._rows * math.prod(shape)
-        )
-        cells = torch.bincount(self._bins(*self._cells.nonzero().T), minlength=math.prod(shape))
-        of_parts = torch.bincount(self._parts[self._parts >= 0], minlength=self._part_count)
-        numbers = {"targets": targets.reshape(self._rows, *shape), "cells": cells.reshape(shape), "parts": of_parts}
-        return {name: values.cpu().numpy().astype(np.float64) for name, values in numbers.items()}
+        """The number of a part of speech, a half and a distance."""
+        of_part = self._parts[sentence, key] * 2 + self._half[sentence]
+        return of_part * DISTANCES + self._distances(sentence, query, key)
 
     def sums(self, weights: Tensor, left: Tensor, there: Tensor, *, among: bool) -> dict[str, Tensor]:
-        """What one layer says of those sentences that are `there`.
+        """What one layer says of those sentences that are `there`, as `AXES` names it; `hits` [sentence, row, head].
 
         Shape: `weights` [sentence, query, key, head], `left` on words [sentence, query, head] -> [..., head] each.
         """
         counts = left >= _LEAST_LEFT
         share = counts / left.clip(_LEAST_LEFT)
         sentence, query, row, key, item = self._targets[:, there[self._targets[0]]]
-        of_row = self._half[sentence] * self._rows + row
+        s, q, r = self._items
+        rows, heads = len(self.rows), weights.shape[-1]
         on_others = weights.masked_fill(~self._others[..., None], -1.0)
         keys = torch.arange(self.width, device=weights.device)[:, None]
-        seen = keys.where(on_others == on_others.amax(2, keepdim=True), self.width).amin(
-            2
-        )  # the first of equals, on every device
+        most = on_others == on_others.amax(2, keepdim=True)
+        seen = keys.where(most, self.width).amin(2)  # the first of equals, on every device
         hit = seen[sentence, query] == key[:, None]
         on_target = weights[sentence, query, key]
         on_words = on_target * share[sentence, query]
-        wrong = self._items[4] > 0
-        s, q, r, at, _ = self._items[:, wrong & there[self._items[0]]]
-        follows = (seen[s, q] == at[:, None]) & (at >= 0)[:, None]
 
         def summed(values: Tensor, into: Tensor, *shape: int) -> Tensor:
-            total = weights.new_zeros(math.prod(shape), weights.shape[-1], dtype=exact(weights.device))
-            return total.index_add_(0, into, values.to(total.dtype)).reshape(*shape, -1)
+            total = weights.new_zeros(math.prod(shape), heads, dtype=exact(weights.device))
+            return total.index_add_(0, into, values.to(total.dtype)).reshape(*shape, heads)
 
         among_words = weights * share[:, :, None]
         scored, on_parts = among_words if among else weights, among_words.sum(1)
         its_words = (self._parts >= 0) & there[:, None]
         cells = (self._cells & there[:, None, None]).nonzero().T
-        items = self._items[:, there[self._items[0]]]
-        of_item = self._half[items[0]] * self._rows + items[2]
+        far = (row * 2 + self._half[sentence]) * DISTANCES + self._distances(sentence, query, key)
+        hits = summed(hit, item, len(s)).bool()  # of items, of which several targets may be right
+        taken = (r * 2 + self._half[s])[:, None] * DISTANCES + self._distances(s[:, None], q[:, None], seen[s, q])
+        taken = (taken * heads + torch.arange(heads, device=taken.device))[~hits & there[s, None]]
+        misses = torch.bincount(taken, minlength=rows * 2 * DISTANCES * heads)
         return {
-            "hits": summed(hit, sentence * self._rows + row, len(left), self._rows),
-            "weight": summed(on_words if among else on_target, of_row, 2, self._rows),
-            "on_words": summed(on_words, of_row, 2, self._rows),
-            "eligible": summed(counts[items[0], items[1]], of_item, 2, self._rows),
-            "elsewhere": summed(hit & wrong[item][:, None], of_row, 2, self._rows),
-            "follows": summed(follows, self._half[s] * self._rows + r, 2, self._rows),
-            "habit": summed(scored[tuple(cells)], self._bins(*cells), 2, _DISTANCES, self._part_count),
-            "on_parts": summed(on_parts[its_words], self._parts[its_words], self._part_count),
+            "hits": summed(hit, sentence * rows + row, len(left), rows),
+            "weight": summed(on_words if among else on_target, row, rows),
+            "on_words": summed(on_words, row, rows),
+            "eligible": summed(counts[s, q] & there[s, None], r, rows),
+            "hits_at": summed(hits[item], far, rows, 2, DISTANCES),
+            "misses_at": misses.reshape(rows, 2, DISTANCES, heads),
+            "habit": summed(scored[tuple(cells)], self._bins(*cells), len(self.parts), 2, DISTANCES),
+            "on_parts": summed(on_parts[its_words], self._parts[its_words], len(self.parts)),
             "words_with": counts[its_words].sum(0),
             "linked": self._linked(weights[there], there),
         }
@@ -364,3 +327,23 @@ def _link(sentence: Sentence, nodes: Sequence[int], links: NDArray[np.bool_]) ->
             links[at, other] = links[other, at] = True
             neighbours += abs(at - other) == 1
     return int(links.sum()) // 2, neighbours
+
+
+def _words(encoded: EncodedInput) -> tuple[int, int, int, int]:
+    """How many words there are, how many without a token; and likewise of those that have characters of their own
+    which the model was given: not Italian *la* in *nella*, and none that was cut.
+    """
+    sentence = encoded.known_pair.sentences[0]
+    words, owned = sentence.words or (), len(set(encoded.words) - {NO_WORD})
+    start, end = 0, len(sentence.text)
+    if encoded.truncated:
+        spans = [span for own, span in zip(encoded.sentence, encoded.spans, strict=True) if own != SPECIAL]
+        start, end = min(spans)[0], max(last for _, last in spans)
+    spelled = sum(max(first, start) < min(last, end) for first, last in words)
+    return len(words), len(words) - owned, spelled, spelled - owned
+
+
+def _document(encoded: EncodedInput) -> str:
+    """The key of a sentence's document or, where the treebank names none, of the sentence."""
+    named = encoded.known_pair.sentences[0].tags.get("document", [None])[0]
+    return encoded.known_pair.key if named is None else hashed(str(named).encode())

@@ -291,6 +291,11 @@ class ScoreSums(Adding):
         """The patterns' names."""
         return tuple(pattern.id for pattern in self.scored)
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """How many layers and heads there are."""
+        return self.entropy.shape
+
     def finish(self) -> Scores:
         """The scores of every head and pattern."""
         every_key, words_only = (

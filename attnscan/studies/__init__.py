@@ -10,7 +10,6 @@ head_sets.py      which heads are switched off, their controls, and a model that
 losses.py         what a model loses: masked words, next sentences, classes
 card.py           a closer look at some heads, word by word
 similarity.py     every head beside every other, by Jensen-Shannon divergence
-syntax.py         every head beside the trees of a treebank
 comparison.py     two models on the same pairs
 draws.py          what is drawn of an input by the input itself
 checkpoint.py     a checkpoint examined

@@ -146,7 +146,7 @@ def _scanned(
         if common:
             ours, theirs = (_stacked([sums[row] for row in common]) for sums in kept)
             theirs = {name: values[:, matched[..., 0], matched[..., 1]] for name, values in theirs.items()}
-            like = states[0].sums.any
+            like = states[0].sums.told
             assert like is not None  # a pair was scored
             keys = [block[row].pair.key for row in common]
             of_block = _PairedSums.of(ours, theirs, like, keys, scanner_a.options)

@@ -18,8 +18,9 @@ from attnscan.inputs.pairs import Pair, read_pairs
 from attnscan.inputs.sentence import Sentence
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.results.grid import Grid
-from attnscan.results.syntax import DEPENDENT, HEAD, OFFSETS, Row
-from attnscan.scoring.relations import Asked, Baselines, RelationScorer, RuleCounts, items_of, nearest_words
+from attnscan.results.syntax import DEPENDENT, FAR, HEAD, OFFSETS, Row
+from attnscan.scoring.relation_sums import AXES, DISTANCES, RelationSums
+from attnscan.scoring.relations import Asked, RelationScorer, items_of, nearest_words
 
 LAYERS, HEADS = 2, 3
 PARTS = ["DET", "NOUN", "VERB", "PUNCT"]
@@ -78,17 +79,6 @@ def test_nearest_words_of_a_part_of_speech() -> None:
     ]
 
 
-def test_each_half_chooses_the_rules_of_the_other() -> None:
-    counts = RuleCounts(Asked())
-    counts.add(CAT, 0)
-    counts.add(sentence([2, 2, None], "det nsubj root", "DET NOUN VERB"), 1)
-    chosen = counts.baselines()
-    det = chosen.number[Row("det", HEAD)]
-    assert chosen.offset[:, det].tolist() == [2, 1] and counts.sentences == 2
-    rules = [f"{part} {side}" for part in chosen.parts for side in ("before", "after")]
-    assert [rules[number] for number in chosen.nearest[:, det]] == ["VERB after", "NOUN after"]
-
-
 def encoded(known: Sentence, place: int) -> EncodedInput:
     """Delimiters around; the second word of each sentence has two pieces, and the last one of BIG has none."""
     pieces = [word for word in range(len(known.words or ())) for _ in range(2 if word == 1 else 1)]
@@ -120,14 +110,14 @@ def weights_of(inputs: Sequence[EncodedInput]) -> list[np.ndarray[Any, Any]]:
 def scored(
     inputs: Sequence[EncodedInput],
     weights: Sequence[np.ndarray[Any, Any]],
-    rules: Baselines,
     halves: Sequence[int],
     *,
-    among: bool,
-) -> dict[str, Any]:
+    among: bool = False,
+    subtypes: bool = False,
+) -> RelationSums:
     """By blocks of one layer and some heads of one input, as a tap shows them."""
     batch: EncodedBatch = collate(inputs)
-    scorer = RelationScorer(batch, rules, halves, among=among)
+    scorer = RelationScorer(batch, Asked(subtypes), halves, among=among)
     length = max(len(one.tokens) for one in inputs)
     visible = torch.zeros(len(inputs), length, length, dtype=torch.bool)
     for number, one in enumerate(inputs):
@@ -145,45 +135,62 @@ def scored(
 
 
 def by_loops(
+    ours: RelationSums,
     inputs: Sequence[EncodedInput],
     weights: Sequence[np.ndarray[Any, Any]],
-    rules: Baselines,
     halves: Sequence[int],
     *,
     among: bool,
 ) -> Mapping[str, Any]:
-    """As the definitions say it."""
-    rows = len(rules.rows)
-    sums = {name: np.zeros((LAYERS, 2, rows, HEADS)) for name in ("weight", "on_words", "elsewhere", "follows")}
-    sums |= {"hits": np.zeros((len(inputs), LAYERS, rows, HEADS)), "linked": np.zeros((LAYERS, HEADS))}
-    for number, (one, whole, half) in enumerate(zip(inputs, weights, halves, strict=True)):
+    """As the definitions say it, of heads without even attention."""
+    names = "n", "offsets", "nearest", "hits", "weight", "on_words", "hits_at", "misses_at"
+    sums = {name: np.zeros(_without_even(name, ours.sums[name]).shape) for name in names}
+    sums["linked"] = np.zeros((LAYERS, HEADS))
+    places = [(layer, head) for layer in range(LAYERS) for head in range(HEADS)]
+    for one, whole, half in zip(inputs, weights, halves, strict=True):
         known = one.known_pair.sentences[0]
         of_word = {w: [t for t, word in enumerate(one.words) if word == w] for w in set(one.words) - {-1}}
-        for layer in range(LAYERS):
-            for head in range(HEADS):
-                token = whole[layer, head]
-                a = {
-                    (q, k): float(np.mean([sum(token[i, j] for j in of_word[k]) for i in of_word[q]]))
-                    for q in of_word
-                    for k in of_word
-                }
-                left = {q: sum(a[q, k] for k in of_word) for q in of_word}
-                for row, query, targets in items_of(known):
-                    targets = tuple(word for word in targets if word in of_word)
-                    if query not in of_word or not targets:
-                        continue
-                    r = rules.number[row]
-                    seen = max((k for k in of_word if k != query), key=lambda k: a[query, k])
-                    at = query + int(rules.offset[half, r])
-                    on_words = sum(a[query, k] for k in targets) / left[query]
-                    sums["weight"][layer, half, r, head] += on_words if among else sum(a[query, k] for k in targets)
-                    sums["on_words"][layer, half, r, head] += on_words
-                    sums["hits"][number, layer, r, head] += seen in targets
-                    if at not in targets:
-                        sums["elsewhere"][layer, half, r, head] += seen in targets
-                        sums["follows"][layer, half, r, head] += seen == at
-                sums["linked"][layer, head] += _linked(a, known, of_word)
+        items = [
+            (ours.rows.index(row), query, [word for word in targets if word in of_word])
+            for row, query, targets in items_of(known)
+            if query in of_word and set(targets) & set(of_word)
+        ]
+        for r, query, targets in items:
+            sums["n"][r, half] += 1
+            for target in targets:
+                sums["offsets"][r, half, _distance(query, target)] += 1
+                same = [w for w in of_word if known.tags["upos"][w] == known.tags["upos"][target]]
+                between = [w for w in same if min(query, target) < w < max(query, target)]
+                part = ours.parts.index(str(known.tags["upos"][target]))
+                sums["nearest"][r, part, half, int(target > query)] += not between
+        for layer, head in places:
+            token = whole[layer, head]
+            a = {
+                (q, k): float(np.mean([sum(token[i, j] for j in of_word[k]) for i in of_word[q]]))
+                for q in of_word
+                for k in of_word
+            }
+            left = {q: sum(a[q, k] for k in of_word) for q in of_word}
+            for r, query, targets in items:
+                seen = max((k for k in of_word if k != query), key=lambda k: a[query, k])
+                on_words = sum(a[query, k] for k in targets) / left[query]
+                sums["weight"][r, layer, head] += on_words if among else sum(a[query, k] for k in targets)
+                sums["on_words"][r, layer, head] += on_words
+                sums["hits"][r, half, layer, head] += seen in targets
+                for target in targets if seen in targets else ():
+                    sums["hits_at"][r, half, _distance(query, target), layer, head] += 1
+                if seen not in targets:
+                    sums["misses_at"][r, half, _distance(query, seen), layer, head] += 1
+            sums["linked"][layer, head] += _linked(a, known, of_word)
     return sums
+
+
+def _distance(query: int, key: int) -> int:
+    return max(-FAR, min(FAR, key - query)) + FAR
+
+
+def _without_even(name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    return values[..., :-1] if "any_head" in AXES[name] else values
 
 
 def _linked(a: Mapping[tuple[int, int], float], known: Sentence, of_word: Mapping[int, Any]) -> int:
@@ -199,48 +206,42 @@ def _linked(a: Mapping[tuple[int, int], float], known: Sentence, of_word: Mappin
     return right
 
 
-@pytest.fixture(scope="module")
-def rules() -> Baselines:
-    counts = RuleCounts(Asked())
-    for number, known in enumerate(SENTENCES):
-        counts.add(known, number % 2)
-    return counts.baselines()
-
-
 @pytest.mark.parametrize("among", [False, True])
-def test_sums_are_those_of_plain_loops(rules: Baselines, among: bool) -> None:
+def test_sums_are_those_of_plain_loops(among: bool) -> None:
     inputs, halves = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1]
     weights = weights_of(inputs)
-    ours, theirs = (
-        scored(inputs, weights, rules, halves, among=among),
-        by_loops(inputs, weights, rules, halves, among=among),
-    )
-    for name, values in theirs.items():
-        assert_allclose(ours[name][..., :HEADS], values, atol=1e-5, err_msg=name)
-    assert ours["links"].tolist() == [2 + 6 + 2, 2 + 3 + 2]
-    punct = rules.number[Row("punct", HEAD)]
-    assert ours["n"][:, punct].tolist() == [1, 0, 0, 0]  # the last word of BIG has no piece
+    ours = scored(inputs, weights, halves, among=among)
+    for name, values in by_loops(ours, inputs, weights, halves, among=among).items():
+        assert_allclose(_without_even(name, ours.sums[name]), values, atol=1e-5, err_msg=name)
+    assert ours.sums["links"].tolist() == [2 + 6 + 2, 2 + 3 + 2]
+    assert ours.sums["words"].tolist() == [4 + 8 + 1 + 3, 1]
+    punct = ours.rows.index(Row("punct", HEAD))
+    assert ours.sums["n"][punct].tolist() == [1, 0]  # the last word of BIG has no piece
+    assert ours.sums["offsets"].shape[-1] == DISTANCES and ours.shape == (LAYERS, HEADS)
 
 
-def test_batches_change_nothing(rules: Baselines) -> None:
+def test_batches_and_their_order_change_nothing() -> None:
+    """Of other rows and other parts of speech each."""
     inputs, halves = [encoded(known, i) for i, known in enumerate(SENTENCES)], [0, 1, 0, 1]
     weights = weights_of(inputs)
-    together = scored(inputs, weights, rules, halves, among=False)
-    alone = [
-        scored([one], [own], rules, [side], among=False) for one, own, side in zip(inputs, weights, halves, strict=True)
-    ]
-    for name, values in together.items():
-        if name in ("hits", "n", "offset", "nearest", "met"):
-            assert_allclose(values, np.concatenate([each[name] for each in alone]), atol=1e-6, err_msg=name)
-        else:
-            assert_allclose(values, sum(each[name] for each in alone), atol=1e-5, err_msg=name)
+    together = scored(inputs, weights, halves)
+    alone = [scored([one], [own], [side]) for one, own, side in zip(inputs, weights, halves, strict=True)]
+    assert len({each.rows for each in alone}) > 2 and len({each.parts for each in alone}) > 2
+    for order in ([0, 1, 2, 3], [3, 2, 0, 1]):
+        total = sum((alone[number] for number in order[1:]), alone[order[0]])
+        assert (total.rows, total.parts) == (together.rows, together.parts)
+        for name, values in together.sums.items():
+            assert_allclose(total.sums[name], values, atol=1e-5, err_msg=name)
+        expected = together.documents.stacked()
+        for name, values in total.documents.stacked().items():
+            assert_allclose(values, expected[name], err_msg=name)
 
 
-def test_blocks_that_come_again_replace_the_first(rules: Baselines) -> None:
+def test_blocks_that_come_again_replace_the_first() -> None:
     inputs = [encoded(CAT, 0), encoded(BIG, 1)]
     weights, batch = weights_of(inputs), collate(inputs)
     visible = torch.ones(2, 12, 12, dtype=torch.bool)
-    scorer = RelationScorer(batch, rules, [0, 1], among=False)
+    scorer = RelationScorer(batch, Asked(), [0, 1], among=False)
 
     def show(layers: int) -> None:
         for layer in range(layers):
@@ -257,8 +258,8 @@ def test_blocks_that_come_again_replace_the_first(rules: Baselines) -> None:
     show(1)
     show(LAYERS)
     again = scorer.sums()
-    expected = scored(inputs, weights, rules, [0, 1], among=False)
-    assert_allclose(again["hits"][..., :HEADS], expected["hits"][..., :HEADS])
+    expected = scored(inputs, weights, [0, 1])
+    assert_allclose(again.sums["hits"], expected.sums["hits"])
 
 
 def test_twelve_sentences_of_a_real_treebank(shared: Path) -> None:
@@ -270,10 +271,6 @@ def test_twelve_sentences_of_a_real_treebank(shared: Path) -> None:
         arrays = dict(file)
     known = {r.place.id: r.pair.sentences[0] for r in read_pairs([str(folder / "en_pud-ud-test.conllu")])}
     sentences = [known[name] for name in arrays["sent_id"]]
-    counts = RuleCounts(Asked(subtypes=True))
-    for one in sentences:
-        counts.add(one, 0)
-    rules = counts.baselines()
     inputs = [
         _as_read(one, arrays[f"owner{i}"].tolist(), arrays[f"offsets{i}"].tolist()) for i, one in enumerate(sentences)
     ]
@@ -287,12 +284,13 @@ def test_twelve_sentences_of_a_real_treebank(shared: Path) -> None:
                 own = own * arrays[f"norms{i}"][:, None]
                 own = own / own.sum(-1, keepdims=True)
             weights.append(own.reshape(6, 12, *own.shape[1:]))
-        ours = scored(inputs, weights, rules, [0] * len(inputs), among=False)
+        ours = scored(inputs, weights, [0] * len(inputs), subtypes=True)
         for row in (row for row in expected if row["kind"] == kind):
-            r, layer, head = rules.number[Row(row["relation"], row["direction"])], int(row["layer"]), int(row["head"])
-            assert ours["n"][:, r].sum() == int(row["n"])
-            assert ours["hits"][:, layer, r, head].sum() == int(row["hits"])
-            sums = [ours[name][layer, :, r, head].sum() for name in ("weight", "on_words")]
+            place = int(row["layer"]), int(row["head"])
+            r = ours.rows.index(Row(row["relation"], row["direction"]))
+            assert ours.sums["n"][r].sum() == int(row["n"])
+            assert ours.sums["hits"][r].sum(0)[place] == int(row["hits"])
+            sums = [ours.sums[name][r][place] for name in ("weight", "on_words")]
             assert_allclose(sums, [float(row["weight"]), float(row["weight_among"])], atol=1e-6 * max(1, int(row["n"])))
 
 

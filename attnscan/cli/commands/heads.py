@@ -107,7 +107,7 @@ def heads(
     if rows.per_pair_heads is not None:
         check_heads_are_named(rows.per_pair_heads)
     keeping = None if state is None else place_of(state)
-    cluster = cluster_of(engine, machines, files, keeping, pattern or ())
+    cluster = cluster_of(engine, machines, files.paths, keeping, pattern or ())
     here = cluster is None and not by_file
     parts = parts_of(files.paths, rows.per_pair, where.output, where.signature, state=keeping) if here else {}
     destination = where.destination()

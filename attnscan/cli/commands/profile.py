@@ -59,7 +59,7 @@ def profile(
     if is_alone and (files.pairs or state or engine != "local"):
         raise typer.BadParameter("give a sentence, or two, or --pairs, but not both; --state is for many pairs")
     keeping = None if state is None else place_of(state)
-    cluster = cluster_of(engine, machines, files, keeping, pattern or ())
+    cluster = cluster_of(engine, machines, files.paths, keeping, pattern or ())
     if ours := [name for name in pattern or () if not is_own(name)]:
         raise typer.BadParameter(f"--pattern is for patterns of your own, FILE.py:FUNCTION, and '{ours[0]}' is none")
     if heads is not None:

@@ -10,15 +10,16 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import Held, Where
-from attnscan.cli.overwrite import FileRole
+from attnscan.cli.options import KEEPS, EngineOption, Held, State, Where, cluster_of
+from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.cli.screen_frame import ScreenFrame, options_of
 from attnscan.inputs.option import declared
 from attnscan.inputs.places.names import STDIN, shown
 from attnscan.results.grid import check_heads_are_named
+from attnscan.results.stored_file import place_of
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import HoldAgainst
-from attnscan.scan.options import OnLong, ScanOptions
+from attnscan.scan.options import ClusterOptions, OnLong, Relations, ScanOptions
 
 EXAMPLES = (
     "attnscan syntax --treebank en_pud-ud-test.conllu",
@@ -49,6 +50,9 @@ def syntax(
     scan: Annotated[
         ScanOptions, Without("unit", "related", "threshold", "predictive", "predictive_words", "predictive_pairs")
     ],
+    state: State = None,
+    engine: EngineOption = "local",
+    machines: ClusterOptions,
     where: Where,
 ) -> None:
     if heads is not None:
@@ -56,10 +60,15 @@ def syntax(
     destination = where.destination()
     if heads is not None and destination.format == "table":
         raise typer.BadParameter("--heads is for tables: give --csv, --format or -o")
-    options = replace(scan, on_long=on_long, unit="word", predictive="off", related=False)
+    keeping = None if state is None else place_of(state)
+    cluster = cluster_of(engine, machines, [*treebank, *(held or ())], keeping)
+    parts = {} if cluster else parts_of([*treebank, *(held or ())], where.output, where.signature, state=keeping)
+    relations: Relations = "subtypes" if subtypes else "universal"
+    options = replace(scan, on_long=on_long, unit="word", predictive="off", related=False, relations=relations)
     trees = FilePairs(tuple(treebank), skip_bad=skip_bad)
     others = FilePairs(tuple(held), skip_bad=skip_bad) if held else None
-    result = answered(HoldAgainst(trees, options, None, others, relation, subtypes)).value
+    request = HoldAgainst(trees, options, None, others, relation, keeping, cluster)
+    result, interrupted = answered(request, KEEPS)
     from attnscan.views.terminal.syntax import syntax_view
 
     chosen = None if heads is None else result.grid.select(heads)
@@ -76,5 +85,8 @@ def syntax(
             lambda: result.to_frame(relation, chosen),
             lambda width: syntax_view(result, width, relation, every=every),
             surround,
-        )
+        ),
+        interrupted=interrupted,
     )
+    if interrupted:
+        end_interrupted(parts)

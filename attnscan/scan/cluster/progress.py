@@ -22,6 +22,7 @@ from attnscan.inputs.places.files import version_of
 from attnscan.results.ranking import Ranking
 from attnscan.results.signature import Signature
 from attnscan.results.stored_file import StoredFile
+from attnscan.results.syntax import Syntax
 from attnscan.scan.cluster.blocks import ASKED_AT_ONCE, Bad, Block, BlockFiles, Cuts
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.state import ScanState, ScanSums, no_pair
@@ -214,11 +215,13 @@ class Totals:
         if self.state.signature is None:
             raise no_pair("to score")
 
-    def ranking(self) -> Ranking:
-        """The ranking by all that was added.
+    def result(self) -> Ranking | Syntax:
+        """The ranking by all that was added or, of sentences with trees, every head against these.
 
-        Raises: EngineError if a pair of the sample was not answered; InputError if one of two halves is empty.
+        Raises: EngineError if a pair of the sample was not answered; as `ScanState.ranking` and `ScanState.syntax`.
         """
+        if self.state.options.relations is not None:
+            return self.state.syntax()
         if self.state.asks and len(self._answers) != len(self.state.seen.sample):
             raise EngineError("the cluster lost pairs that predictive was asked of", "run it again")
         return self.state.ranking(reduce(add, (self._answers[number] for number in sorted(self._answers)), ScanSums()))

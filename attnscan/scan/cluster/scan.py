@@ -26,6 +26,7 @@ from attnscan.model.commits import pinned
 from attnscan.model.sources import Source, choose
 from attnscan.results.ranking import Ranking
 from attnscan.results.stored_file import StoredFile
+from attnscan.results.syntax import Syntax
 from attnscan.scan import events
 from attnscan.scan.cluster.blocks import Bad, BlockFiles, FilePart
 from attnscan.scan.cluster.connection import Lives, Share, connected, shared
@@ -59,8 +60,10 @@ def scan_on_ray(
     state: Path | StoredFile | None = None,
     say: Callable[[str], None] = lambda _: None,
     note: Callable[[str], None] | None = None,
-) -> events.Steps[tuple[Ranking, Bad]]:
-    """Rank every head by the pairs of files that all machines can read. Returns what was skipped as bad, too.
+) -> events.Steps[tuple[Ranking | Syntax, Bad]]:
+    """Rank every head by the pairs of files that all machines can read, or hold it against their sentences' trees.
+
+    Returns what was skipped as bad, too.
 
     `files` are named, globbed or in directories. With `per_pair`, every pair's own scores, of all `heads` or those
     named, are written into that new directory. `state` is a file that keeps the sums, and that is gone on from if it is
@@ -75,8 +78,8 @@ def scan_on_ray(
     begun = state is not None and state.exists()
     totals = Totals(load_progress(state, options, about) if state and begun else ClusterProgress(ScanState(options)))
     before, commit = totals.state.seen.read, _commit(source, totals)
-    made: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
-    with made as directory, connected(cluster), Lives(_LIVES) as lives, _settled(), _explained():
+    rows: AbstractContextManager[PairDirectory | None] = nullcontext() if per_pair is None else PairDirectory(per_pair)
+    with rows as directory, connected(cluster), Lives(_LIVES) as lives, _settled(), _explained():
         if not begun:
             totals.progress = replace(totals.progress, cuts=files.cuts())
         parts = files.parts(totals.progress.cuts, totals.start)
@@ -111,10 +114,10 @@ def scan_on_ray(
                 for asked in _asked(plan, askers, sample, directory):
                     totals.add_answer(asked)
                     yield _RUNS
-        ranking = totals.ranking()
-        if directory is not None:
-            directory.finish(ranking, totals.rows)
-    return ranking, totals.progress.bad
+        made = totals.result()
+        if directory is not None and isinstance(made, Ranking):
+            directory.finish(made, totals.rows)
+    return made, totals.progress.bad
 
 
 def _scored(

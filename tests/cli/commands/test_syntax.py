@@ -151,8 +151,21 @@ def test_a_tokenizer_without_offsets(tmp_path: Path, planted: str) -> None:
     assert "does not tell which characters its tokens stand for" in said
 
 
+def test_a_state_keeps_the_sums_and_a_changed_treebank_is_refused(toy: str, planted: str, tmp_path: Path) -> None:
+    arguments = ("syntax", "--treebank", planted, "--model", toy, "--csv")
+    kept = (*arguments, "--state", str(tmp_path / "state"))
+    whole, first, again = (run(*typed).stdout for typed in (arguments, kept, kept))
+    assert whole == first == again
+    changed = tmp_path / "changed.conllu"
+    changed.write_text(Path(planted).read_text(encoding="utf-8").replace("amod", "nmod"), encoding="utf-8")
+    (said,) = _refused("--treebank", str(changed), "--model", toy, "--state", str(tmp_path / "state"))
+    assert "the state belongs to other pairs than these" in said
+
+
 def test_wrong_use(planted: str) -> None:
     assert "--treebank" in misuse("syntax")
+    assert "--workers is for --engine ray" in misuse("syntax", "--treebank", planted, "--workers", "2")
+    assert "cannot read '-'" in misuse("syntax", "--treebank", "-", "--engine", "ray")
     assert "--heads is for tables" in misuse("syntax", "--treebank", planted, "--heads", "0-0")
 
 

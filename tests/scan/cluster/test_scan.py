@@ -25,8 +25,10 @@ from numpy.testing import assert_allclose
 from scans import assert_equal_profiles, ranked, states_of, write
 from tiny_checkpoints import with_weights
 from toy import ARTICLES, NOUNS, VERBS, save_toy_bert
+from treebanks import planted_file
 from typer.testing import CliRunner
 
+import attnscan
 from attnscan.cli.app import app
 from attnscan.errors import AttnscanError, DeviceError, EngineError, OutputError, PairsError, TooLongError
 from attnscan.inputs.batch import EncodedBatch
@@ -443,6 +445,16 @@ def until(done: Callable[[], bool]) -> None:
 def block_files(files: list[str], block_pairs: int) -> BlockFiles:
     """Files that are cut into blocks."""
     return BlockFiles(tuple(files), FileReading(), False, block_pairs)
+
+
+@on_cluster
+def test_trees_add_to_what_one_machine_says(tmp_path: Path) -> None:
+    """In blocks with other relations each."""
+    toy, bank = save_toy_bert(tmp_path / "toy", 2, 3, {(0, 0): "articles to nouns"}), planted_file(tmp_path)
+    here = attnscan.syntax(bank, model=str(toy)).to_frame()
+    there = attnscan.syntax(bank, model=str(toy), engine="ray", workers=1, block_pairs=50).to_frame()
+    pd.testing.assert_frame_equal(here, there)
+    assert here.attrs["signature"]["input_hash"] == there.attrs["signature"]["input_hash"]
 
 
 @on_cluster

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from tokenizers_of_kinds import without_delimiters
 from toy import save_toy_bert
 from transformers import AutoTokenizer, BertConfig, BertModel, GPT2Config, GPT2Model
 from treebanks import line, planted_file
 
 import attnscan
-from attnscan.errors import InputError, OptionError, SelectionError, TooLongError
+from attnscan.errors import AttnscanError, InputError, OptionError, SelectionError, StateError, TooLongError
 from attnscan.inputs.pairs import read_pairs
 from attnscan.inputs.sentence import Sentence
 from attnscan.results.grid import Head
 from attnscan.results.syntax import DEPENDENT, HEAD, Row, Syntax, check_relation
+from attnscan.run.engine import deliver, run
+from attnscan.run.events import Partial, Result
+from attnscan.run.reading import FilePairs
+from attnscan.run.requests import HoldAgainst
+from attnscan.scan import stream
+from attnscan.scan.options import ScanOptions
 
 PLAN = {(0, 0): "articles to nouns", (0, 1): "previous-word", (1, 0): "next-word", (1, 2): "delimiter"}
 
@@ -103,18 +112,106 @@ def test_a_causal_model_is_asked_for_words_before_alone(tmp_path: Path, planted:
 
 @pytest.mark.parametrize("options", [{"batch_tokens": 7}, {"batch_tokens": 4096}])
 def test_batches_change_nothing(result: Syntax, toy: str, planted: str, options: dict[str, int]) -> None:
-    other = attnscan.syntax(planted, model=toy, **options)
-    for name in ("accuracy", "weight", "gain", "se", "p_holm", "elsewhere", "lift", "uuas"):
-        assert_allclose(getattr(other, name), getattr(result, name), rtol=1e-5, atol=1e-9, err_msg=name)
+    assert_equal(attnscan.syntax(planted, model=toy, **options), result)
 
 
 def test_order_and_files_change_nothing(result: Syntax, toy: str, planted: str, tmp_path: Path) -> None:
     blocks = Path(planted).read_text(encoding="utf-8").split("# newdoc")[1:]
     for name, some in (("b", blocks[12:]), ("a", blocks[:12])):
         (tmp_path / f"{name}.conllu").write_text("".join(f"# newdoc{block}" for block in some[::-1]), encoding="utf-8")
-    other = attnscan.syntax([tmp_path / "b.conllu", tmp_path / "a.conllu"], model=toy)
-    for name in ("accuracy", "weight", "gain", "se", "lift", "uuas"):
-        assert_allclose(getattr(other, name), getattr(result, name), rtol=1e-5, atol=1e-9, err_msg=name)
+    assert_equal(attnscan.syntax([tmp_path / "b.conllu", tmp_path / "a.conllu"], model=toy), result)
+
+
+NUMBERS = "accuracy", "weight", "chance", "gain", "se", "p_holm", "elsewhere", "follows_offset", "lift", "uuas"
+
+
+def assert_equal(one: Syntax, other: Syntax) -> None:
+    assert (one.rows, one.parts, one.clusters, one.words) == (other.rows, other.parts, other.clusters, other.words)
+    for name in NUMBERS:
+        assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-5, atol=1e-9, err_msg=name)
+    for name, values in asdict(one.of_rows).items():
+        assert_array_equal(values, getattr(other.of_rows, name), err_msg=name)
+    assert replace(one.signature, fingerprint=None) == replace(other.signature, fingerprint=None)
+
+
+@pytest.fixture(scope="module")
+def halved(planted: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
+    """The treebank in two files, of which the first has fewer relations."""
+    directory = tmp_path_factory.mktemp("halves")
+    blocks = Path(planted).read_text(encoding="utf-8").split("# newdoc")[1:]
+    plain = [block for block in blocks if "amod" not in block]
+    assert 0 < len(plain) < len(blocks)
+    for name, some in (("a", plain), ("b", [block for block in blocks if "amod" in block])):
+        (directory / f"{name}.conllu").write_text("".join(f"# newdoc{block}" for block in some), encoding="utf-8")
+    return str(directory / "a.conllu"), str(directory / "b.conllu")
+
+
+def test_shards_add_to_the_whole(result: Syntax, toy: str, halved: tuple[str, str]) -> None:
+    shards = [attnscan.shard(bank, relations="universal", on_long="error", model=toy) for bank in halved]
+    a, b = (pickle.loads(pickle.dumps(shard)) for shard in shards)
+    for total in (a + b, b + a, sum([b, attnscan.shard([], relations="universal", on_long="error", model=toy), a])):
+        assert_equal(attnscan.syntax(total), result)
+    both = attnscan.syntax(a, held=b)
+    assert both.held is not None and (both.sentences, both.held.sentences) == (96, 192)
+
+
+def test_shards_of_patterns_and_of_trees_are_not_mixed(toy: str, halved: tuple[str, str]) -> None:
+    trees, options = attnscan.shard(halved[0], relations="universal", model=toy), {"predictive": "off"}
+    patterns = attnscan.shard(["the cat sat ."], model=toy, **options)
+    for wrong, match in (
+        (lambda: trees + patterns, "parts of one scan differ"),
+        (lambda: attnscan.finish(trees), "the shard is of a treebank; give it to `syntax`"),
+        (lambda: attnscan.syntax(patterns), "the shard is of patterns"),
+        (lambda: attnscan.syntax(trees, held=halved[1]), "give shards of both"),
+        (lambda: attnscan.syntax(halved[1], held=trees), "give shards of both"),
+        (lambda: attnscan.syntax(trees, model=toy), "leave out model and state"),
+        (lambda: attnscan.shard(halved[0], relations="universal", pattern="next-word"), "scored by relations"),
+        (lambda: attnscan.shard(halved[0], relations="all"), "relations"),
+        (lambda: attnscan.shard(["the cat"], relations="universal", model=toy), "a sentence without a tree"),
+    ):
+        with pytest.raises(AttnscanError, match=match):
+            wrong()
+
+
+@pytest.mark.filterwarnings("ignore:.* sentences are few")
+def test_a_state_takes_more_treebanks(result: Syntax, toy: str, halved: tuple[str, str], tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    first = attnscan.syntax(halved[0], model=toy, state=state)
+    assert first.sentences == 96 and not state.with_name(".state.lock").exists()
+    assert_equal(attnscan.syntax(halved, model=toy, state=state), result)
+    assert_equal(attnscan.syntax(halved, model=toy, state=state, held=halved[1]), result)
+    for changed, match in (
+        ({"subtypes": True}, "its relations is universal, and here it is subtypes"),
+        ({"seed": 1}, "its seed is 0"),
+        ({"special": "out"}, "its special is in"),
+        ({"treebank": halved[1]}, "other pairs than these"),
+    ):
+        with pytest.raises(StateError, match=match):
+            attnscan.syntax(**{"treebank": halved, "model": toy, "state": state, **changed})
+    with pytest.raises(StateError, match="its unit is word"):
+        attnscan.heads(["the cat"], model=toy, state=state, predictive="off")
+
+
+def test_an_interrupted_run_is_gone_on_with(
+    result: Syntax, toy: str, planted: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (1, 1))
+    monkeypatch.setattr(stream, "_TOKENS_IN_WINDOW", 1)
+    fixed = {"unit": "word", "predictive": "off", "related": False, "on_long": "error"}
+    options = ScanOptions(model=toy, relations="universal", batch_tokens=64, **fixed)
+    request = HoldAgainst(FilePairs((planted,)), options, state=tmp_path / "state")
+    told: list[Any] = []
+
+    def listen(event: object) -> None:
+        told.append(event)
+        if getattr(event, "doing", "") == "holding heads against trees" and (getattr(event, "done", 0) or 0) > 100:
+            raise KeyboardInterrupt
+
+    deliver(run(request), listen)
+    assert isinstance(told[-1], Partial) and 50 < told[-1].value.sentences < 288
+    *_, last = run(request)
+    assert isinstance(last, Result)
+    assert_equal(last.value, result)
 
 
 @pytest.mark.parametrize("by", ["weight", "carried"])
