@@ -227,15 +227,9 @@ def shard(
         if pattern or split or profile:
             raise OptionError("a treebank is scored by relations", "leave out pattern, split and profile")
         check_known("relations", relations, get_args(Relations))
-        asked = options_of_trees(model, options, relations, on_long)
+        asked = scan_options(model, options, on_long=on_long).of_trees(subtypes=relations == "subtypes")
     request = MakeShard(pairs_of(pairs, options, on_bad=on_bad), asked, memory_of(model, tokenizer, asked))
     return Callbacks(on_bad).answer(request, ScanState)
-
-
-def options_of_trees(model: Model, options: Mapping[str, Any], relations: Relations, on_long: OnLong) -> ScanOptions:
-    """What is scored of sentences with trees. Raises: OptionError."""
-    of_words: dict[str, Any] = {"unit": "word", "predictive": "off", "related": False}
-    return scan_options(model, options, on_long=on_long, relations=relations, **of_words)
 
 
 @library()

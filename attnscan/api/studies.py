@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 from attnscan.api.arguments import Patterns, library, listed, memory_of, patterns_of, picked, scan_options, text_of
-from attnscan.api.many_pairs import File, cluster_asked, options_of_trees, state_of
+from attnscan.api.many_pairs import File, cluster_asked, state_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, input_of, pairs_of
 from attnscan.errors import OptionError
 from attnscan.inputs.columns import FileReading
@@ -225,13 +225,14 @@ def syntax(
     if treebank is None or isinstance(held, ScanState):
         what = "a treebank, and a second one that is a shard" if treebank is not None else "no treebank"
         raise OptionError(f"there is {what}", "name a .conllu file, or give shards of both")
-    asked = options_of_trees(model, options, "subtypes" if subtypes else "universal", on_long)
+    asked = scan_options(model, options, on_long=on_long)
     told = Callbacks(on_bad, on_progress)
     trees, others = _treebank_of(treebank, options, on_bad), None
     if held is not None:
         others = _treebank_of(held, options, on_bad)
     memory, cluster = memory_of(model, tokenizer, asked), cluster_asked(engine, options, told)
-    return told.answer(HoldAgainst(trees, asked, memory, others, None, state_of(state), cluster), Syntax)
+    request = HoldAgainst(trees, asked, memory, others, None, bool(subtypes), state_of(state), cluster)
+    return told.answer(request, Syntax)
 
 
 def _shard_of(held: Any) -> ScanState:

@@ -274,10 +274,10 @@ class Treebanks:
                 f"{''.join(unused[:1])} is for --pairs": bool(unused),
             }
         )
-        options = replace(scan, model=given.model, on_long=files.on_long or "error", unit="word", related=False)
+        options = replace(scan, model=given.model, on_long=files.on_long or "error")
         trees = FilePairs(tuple(self.treebank or ()), skip_bad=files.skip_bad)
         others = FilePairs(tuple(self.held), skip_bad=files.skip_bad) if self.held else None
-        return HoldAgainst(trees, replace(options, predictive="off"), None, others)
+        return HoldAgainst(trees, options, None, others)
 
 
 def check_usage(wrong: Mapping[str, bool]) -> None:

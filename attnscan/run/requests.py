@@ -160,15 +160,14 @@ class Similar(OfPairs):
 
 @dataclass(frozen=True)
 class HoldAgainst(OfPairs):
-    """Which heads follow which relations of a treebank, whose sentences are the pairs: a `Syntax`.
-
-    Options say which `relations`.
-    """
+    """Which heads follow which relations of a treebank, whose sentences are the pairs: a `Syntax`."""
 
     held: Pairs | None = None
     """A second treebank."""
     relation: str | None = None
     """What will be shown, which must be there; the result has all."""
+    subtypes: bool = False
+    """Whether `nsubj:pass` is a relation of its own, beside `nsubj`."""
     state: Path | StoredFile | None = None
     """Keeps the sums of the first treebank, and is gone on from if it is there."""
     cluster: ClusterOptions | None = None

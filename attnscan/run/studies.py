@@ -14,7 +14,7 @@ from attnscan.run.ranking import held, on_cluster, rank, scanned_here
 from attnscan.run.reading import Ledger, OnePair, Pairs, on_bad_of
 from attnscan.run.requests import Ablate, Classify, Compare, Examine, Explain, HoldAgainst, LookAt, Rank, Similar
 from attnscan.run.running import Running, notes_of_inputs, notes_of_unknown_words, opened, opened_all
-from attnscan.scan.options import AblationRequest, ScanOptions
+from attnscan.scan.options import AblationRequest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,7 +81,7 @@ def look_at(request: LookAt, running: Running) -> Work[Cards]:
     ledger = running.ledger
     pairs = request.pairs.ready(ledger, 2 + request.ablate, "name a file")
     trees = None if request.treebank is None else request.treebank.ready(ledger, 2, "name a file")
-    counts = yield from _checked([] if trees is None else [trees], request.options, ledger)
+    counts = yield from _checked([] if trees is None else [trees], ledger)
     scanner = yield from opened(running, request.options, request.memory)
     heads = scanner.grid().select(request.heads)
     open_already = Running(scanner, running.stack, ledger)
@@ -97,8 +97,9 @@ def look_at(request: LookAt, running: Running) -> Work[Cards]:
         lost[head] = yield from ablate(Ablate(pairs, request.options, None, sets), open_already)
     syntax: Syntax | None = None
     if trees is not None:
-        reader = scanner.with_options(unit="word", related=False, labelled=False, relations="universal").exact()
-        syntax = yield from _against_trees(HoldAgainst(trees, reader.options), reader, open_already, counts[0])
+        options = request.options.of_trees()
+        reader = scanner.with_options(**vars(options)).exact()
+        syntax = yield from _against_trees(HoldAgainst(trees, options), reader, open_already, counts[0])
         yield from _notes_of_few(syntax)
     return Cards(tuple(Card(head, ranking, of_heads[head], lost.get(head), syntax) for head in heads))
 
@@ -144,6 +145,7 @@ def hold_against(request: HoldAgainst, running: Running) -> Work[Syntax]:
     Raises: SelectionError for a relation that is not there; as `rank`.
     """
     results: list[Syntax] = []
+    request = replace(request, options=request.options.of_trees(subtypes=request.subtypes))
     banks = [request, *([replace(request, pairs=request.held, state=None)] if request.held is not None else [])]
     if request.cluster is not None:
         for bank in banks:
@@ -159,7 +161,8 @@ def _held_here(banks: Sequence[HoldAgainst], running: Running) -> Work[list[Synt
     """Every head held against each treebank in turn, up to one in which Ctrl-C comes."""
     ledger, request = running.ledger, banks[0]
     banks = [replace(bank, pairs=bank.pairs.ready(ledger, 2, "name a file")) for bank in banks]
-    counts = yield from _checked([bank.pairs for bank in banks], request.options, ledger, request.relation)
+    treebanks = [bank.pairs for bank in banks]
+    counts = yield from _checked(treebanks, ledger, request.relation, subtypes=request.subtypes)
     if request.state is not None:
         running.stack.enter_context(held(request.state))
     scanner = yield from opened(running, request.options, request.memory)
@@ -171,7 +174,7 @@ def _held_here(banks: Sequence[HoldAgainst], running: Running) -> Work[list[Synt
 
 
 def _checked(
-    treebanks: Sequence[Pairs], options: ScanOptions, ledger: Ledger, relation: str | None = None
+    treebanks: Sequence[Pairs], ledger: Ledger, relation: str | None = None, *, subtypes: bool = False
 ) -> Work[list[int]]:
     """Read treebanks before a model is loaded in vain; how many sentences each has. Raises: as `hold_against`."""
     from attnscan.results.syntax import check_relation
@@ -179,7 +182,7 @@ def _checked(
 
     counts: list[int] = []
     for pairs in treebanks:
-        trees = yield from trees_read(pairs.read(ledger), subtypes=options.relations == "subtypes")
+        trees = yield from trees_read(pairs.read(ledger), subtypes=subtypes)
         if relation is not None and not counts:
             check_relation(relation, trees.relations)
         counts.append(trees.sentences)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 from attnscan.errors import OptionError
@@ -132,6 +132,11 @@ class ScanOptions:
     def asks_every_pair(self) -> bool:
         """Whether `predictive`, if it can be measured, is asked of every pair and not of a sample."""
         return self.profile and self.predictive_part
+
+    def of_trees(self, *, subtypes: bool = False) -> ScanOptions:
+        """These for sentences with trees, whose words are those of a treebank."""
+        relations: Relations = "subtypes" if subtypes else "universal"
+        return replace(self, unit="word", related=False, predictive="off", labelled=False, relations=relations)
 
     @property
     def deciding(self) -> dict[str, Any]:

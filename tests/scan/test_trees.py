@@ -197,8 +197,7 @@ def test_an_interrupted_run_is_gone_on_with(
 ) -> None:
     monkeypatch.setattr(stream, "_BATCHES_IN_WINDOW", (1, 1))
     monkeypatch.setattr(stream, "_TOKENS_IN_WINDOW", 1)
-    fixed = {"unit": "word", "predictive": "off", "related": False, "on_long": "error"}
-    options = ScanOptions(model=toy, relations="universal", batch_tokens=64, **fixed)
+    options = ScanOptions(model=toy, on_long="error", batch_tokens=64)
     request = HoldAgainst(FilePairs((planted,)), options, state=tmp_path / "state")
     told: list[Any] = []
 

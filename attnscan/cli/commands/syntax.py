@@ -19,7 +19,7 @@ from attnscan.results.grid import check_heads_are_named
 from attnscan.results.stored_file import place_of
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import HoldAgainst
-from attnscan.scan.options import ClusterOptions, OnLong, Relations, ScanOptions
+from attnscan.scan.options import ClusterOptions, OnLong, ScanOptions
 
 EXAMPLES = (
     "attnscan syntax --treebank en_pud-ud-test.conllu",
@@ -63,11 +63,10 @@ def syntax(
     keeping = None if state is None else place_of(state)
     cluster = cluster_of(engine, machines, [*treebank, *(held or ())], keeping)
     parts = {} if cluster else parts_of([*treebank, *(held or ())], where.output, where.signature, state=keeping)
-    relations: Relations = "subtypes" if subtypes else "universal"
-    options = replace(scan, on_long=on_long, unit="word", predictive="off", related=False, relations=relations)
+    options = replace(scan, on_long=on_long)
     trees = FilePairs(tuple(treebank), skip_bad=skip_bad)
     others = FilePairs(tuple(held), skip_bad=skip_bad) if held else None
-    request = HoldAgainst(trees, options, None, others, relation, keeping, cluster)
+    request = HoldAgainst(trees, options, None, others, relation, subtypes, keeping, cluster)
     result, interrupted = answered(request, KEEPS)
     from attnscan.views.terminal.syntax import syntax_view
 
