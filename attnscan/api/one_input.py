@@ -13,14 +13,13 @@ from attnscan.errors import OptionError
 from attnscan.inputs.columns import FileReading
 from attnscan.inputs.objects import pair_of
 from attnscan.inputs.sentence import Text
-from attnscan.inputs.tokens import token_named
 from attnscan.inputs.weights import write_weights
 from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.classification import Classification
 from attnscan.results.dependencies import Dependencies
 from attnscan.results.files import write_file
-from attnscan.results.grid import Heads
-from attnscan.results.head_weights import HeadWeights, tokens_within
+from attnscan.results.grid import Heads, heads_written
+from attnscan.results.head_weights import HeadWeights, Selection
 from attnscan.results.terms import Side
 from attnscan.run.engine import run
 from attnscan.run.events import Answer, Interrupted, Skipped
@@ -140,23 +139,20 @@ def show(
 
     Raises: as `classify`; SelectionError for heads or tokens that are not there.
     """
-    given = {"truncate": truncate, "weights": weights, "model": model, "tokenizer": tokenizer, **options}
-    result = classify(a, b, **given)
-    attention = result.kept_attention()
-    query = None if (named := text_of("token", token)) is None else token_named(named, attention.tokens)
-    within = None if window is None else _window(window)
-    return HeadWeights(
-        result=result,
-        heads=tuple(attention.grid.select(heads)),
-        average=bool(average),
-        queries=tokens_within(attention, from_, within if query is None else None, query),
-        keys=tokens_within(attention, to, within),
-    )
+    if (a is not None) + (weights is not None) != 1:
+        raise OptionError("show takes one input", "give a sentence, or two, or weights=, and one of them")
+    asked = scan_options(model, options, on_long="truncate" if truncate else "error")
+    selection = Selection(heads_written(heads), text_of("token", token), from_, to, window_of(window))
+    given = weights_input(weights) if weights is not None else pair_of(a, b)
+    request = Classify(given, asked, memory_of(model, tokenizer, asked), selection)
+    return selection.of(Callbacks().answer(request, Classification), average=bool(average))
 
 
-def _window(window: Sequence[int]) -> tuple[int, int]:
-    """The first and the last index. Raises: OptionError for what is no window."""
+def window_of(window: Sequence[int] | None) -> tuple[int, int] | None:
+    """The first and the last index, if they are given. Raises: OptionError for what is no window."""
     match window:
+        case None:
+            return None
         case (int(first), int(last)) if 0 <= first <= last:
             return first, last
     raise OptionError(f"window is {window!r:.60}", "give the first and the last index, as (10, 40)")

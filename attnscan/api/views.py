@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, get_args
 
 from attnscan.api.arguments import check_kind, file_of, library, listed, memory_of, scan_options
-from attnscan.api.one_input import Weights, weights_input
+from attnscan.api.one_input import Weights, weights_input, window_of
 from attnscan.api.pairs import Callbacks, OnProgress, Pairs, pairs_of
 from attnscan.errors import OptionError, needs
 from attnscan.inputs.columns import FileReading
@@ -19,6 +19,7 @@ from attnscan.model.in_memory import Model, Tokenizer
 from attnscan.results.classification import Classification
 from attnscan.results.files import write_file
 from attnscan.results.grid import Heads, heads_written
+from attnscan.results.head_weights import Selection
 from attnscan.results.ranking import Ranking
 from attnscan.run.reading import FilePairs
 from attnscan.run.requests import Classify, Rank
@@ -49,8 +50,8 @@ class _Given:
     tokenizer: Tokenizer = None
 
 
-def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str, Any], *, keep: bool) -> Any:
-    """What is to be looked at, made with the options that pairs need besides; with `keep`, of one input with attention.
+def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str, Any], keep: Selection | None) -> Any:
+    """What is to be looked at, made with the options that pairs need besides; of one input with what is to `keep`.
 
     Raises: as `run`; OptionError if more than one thing is given.
     """
@@ -58,6 +59,8 @@ def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str,
     if (a is not None) + (given.pairs is not None) + (given.weights is not None) > 1:
         raise OptionError("one thing can be looked at", "give a result, a sentence or two, pairs= or weights=")
     if a is not None and not isinstance(a, str | Sentence):
+        if isinstance(a, Classification) and keep is not None and keep.window is not None:
+            a = keep.cut(a)
         return a.with_reading(options["by"], options["special"]) if isinstance(a, Classification | Ranking) else a
     told = Callbacks(given.on_bad, given.on_progress)
     if a is None and given.weights is None:
@@ -66,7 +69,9 @@ def _result(a: Any, b: Text | None, options: dict[str, Any], of_pairs: dict[str,
         return told.answer(Rank(pairs, asked, memory_of(given.model, given.tokenizer, asked)), Ranking)
     asked = scan_options(given.model, options, on_long="truncate" if given.truncate else "error")
     read = pair_of(a, b) if given.weights is None else weights_input(given.weights)
-    return told.answer(Classify(read, asked, memory_of(given.model, given.tokenizer, asked), keep), Classification)
+    return told.answer(
+        Classify(read, asked, memory_of(given.model, given.tokenizer, asked), keep or False), Classification
+    )
 
 
 @library(ScanOptions(), FileReading(), FilePairs(), shared=_Given)
@@ -77,6 +82,7 @@ def report(
     heads: Heads | None = None,
     neurons: bool = True,
     size: float | None = None,
+    window: Sequence[int] | None = None,
     output: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Page:
@@ -84,7 +90,8 @@ def report(
 
     It is of one input, of saved `weights`, of many pairs, or of a result of `classify` or `heads` that is there
     already. `heads` are those whose weights it carries, by default as many as fit into `size` megabytes (2, or any
-    number if heads are named); with `neurons`, their queries and keys, too. The page of many pairs has labels and how
+    number if heads are named); with `neurons`, their queries and keys, too. Of a long input it shows the passage whose
+    first and last tokens are the `window`. The page of many pairs has labels and how
     sure they are, scores with errors and profiles, if a ranking was made with `profile=True`. It has no weights, and
     takes no heads. It is written to `output`, if that is given.
 
@@ -95,7 +102,7 @@ def report(
     if size is not None:
         check_within("size", size, Option("in megabytes", least=0.001, most=_MOST_MEGABYTES), whole=False)
     of_pairs = {"labelled": True, "profile": True, "predictive_part": False}
-    result = _result(a, b, options, of_pairs, keep=True)
+    result = _result(a, b, options, of_pairs, Selection(window=window_of(window), is_drawn=True))
     check_kind("result", result, Classification, Ranking)
     page = page_of(result, page_options(result, heads, neurons=bool(neurons), megabytes=size))
     if path is not None:
@@ -112,6 +119,7 @@ def plot(
     heads: Heads = (),
     lines: bool = False,
     width: float = COLUMN,
+    window: Sequence[int] | None = None,
     pattern: Sequence[str] | str | None = None,
     format: Picture | None = None,
     output: str | os.PathLike[str] | None = None,
@@ -121,12 +129,12 @@ def plot(
 
     It is of one input, of saved `weights`, of many pairs, or of a result that is there already. Of one input or a
     classification it is the `map`, all `scores`, their best and mean by `layers`, or the weights of some `heads` (kind
-    `head`), as heat maps or as `lines`; `by` and `special` say by which reading. Of an ablation, a similarity or a
-    comparison there is one kind each: what heads are worth, with errors; a map of all heads, where near ones attend
-    alike; every head's score in one model against that in the other, for some patterns or all. Of a profile it is what
-    every head's attention consists of (`profile`), or how that of some `heads` falls off with `distance`. Many pairs
-    and a ranking have the map, scores and layers and, if it was made with `profile=True`, a profile's. Of the result of
-    `syntax` it is the map of what heads follow, above bars of accuracy.
+    `head`), as heat maps or as `lines`, on all tokens or on those of a `window`; `by` and `special` say by which
+    reading. Of an ablation, a similarity or a comparison there is one kind each: what heads are worth, with errors; a
+    map of all heads, where near ones attend alike; every head's score in one model against that in the other, for some
+    patterns or all. Of a profile it is what every head's attention consists of (`profile`), or how that of some `heads`
+    falls off with `distance`. Many pairs and a ranking have the map, scores and layers and, if it was made with
+    `profile=True`, a profile's. Of the result of `syntax` it is the map of what heads follow, above bars of accuracy.
 
     Raises: as `heads`; OptionError if the result has no such picture, or the picture no such option; OutputError if
     matplotlib is not installed; SelectionError for heads that are not there, or too many for the width.
@@ -141,14 +149,16 @@ def plot(
     if kind is not None and kind not in ("map", "scores", "layers"):
         options["predictive"] = "off"  # weights alone are drawn
     of_pairs = {"labelled": kind in (None, "map"), "profile": of_profile}
-    result = _result(a, b, options, of_pairs, keep=kind == "head")
+    written = "" if isinstance(heads, tuple) and not heads else heads_written(heads)
+    keep = Selection(written or None, window=window_of(window), is_drawn=True) if kind == "head" else None
+    result = _result(a, b, options, of_pairs, keep)
     if of_profile and isinstance(result, Classification):
         result = result.known_profile()
     drawn = picture(
         result,
         kind,
         PictureFile(get_args(Picture)[get_args(Picture).index(chosen)], width),
-        heads=() if isinstance(heads, tuple) and not heads else heads_written(heads),
+        heads=written or (),
         lines=lines,
         patterns=None if pattern is None else listed("pattern", pattern),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
@@ -39,6 +40,7 @@ from attnscan.views.pictures.look import Picture
 
 if TYPE_CHECKING:
     from attnscan.inputs.pairs import Pair
+    from attnscan.results.head_weights import Selection
 
 
 def pattern_name(name: str) -> str:
@@ -106,6 +108,26 @@ Token = Annotated[
     str | None,
     typer.Option("--token", metavar="T", help="One query token: its text, its index, or store#2 for the second one."),
 ]
+
+
+def _window(text: str | None) -> str | None:
+    match = None if text is None else re.fullmatch(r"(\d{1,6})-(\d{1,6})", text)
+    if text is not None and (match is None or int(match[1]) > int(match[2])):
+        raise typer.BadParameter(f"'{text}' is no window: give the first and the last index, as 10-40")
+    return text
+
+
+Window = Annotated[str | None, typer.Option("--window", metavar="I-J", callback=_window, help="Only tokens I to J.")]
+
+
+def window_of(text: str | None) -> tuple[int, int] | None:
+    """The first and the last index of a window, if there is any."""
+    if text is None:
+        return None
+    first, last = map(int, text.split("-"))
+    return first, last
+
+
 USUAL = ("pairs", "model", "csv", "output", "help")
 """What most users need, which help names behind a command's own options."""
 GROUPS: dict[str, tuple[str, ...]] = {
@@ -287,7 +309,9 @@ def check_usage(wrong: Mapping[str, bool]) -> None:
             raise typer.BadParameter(message)
 
 
-def request_of(given: OneInput, files: PairFiles, scan: ScanOptions, *, keep: bool, **many: Any) -> Classify | Rank:
+def request_of(
+    given: OneInput, files: PairFiles, scan: ScanOptions, *, keep: bool | Selection, **many: Any
+) -> Classify | Rank:
     """The request of a command for one input, or for many pairs with the options `many`.
 
     Raises: as `check_one_or_many` and `on_long_of`.

@@ -139,11 +139,12 @@ class EncodedInput:
     @property
     def segments(self) -> tuple[int, ...]:
         """0 or 1 for every token, special ones too: a sentence's closing delimiter goes with it."""
-        result: list[int] = []
+        result, following = list[int](), [*self.sentence]  # the sentence of the word that is or comes next
+        for i in reversed(range(len(following) - 1)):
+            following[i] = following[i] if following[i] >= 0 else following[i + 1]
         for i, sentence in enumerate(self.sentence):
-            closes = i > 0 and self.sentence[i - 1] >= 0
-            later = [s for s in self.sentence[i:] if s >= 0]
-            result.append(sentence if sentence >= 0 else later[0] if later and not closes else (result or [0])[-1])
+            closes = sentence < 0 and i > 0 and self.sentence[i - 1] >= 0
+            result.append((result or [0])[-1] if closes or following[i] < 0 else following[i])
         return tuple(result)
 
     def hiding(self, places: Sequence[int], mask_id: int, mask: str) -> EncodedInput:

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from attnscan.errors import CaptureError, MemoryFullError, out_of_memory
 from attnscan.inputs.library_calls import WhileInside
+from attnscan.results.terms import counted
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -194,16 +195,19 @@ def free_memory() -> int | None:
     return max(0, min(limits)) if limits else None
 
 
-def check_whole_weights(heads: int, tokens: int, copies: int, remedy: str) -> None:
-    """Check that every head's weights on one input fit into main memory, so many times over, before any is made.
+def check_weights(heads: int, tokens: int, copies: int, remedy: str, queries: int | None = None) -> None:
+    """Check that weights of some heads on one input fit into main memory, so many times over, before any is made.
 
-    Raises: MemoryFullError, which says how many tokens would fit.
+    Of `queries` alone if these are given. Raises: MemoryFullError, which says how many tokens, or queries, would fit.
     """
-    needed, free = copies * heads * tokens**2 * torch.float32.itemsize, free_memory()
-    if free is not None and needed > free:
-        fit = math.isqrt(free // (copies * heads * torch.float32.itemsize))
-        raise MemoryFullError(
-            f"the weights of {heads:,} heads on {tokens:,} tokens take {needed / 1e9:.1f} GB, "
-            f"and {free / 1e9:.1f} GB of memory are free: {fit:,} tokens would fit",
-            remedy,
-        )
+    number = copies * heads * torch.float32.itemsize
+    needed, free = number * tokens * (queries or tokens), free_memory()
+    if free is None or needed <= free:
+        return
+    rows = "" if queries is None else f"{counted(queries, 'query', 'queries')} of "
+    fit = f"{math.isqrt(free // number) if queries is None else free // (number * tokens):,}"
+    raise MemoryFullError(
+        f"the weights of {rows}{counted(heads, 'head')} on {tokens:,} tokens take {needed / 1e9:.1f} GB, and "
+        f"{free / 1e9:.1f} GB of memory are free: {fit} {'tokens' if queries is None else 'queries'} would fit",
+        remedy,
+    )

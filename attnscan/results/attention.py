@@ -5,19 +5,35 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.errors import OptionError
+from attnscan.errors import OptionError, SelectionError
 from attnscan.inputs.weights import SavedWeights
-from attnscan.results.grid import Grid, HeadLike, Heads
+from attnscan.results.grid import Grid, Head, HeadLike, Heads
 from attnscan.results.shown import shaped
+
+PADDING = -2
+"""What stands for a sentence where a token only fills up."""
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Which part of a long input's attention is kept: of some heads, the rows of some queries."""
+
+    grid: Grid
+    """All heads of the model."""
+    rows: tuple[int, ...]
+    """The tokens whose rows of weights are kept, in the order of the text."""
+    heads: tuple[Head, ...] | None = None
+    """Arrays hold these, in this order, as if they were one layer; None for all heads."""
 
 
 @dataclass(frozen=True)
 class Attention:
-    """What every head did on one input, token by token."""
+    """What every head did on one input, token by token; or some heads, on some tokens."""
 
     tokens: tuple[str, ...]
     """Their texts, in order."""
@@ -27,8 +43,8 @@ class Attention:
     """0 or 1 for every token: a sentence's delimiters go with it."""
     weights: NDArray[np.float32]
     """Softmax attention. Shape: [layer, head, query, key]; rows sum to 1."""
-    visible: NDArray[np.bool_]
-    """Which keys each query may see. Shape: [layer, query, key]."""
+    visible: NDArray[np.bool_] | None
+    """Which keys each query may see. Shape: [layer, query, key]; None where some heads alone are kept."""
     query: NDArray[np.float32] | None
     """After any rotation, before scaling. Shape: [layer, head, query, neuron]; None if the model shows none."""
     key: NDArray[np.float32] | None
@@ -41,13 +57,54 @@ class Attention:
     """How long each key's value is behind each head's slice of the output projection, ‖f(x_j)‖: what there is to take.
 
     Shape: [layer, head, key]; None if the model does not show it."""
+    chosen: Chosen | None = None
+    """Which heads and queries `weights`, `query`, `key`, `norms` and the rows of `visible` are of; None for all."""
 
     __repr__ = shaped
 
     @property
     def grid(self) -> Grid:
         """The model's heads."""
-        return Grid.of(self.weights)
+        return Grid.of(self.weights) if self.chosen is None else self.chosen.grid
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The tokens that the rows of `weights` are of."""
+        return tuple(range(len(self.tokens))) if self.chosen is None else self.chosen.rows
+
+    @property
+    def passage(self) -> list[int]:
+        """The same but for padding: what pictures and pages show, as queries and as keys."""
+        return [row for row in self.rows if self.sentence[row] != PADDING]
+
+    def place(self, named: HeadLike) -> tuple[int, int]:
+        """Where a head stands in the arrays. Raises: SelectionError if it is not there, or was not kept."""
+        head = self.grid.head(named)
+        if self.chosen is None or self.chosen.heads is None:
+            return head.place
+        if head not in self.chosen.heads:
+            raise SelectionError(f"the weights of {head.name} were not kept", "name it among the heads that are wanted")
+        return 0, self.chosen.heads.index(head)
+
+    def only(self, chosen: Chosen) -> Attention:
+        """Leave out all but a part of what is kept, which is all."""
+        rows, visible = list(chosen.rows), self.visible
+        arrays = {"weights": self.weights, "query": self.query, "key": self.key, "norms": self.norms}
+        if chosen.heads is not None:
+            places = tuple(np.array([head.place for head in chosen.heads]).T)
+            arrays = {name: None if values is None else values[places][None] for name, values in arrays.items()}
+            visible = None
+        own: dict[str, Any] = {**arrays, "visible": None if visible is None else visible[:, rows]}
+        if len(rows) < len(self.tokens):
+            own["weights"] = own["weights"][:, :, rows]
+        return replace(self, **own, chosen=chosen)
+
+    def rows_of(self, named: HeadLike, queries: Sequence[int]) -> NDArray[np.float32]:
+        """A head's weights of some queries. Shape: [query, key]. Raises: SelectionError if they were not kept."""
+        if not set(queries) <= set(self.rows):
+            raise SelectionError("not all of these queries were kept", "name their tokens among those that are wanted")
+        weights: NDArray[np.float32] = self.weights[self.place(named)][np.searchsorted(self.rows, queries)]
+        return weights
 
     @cached_property
     def carried(self) -> Attention:
@@ -72,10 +129,11 @@ class Attention:
         """
         if len(words) == len(self.tokens):
             return self
-        into = np.equal.outer(np.array(self.unit), np.arange(len(words)))  # [token, unit]
-        mean = (into / into.sum(0)).T
-        first = into.argmax(0)
-        weights = mean @ self.weights @ into
+        unit = np.array(self.unit)
+        into = np.equal.outer(unit, np.arange(len(words)))  # [token, unit]
+        first, kept = into.argmax(0), np.unique(unit[list(self.rows)])
+        mean = into[list(self.rows)][:, kept].T.astype(np.float64)
+        weights = mean / mean.sum(-1, keepdims=True) @ self.weights @ into
         whole = weights.sum(-1, keepdims=True)
         whole[whole == 0] = 1
         return replace(
@@ -84,11 +142,14 @@ class Attention:
             sentence=tuple(self.sentence[i] for i in first),
             segments=tuple(self.segments[i] for i in first),
             weights=np.asarray(weights / whole, dtype=np.float32),
-            visible=self.visible[:, first][:, :, first],
+            visible=None
+            if self.visible is None
+            else self.visible[:, np.searchsorted(self.rows, first[kept])][:, :, first],
             query=None,
             key=None,
             unit=tuple(range(len(words))),
             norms=None,
+            chosen=self.chosen and replace(self.chosen, rows=tuple(kept.tolist())),
         )
 
     def products(self, named: HeadLike, query: int) -> NDArray[np.float32]:
@@ -97,14 +158,14 @@ class Attention:
         Shape: [key, neuron].
         """
         assert self.query is not None and self.key is not None
-        head = self.grid.head(named)
-        products: NDArray[np.float32] = self.query[(*head.place, query)] * self.key[head.place]
+        head, place = self.grid.head(named), self.place(named)
+        products: NDArray[np.float32] = self.query[(*place, query)] * self.key[place]
         products *= self.scaling[head.layer]
         return products
 
     def mean_weights(self, heads: Heads) -> NDArray[np.float32]:
         """The mean of some heads' weights. Shape: [query, key]; rows sum to 1."""
-        chosen = np.stack([self.weights[head.place] for head in self.grid.select(heads)])
+        chosen = np.stack([self.weights[self.place(head)] for head in self.grid.select(heads)])
         return np.asarray(chosen.mean(axis=0, dtype=np.float64), dtype=np.float32)
 
     @classmethod

@@ -125,7 +125,7 @@ class Explanations:
             "query_token": attention.tokens[query],
             "key": range(count),
             "key_token": attention.tokens,
-            "weight": attention.weights[(*head.place, query)].astype(float),
+            "weight": attention.rows_of(head, [query])[0].astype(float),
         }
         if attention.query is not None:
             products = attention.products(head, query).astype(float)
@@ -141,11 +141,12 @@ class Explanations:
             return {**about, "heads": rows}
         attention = self.attention
         for row, head in zip(rows, self.heads, strict=True):
-            row["weights"] = attention.weights[head.place].tolist()
+            place = attention.place(head)
+            row["weights"] = attention.weights[place].tolist()
             if attention.query is not None and attention.key is not None:
                 queries = range(len(attention.tokens))
                 row["scaling"] = attention.scaling[head.layer]
-                row["query"] = attention.query[head.place].tolist()
-                row["key"] = attention.key[head.place].tolist()
+                row["query"] = attention.query[place].tolist()
+                row["key"] = attention.key[place].tolist()
                 row["products"] = [attention.products(head, query).tolist() for query in queries]
         return {**about, "tokens": list(attention.tokens), "sentence": list(attention.sentence), "heads": rows}

@@ -1,22 +1,109 @@
-"""Some heads' weights on one input, cut to the tokens that were asked for."""
+"""Which weights of one input are asked for, and these: of some heads, from some tokens to some."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from attnscan.errors import SelectionError
-from attnscan.results.attention import Attention
+from attnscan.inputs.tokens import token_named
+from attnscan.results.attention import Attention, Chosen
 from attnscan.results.classification import Classification
-from attnscan.results.grid import Head
+from attnscan.results.grid import Grid, Head
+from attnscan.results.signature import Reading
 from attnscan.results.terms import Side
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+MOST_DRAWN = 2048
+"""Tokens of a picture or a page: a head's weights are drawn in four million cells."""
+_TABLE = 40
+"""How many numbers a row of a table takes, in float32: a row a weight, with its tokens' texts."""
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of an input's attention is asked for."""
+
+    heads: str | None = None
+    """By their names; None for all, as one array by layer and head."""
+    token: str | None = None
+    """The only query: a token's text, its index, or `store#2`."""
+    from_: Side | None = None
+    """The sentence of the queries."""
+    to: Side | None = None
+    """The sentence of the keys."""
+    window: tuple[int, int] | None = None
+    """The first and the last token of the queries and keys."""
+    is_listed: bool = False
+    """Whether a table is made of it, with a row for every weight."""
+    is_drawn: bool = False
+    """Whether it is drawn token by token, in a picture or on a page."""
+
+    def queries(self, tokens: Sequence[str], segments: Sequence[int]) -> tuple[int, ...]:
+        """The queries, by their indices. Raises: SelectionError if there are none."""
+        if self.token is None:
+            return _within(tokens, segments, self.from_, self.window)
+        return _within(tokens, segments, self.from_, None, token_named(self.token, tokens))
+
+    def keys(self, tokens: Sequence[str], segments: Sequence[int]) -> tuple[int, ...]:
+        """The keys, likewise."""
+        return _within(tokens, segments, self.to, self.window)
+
+    def chosen(self, grid: Grid, tokens: Sequence[str], segments: Sequence[int], unit: Sequence[int]) -> Chosen:
+        """What is to be kept of a model's heads on an input: whole rows, of all pieces of words.
+
+        Shape: `unit` of each token, or empty where nobody has said. Raises: SelectionError.
+        """
+        self.keys(tokens, segments)
+        heads = None if self.heads is None else tuple(grid.select(self.heads))
+        queries = self.queries(tokens, segments)
+        if unit:
+            words = {unit[query] for query in queries}
+            queries = tuple(token for token, word in enumerate(unit) if word in words)
+        if self.is_drawn:
+            check_drawn(len(queries))
+        return Chosen(grid, queries, heads)
+
+    def copies(self, reading: Reading) -> int:
+        """How often the weights are held at once, or what takes as much memory."""
+        return 1 + reading.carried + reading.among_words + _TABLE * self.is_listed
+
+    def cut(self, result: Classification) -> Classification:
+        """A result that keeps this part of its attention, which is whole.
+
+        Raises: OptionError if the attention was not kept; SelectionError.
+        """
+        attention = result.kept_attention()
+        chosen = self.chosen(attention.grid, attention.tokens, attention.segments, attention.unit)
+        unit = attention.unit or range(len(attention.tokens))
+        rows = slice(unit[chosen.rows[0]], unit[chosen.rows[-1]] + 1)
+        targets = {id(target): target[:, rows] for target in result.targets if chosen.heads is None}
+        of_layers = [targets[id(target)] for target in result.targets] if targets else ()
+        return replace(result, attention=attention.only(chosen), targets=of_layers)
+
+    def of(self, result: Classification, *, average: bool) -> HeadWeights:
+        """The weights, from a result that has kept them."""
+        attention = result.kept_attention()
+        of = attention.tokens, attention.segments
+        heads = tuple(attention.grid.select(self.heads or "all"))
+        return HeadWeights(result, heads, average, self.queries(*of), self.keys(*of))
+
+
+def check_drawn(tokens: int) -> None:
+    """Raises: SelectionError for more tokens than are drawn one by one."""
+    if tokens > MOST_DRAWN:
+        raise SelectionError(
+            f"{tokens:,} tokens are too many to be drawn one by one",
+            f"choose a passage of at most {MOST_DRAWN:,}, as in --window 0-{MOST_DRAWN - 1}",
+        )
 
 
 @dataclass(frozen=True)
@@ -34,19 +121,19 @@ class HeadWeights:
     keys: tuple[int, ...]
     """As `queries`."""
 
-    @property
+    @cached_property
     def attention(self) -> Attention:
-        """The input's, whole, by what the result is of. Raises: OptionError if it was not kept."""
+        """The input's, as far as it was kept, by what the result is of. Raises: OptionError if it was not."""
         return self.result.shown_attention
 
     def matrices(self) -> Iterator[tuple[tuple[Head, ...], NDArray[np.float32]]]:
         """Each head's weights, or their mean, with the heads that it is of. Shape: [query, key] of those asked for."""
-        cut = np.ix_(self.queries, self.keys)
+        cut = np.ix_(np.searchsorted(self.attention.rows, self.queries), np.array(self.keys))
         if self.average:
             yield self.heads, self.attention.mean_weights(self.heads)[cut]
         else:
             for head in self.heads:
-                yield (head,), self.attention.weights[head.place][cut]
+                yield (head,), self.attention.weights[self.attention.place(head)][cut]
 
     def to_frame(self) -> pd.DataFrame:
         """One row for each query and key; of a mean, layer and head are empty."""
@@ -72,25 +159,29 @@ class HeadWeights:
         return frame
 
 
-def tokens_within(
-    attention: Attention, sentence: Side | None, window: tuple[int, int] | None, only: int | None = None
+def _within(
+    tokens: Sequence[str],
+    segments: Sequence[int],
+    sentence: Side | None,
+    window: tuple[int, int] | None,
+    only: int | None = None,
 ) -> tuple[int, ...]:
     """The tokens of a sentence, its delimiters included, within a window of indices, both ends included.
 
     Raises: SelectionError if there are none.
     """
-    first, last = window or (0, len(attention.tokens) - 1)
-    tokens = [
+    first, last = window or (0, len(tokens) - 1)
+    within = [
         i
-        for i, segment in enumerate(attention.segments)
+        for i, segment in enumerate(segments)
         if first <= i <= last and (sentence is None or "AB"[segment] == sentence) and only in (None, i)
     ]
-    if not tokens:
+    if not within:
         where = f" of sentence {sentence}" if sentence else ""
         raise SelectionError(
-            f"no token{where} is within what was asked for", f"the input has tokens 0 to {len(attention.tokens) - 1}"
+            f"no token{where} is within what was asked for", f"the input has tokens 0 to {len(tokens) - 1}"
         )
-    return tuple(tokens)
+    return tuple(within)
 
 
 def strongest(matrix: NDArray[np.float32], count: int) -> Sequence[tuple[int, int]]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from attnscan.inputs.pairs import Pair
+    from attnscan.results.head_weights import Selection
     from attnscan.results.stored_file import StoredFile
     from attnscan.scan.state import ScanState
 
@@ -59,8 +60,8 @@ class Classify(Request):
     input: Pair | WeightsInput
     options: ScanOptions
     memory: InMemory | None = None
-    keep: bool = False
-    """Whether the result carries the attention."""
+    keep: bool | Selection = False
+    """Whether the result carries the attention, or which part of it."""
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,11 @@ from attnscan.inputs.weights import SavedWeights
 from attnscan.model.attention_block import MOST_CELLS, AttentionBlock, Cut
 from attnscan.model.attention_function import OnOutput, same_or, visible_keys
 from attnscan.model.keeper import AttentionKeeper
-from attnscan.results.attention import Attention
+from attnscan.results.attention import Attention, Chosen
 from attnscan.results.classification import Classification, Deferred
 from attnscan.results.dependencies import Dependencies, Help
 from attnscan.results.grid import Grid
+from attnscan.results.head_weights import Selection
 from attnscan.results.labels import MOST_HEADS, Labels, Stability
 from attnscan.results.profile import Fit
 from attnscan.results.scores import Scores
@@ -47,19 +48,26 @@ if TYPE_CHECKING:  # saved weights are scored without transformers, and these im
 
 
 def classify(
-    scanner: Scanner, pair: Pair, encoded: EncodedInput | None = None, *, keep: bool = False
+    scanner: Scanner, pair: Pair, encoded: EncodedInput | None = None, *, keep: bool | Selection = False
 ) -> Steps[Classification]:
     """What every head of the model does on one input; tells how many hidden sequences are done.
 
-    With `keep`, the result carries the attention of all layers, token by token whatever the unit; without, no more
-    than one layer's weights exist at a time. `encoded` is the pair if the scanner has encoded it already.
+    With `keep`, the result carries the attention of all layers, token by token whatever the unit, or what a selection
+    names of it; without, no more than one layer's weights exist at a time. `encoded` is the pair if the scanner has
+    encoded it already.
 
-    Raises: InputError, ModelError if the model cannot read the input; MemoryFullError if memory does not hold what is
-    kept.
+    Raises: InputError, ModelError if the model cannot read the input; SelectionError for heads or tokens that are not
+    there; MemoryFullError if memory does not hold what is kept.
     """
     encoded = encoded or scanner.encode(pair)
-    scanner.check_room(len(encoded.tokens), keep=keep)
-    reading = InputReading(scanner, pair, encoded, (yield from scanner.asking([encoded])), keep=keep)
+    chosen = None
+    if isinstance(keep, Selection):
+        chosen = keep.chosen(scanner.grid(), encoded.tokens, encoded.segments, encoded.unit)
+        scanner.check_room(len(encoded.tokens), chosen, keep.copies(scanner.options.reading))
+    else:
+        scanner.check_room(len(encoded.tokens), copies=int(keep))
+    helps = yield from scanner.asking([encoded])
+    reading = InputReading(scanner, pair, encoded, helps, keep=bool(keep), chosen=chosen)
     reading.run(reading.batch.model_inputs)
     return reading.result()
 
@@ -79,9 +87,10 @@ class InputReading:
         helps: Sequence[Help],
         *,
         keep: bool = False,
+        chosen: Chosen | None = None,
         in_two: bool = False,
     ) -> None:
-        """`helps` is what `Scanner.helps` says of the input."""
+        """`helps` is what `Scanner.helps` says of the input, `chosen` the part of its attention that is kept."""
         assert keep or not in_two
         self._scanner, self._pair, self._encoded, self._helps = scanner, pair, encoded, helps
         self.batch = scanner.collate([encoded])
@@ -89,7 +98,7 @@ class InputReading:
         self._projections = None if isinstance(scanner.carrying, str) else scanner.carrying
         self._by_weight = _Scorers(targets, scanner.options, keep=keep)
         self._carried = None if self._projections is None else _CarriedScorers(targets, scanner.options, keep=keep)
-        self._keeper = AttentionKeeper(self._projections) if keep else None
+        self._keeper = AttentionKeeper(self._projections, chosen) if keep else None
         self._in_two, self._blocks = in_two, list[AttentionBlock]()
 
     def run(self, model_inputs: dict[str, Tensor], on_output: OnOutput | None = None) -> None:
@@ -176,7 +185,9 @@ def dependencies(scanner: Scanner, pair: Pair, encoded: EncodedInput | None = No
     return Dependencies(encoded.units, encoded.unit_sentence, helps[0], signature)
 
 
-def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, keep: bool = False) -> Classification:
+def classify_weights(
+    saved: SavedWeights, name: str, options: ScanOptions, *, keep: bool | Selection = False
+) -> Classification:
     """What every head does by its saved weights alone. Without a model no words count as related.
 
     `name` stands for the model in the result. With `keep`, the result carries the weights.
@@ -189,7 +200,7 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
     batch = collate([encoded])
     grid = Grid.of(saved.attention)
     targets = Targets(batch, options.patterns)
-    scorers = _Scorers(targets, options, keep=keep)
+    scorers = _Scorers(targets, options, keep=bool(keep))
     everything = slice(None)
     seen = torch.tensor(~np.array(saved.padding) | saved.attention.any(axis=(0, 1, 2)))[None]
     visible, cut = torch.zeros(0), Cut(batch.unit, previews=True)
@@ -213,12 +224,18 @@ def classify_weights(saved: SavedWeights, name: str, options: ScanOptions, *, ke
     )
     result = _classification(encoded, scorers, signature, options)
     result = replace(result, not_measured=_not_measured(options, "there is no model to ask"))
-    return _kept(result, Attention.of(saved, encoded.sentence, encoded.unit), targets) if keep else result
+    if not keep:
+        return result
+    result = _kept(result, Attention.of(saved, encoded.sentence, encoded.unit), targets)
+    return keep.cut(result) if isinstance(keep, Selection) else result
 
 
 def _kept(result: Classification, attention: Attention, targets: Targets) -> Classification:
     """A result with the input's attention and, under the masks that this had, the patterns' targets."""
-    return replace(result, attention=attention, targets=targets.of_layers(attention.visible))
+    if attention.visible is None:
+        return replace(result, attention=attention)
+    rows = None if attention.chosen is None else attention.chosen.rows
+    return replace(result, attention=attention, targets=targets.of_layers(attention.visible, rows))
 
 
 class _Scorers:

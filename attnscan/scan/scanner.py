@@ -22,10 +22,11 @@ from attnscan.model.attention_function import OnOutput
 from attnscan.model.carried import OutputProjections, output_projections
 from attnscan.model.loaded import LoadedModel
 from attnscan.model.loading import load
-from attnscan.model.running import check_whole_weights
+from attnscan.model.running import check_weights
 from attnscan.model.sources import Source, choose
 from attnscan.model.tap import Tap
 from attnscan.model.threads import most_workers, replicas
+from attnscan.results.attention import Chosen
 from attnscan.results.dependencies import Help
 from attnscan.results.grid import Grid
 from attnscan.results.scores import FloatArray
@@ -157,23 +158,26 @@ class Scanner:
         self.run(batch.model_inputs, lambda block: seen.append(bool(block.visible[:1, :, :].triu(1).any())))
         return not any(seen)
 
-    def check_room(self, tokens: int, *, keep: bool = False) -> None:
-        """Check that one input of so many tokens can be read, where whole weights of all heads have to be held.
+    def check_room(self, tokens: int, chosen: Chosen | None = None, copies: int = 0) -> None:
+        """Check that main memory holds so many copies of one input's weights, of all heads or of what is `chosen`.
 
-        These are held to `keep` them, or where the architecture shows its weights for all layers together.
+        Where the architecture shows its weights for all layers together, two copies of all are held besides.
         Raises: MemoryFullError.
         """
         if tokens <= _SHORT:
             return
-        heads = math.prod(self.grid().shape)
-        if keep:
-            check_whole_weights(
-                heads, tokens, 1, "use a shorter input, or `classify` and `heads`, which keep no weights"
-            )
+        every_head = math.prod(self.grid().shape)
+        if chosen is not None:
+            heads = every_head if chosen.heads is None else len(chosen.heads)
+            remedy = "name fewer heads, or fewer queries by --window I-J"
+            check_weights(heads, tokens, copies, remedy, len(chosen.rows))
+        elif copies:
+            remedy = "use a shorter input, or `classify` and `heads`, which keep no weights"
+            check_weights(every_head, tokens, copies, remedy)
         if not self._tap.works:
             what = type(self.loaded.model).__name__
             remedy = f"use shorter inputs: {what} shows its weights for all layers together, two copies at a time"
-            check_whole_weights(heads, tokens, 2, remedy)
+            check_weights(every_head, tokens, 2, remedy)
 
     @property
     def device(self) -> str:

@@ -80,17 +80,27 @@ class Targets:
             self._made[id(visible)] = visible, [self._target(pattern, batch) for pattern in self.patterns]
         return self._made[id(visible)][1]
 
-    def of_layers(self, visible: NDArray[np.bool_]) -> tuple[NDArray[np.float32], ...]:
+    def of_layers(
+        self, visible: NDArray[np.bool_], rows: Sequence[int] | None = None
+    ) -> tuple[NDArray[np.float32], ...]:
         """What a head that follows each pattern gives to each key of the batch's single input, under each layer's mask.
 
+        Of some neighbouring `rows` alone if these are given; none where a pattern is not ours, which looks at all rows.
         Shape: `visible` [layer, query, key], of tokens -> of each layer [pattern, query, key], of units, in [0, 1];
         layers with equal masks share the array.
         Raises: OptionError as `under`.
         """
+        if rows is not None and any(map(_is_own, self.patterns)):
+            return ()
         made: dict[bytes, NDArray[np.float32]] = {}
         for mask in visible:
             if mask.tobytes() not in made:
-                targets = self.under(torch.from_numpy(mask)[None].to(self.batch.word.device))
+                seen = torch.from_numpy(mask)[None].to(self.batch.word.device)
+                if rows is None:
+                    targets = self.under(seen)
+                else:
+                    batch = self.batch.of_range(slice(0, 1), slice(rows[0], rows[-1] + 1), seen)
+                    targets = [self._target(pattern, batch) for pattern in self.patterns]
                 made[mask.tobytes()] = torch.stack([target.matrix[0].float() for target in targets]).cpu().numpy()
         return tuple(made[mask.tobytes()] for mask in visible)
 

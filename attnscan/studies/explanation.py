@@ -19,7 +19,7 @@ from attnscan.inputs.batch import EncodedBatch, EncodedInput
 from attnscan.inputs.pairs import Record
 from attnscan.model.attention_block import AttentionBlock
 from attnscan.model.keeper import AttentionKeeper
-from attnscan.results.attention import Attention
+from attnscan.results.attention import Attention, Chosen
 from attnscan.results.explanation import Explanations
 from attnscan.results.grid import Head
 from attnscan.results.head_explanation import CAUSES, NeuronTable
@@ -68,15 +68,18 @@ def explain_input(
     pattern: str | None = None,
     encoded: EncodedInput | None = None,
 ) -> Steps[Explanations]:
-    """Explain heads by one input, whose attention is kept; `encoded` if the scanner has encoded it already.
+    """Explain heads by one input, of which their attention is kept; `encoded` if the scanner has encoded it already.
 
     Raises: InputError if it cannot be read.
     """
     scanner = scanner.exact()
     explainer = _Explainer(scanner, heads, pattern)
     encoded = encoded or scanner.encode(record.pair)
-    scanner.check_room(len(encoded.tokens), keep=True)
-    sums = yield from explainer.looking(scanner, [encoded], keep=True)
+    chosen = None
+    if heads is not None:
+        chosen = Chosen(scanner.grid(), tuple(range(len(encoded.tokens))), tuple(heads))
+    scanner.check_room(len(encoded.tokens), chosen, copies=1)
+    sums = yield from explainer.looking(scanner, [encoded], AttentionKeeper(chosen=chosen))
     seen = Seen.of(record.pair, truncated=encoded.truncated)
     return explainer.finish(sums, seen)
 
@@ -124,21 +127,23 @@ class _Explainer:
         """Score a batch as it is, and with everything changed that can be."""
         return outcome(self.looking(scanner, inputs))
 
-    def looking(self, scanner: Scanner, inputs: Sequence[EncodedInput], *, keep: bool = False) -> Steps[_Measured]:
-        """Score a batch and tell what is being measured; with `keep`, its one input is kept."""
+    def looking(
+        self, scanner: Scanner, inputs: Sequence[EncodedInput], keeper: AttentionKeeper | None = None
+    ) -> Steps[_Measured]:
+        """Score a batch and tell what is being measured; a `keeper` keeps its one input."""
         batch = scanner.collate(inputs)
         helps = yield from scanner.asking(inputs)
         targets = Targets(batch, scanner.options.patterns, helps)
-        scorer, keeper = Scorer(targets), AttentionKeeper()
-        words = Scorer(targets, by_query=True) if keep else None
+        scorer = Scorer(targets)
+        words = None if keeper is None else Scorer(targets, by_query=True)
         neurons = NeuronScorer(targets, self._rotations, self._heads, self._pattern)
 
         def consume(block: AttentionBlock) -> None:
             scorer(block)
             neurons(block)
-            if words is not None:
-                keeper(block)
-                words(block)
+            for consumer in (keeper, words):
+                if consumer is not None:
+                    consumer(block)
 
         yield Progress("neurons of queries and keys")
         scanner.run(batch.model_inputs, consume)
@@ -148,7 +153,7 @@ class _Explainer:
             pairs=LabelSums.of(scorer.pair_sums(), targets.scored, keys, THRESHOLD),
             neurons=neurons.sums(),
             words=None if words is None else words.word_sums(),
-            attention=keeper.attention(inputs[0]) if keep else None,
+            attention=None if keeper is None else keeper.attention(inputs[0]),
         )
         return sums + (yield from self._changed(scanner, scorer, batch))
 

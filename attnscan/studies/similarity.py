@@ -48,9 +48,10 @@ class RowKeeper:
 
     def __init__(self, queries: Sequence[Sequence[int]], inputs: Sequence[EncodedInput], reading: Reading) -> None:
         """With special tokens out, rows are of words alone, and renormalised."""
-        self._queries, self._among_words = queries, reading.among_words
+        self._among_words = reading.among_words
+        self._queries = [torch.tensor(own, dtype=torch.int64) for own in queries]
         self._keys = [
-            [key for key, sentence in enumerate(encoded.sentence) if sentence >= 0 or not reading.among_words]
+            torch.tensor([k for k, sentence in enumerate(encoded.sentence) if sentence >= 0 or not reading.among_words])
             for encoded in inputs
         ]
         self._kept: list[Tensor] = []
@@ -58,7 +59,8 @@ class RowKeeper:
 
     def __call__(self, block: AttentionBlock) -> None:
         """Take one block; a block that comes again replaces what it said before."""
-        assert block.is_whole
+        if block.preview:
+            return
         if block.grid != self._grid:
             self._grid = block.grid
             self._kept = [
@@ -66,17 +68,27 @@ class RowKeeper:
                 for queries, keys in zip(self._queries, self._keys, strict=True)
             ]
         start, _, _ = block.inputs.indices(len(self._queries))
-        for row, weights in enumerate(block.weights, start):
-            rows = weights[:, list(self._queries[row])][..., self._keys[row]]
+        for number, weights in enumerate(block.weights, start):
+            (queries, rows), (keys, columns) = (
+                _inside(self._queries[number], block.rows),
+                _inside(self._keys[number], block.columns),
+            )
+            own = weights[:, rows[:, None], columns]
             if self._among_words:
-                rows = rows / rows.sum(-1, keepdim=True).clip(LEAST_LEFT)
-            self._kept[row][block.layer, block.heads] = rows
+                own = own / own.sum(-1, keepdim=True).clip(LEAST_LEFT)
+            self._kept[number][block.layer, block.heads, queries[:, None], keys] = own
 
     def rows(self) -> list[Tensor]:
         """Of each input. Shape: [head, query x key]. Raises: CaptureError if the model's attention is not finite."""
         for kept in self._kept:
             check_finite(kept, "the attention weights")
         return [kept.flatten(0, 1).flatten(1) for kept in self._kept]
+
+
+def _inside(places: Tensor, within: slice) -> tuple[Tensor, Tensor]:
+    """Which of some places are inside a range, by their numbers among them and by those inside the range."""
+    (numbers,) = ((places >= within.start) & (places < within.stop)).nonzero(as_tuple=True)
+    return numbers, places[numbers] - within.start
 
 
 def divergences(rows: Tensor) -> Tensor:

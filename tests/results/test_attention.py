@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.testing import assert_allclose
+from dataclasses import replace
 
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from one_run import classify
+from scans import ARTICLE, BUNDLED
+
+from attnscan.errors import SelectionError
 from attnscan.inputs.tokens import DELIMITERS
-from attnscan.results.attention import Attention
+from attnscan.model import tap
+from attnscan.results.attention import Attention, Chosen
 from attnscan.results.grid import Head
+from attnscan.results.head_weights import Selection
+from attnscan.scan import one_input
+from attnscan.scan.events import outcome
+from attnscan.scan.scanner import Scanner
 
 
 def test_products_of_neurons_add_up_to_the_weights(attention: Attention) -> None:
@@ -19,13 +30,63 @@ def test_products_of_neurons_add_up_to_the_weights(attention: Attention) -> None
 def test_special_tokens_and_sentences(attention: Attention) -> None:
     special = [sentence == -1 for sentence in attention.sentence]
     assert special == [token in DELIMITERS for token in attention.tokens]
-    assert attention.visible.all() and attention.grid.shape == (6, 12)
+    assert attention.visible is not None and attention.visible.all() and attention.grid.shape == (6, 12)
 
 
 def test_a_mean_of_heads_is_a_mean(attention: Attention) -> None:
     heads = [Head(0, 2), Head(1, 8), Head(5, 3)]
     expected = (attention.weights[0, 2] + attention.weights[1, 8] + attention.weights[5, 3]) / 3
     assert_allclose(attention.mean_weights(heads), expected, atol=1e-7)
+
+
+HEADS, ROWS = (Head(5, 3), Head(0, 2)), (2, 3, 7)
+
+
+def test_a_part_is_a_part_of_every_reading(attention: Attention) -> None:
+    part = attention.only(Chosen(attention.grid, ROWS, HEADS))
+    assert part.weights.shape == (1, 2, 3, 19) and part.grid == attention.grid and part.visible is None
+    for whole, own in (
+        (attention, part),
+        (attention.carried, part.carried),
+        (attention.carried.among_words, part.carried.among_words),
+    ):
+        for head in HEADS:
+            assert_array_equal(own.rows_of(head, [7, 2]), whole.weights[head.place][[7, 2]])
+    assert_array_equal(part.products(HEADS[0], 4), attention.products(HEADS[0], 4))
+    assert_allclose(part.mean_weights(HEADS), attention.mean_weights(HEADS)[list(ROWS)])
+    rows = attention.only(Chosen(attention.grid, ROWS))
+    assert rows.weights.shape == (6, 12, 3, 19) and rows.visible is not None and rows.visible.shape == (6, 3, 19)
+    with pytest.raises(SelectionError, match="the weights of 1-1 were not kept"):
+        part.rows_of("1-1", [2])
+    with pytest.raises(SelectionError, match="not all of these queries were kept"):
+        part.rows_of("5-3", [2, 4])
+
+
+def test_words_of_a_part_are_those_of_the_whole(attention: Attention) -> None:
+    """Of all words strawberries alone is several tokens: two."""
+    words = classify(ARTICLE, replace(BUNDLED, unit="word")).units
+    unit = np.repeat(np.arange(len(words)), [2 if "straw" in word else 1 for word in words])
+    whole = replace(attention, unit=tuple(unit.tolist()))
+    rows = tuple(np.flatnonzero(unit >= 12).tolist())
+    part = whole.only(Chosen(whole.grid, rows, HEADS)).in_words(words)
+    assert part.rows == tuple(range(12, len(words))) and len(rows) == len(part.rows) + 1
+    for head in HEADS:
+        assert_allclose(part.rows_of(head, part.rows), whole.in_words(words).weights[head.place][12:], atol=1e-7)
+
+
+@pytest.mark.parametrize("cells", [60, 10**9])
+def test_what_is_kept_of_a_part_is_that_part(attention: Attention, monkeypatch: pytest.MonkeyPatch, cells: int) -> None:
+    monkeypatch.setattr(tap, "_BLOCK", 1)
+    monkeypatch.setattr(tap, "MOST_CELLS", cells)
+    with Scanner(BUNDLED) as scanner:
+        for heads in ("5-3,0-2", None):
+            selection = Selection(heads, window=(2, 7))
+            kept = outcome(one_input.classify(scanner, ARTICLE, keep=selection)).kept_attention()
+            expected = attention.only(selection.chosen(attention.grid, attention.tokens, attention.segments, ()))
+            assert kept.chosen == expected.chosen
+            for name in ("weights", "query", "key", "norms"):
+                assert_allclose(getattr(kept, name), getattr(expected, name), atol=1e-6)
+            assert (kept.visible is None) == (heads is not None)
 
 
 def test_it_survives_a_file_but_for_its_neurons(attention: Attention) -> None:

@@ -11,6 +11,7 @@ from scans import ARTICLE, BUNDLED
 from attnscan.errors import MemoryFullError
 from attnscan.inputs.pairs import Pair
 from attnscan.model import running
+from attnscan.results.attention import Chosen
 from attnscan.results.grid import Grid
 from attnscan.scan.options import ScanOptions
 from attnscan.scan.scanner import Scanner
@@ -45,11 +46,18 @@ def test_weights_that_memory_does_not_hold_are_refused_before_they_are_made(monk
     monkeypatch.setattr(running, "free_memory", lambda: 4 * 72 * 3000**2)
     monkeypatch.setattr(Scanner, "grid", lambda _: Grid.square(6, 12))
     with Scanner(BUNDLED) as scanner:
-        scanner.check_room(3000, keep=True)
+        scanner.check_room(3000, copies=1)
         scanner.check_room(50_000)  # ranges of queries are of any number
-        scanner.check_room(1000, keep=True)
+        scanner.check_room(1000, copies=9)
         with pytest.raises(MemoryFullError, match=r"72 heads on 3,001 tokens take 2\.6 GB, .*: 3,000 tokens would fit"):
-            scanner.check_room(3001, keep=True)
+            scanner.check_room(3001, copies=1)
+        grid = scanner.grid()
+        one_head = Chosen(grid, tuple(range(8192)), (grid[0],))
+        scanner.check_room(8192, one_head, copies=9)
+        scanner.check_room(8192, replace(one_head, heads=None, rows=tuple(range(1000))), copies=1)
+        says = r"8,192 queries of 1 head on 8,192 tokens take 2\.7 GB, and 2\.6 GB of .* free: 7,910 queries would fit"
+        with pytest.raises(MemoryFullError, match=says):
+            scanner.check_room(8192, one_head, copies=10)
         scanner._tap.works = False  # as of DeBERTa, which shows all layers together
         with pytest.raises(MemoryFullError, match="2,121 tokens would fit; use shorter inputs"):
             scanner.check_room(2200)

@@ -17,6 +17,7 @@ from work import similar
 
 from attnscan.errors import InputError, MemoryFullError
 from attnscan.inputs.pairs import Pair, Record
+from attnscan.model import tap
 from attnscan.model.keeper import AttentionKeeper
 from attnscan.results.grid import Head
 from attnscan.results.similarity import Similarity
@@ -125,6 +126,21 @@ def test_batches_change_nothing(toy: Scanner, found: Similarity, batch_tokens: i
     again = similar(toy.with_options(batch_tokens=batch_tokens), _records(), queries=100)
     assert_allclose(again.divergence, found.divergence, atol=1e-6)
     assert_allclose(again.se, found.se, atol=1e-6)
+
+
+@pytest.mark.parametrize("cells", [40, 10**9])
+def test_ranges_of_queries_change_nothing(
+    toy: Scanner, found: Similarity, monkeypatch: pytest.MonkeyPatch, cells: int
+) -> None:
+    monkeypatch.setattr(tap, "_BLOCK", 1)
+    monkeypatch.setattr(tap, "MOST_CELLS", cells)
+    assert_allclose(similar(toy, _records(), queries=100).divergence, found.divergence, atol=1e-6)
+    among = toy.with_options(special="out")
+    monkeypatch.undo()
+    whole = similar(among, _records(), queries=100)
+    monkeypatch.setattr(tap, "_BLOCK", 1)
+    monkeypatch.setattr(tap, "MOST_CELLS", cells)
+    assert_allclose(similar(among, _records(), queries=100).divergence, whole.divergence, atol=1e-6)
 
 
 def test_a_batch_that_the_accelerator_has_no_room_for_is_halved(

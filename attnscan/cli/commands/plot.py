@@ -12,7 +12,16 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import check_pictures_can_be_drawn, picture_format_of
 from attnscan.cli.messages import warned
-from attnscan.cli.options import OneInput, PairFiles, Treebanks, check_usage, heads_option, request_of
+from attnscan.cli.options import (
+    OneInput,
+    PairFiles,
+    Treebanks,
+    Window,
+    check_usage,
+    heads_option,
+    request_of,
+    window_of,
+)
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, write_file
 from attnscan.results.grid import check_heads_are_named
@@ -49,6 +58,7 @@ def plot(
             "--width", metavar="INCHES", min=2, max=20, help="Width of the picture; a journal's column has 3.3."
         ),
     ] = 3.3,
+    window: Window = None,
     given: OneInput,
     files: PairFiles,
     trees: Treebanks,
@@ -57,9 +67,12 @@ def plot(
     if kind == "syntax" or trees.treebank or trees.held:
         request: Request = _of_trees(kind, trees, given, files, scan)
     else:
+        from attnscan.results.head_weights import Selection
+
+        keep = kind == "head" and Selection(heads, window=window_of(window), is_drawn=True)
         many = {"labelled": kind == "map", "profile": kind in ("profile", "distance")}
         asked = scan.predictive if kind in ("map", "scores", "layers") else "off"  # of the others, weights are drawn
-        request = request_of(given, files, replace(scan, predictive=asked), keep=kind == "head", **many)
+        request = request_of(given, files, replace(scan, predictive=asked), keep=keep, **many)
     of_pairs = isinstance(request, Rank)
     of_heads = kind in ("head", "distance")
     check_usage(
@@ -68,6 +81,7 @@ def plot(
             f"--kind {kind} needs --heads": of_heads and heads is None,
             "--heads is for --kind head and --kind distance": heads is not None and not of_heads,
             "--lines is for --kind head": lines and kind != "head",
+            "--window is for --kind head": window is not None and kind != "head",
         }
     )
     suffix = picture_format_of(output)

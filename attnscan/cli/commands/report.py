@@ -13,7 +13,7 @@ from attnscan.cli.bars import answered, working
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Destination, write_stdout
 from attnscan.cli.messages import say
-from attnscan.cli.options import OneInput, PairFiles, check_one_or_many, heads_option, request_of
+from attnscan.cli.options import OneInput, PairFiles, Window, check_one_or_many, heads_option, request_of, window_of
 from attnscan.cli.overwrite import FileRole, end_interrupted, parts_of
 from attnscan.results.files import check_writable, descriptor, write_file
 from attnscan.results.grid import check_heads_are_named
@@ -49,11 +49,13 @@ def report(
             help="Largest size of the page. [default: 2, or what --heads needs]",
         ),
     ] = None,
+    window: Window = None,
     scan: Annotated[ScanOptions, Without("model")],
 ) -> None:
     of_pairs = check_one_or_many(given, files)
-    if of_pairs and (heads is not None or no_neurons):
-        raise typer.BadParameter("--heads and --no-neurons are for the page of a sentence, or two: it holds weights")
+    if of_pairs and (heads is not None or no_neurons or window is not None):
+        only = "--heads, --window and --no-neurons are for the page of a sentence, or two: it holds weights"
+        raise typer.BadParameter(only)
     to_stdout = str(output) == "-"
     number = None if to_stdout else descriptor(output)
     if to_stdout:
@@ -68,7 +70,10 @@ def report(
         check_heads_are_named(heads)
     parts = parts_of(files.paths, output) if of_pairs and not to_stdout else {}
     many = {"labelled": True, "profile": True, "predictive_part": False}
-    result, interrupted = answered(request_of(given, files, scan, keep=True, **many))
+    from attnscan.results.head_weights import Selection
+
+    keep = Selection(window=window_of(window), is_drawn=True)
+    result, interrupted = answered(request_of(given, files, scan, keep=keep, **many))
     with working("writing the page", skips={"page": "--no-neurons makes it smaller"}):
         from attnscan.views.page.page import page, page_options
 

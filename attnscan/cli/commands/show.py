@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Annotated
 
@@ -11,10 +10,9 @@ import typer
 from attnscan.cli.bars import answered
 from attnscan.cli.bundles import Without, flattened
 from attnscan.cli.destination import Shown
-from attnscan.cli.options import HeadsArgument, OneInput, OnLongOption, Token, Where, on_long_of
+from attnscan.cli.options import HeadsArgument, OneInput, OnLongOption, Token, Where, Window, on_long_of, window_of
 from attnscan.cli.screen_frame import ScreenFrame, about_input, options_of
 from attnscan.cli.suggestion import suggestion
-from attnscan.inputs.tokens import token_named
 from attnscan.results.grid import are_heads, check_heads_are_named
 from attnscan.results.terms import Side
 from attnscan.run.requests import Classify
@@ -26,13 +24,6 @@ EXAMPLES = (
 )
 
 
-def _window(text: str | None) -> str | None:
-    match = None if text is None else re.fullmatch(r"(\d{1,6})-(\d{1,6})", text)
-    if text is not None and (match is None or int(match[1]) > int(match[2])):
-        raise typer.BadParameter(f"'{text}' is no window: give the first and the last index, as 10-40")
-    return text
-
-
 @flattened
 def show(
     *,
@@ -41,10 +32,7 @@ def show(
     token: Token = None,
     from_sentence: Annotated[Side | None, typer.Option("--from", help="Only queries of this sentence.")] = None,
     to_sentence: Annotated[Side | None, typer.Option("--to", help="Only keys of this sentence.")] = None,
-    window: Annotated[
-        str | None,
-        typer.Option("--window", metavar="I-J", callback=_window, help="Only tokens I to J."),
-    ] = None,
+    window: Window = None,
     top: Annotated[
         int | None, typer.Option("--top", metavar="N", min=1, help="List the N strongest weights instead of a map.")
     ] = None,
@@ -62,21 +50,13 @@ def show(
     check_heads_are_named(heads)
     destination = where.destination()
     options = replace(scan, model=given.model, on_long=on_long_of(on_long, many=False))
-    result = answered(Classify(given.input, options, keep=True)).value
-    from attnscan.results.head_weights import HeadWeights, tokens_within
+    from attnscan.results.head_weights import Selection
+
+    is_listed = destination.format != "table"
+    selection = Selection(heads, token, from_sentence, to_sentence, window_of(window), is_listed)
+    weights = selection.of(answered(Classify(given.input, options, keep=selection)).value, average=average)
     from attnscan.views.terminal.head_weights import head_view
 
-    attention = result.kept_attention()
-    ends = None if window is None else [int(end) for end in window.split("-")]
-    within = None if ends is None else (ends[0], ends[1])
-    query = None if token is None else token_named(token, attention.tokens)
-    weights = HeadWeights(
-        result=result,
-        heads=tuple(attention.grid.select(heads)),
-        average=average,
-        queries=tokens_within(attention, from_sentence, within if query is None else None, query),
-        keys=tokens_within(attention, to_sentence, within),
-    )
     surround = ScreenFrame(
         about_input(given.a, given.b, given.weights),
         ("explain", heads)

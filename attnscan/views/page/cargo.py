@@ -16,7 +16,7 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, TypeVar
 
 import numpy as np
@@ -126,18 +126,23 @@ def of_every_head(
     `strategy` compresses the thumbnails: by the usual one they are small, by `zlib.Z_RLE` they are made in a tenth of
     the time.
     """
-    words = _words(attention)
-    readings = {"weight": attention.weights} | (
-        {} if attention.norms is None else {"carried": attention.carried.weights}
-    )
+    (rows, keys), words = _passage(attention), _words(attention)
+    shown_words = words[keys]
+    readings = {"weight": "words"} | ({} if attention.norms is None else {"carried": "carried-words"})
     side = _side(attention, _THUMBNAIL_BYTES // (2 * len(readings)))
-    thumbnails, sides = {}, {}
-    for name, weights in readings.items():
-        among = {"weight": "words", "carried": "carried-words"}[name]
-        thumbnails[name], sides[name] = _thumbnails(weights, side, strategy)
-        shares = (_among_words(layer, words)[..., words, :][..., words] for layer in weights)
-        thumbnails[among], sides[among] = _thumbnails(np.stack(list(shares)), side, strategy)
-    masks, mask_of_layer = _masks(attention.visible)
+    small: dict[str, list[NDArray[np.uint8]]] = {name: [] for name in chain(*readings.items())}
+    for layer, weights in enumerate(attention.weights):  # layer by layer, for the memory
+        for name, among in readings.items():
+            own = weights[:, rows]
+            if name == "carried" and attention.norms is not None:
+                own = carried_shares(own, attention.norms[layer])
+            shares = _among_words(own, words)[..., keys][:, shown_words][..., shown_words]
+            small[name].append(_thumbnails(own[..., keys], side))
+            small[among].append(_thumbnails(shares, side))
+    thumbnails = {name: compressed(np.stack(layers), strategy) for name, layers in small.items()}
+    sides = {name: layers[0].shape[-1] for name, layers in small.items()}
+    assert attention.visible is not None  # whole layers are kept
+    masks, mask_of_layer = _masks(attention.visible[:, rows][..., keys])
     first = [mask_of_layer.index(mask) for mask in range(len(masks))] or [0]  # layers of each mask
     of_masks = [targets[layer] for layer in first] if targets else []
     packed = [compressed(_planes(np.rint(_TARGET_STEPS * of_mask).astype(np.uint16))) for of_mask in of_masks]
@@ -172,6 +177,12 @@ def _side(attention: Attention, room: int) -> int:
     return max(1, min(_SIDE, int((room / len(attention.grid)) ** 0.5)))
 
 
+def _passage(attention: Attention) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Which of the kept rows, and which keys, are shown; sums and shares are of all keys."""
+    passage = np.array(attention.passage, dtype=np.int64)
+    return np.searchsorted(attention.rows, passage), passage
+
+
 def _words(attention: Attention) -> NDArray[np.bool_]:
     return np.array([sentence >= 0 for sentence in attention.sentence], dtype=bool)
 
@@ -184,16 +195,15 @@ def _among_words(weights: NDArray[np.float32], words: NDArray[np.bool_]) -> NDAr
     return shares
 
 
-def _thumbnails(weights: NDArray[np.float32], side: int, strategy: int) -> tuple[str, int]:
-    """Every head, made small by taking the largest weight of each cell; and how many cells wide."""
-    layers, heads, length, _ = weights.shape
-    side = min(side, length)
-    first = np.linspace(0, length, side, endpoint=False).astype(int)
-    small = np.empty((layers, heads, side, side), dtype=np.uint8)
-    for layer, of_layer in enumerate(weights if side else ()):  # layer by layer, for the memory
-        pooled = _pooled(_pooled(of_layer, first).swapaxes(1, 2), first).swapaxes(1, 2)
-        small[layer] = np.rint(255 * np.sqrt(pooled))
-    return compressed(small, strategy), side
+def _thumbnails(weights: NDArray[np.float32], side: int) -> NDArray[np.uint8]:
+    """Every head of a layer, made small by taking the largest weight of each cell, at most so many cells wide."""
+    length = weights.shape[-1]
+    if not length:
+        return np.zeros(weights.shape, dtype=np.uint8)
+    first = np.linspace(0, length, min(side, length), endpoint=False).astype(int)
+    pooled = _pooled(_pooled(weights, first).swapaxes(1, 2), first).swapaxes(1, 2)
+    small: NDArray[np.uint8] = np.rint(255 * np.sqrt(pooled)).astype(np.uint8)
+    return small
 
 
 def _pooled(weights: NDArray[np.float32], first: NDArray[np.int_]) -> NDArray[np.float32]:
@@ -244,13 +254,14 @@ def _size(weights: Weights) -> int:
 
 def packed_weights(attention: Attention, head: Head, steps: int) -> Weights:
     """A head's weights, and what it carries, in so many steps."""
-    words = _words(attention)
-    split = _split(attention.weights[head.place], words, steps)
+    (places, keys), words = _passage(attention), _words(attention)
+    columns, weights = np.append(0, 1 + keys), attention.weights[head.place][places]
+    split = _split(weights, words, steps)[:, columns]
     packed = compressed(_planes(split.astype(np.uint16)))
     if attention.norms is None:
         return Weights(packed, "")
-    rows = _split(carried_shares(attention.weights[head.place], attention.norms[head.place]), words, steps)
-    norms = attention.norms[head.place].astype(np.float64)
+    rows = _split(carried_shares(weights, attention.norms[head.place]), words, steps)[:, columns]
+    words, norms = words[keys], attention.norms[head.place][keys].astype(np.float64)
     norms = np.rint(norms / max(norms.max(), np.finfo(np.float32).tiny) * _NORM_STEPS).astype(np.int64)
     shares = rows[:, 1:]  # a view
     off = shares - _carried_steps(np.where(words, split[:, 1:], 0), norms, steps)
@@ -277,7 +288,8 @@ def _carried_steps(weights: NDArray[np.int64], norms: NDArray[np.int64], steps: 
 def packed_neurons(attention: Attention, head: Head, steps: int) -> Neurons:
     """A head's queries and keys, in so many steps. Raises: AssertionError if they are not there."""
     assert attention.query is not None and attention.key is not None
-    true = np.stack([attention.query[head.place], attention.key[head.place]]).astype(np.float64)
+    _, keys = _passage(attention)
+    true = np.stack([attention.query[head.place][keys], attention.key[head.place][keys]]).astype(np.float64)
     worth = np.maximum(np.abs(true).max(axis=(1, 2), keepdims=True), np.finfo(np.float32).tiny) / steps
     whole = np.rint(true / worth)
     rounded, scaling = whole * worth, attention.scaling[head.layer]

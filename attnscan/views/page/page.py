@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from attnscan.errors import OptionError
-from attnscan.results.attention import Attention
+from attnscan.results.attention import PADDING, Attention
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head, Heads
+from attnscan.results.head_weights import check_drawn
 from attnscan.results.ranking import Ranking
 from attnscan.results.scores import MIXED
 from attnscan.results.signature import By
@@ -24,8 +25,6 @@ from attnscan.views.page.frame import NOTES, SIZE, Page, PageOptions, Subject, a
 from attnscan.views.page.table import Table, profiles, profiles_of_pairs, readings_of_input, readings_of_pairs, tables
 from attnscan.views.summary import ranked_by
 
-_PADDING = -2
-
 
 @dataclass(frozen=True)
 class InputPage:
@@ -33,7 +32,7 @@ class InputPage:
 
     result: Classification
     attention: Attention
-    """Without padding, and with norms only where what heads carry is on the page."""
+    """With norms only where what heads carry is on the page."""
     options: PageOptions
     order: Sequence[Head]
     """Which heads' weights are there first."""
@@ -63,18 +62,18 @@ class InputPage:
 
     def cargo_of_every_head(self, strategy: int = zlib.Z_FILTERED) -> Cargo:
         """What the page holds whatever its size; `strategy` as for `of_every_head`."""
-        attention = self.result.kept_attention()
+        attention = self.attention
         unit = np.array(attention.unit or range(len(attention.tokens)), dtype=int)
-        of_token = unit[[sentence != _PADDING for sentence in attention.sentence]]
+        keys, first = unit[attention.passage], unit[attention.rows[0]]
         of_units = {id(target): target for target in self.result.targets}
-        of_tokens = {key: target[:, of_token][..., of_token] for key, target in of_units.items()}
+        of_tokens = {key: target[:, keys - first][..., keys] for key, target in of_units.items()}
         return of_every_head(self.attention, [of_tokens[id(target)] for target in self.result.targets], strategy)
 
     def html(self, cargo: Cargo, table: Table, notes: Sequence[str], live: Mapping[str, Any] | None = None) -> str:
         """Its text with so much of the attention; `live` is what its scripts know of a server."""
         frame = self.subject.frame(table, notes) | {
-            "subtitle": f"{len(self.attention.tokens)} tokens",
-            "direction": "rtl" if _reads_right_to_left(self.attention.tokens) else "ltr",
+            "subtitle": _which(self.attention),
+            "direction": "rtl" if _reads_right_to_left(self.tokens) else "ltr",
             "sentences": _sentences(self.attention),
             "notes": self.notes,
             "weight_error": at_most(cargo.weight_error),
@@ -85,21 +84,27 @@ class InputPage:
         return html_of(frame, facts, kind="input", live=live)
 
     @property
+    def tokens(self) -> list[str]:
+        """The texts of those that it shows."""
+        return [self.attention.tokens[place] for place in self.attention.passage]
+
+    @property
     def notes(self) -> list[str]:
         """What else to know of the scores, a line each."""
         return [plain(note) for note in self.result.notes]
 
     def facts_of_input(self, cargo: Cargo) -> dict[str, Any]:
         """What the scripts read beside what they read on every page."""
-        attention = self.attention
-        units = [[attention.unit.index(unit) for unit in pair] for pair in self.result.related]  # each is one token
+        attention, passage = self.attention, self.attention.passage
+        numbers = {attention.unit[place]: number for number, place in enumerate(passage)} if attention.unit else {}
+        related = [[numbers[unit] for unit in pair] for pair in self.result.related if numbers.keys() >= set(pair)]
         facts_of_neurons = {head.name: neurons.facts for head, neurons in cargo.neurons.items()}
         return {
-            "tokens": [shown(token) for token in attention.tokens],
-            "special": [sentence < 0 for sentence in attention.sentence],
-            "segments": attention.segments,
-            "related": units,
-            "rightToLeft": _reads_right_to_left(attention.tokens),
+            "tokens": [shown(token) for token in self.tokens],
+            "special": [attention.sentence[place] < 0 for place in passage],
+            "segments": [attention.segments[place] for place in passage],
+            "related": related,
+            "rightToLeft": _reads_right_to_left(self.tokens),
             "best": self.order[0].name,
             "sides": cargo.sides,
             "maskOfLayer": cargo.mask_of_layer,
@@ -129,21 +134,30 @@ class InputPage:
 
 
 def attention_of(result: Classification) -> Attention:
-    """An input's attention without padding, with norms only where what heads carry is known.
+    """An input's attention, with norms only where what heads carry is known.
 
-    Raises: OptionError if it was not kept.
+    Raises: OptionError if it was not kept, or of some heads alone; SelectionError if it has too many tokens.
     """
-    attention = _without_padding(result.kept_attention())
+    attention = result.kept_attention()
+    if attention.chosen is not None and attention.chosen.heads is not None:
+        raise OptionError("this result has kept the attention of some heads alone", "give one of `classify`")
+    check_drawn(len(attention.rows))
     return attention if result.carried is not None else replace(attention, norms=None)
 
 
 def _sentences(attention: Attention) -> list[tuple[str, list[tuple[str, bool]]]]:
     """Each sentence's name and tokens, and which of these are special."""
-    tokens = list(zip(attention.tokens, attention.sentence, attention.segments, strict=True))
-    return [
-        ("AB"[segment], [(shown(token), sentence < 0) for token, sentence, of in tokens if of == segment])
-        for segment in sorted(set(attention.segments))
-    ]
+    of_segments: dict[int, list[tuple[str, bool]]] = {segment: [] for segment in sorted(set(attention.segments))}
+    for place in attention.passage:
+        token = shown(attention.tokens[place]), attention.sentence[place] < 0
+        of_segments[attention.segments[place]].append(token)
+    return [("AB"[segment], tokens) for segment, tokens in of_segments.items() if tokens]
+
+
+def _which(attention: Attention) -> str:
+    """Which tokens of the input are shown."""
+    passage, every = attention.passage, sum(sentence != PADDING for sentence in attention.sentence)
+    return f"{every} tokens" if len(passage) == every else f"tokens {passage[0]} to {passage[-1]} of {every:,}"
 
 
 def _why_not_carried(result: Classification, attention: Attention) -> str:
@@ -165,24 +179,6 @@ def _why_no_neurons(result: Classification, attention: Attention, options: PageO
     if not options.neurons:
         return "this page was made without queries and keys (--no-neurons)"
     return "there was no room for this head's queries and keys; --size or --heads brings them"
-
-
-def _without_padding(attention: Attention) -> Attention:
-    """The tokens that mean something; nothing attends to the others."""
-    kept = [i for i, sentence in enumerate(attention.sentence) if sentence != _PADDING]
-    if len(kept) == len(attention.sentence):
-        return attention
-    return replace(
-        attention,
-        tokens=tuple(attention.tokens[i] for i in kept),
-        sentence=tuple(attention.sentence[i] for i in kept),
-        segments=tuple(attention.segments[i] for i in kept),
-        weights=attention.weights[:, :, kept][..., kept],
-        visible=attention.visible[:, kept][..., kept],
-        query=None if attention.query is None else attention.query[:, :, kept],
-        key=None if attention.key is None else attention.key[:, :, kept],
-        norms=None if attention.norms is None else attention.norms[:, :, kept],
-    )
 
 
 def shown(token: str) -> str:

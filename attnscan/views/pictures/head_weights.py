@@ -91,7 +91,7 @@ class _Tokens:
 
     @classmethod
     def of(cls, attention: Attention, longest: float) -> _Tokens:
-        kept = [i for i, sentence in enumerate(attention.sentence) if sentence != -2]
+        kept = attention.passage
         names = [shortened(attention.tokens[i], longest) for i in kept]
         segments = [attention.segments[i] for i in kept]
         cuts = [i for i in range(1, len(kept)) if segments[i] != segments[i - 1]]
@@ -99,8 +99,7 @@ class _Tokens:
 
     def weights(self, attention: Attention, head: Head) -> NDArray[np.float32]:
         """A head's. Shape: [query, key]."""
-        weights: NDArray[np.float32] = attention.weights[head.place][np.ix_(self.kept, self.kept)]
-        return weights
+        return attention.rows_of(head, self.kept)[:, self.kept]
 
 
 def _squares(tokens: _Tokens, count: int, width: float) -> Iterator[Layout]:

@@ -150,7 +150,7 @@ def _keys(explanations: Explanations, head: Head, query: int, width: int) -> Ite
     """The keys of one query, by weight, each with its logit and the neurons that carry it."""
     attention = explanations.attention
     assert attention is not None
-    weights = attention.weights[(*head.place, query)]
+    weights = attention.rows_of(head, [query])[0]
     name = plain(attention.tokens[query]).strip()
     yield Text.assemble((f"{head.name}  ", "bold"), (f"{name}", "bold"), (f"  token {query}", "dim"))
     products = None if attention.query is None else attention.products(head, query)

@@ -40,6 +40,15 @@ def test_every_kind_as_every_file(kind: list[str], format: str, toy: str, tmp_pa
     assert width == pytest.approx(3.3, abs=0.01) and 0.5 < height <= 9.5
 
 
+def test_a_window_of_a_head_is_drawn_and_no_more(toy: str, tmp_path: Path) -> None:
+    path = tmp_path / "heads.svg"
+    options = ("--model", toy, "--predictive", "off", "--kind", "head", "--heads", "1-1", "-o", str(path))
+    assert plot("the cat sat on the mat", *options, "--window", "2-4").exit_code == 0
+    assert {"cat", "sat", "on"} <= set(texts(path.read_bytes())) and "mat" not in texts(path.read_bytes())
+    wrong = plot("the cat sat", "--model", toy, "--window", "2-4", "-o", str(path))
+    assert wrong.exit_code == 2 and "--window is for --kind head" in wrong.stderr
+
+
 def test_saved_weights_are_drawn_without_a_model(attention: Attention, tmp_path: Path) -> None:
     path, out = tmp_path / "weights.npz", tmp_path / "out.svg"
     path.write_bytes(write_weights(attention.saved()))

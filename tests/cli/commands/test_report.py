@@ -64,10 +64,19 @@ class TestCommand:
         assert elements.facts["readings"] == ["weight", "words", "carried", "carried-words"]
         assert "profile-bytes" in elements.text and "6 pairs" in path.read_text(encoding="utf-8")
 
-    @pytest.mark.parametrize("option", [["--heads", "0-2"], ["--no-neurons"]])
+    @pytest.mark.parametrize("option", [["--heads", "0-2"], ["--no-neurons"], ["--window", "0-9"]])
     def test_options_of_weights_are_not_for_pairs(self, option: list[str], tmp_path: Path) -> None:
         done = CliRunner().invoke(app, ["report", "-o", str(tmp_path / "page.html"), *option])
-        assert done.exit_code == 2 and "--heads and --no-neurons are for the page of a sentence" in done.stderr
+        assert done.exit_code == 2 and "--heads, --window and --no-neurons are for the page" in done.stderr
+
+    def test_a_window_makes_the_page_of_a_passage(self, toy: str, tmp_path: Path) -> None:
+        path = tmp_path / "page.html"
+        options = ["--model", toy, "--predictive", "off", "--window", "2-4", "-o", str(path)]
+        done = CliRunner().invoke(app, ["report", "the cat sat on the mat", *options])
+        assert done.exit_code == 0, done.output
+        elements = Elements(path.read_text(encoding="utf-8"))
+        assert elements.facts["tokens"] == ["cat", "sat", "on"]
+        assert len(elements.steps_of("weights-0-0")) == 3 * 4
 
     def test_what_did_not_fit_is_said(self, tmp_path: Path) -> None:
         words = " ".join(["the cat sat on the mat and the dog ran"] * 6)

@@ -16,8 +16,11 @@ import pytest
 from numpy.testing import assert_array_equal
 from pages import Elements, asked_by, carrying, made_up, without_neurons
 
+from attnscan.errors import OptionError, SelectionError
+from attnscan.results.attention import Chosen
 from attnscan.results.classification import Classification
 from attnscan.results.grid import Head
+from attnscan.results.head_weights import Selection, check_drawn
 from attnscan.results.tables import render
 from attnscan.views.page.cargo import WEIGHT_STEPS, of_every_head, strongest_first
 from attnscan.views.page.frame import SIZE, PageOptions, at_most
@@ -203,6 +206,35 @@ class TestCargo:
         for each in (attention, replace(attention, norms=norms)):
             sides = of_every_head(each).sides
             assert 400_000 < 24 * 16 * sum(side**2 for side in sides.values()) <= 500_000
+
+    def test_a_passage_is_shown_with_its_shares_of_the_whole_input(self) -> None:
+        result, attention = carrying(made_up(2, 3, 30, sharp=2)[0])
+        attention, passage = replace(attention, unit=tuple(range(30))), Chosen(attention.grid, tuple(range(10, 25)))
+        part = replace(result, attention=attention.only(passage), related=((1, 12), (12, 14)))
+        elements = Elements(page(part).html)
+        assert elements.facts["tokens"] == list(attention.tokens[10:25]) and elements.facts["related"] == [[2, 4]]
+        assert "tokens 10 to 24 of 30" in html.unescape(page(part).html)
+        words = np.array(attention.sentence) >= 0
+        for head in ((0, 0), (1, 2)):
+            weights, norms = attention.weights[head], attention.norms[head]
+            expected = {"weight": weights, "words": weights * words / (weights * words).sum(-1, keepdims=True)}
+            expected["carried"] = np.array([_by_hand(row, norms) for row in weights])
+            expected["carried-words"] = np.array([_by_hand(row, norms * words) for row in weights])
+            for name, true in expected.items():
+                assert np.abs(elements.numbers(name, head) - true[10:25, 10:25]).max() < 1e-4
+            assert expected["words"][10:25, 10:25].sum(-1).min() < 0.5  # a control: the rest is outside
+        whole = replace(
+            result, attention=attention, targets=[target := np.random.default_rng(0).random((2, 30, 30))] * 2
+        )
+        cut = Selection(window=(10, 24)).cut(whole)
+        assert cut.targets[0] is cut.targets[1] and (cut.targets[0] == target[:, 10:25]).all()
+        steps = Elements(page(cut).html).bytes_of("targets-0").reshape(2, 2, 15, 15)
+        expected = np.rint(65535 * target[:, 10:25, 10:25])
+        assert (256 * steps[0].astype(int) + steps[1] == expected).all()
+        with pytest.raises(SelectionError, match=r"3,000 tokens are too many .* at most 2,048"):
+            check_drawn(3000)
+        with pytest.raises(OptionError, match="of some heads alone"):
+            page(replace(result, attention=attention.only(replace(passage, heads=(Head(0, 1),)))))
 
     def test_padding_is_not_shown(self, small: tuple) -> None:
         result, attention = small
