@@ -90,6 +90,22 @@ class Behaviours:
         return unsure if self.statements is None else np.where(self.labelled, unsure, self.statements.unsure)
 
     @cached_property
+    def drawn(self) -> tuple[NDArray[np.str_], NDArray[np.bool_]]:
+        """What each unsure head would do in the first bootstrap resamples, and others do; and whether that is a label.
+
+        Shape: [resample, layer, head] each; of no resamples where none were drawn.
+        """
+        stability = self.labels.stability
+        labels = np.zeros((0, *self.grid.shape), dtype=np.int64)
+        if stability is not None:
+            labels = stability.drawn.get("in" if self.special else "out", labels)
+        others: NDArray[np.str_] = np.full(labels.shape, MIXED)
+        if self.statements is not None and self.statements.drawn is not None and len(labels):
+            others = np.asarray([*self.statements.names, AVERAGE])[self.statements.drawn]
+        called = np.where(labels < 0, others, np.asarray(self.labels.scores.patterns)[labels])
+        return np.where(self.unsure, called, self.kind), np.where(self.unsure, labels >= 0, self.labelled)
+
+    @cached_property
     def strength(self) -> FloatArray:
         """The score of a head that follows a pattern, the share of one with a statement; NaN of others.
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.scores import MIXED, FloatArray, Race, Scores
+from attnscan.results.scores import MIXED, FloatArray, IntArray, Race, Scores
 from attnscan.results.shown import shaped
 from attnscan.results.signature import Special
 from attnscan.results.terms import THRESHOLD
@@ -19,6 +19,8 @@ RESAMPLINGS = 1_000
 """How often an input's words, or a corpus's pairs, are drawn anew, to see whether labels stay."""
 FEWEST = 5
 """A label that rests on fewer words or pairs says nothing of whether it would stay."""
+DRAWN_MAPS = 20
+"""So many of these resamples are kept whole: what each head is called there."""
 MOST_HEADS = 4096
 """Of a model with more, how sure labels are is not measured: it would take minutes, and gigabytes."""
 STAYS = 0.95
@@ -38,6 +40,10 @@ class Stability:
     """By the weights as they are, or by what heads carry."""
     content_label: FloatArray
     """With special tokens removed."""
+    drawn: Mapping[Special, IntArray] = field(default_factory=dict)
+    """With special tokens in and out, each head's pattern in the first resamples by its place; -1 for `mixed`.
+
+    Shape: each [`DRAWN_MAPS`, layer, head]."""
 
 
 @dataclass(frozen=True)

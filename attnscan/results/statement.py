@@ -129,6 +129,8 @@ class Statements:
     Shape: [layer, head]."""
     units: int = field(default=0)
     """How many pairs or blocks of pairs, or words of one input, are resampled."""
+    drawn: IntArray | None = None
+    """What states each head in the first resamples, as `winner`. Shape: [`DRAWN_MAPS`, layer, head]; None: not kept."""
     of_pairs: bool = True
     """Whether that is pairs; else the words of one input, which statements describe and say nothing beyond."""
 

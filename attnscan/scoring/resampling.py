@@ -13,8 +13,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from attnscan.results.labels import FEWEST, MOST_HEADS, RESAMPLINGS, Labels, Stability
-from attnscan.results.scores import FloatArray, Race, Scores, ScoreTable
+from attnscan.results.labels import DRAWN_MAPS, FEWEST, MOST_HEADS, RESAMPLINGS, Labels, Stability
+from attnscan.results.scores import FloatArray, IntArray, Race, Scores, ScoreTable
 from attnscan.results.terms import Scored
 from attnscan.scoring.block_sums import squeezed
 from attnscan.scoring.label_sums import QUANTITIES, LabelSums, columns_of
@@ -37,24 +37,31 @@ def stability(scores: Scores, units: PairSums, threshold: float, seed: int) -> S
     """
     if scores.entropy.size > MOST_HEADS:
         return None
-    return Stability(*(_stays(scores, kind, units, threshold, seed) for kind in KINDS))
+    (label, drawn), (content_label, content_drawn) = (_stays(scores, kind, units, threshold, seed) for kind in KINDS)
+    return Stability(label, content_label, {"in": drawn, "out": content_drawn})
 
 
-def _stays(scores: Scores, kind: str, units: PairSums, threshold: float, seed: int) -> FloatArray:
-    """The same by one kind of score; NaN where a label rests on too few units. Shape: [layer, head]."""
+def _stays(scores: Scores, kind: str, units: PairSums, threshold: float, seed: int) -> tuple[FloatArray, IntArray]:
+    """By one kind of score: the share of resamples, NaN where a label rests on too few units, and the first labels.
+
+    Shape: [layer, head] and [`DRAWN_MAPS`, layer, head].
+    """
     count = len(units["every_key.n"])
     if count < FEWEST:  # too few for any label, and of tens of thousands of heads the drawings take minutes
-        return np.full(scores.grid.shape, np.nan)
+        return np.full(scores.grid.shape, np.nan), np.zeros((0, *scores.grid.shape), dtype=np.int64)
     table: ScoreTable = getattr(scores, kind)
     winners, kept = Race(scores.scored, table).winners(0, threshold), np.zeros(scores.grid.shape)
+    first: list[IntArray] = []
     laid_out = _laid_out(units, kind, scores.scored, scores.grid.shape)
     for drawn in _drawings(count, seed):
-        kept += (Race(scores.scored, _table(laid_out, scores.scored, drawn)).winners(0, threshold) == winners).sum(0)
+        again = Race(scores.scored, _table(laid_out, scores.scored, drawn)).winners(0, threshold)
+        first.extend(again[: DRAWN_MAPS - len(first)])
+        kept += (again == winners).sum(0)
     # a label rests on the units that are eligible for its pattern; `mixed`, the last of these, on all of them
     eligible = np.broadcast_to((units[f"{kind}.n"] > 0).sum(0), table.score.shape)
     rests_on = np.concatenate([eligible, np.full((*scores.grid.shape, 1), count)], -1)
     too_few = np.take_along_axis(rests_on, winners[..., None] % rests_on.shape[-1], -1)[..., 0] < FEWEST
-    return np.where(too_few, np.nan, kept / RESAMPLINGS)
+    return np.where(too_few, np.nan, kept / RESAMPLINGS), np.stack(first)
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from attnscan.results.labels import RESAMPLINGS
+from attnscan.results.labels import DRAWN_MAPS, RESAMPLINGS
 from attnscan.results.scores import FloatArray, IntArray
 from attnscan.results.statement import CANDIDATES, COLUMNS, LEVEL, MARGIN, STAYS, Statements
 
@@ -85,7 +85,7 @@ def stated(sums: Mapping[str, FloatArray], *, special: bool, seed: int, of_pairs
     if of_pairs:
         qualify &= _beyond_doubt(shares, on, even, n)
     winner = shares.winners(qualify)
-    holds, stays = _resampled(on, sums["even"] @ members, n, names, winner, seed)
+    holds, stays, drawn = _resampled(on, sums["even"] @ members, n, names, winner, seed)
     return Statements(
         names=names,
         share=shares.share,
@@ -94,6 +94,7 @@ def stated(sums: Mapping[str, FloatArray], *, special: bool, seed: int, of_pairs
         winner=np.where(holds >= STAYS, winner, -1),
         stays=np.where(holds >= STAYS, stays, np.nan),
         units=len(on),
+        drawn=drawn,
         of_pairs=of_pairs,
     )
 
@@ -139,22 +140,27 @@ def _beyond_doubt(shares: _Shares, on: FloatArray, even: FloatArray, n: FloatArr
 
 def _resampled(
     on: FloatArray, even: FloatArray, n: FloatArray, names: tuple[str, ...], winner: IntArray, seed: int
-) -> tuple[FloatArray, FloatArray]:
-    """In what share of resamples the winner's differences stay above the margin, and in what share it wins again.
+) -> tuple[FloatArray, FloatArray, IntArray]:
+    """In what share of resamples the winner's differences stay above the margin, and in what share it wins again; and
+    who wins the first of them.
 
-    Shape: [layer, head] each.
+    Shape: [layer, head] each, and [`DRAWN_MAPS`, layer, head].
     """
     units, shape = len(on), on.shape[1:]
     holds, again = np.zeros(shape[:2]), np.zeros(shape[:2])
+    first: list[IntArray] = []
     at_once = max(1, min(_AT_ONCE, _CELLS // on[0].size))
     place = np.clip(winner, 0, None)[None, ..., None]
     for drawn in _drawings(units, seed, at_once):
         shares = _shares(_summed(drawn, on), _summed(drawn, even), _summed(drawn, n), names)
         above = shares.above()
         holds += np.take_along_axis(above, np.broadcast_to(place, (len(drawn), *shape[:2], 1)), -1)[..., 0].sum(0)
-        again += (shares.winners(above) == winner).sum(0)
+        winners = shares.winners(above)
+        first.extend(winners[: DRAWN_MAPS - len(first)])
+        again += (winners == winner).sum(0)
     known = winner >= 0
-    return np.where(known, holds / RESAMPLINGS, 0.0), np.where(known, again / RESAMPLINGS, np.nan)
+    shares_of = np.where(known, holds / RESAMPLINGS, 0.0), np.where(known, again / RESAMPLINGS, np.nan)
+    return *shares_of, np.stack(first)
 
 
 def _drawings(units: int, seed: int, at_once: int) -> Iterator[FloatArray]:

@@ -44,6 +44,24 @@ def test_labels_and_statements_that_stay_are_counted_apart() -> None:
     assert unsure.tolist() == [[True, False, True, False, False]]
 
 
+def test_resamples_show_what_unsure_heads_would_do_and_others_as_they_are() -> None:
+    """The first head's label and the third one's statement are unsure; the last head would follow delimiter."""
+    behaviours = behaviours_of(stability=(0.9, 1, 1, 1, 1), stays=(1, 1, 0.9, 1, 1))
+    assert behaviours.labels.stability is not None and behaviours.statements is not None
+    drawn = np.array([[[0, 0, -1, -1, 3]], [[-1, 1, 0, 3, -1]]])
+    assert behaviours.drawn[0].shape == (0, 1, 5)
+    labels = replace(behaviours.labels, stability=replace(behaviours.labels.stability, drawn={"in": drawn}))
+    stated = replace(behaviours.statements, drawn=np.array([[[1, 1, 0, 0, 0]], [[2, 2, 2, -1, 0]]]))
+    names, labelled = replace(behaviours, labels=labels, statements=stated).drawn
+    first, *others = behaviours.kind[0].tolist()
+    assert first == "next-word" and others[1] == "even"
+    assert names[:, 0].tolist() == [
+        ["next-word", others[0], "next-word", *others[2:]],
+        ["even", others[0], "next-word", *others[2:]],
+    ]
+    assert labelled[:, 0, 2].tolist() == [False, True] and labelled[:, 0, 0].tolist() == [True, False]
+
+
 def test_without_statements_what_follows_no_pattern_is_mixed() -> None:
     behaviours = replace(behaviours_of(), statements=None)
     assert behaviours.kind.tolist() == [["next-word", "mixed", "mixed", "mixed", "delimiter"]]

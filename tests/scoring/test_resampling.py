@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attnscan.results.labels import RESAMPLINGS
-from attnscan.results.scores import Scores
+from attnscan.results.scores import Race, Scores
 from attnscan.results.terms import Scored
 from attnscan.scoring.resampling import stability
 from attnscan.scoring.sums import KINDS, PAIR_SUMS, ScoreSums
@@ -15,16 +15,25 @@ SCORED = (Scored("next-word"), Scored("delimiter"))
 
 
 def _stability(weights: list[list[float]], threshold: float = 0.25, seed: int = 0) -> tuple[Scores, np.ndarray]:
-    """Of one head, by each word's weight on the targets of two patterns, which chance gives 0.1; and its scores."""
+    """Of one head, and its scores."""
+    words = _words(weights)
+    scores = _scores(words)
+    found = stability(scores, words, threshold, seed)
+    return scores, np.array([found.label.item(), found.content_label.item()])
+
+
+def _words(weights: list[list[float]]) -> dict[str, np.ndarray]:
+    """The sums of each word by its weight on the targets of two patterns, which chance gives 0.1."""
     weight = np.array(weights, dtype=float).T[:, None, None]
     n = np.where(np.isnan(weight), 0.0, 1.0)
     known = np.nan_to_num(weight)
     values = dict(zip(PAIR_SUMS, (known, n, 0.1 * n, known, 0 * n, 0.1 * n), strict=True))
-    words = {f"{kind}.{name}": array for kind in KINDS for name, array in values.items()}
+    return {f"{kind}.{name}": array for kind in KINDS for name, array in values.items()}
+
+
+def _scores(words: dict[str, np.ndarray]) -> Scores:
     added = {name: array.sum(0, keepdims=True) for name, array in words.items()}
-    scores = ScoreSums.of(added, SCORED, np.ones((1, 1)), np.ones((1, 1))).finish()
-    found = stability(scores, words, threshold, seed)
-    return scores, np.array([found.label.item(), found.content_label.item()])
+    return ScoreSums.of(added, SCORED, np.ones((1, 1)), np.ones((1, 1))).finish()
 
 
 def test_a_label_that_every_word_supports_stays() -> None:
@@ -65,6 +74,25 @@ def test_nothing_is_drawn_from_too_few_words(monkeypatch: pytest.MonkeyPatch) ->
     with pytest.raises(TypeError):  # a control
         _stability([[0.9] * 5, [0.1] * 5])
     assert np.isnan(_stability([[0.1] * 4, [0.1] * 4])[1]).all()
+
+
+@pytest.mark.parametrize("kept", [1, 20, RESAMPLINGS])
+def test_the_first_resamples_are_kept_and_agree_with_how_often_a_label_stays(
+    kept: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("attnscan.scoring.resampling.DRAWN_MAPS", kept)
+    rng = np.random.default_rng(2)
+    weights = rng.random(40)
+    words = _words([list(weights), list(weights[::-1])])
+    scores = _scores(words)
+    found = stability(scores, words, 0.25, 0)
+    label = Race(SCORED, scores.every_key).winners(0, 0.25).item()
+    again = (found.drawn["in"] == label)[:, 0, 0]
+    assert again.shape == (kept,) and found.drawn["out"].shape == (kept, 1, 1)
+    if kept == RESAMPLINGS:
+        assert again.mean() == pytest.approx(found.label.item())
+    of_few = _words([[0.9] * 4, [0.1] * 4])
+    assert stability(_scores(of_few), of_few, 0.25, 0).drawn["in"].shape == (0, 1, 1)
 
 
 def test_the_same_seed_gives_the_same() -> None:

@@ -9,6 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.stats import t as student
 
+from attnscan.results.labels import RESAMPLINGS
 from attnscan.results.statement import AVERAGE, CLASSES, COLUMNS, EVEN, MARGIN, SAME_KEYS, Statements
 from attnscan.scoring.statements import candidates, stated
 
@@ -103,6 +104,21 @@ def test_a_candidate_that_wins_by_luck_has_a_question_mark() -> None:
     close = _pairs({(0, 0): {"next": 0.4, "itself": 0.4}}, 30, 0.06)
     result = _stated(close)
     assert result.winner[0, 0] >= 0 and result.unsure[0, 0] and 0 < result.stays[0, 0] < 0.95
+
+
+def test_the_first_resamples_are_kept_and_agree_with_how_often_a_statement_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sums = _pairs({(0, 1): {"next": 0.3, "next-2-3": 0.3}, (1, 0): {"punctuation": 0.35}}, count=8, noise=0.1)
+    few = _stated(sums, of_pairs=False)
+    assert few.drawn is not None and few.drawn.shape == (20, LAYERS, HEADS)
+    monkeypatch.setattr("attnscan.scoring.statements.DRAWN_MAPS", RESAMPLINGS)
+    whole = _stated(sums, of_pairs=False)
+    assert whole.drawn is not None and (whole.drawn[:20] == few.drawn).all()
+    stated_heads = whole.winner >= 0
+    assert stated_heads.any() and (whole.stays[stated_heads] < 1).any()
+    again = (whole.drawn == whole.winner).mean(0)
+    assert_allclose(again[stated_heads], whole.stays[stated_heads])
 
 
 def test_the_order_of_pairs_changes_no_number_but_the_resamples() -> None:

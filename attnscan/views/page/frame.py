@@ -9,6 +9,7 @@ import base64
 import hashlib
 import json
 import math
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -121,6 +122,7 @@ class Subject:
             "grid": labels.scores.grid.shape,
             "usual": self.usual.title,
             "why_unsure": why_unsure(labels),
+            "drawn": labels.drawn,
             "switches": [
                 ("by", "Head", [(*choice, self.why_not.get(choice[0], "")) for choice in _BY]),
                 ("special", "Special tokens", [(*choice, "") for choice in _SPECIAL]),
@@ -219,14 +221,19 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
+def without_comments(path: Path) -> str:
+    """A style or script less the lines that are comments, which make a tenth of it."""
+    return re.sub(r"^\s*(?:/\*(?:(?!\*/).)*\*/|//[^\n]*)\n", "", path.read_text(encoding="utf-8"), flags=re.M | re.S)
+
+
 @cache
 def _template(kind: Kind, live: bool) -> Any:
     """The frame, with style and scripts in it."""
     added = _LIVE[kind] if live else ()
-    scripts = ("dom", "data", "state", "heads", "model", *_VIEWS[kind], "table", *added, "main")
+    scripts = ("dom", "data", "state", "heads", "model", *_VIEWS[kind], "doubt", "table", *added, "main")
     styles = ("style", "live") if live else ("style",)
-    style = "\n".join((_WEB / f"{name}.css").read_text(encoding="utf-8") for name in styles)
-    script = "\n".join((_WEB / f"{name}.js").read_text(encoding="utf-8") for name in scripts)
+    style = "\n".join(without_comments(_WEB / f"{name}.css") for name in styles)
+    script = "\n".join(without_comments(_WEB / f"{name}.js") for name in scripts)
     web = {"style": Markup(style), "script": Markup(script), "style_hash": _hash(style), "script_hash": _hash(script)}
     environment = Environment(
         loader=FileSystemLoader(_WEB), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

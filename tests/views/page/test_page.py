@@ -27,7 +27,7 @@ from attnscan.results.signature import By, Special
 from attnscan.safe_text import plain
 from attnscan.scan.options import ScanOptions
 from attnscan.views.page import page as page_module
-from attnscan.views.page.frame import PageOptions
+from attnscan.views.page.frame import PageOptions, without_comments
 from attnscan.views.page.live import LiveFacts, live_corpus_page, live_page
 from attnscan.views.page.page import page
 
@@ -88,7 +88,14 @@ class TestSafety:
         alive = live_page(small[0], LIVE, ()) + live_corpus_page(ranking)
         assert "fetch(" not in offline
         for path in WEB.iterdir():
-            assert path.suffix == ".j2" or path.read_text(encoding="utf-8").strip() in offline + alive
+            assert path.suffix == ".j2" or without_comments(path).strip() in offline + alive
+
+    def test_comments_stay_in_the_repository_and_code_does_not(self, tmp_path: Path) -> None:
+        path = tmp_path / "some.js"
+        path.write_text(
+            "// a line\n/** A\n * block */\nlet a = 1; // kept\n  // inside\nb(/* kept */);\n/* c */ d();\n/* e */\n"
+        )
+        assert without_comments(path) == "let a = 1; // kept\nb(/* kept */);\n/* c */ d();\n"
 
 
 def test_a_result_without_attention_has_no_page(small: tuple) -> None:
